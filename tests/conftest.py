@@ -1,0 +1,37 @@
+"""What every test gets: homes, caches and state of its own, and the promise that no process is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Redirect home, configuration, state, runtime and cache folders into the test's own folder."""
+    home = tmp_path / "home"
+    for name, variable in (
+        ("config", "XDG_CONFIG_HOME"),
+        ("state", "XDG_STATE_HOME"),
+        ("data", "XDG_DATA_HOME"),
+        ("cache", "XDG_CACHE_HOME"),
+        ("run", "XDG_RUNTIME_DIR"),
+    ):
+        folder = home / name
+        folder.mkdir(parents=True, mode=0o700)
+        monkeypatch.setenv(variable, str(folder))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("UNDERSTUDY_STATE", str(home / "state" / "understudy"))
+    for variable in list(os.environ):
+        if variable.startswith("GIT_"):
+            monkeypatch.delenv(variable)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "Test")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "test@example.invalid")
+    yield home
