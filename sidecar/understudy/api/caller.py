@@ -1,0 +1,70 @@
+"""What a face offers to the functions of the table: who asks, what they see, and how to reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+
+class Caller(Protocol):
+    """The asker of one request."""
+
+    name: str
+    """Which face: ``cli``, ``rpc``, ``lsp``."""
+
+    def documents(self) -> Mapping[str, str]:
+        """Return the open documents that differ, or may differ, from disk: URI → text."""
+        ...
+
+    def folder(self) -> Path | None:
+        """Return the folder to fall back on when a request names no file and no workspace."""
+        ...
+
+    def cancelled(self) -> bool:
+        """Tell whether the asker has withdrawn this request; asked at least once a second while it waits."""
+        ...
+
+    def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
+        """Send ``understudy/event`` for one delegation or all from now on (``delegations/subscribe``)."""
+        ...
+
+    def unfollow(self, delegation: str | None) -> None:
+        """Stop sending them."""
+        ...
+
+
+class Here:
+    """A caller without an editor: the command line, or a script."""
+
+    name = "cli"
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Use ``folder`` where a request names none."""
+        self._folder = folder
+
+    def documents(self) -> Mapping[str, str]:
+        """Return nothing: what is on disk is what the person sees."""
+        return {}
+
+    def folder(self) -> Path | None:
+        """Return the folder given."""
+        return self._folder
+
+    def cancelled(self) -> bool:
+        """Return false: Ctrl-C ends the process instead."""
+        return False
+
+    def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
+        """Refuse: there is nowhere to send notifications to."""
+        from understudy.model.errors import ErrorKind, UnderstudyError  # noqa: PLC0415 - the rare path
+
+        _ = delegation, after
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_METHOD,
+            "this face cannot send notifications",
+            hint="use delegations/events with waitSeconds",
+        )
+
+    def unfollow(self, delegation: str | None) -> None:
+        """Do nothing: nothing is followed."""
