@@ -1,0 +1,299 @@
+"""From a reference to the key, as late as possible, and the way back for a key that a person typed.
+
+Three kinds of places: an environment variable, the operating system's keyring, a file that only its
+owner can read. A keyring backend is used only when it stands in ``BACKENDS``: with ``keyrings.alt``
+installed anywhere in the environment, the ``keyring`` package by itself silently chooses a backend
+that keeps keys in plain text, and a ``keyringrc.cfg`` may name any backend at all. So its own
+selection (which also takes half a second) is never asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import re
+import stat
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from understudy.model.delegators import NAME_PATTERN, KeyReference
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+SERVICE = "understudy"
+"""The service under which entries stand in the keyring."""
+
+BACKENDS: tuple[tuple[str, str, str], ...] = (
+    ("keyring.backends.macOS", "Keyring", "macOS Keychain"),
+    ("keyring.backends.Windows", "WinVaultKeyring", "Windows Credential Locker"),
+    ("keyring.backends.SecretService", "Keyring", "Secret Service (GNOME Keyring, KeePassXC)"),
+    ("keyring.backends.libsecret", "Keyring", "libsecret"),
+    ("keyring.backends.kwallet", "DBusKeyring", "KWallet"),
+)
+"""The only backends that are ever used: module, class, and what people call it."""
+
+KEYRING_TIMEOUT_SECONDS = 10.0
+"""How long a keyring may take; a locked one asks its owner, and nobody may be there."""
+
+MAX_KEY_BYTES = 8192
+"""Longer than any API key in use (service-account tokens reach 2-3 KiB), short enough to read without thought."""
+
+_VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+_PRINTABLE = re.compile(r"^[\x21-\x7e]+$")
+_Answer = TypeVar("_Answer")
+
+
+class KeyringStatus(msgspec.Struct, frozen=True):
+    """What ``doctor`` says of the keyring."""
+
+    available: bool
+    backend: str | None
+    message: str
+
+
+def resolve(
+    reference: KeyReference,
+    environ: Mapping[str, str],
+    *,
+    timeout_seconds: float = KEYRING_TIMEOUT_SECONDS,
+) -> str:
+    """Return the key that ``reference`` points to.
+
+    Raises ``config_invalid`` when the reference does not have exactly one field, and
+    ``secret_withheld`` when the key cannot be had; the message names the place, never the value.
+    """
+    given = [field for field in ("from_env", "keyring", "file") if getattr(reference, field) is not None]
+    if len(given) != 1:
+        raise UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            f"A key reference needs exactly one of from_env, keyring, file; this one has {len(given)}.",
+            hint='Write, for example, api_key = { from_env = "OPENAI_API_KEY" }.',
+        )
+    if reference.from_env is not None:
+        return _from_environment(reference.from_env, environ)
+    if reference.keyring is not None:
+        return _from_keyring(reference.keyring, timeout_seconds)
+    return _from_file(str(reference.file))
+
+
+def store_key(name: str, key: str, *, folder: Path | None = None) -> KeyReference:
+    """Keep a key that a person typed and return where it is; the key itself is never handed out again.
+
+    It goes into the operating system's keyring where an allowed one answers, else into a 0600 file
+    ``keys/<name>`` in ``folder`` (default: the person's data folder). Raises ``invalid_params`` for
+    a name or a key that cannot be one, ``store_unavailable`` when neither place takes it.
+    """
+    _check_name(name)
+    key = key.strip()
+    if not key or len(key) > MAX_KEY_BYTES or not _PRINTABLE.fullmatch(key):
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"What was given as the key of {name} is empty, too long, or has characters no key has.",
+            hint=f"A key is 1 to {MAX_KEY_BYTES} printable ASCII characters without spaces.",
+        )
+    backend = _backend()
+    if backend is not None:
+        # A keyring that is there but locked or failing must not stop a person from setting a key.
+        with contextlib.suppress(UnderstudyError):
+            _bounded(lambda: backend.set_password(SERVICE, name, key), KEYRING_TIMEOUT_SECONDS, name)
+            return KeyReference(keyring=name)
+    return KeyReference(file=str(_write_file((folder or _data_folder()) / "keys", name, key)))
+
+
+def forget_key(reference: KeyReference, *, folder: Path | None = None) -> None:
+    """Remove a key that ``store_key`` kept; one that stands elsewhere is its owner's and stays."""
+    if reference.keyring is not None:
+        backend = _backend()
+        entry = reference.keyring
+        if backend is not None:
+            with contextlib.suppress(UnderstudyError):
+                _bounded(lambda: backend.delete_password(SERVICE, entry), KEYRING_TIMEOUT_SECONDS, entry)
+    elif reference.file is not None:
+        path = Path(reference.file)
+        if path.parent == (folder or _data_folder()) / "keys":
+            path.unlink(missing_ok=True)
+
+
+def keyring_status() -> KeyringStatus:
+    """Say which keyring would be used; nothing is read from it."""
+    for module, name, title in BACKENDS:
+        if _viable(module, name) is not None:
+            return KeyringStatus(available=True, backend=title, message=f"Keys are kept in {title}.")
+    return KeyringStatus(
+        available=False,
+        backend=None,
+        message="No keyring of the operating system answers; keys are kept in files that only you can read.",
+    )
+
+
+def _from_environment(name: str, environ: Mapping[str, str]) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            "A key reference's from_env is not the name of an environment variable.",
+            hint="Give the variable's name, not the key itself.",
+        )
+    key = environ.get(name, "").strip()
+    if not key:
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"The environment variable {name} is not set, so there is no key.",
+            hint=f"Set {name} where Understudy is started, or store the key with `understudy servers key`.",
+        )
+    return key
+
+
+def _from_keyring(entry: str, timeout_seconds: float) -> str:
+    backend = _backend()
+    if backend is None:
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"The key {entry} is in the keyring, and no keyring of the operating system answers here.",
+            hint="Start the session's keyring, or refer to the key by environment variable or file.",
+        )
+    key = _bounded(lambda: backend.get_password(SERVICE, entry), timeout_seconds, entry)
+    if not key:
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"The keyring has no entry {entry} of the service {SERVICE}.",
+            hint="Set the key again.",
+        )
+    return str(key)
+
+
+def _from_file(name: str) -> str:
+    path = Path(name)
+    if not path.is_absolute():
+        raise UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            f"The key file {name} is not given by an absolute path.",
+            hint="Write the whole path; a relative one would mean another file in every folder.",
+        )
+    try:
+        # O_NOFOLLOW: a link could lead to a file that others may change. O_NONBLOCK: a pipe would wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"The key file {name} cannot be opened: {error.strerror}.",
+            hint="It must be an ordinary file, not a link, that you own.",
+        ) from error
+    try:
+        facts = os.fstat(descriptor)
+        reason = None
+        if not stat.S_ISREG(facts.st_mode):
+            reason = "is not an ordinary file"
+        elif facts.st_uid != os.geteuid():
+            reason = "belongs to another user"
+        elif stat.S_IMODE(facts.st_mode) & 0o077:
+            reason = "can be read or changed by other users"
+        if reason is not None:
+            raise UnderstudyError(
+                ErrorKind.SECRET_WITHHELD,
+                f"The key file {name} {reason}, so it is not used.",
+                hint=f"Run chmod 600 {name} as its owner.",
+            )
+        data = os.read(descriptor, MAX_KEY_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    key = data.decode("ascii", "replace").strip()
+    if not key or len(data) > MAX_KEY_BYTES or not _PRINTABLE.fullmatch(key):
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"The key file {name} does not hold one key.",
+            hint="It must hold the key on one line and nothing else.",
+        )
+    return key
+
+
+def _write_file(folder: Path, name: str, key: str) -> Path:
+    """Write the key where no moment exists at which another user could read it."""
+    temporary = folder / f".{name}.{os.getpid()}.{threading.get_ident()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(key + "\n")
+            file.flush()
+            os.fsync(descriptor)
+        temporary.replace(folder / name)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise UnderstudyError(
+            ErrorKind.STORE_UNAVAILABLE,
+            f"The key cannot be written to {folder}: {error.strerror}.",
+            hint="Make the folder writable, or refer to the key by environment variable.",
+        ) from error
+    return folder / name
+
+
+def _data_folder() -> Path:
+    import platformdirs  # noqa: PLC0415 - needed only when a key is stored
+
+    return Path(platformdirs.user_data_dir("understudy", appauthor=False))
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"{name!r} is not a name.",
+            hint="Names are lower case letters, digits, dots, dashes and underscores, at most 64.",
+        )
+
+
+def _backend() -> Any | None:
+    """Return an instance of the first allowed backend that works here."""
+    for module, name, _ in BACKENDS:
+        kind = _viable(module, name)
+        if kind is not None:
+            return kind()
+    return None
+
+
+def _viable(module: str, name: str) -> Any | None:
+    """Return the backend's class when it can work on this machine; asking may take a D-Bus round trip."""
+
+    def look() -> Any | None:
+        kind = getattr(importlib.import_module(module), name)
+        return kind if kind.viable else None
+
+    try:
+        return _bounded(look, KEYRING_TIMEOUT_SECONDS, name)
+    except UnderstudyError:
+        return None
+
+
+def _bounded(call: Callable[[], _Answer], timeout_seconds: float, entry: str) -> _Answer:
+    """Return what ``call`` returns, or raise ``secret_withheld`` when it fails or takes too long.
+
+    The thread of a call that hangs is left behind: a keyring that waits for its owner cannot be
+    interrupted, and a daemon thread does not keep the process.
+    """
+    box: list[_Answer] = []
+    failures: list[str] = []
+
+    def run() -> None:
+        try:
+            box.append(call())
+        except BaseException as error:  # whatever a backend raises becomes one typed error
+            failures.append(type(error).__name__)
+
+    thread = threading.Thread(target=run, name="understudy-keyring", daemon=True)
+    thread.start()
+    thread.join(timeout_seconds)
+    if box:
+        return box[0]
+    what = f"failed ({failures[0]})" if failures else f"did not answer within {timeout_seconds:g} s"
+    raise UnderstudyError(
+        ErrorKind.SECRET_WITHHELD,
+        f"The keyring {what} when asked for {entry}.",
+        hint="Unlock the keyring and try again, or refer to the key by environment variable or file.",
+    )
