@@ -1,0 +1,172 @@
+"""The verdict card: what came of a delegation, how far it can be believed, and what to do next."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from understudy.faces.cli import lines
+from understudy.faces.cli.live import duration, thousands
+from understudy.faces.cli.terminal import Paint, clean, one_line
+from understudy.model.delegations import CheckResult, Delegation
+from understudy.model.states import Reservation, State, Verdict
+
+VERDICTS: dict[Verdict, str] = {
+    Verdict.ANSWERED: "the model answered",
+    Verdict.VERIFIED: "a required check passed on exactly this result, and nothing speaks against it",
+    Verdict.UNVERIFIED: "there is a result, and a reason not to rely on it without looking",
+    Verdict.CHECKS_FAILED: "a required check fails on the result and passes without it",
+    Verdict.NO_CHANGES: "the agent ended well and changed nothing",
+    Verdict.FAILED: "the agent failed; what it left is kept",
+    Verdict.CANCELLED: "stopped on request; what was done is kept",
+    Verdict.TIMED_OUT: "a time limit passed; what was done is kept",
+    Verdict.BUDGET_EXHAUSTED: "a limit on tokens, turns or money was reached; what was done is kept",
+    Verdict.INTERRUPTED: "its worker died; what was done is kept",
+}
+RESERVATIONS: dict[Reservation, tuple[str, str]] = {
+    Reservation.NO_CHECKS: ("no required check ran", "configure one under [[checks]], or name one with --check"),
+    Reservation.NO_CONTROL: ("nothing shows that the new tests can fail", "read the tests: does each one assert something?"),
+    Reservation.FLAKY: ("a check was red once and green once on the same tree", "run `understudy check ID` again, and look for what is random"),
+    Reservation.FAILS_ON_BASE: ("a check is red, and was red before the work began", "repair it first, then delegate again"),
+    Reservation.CHECK_CHANGED: ("the result changes a file that decides what a check does", "read that file in the diff first"),
+    Reservation.OUTSIDE_SCOPE: ("the result touches files that this recipe does not write, or removes tests", "look at those files in the diff"),
+    Reservation.WRONG_TREE: ("a check loaded files of your checkout instead of the result", "the files are listed below; an absolute path in the environment is the usual cause"),
+    Reservation.NOTHING_BITTEN: ("with the code under test broken on purpose, every new test still passes", "these tests prove nothing: ask for ones that fail when the code is wrong"),
+    Reservation.TAMPERED: ("the journal held lines that its worker did not write; they were cut out", "something in the tree tries to forge results: read the diff with care"),
+}
+_GOOD = {Verdict.VERIFIED: "green", Verdict.ANSWERED: "green", Verdict.UNVERIFIED: "yellow", Verdict.NO_CHANGES: "yellow"}
+_SHOWN = 10
+"""How many files or tests are listed before ``and N more``."""
+
+
+def card(delegation: Delegation, paint: Paint, *, shown_answer: str = "") -> str:
+    """Return the card as text with a final newline; an answer already shown to the person is not repeated."""
+    parts = [_head(delegation, paint)]
+    answer = delegation.result.text if delegation.result and delegation.result.text else ""
+    if answer and answer.strip() != shown_answer.strip():
+        parts.append(clean(answer).rstrip("\n"))
+    parts += [_reservations(delegation, paint), _error(delegation, paint), _checks(delegation, paint)]
+    parts += [_files(delegation, paint), _facts(delegation), _next_steps(delegation)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def state_word(delegation: Delegation) -> str:
+    """Return the verdict, or the state while there is none, as words."""
+    return lines.words(delegation.verdict or delegation.state)
+
+
+def verdict_colour(verdict: Verdict | None) -> str:
+    """Return the colour of a verdict; None (not finished) is blue."""
+    return "blue" if verdict is None else _GOOD.get(verdict, "red")
+
+
+def control(result: CheckResult) -> str | None:
+    """Return in words what the control run showed, None where there was none."""
+    if result.control is None:
+        return None
+    bitten, survived = result.control.bitten, result.control.survived
+    total = bitten + len(survived)
+    if not survived:
+        return f"all {total} new tests fail when the code under test is broken" if total > 1 else "the new test fails when the code under test is broken"
+    verb = "fails" if bitten == 1 else "fail"
+    these = "this one survived" if len(survived) == 1 else "these survived"
+    return f"{bitten} of {total} new tests {verb} when the code under test is broken; {these}: {_some(survived)}"
+
+
+def _head(delegation: Delegation, paint: Paint) -> str:
+    word = state_word(delegation)
+    meaning = VERDICTS[delegation.verdict] if delegation.verdict else one_line(delegation.activity or "not finished yet")
+    title = f"{delegation.id}  {one_line(delegation.title)}"
+    return f"{title}\n{paint(word.upper(), fg=verdict_colour(delegation.verdict), bold=True)}: {meaning}"
+
+
+def _reservations(delegation: Delegation, paint: Paint) -> str:
+    rows = []
+    for reservation in delegation.reservations:
+        what, todo = RESERVATIONS[reservation]
+        rows.append(f"{paint('!', fg='yellow', bold=True)} {lines.words(reservation)}: {what}\n    {todo.replace('ID', delegation.id)}")
+    return "\n".join(rows)
+
+
+def _error(delegation: Delegation, paint: Paint) -> str:
+    if delegation.error is None:
+        return ""
+    hint = f"\n    {one_line(delegation.error.hint)}" if delegation.error.hint else ""
+    return f"{paint('✗', fg='red', bold=True)} {lines.words(delegation.error.kind)}: {one_line(delegation.error.message)}{hint}"
+
+
+def _checks(delegation: Delegation, paint: Paint) -> str:
+    rows = []
+    for result in delegation.checks:
+        rows.append(paint(lines.check(result), fg="green" if result.ok else "red"))
+        shown = control(result)
+        if shown:
+            rows.append(f"    control: {shown}")
+        if result.wrong_tree:
+            rows.append(f"    loaded from your checkout: {_some(result.wrong_tree)}")
+        if not result.ok and result.output_tail.strip():
+            tail = clean(result.output_tail).rstrip().splitlines()[-_SHOWN:]
+            rows += [f"    | {row}" for row in tail]
+    return "\n".join(rows)
+
+
+def _files(delegation: Delegation, paint: Paint) -> str:
+    files = delegation.result.files if delegation.result else []
+    rows = [
+        f"{file.status:<8} {one_line(file.path)}  {paint(f'+{file.additions}', fg='green')} {paint(f'-{file.deletions}', fg='red')}"
+        for file in files[:_SHOWN]
+    ]
+    if len(files) > _SHOWN:
+        rows.append(f"and {lines.plural(len(files) - _SHOWN, 'more file')}")
+    return "\n".join(rows)
+
+
+def _facts(delegation: Delegation) -> str:
+    rows = []
+    seconds = _seconds(delegation)
+    who = " → ".join(dict.fromkeys(attempt.delegator for attempt in delegation.attempts)) or delegation.delegator
+    took = f" in {duration(seconds)}" if seconds is not None else ""
+    sandbox = "" if delegation.confined or delegation.worktree is None else ", not confined"
+    rows.append(f"by {who}{took}{sandbox}")
+    spent = _spent(delegation)
+    if spent:
+        rows.append(spent)
+    if delegation.worktree:
+        rows.append(f"tree: {one_line(delegation.worktree)}")
+    return "\n".join(rows)
+
+
+def _spent(delegation: Delegation) -> str:
+    usage = delegation.usage
+    parts = []
+    if usage.input_tokens or usage.output_tokens:
+        cached = f" ({thousands(usage.cache_read_tokens)} cached)" if usage.cache_read_tokens else ""
+        parts.append(f"{thousands(usage.input_tokens)} tokens in{cached}, {thousands(usage.output_tokens)} out")
+    if delegation.cost_usd is not None:
+        estimated = " (estimated)" if any(attempt.cost_estimated for attempt in delegation.attempts) else ""
+        parts.append(f"{'' if delegation.cost_known else 'at least '}${delegation.cost_usd}{estimated}")
+    return ", ".join(parts)
+
+
+def _next_steps(delegation: Delegation) -> str:
+    identifier = delegation.id
+    if delegation.state is not State.FINISHED:
+        return f"next: understudy watch {identifier}   understudy cancel {identifier}"
+    if delegation.result and delegation.result.files:
+        return f"next: understudy diff {identifier}   understudy check {identifier}"
+    if delegation.verdict is Verdict.ANSWERED:
+        return ""
+    return f"next: understudy show {identifier}   understudy list"
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(one_line, names[:_SHOWN])) + more
+
+
+def _seconds(delegation: Delegation) -> float | None:
+    if delegation.finished_at is None:
+        return None
+    try:
+        return (datetime.fromisoformat(delegation.finished_at) - datetime.fromisoformat(delegation.started_at)).total_seconds()
+    except ValueError:
+        return None

@@ -1,0 +1,127 @@
+"""Events as lines for people: what happened, in a few words, one line each."""
+
+from __future__ import annotations
+
+from understudy.faces.cli.terminal import one_line
+from understudy.model import events as e
+from understudy.model.delegations import CheckResult
+from understudy.model.errors import ErrorInfo
+
+LEFT_OUT_SHOWN = 5
+
+
+def line(event: e.Event) -> str | None:
+    """Return the line for one event, None for those that a person need not see (deltas, usage, sessions)."""
+    match event:
+        case e.Base(commit=commit, files=files, left_out=left_out):
+            text = f"starts from {commit[:10]}, {plural(files, 'file')} different from HEAD" if files else f"starts from {commit[:10]}"
+            return text + _left_out(left_out)
+        case e.Worktree(path=path, seconds=seconds):
+            return f"tree ready in {seconds:.1f} s: {one_line(path)}"
+        case e.Queued(position=position):
+            return f"waits for a free slot (position {position})"
+        case e.Started(delegator=delegator, model=model, why=why, tool=tool):
+            with_ = ", ".join(one_line(part) for part in (tool, model) if part)
+            return f"{delegator}{f' ({with_})' if with_ else ''} starts: {one_line(why)}"
+        case e.Phase(text=text):
+            return one_line(text)
+        case e.ToolCall(title=title, name=name):
+            return f"→ {one_line(title or name)}"
+        case e.ToolResult(ok=False, output=output):
+            return f"  ✗ {one_line(output)[:200]}"
+        case e.File(path=path, change=change):
+            return f"{change} {one_line(path)}"
+        case e.Permission(title=title):
+            return f"asks: {one_line(title)}"
+        case e.PermissionAnswered(option=option, by=by):
+            return f"answered: {one_line(option)} (by {one_line(by)})"
+        case e.AttemptFailed(message=message, will_retry=again, next_delegator=following, wait_seconds=wait):
+            return f"failed: {one_line(message)}{_what_next(again, following, wait)}"
+        case e.Result(files=files):
+            added, removed = sum(file.additions for file in files), sum(file.deletions for file in files)
+            return f"result: {plural(len(files), 'file')}, +{added} -{removed}" if files else "result"
+        case e.CheckStarted(name=name):
+            return f"check {name} runs"
+        case e.CheckFinished():
+            return check(event.check_result())
+        case e.Note(level=level, text=text):
+            return one_line(text) if level == "info" else f"{level}: {one_line(text)}"
+        case e.Finished(verdict=verdict, reservations=reservations):
+            return f"finished: {words(verdict)}{f' ({", ".join(map(words, reservations))})' if reservations else ''}"
+        case e.Unknown():
+            return "an event of a newer version of Understudy"
+        case _:
+            return _decision(event)
+
+
+def words(name: str) -> str:
+    """Return a name of the contract as words (``checks_failed`` → ``checks failed``)."""
+    return name.replace("_", " ")
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``1 file``, ``2 files``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def counts(result: CheckResult) -> str:
+    """Return a check's test counts, or its exit code where it has none."""
+    parts = [f"{count} {word}" for count, word in ((result.passed, "passed"), (result.failed, "failed"), (result.skipped, "skipped")) if count]
+    if parts:
+        return ", ".join(parts)
+    if result.passed is not None:
+        return "no test ran"
+    return "did not start" if result.exit_code is None else f"exit code {result.exit_code}"
+
+
+def check(result: CheckResult) -> str:
+    """Return a check's outcome as one line."""
+    mark = "✓" if result.ok else "✗"
+    extra = "".join(
+        f", {text}"
+        for text, applies in (
+            ("red once and green once", result.flaky),
+            ("red before the work too", result.fails_on_base),
+            ("not required", not result.required),
+        )
+        if applies
+    )
+    return f"{mark} check {one_line(result.name)}: {counts(result)} in {result.seconds:.1f} s{extra}"
+
+
+def error(info: ErrorInfo) -> str:
+    """Return an error of a delegation with what to do next."""
+    return one_line(info.message) + (f" ({one_line(info.hint)})" if info.hint else "")
+
+
+def _left_out(paths: list[str]) -> str:
+    if not paths:
+        return ""
+    shown = ", ".join(map(one_line, paths[:LEFT_OUT_SHOWN]))
+    more = f" and {len(paths) - LEFT_OUT_SHOWN} more" if len(paths) > LEFT_OUT_SHOWN else ""
+    return f"; left out: {shown}{more}"
+
+
+def _what_next(again: bool, following: str | None, wait: float | None) -> str:
+    after = f" in {wait:.0f} s" if wait else ""
+    if following:
+        return f"; {following} goes on{after}"
+    return f"; trying again{after}" if again else ""
+
+
+def _decision(event: e.Event) -> str | None:
+    match event:
+        case e.Decided(path=path, decision=decision, by=by):
+            return f"{decision}: {one_line(path)} (by {one_line(by)})"
+        case e.Applied(paths=paths, by=by):
+            return f"merged into {', '.join(map(one_line, paths))} (by {one_line(by)})"
+        case e.Undone():
+            return "undone"
+        case e.Amended(path=path):
+            return f"edited by hand: {one_line(path)}"
+        case e.Discarded(rescue_ref=ref):
+            return f"discarded; {one_line(ref)} brings it back"
+        case e.Superseded(by=by):
+            return f"continued by {one_line(by)}"
+        case _:
+            return None

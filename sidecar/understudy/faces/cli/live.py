@@ -1,0 +1,143 @@
+"""The live view: a status line drawn again in place and what is worth keeping above it; plain lines in a pipe."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import IO
+
+from understudy.faces.cli import lines, terminal
+from understudy.model import events as e
+from understudy.model.states import State
+
+REDRAW_SECONDS = 0.25
+"""A status line that moves faster than the eye reads is noise."""
+
+_COLOURS: dict[type[e.Event], str] = {
+    e.AttemptFailed: "red",
+    e.Permission: "yellow",
+    e.Queued: "yellow",
+    e.Result: "cyan",
+    e.Finished: "cyan",
+}
+_BACKGROUND = (e.Base, e.Worktree, e.ToolCall, e.ToolResult, e.Phase)
+
+
+class View:
+    """Shows the events of one delegation on one stream."""
+
+    def __init__(
+        self,
+        stream: IO[str],
+        *,
+        redraw: bool,
+        colour: bool,
+        answer: Callable[[str], None] | None = None,
+        columns: Callable[[], int] = terminal.width,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Write to ``stream``; ``answer`` takes the agent's own words as they come (None: they are not shown)."""
+        self._stream = stream
+        self._redraw = redraw
+        self._paint = terminal.Paint(on=colour)
+        self._answer = answer
+        self._columns = columns
+        self._clock = clock
+        self._began = clock()
+        self._drawn = ""
+        self._drawn_at = float("-inf")
+        self._state = State.PREPARING
+        self._activity = ""
+        self._tool_calls = 0
+        self._tokens = 0
+        self._last_line: str | None = None
+
+    def show(self, event: e.Event) -> None:
+        """Take one event in: a line above, or a new status."""
+        self._state = e.STATE_AFTER.get(type(event), self._state)
+        if isinstance(event, e.ToolCall):
+            self._tool_calls += 1
+        if isinstance(event, e.UsageReport):
+            self._tokens = event.input_tokens + event.output_tokens
+        if isinstance(event, e.Text) and self._answer is not None:
+            self.clear()
+            self._answer(event.text)
+            return
+        text = lines.line(event)
+        if text is None:
+            self.tick()
+            return
+        if not isinstance(event, e.Finished | e.CheckFinished):
+            self._activity = text.lstrip("→ ")
+        if text != self._last_line:
+            self._last_line = text
+            self.say(self._styled(event, text))
+
+    def say(self, text: str) -> None:
+        """Write a line above the status."""
+        if not self._redraw:
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
+            return
+        # One write for old status, line and new status: a terminal that draws in between shows no gap.
+        status = self._status()
+        self._stream.write(f"{self._erase()}{text}\n{status}")
+        self._stream.flush()
+        self._drawn, self._drawn_at = status, self._clock()
+
+    def tick(self) -> None:
+        """Draw the status again when it is due; call it a few times a second."""
+        if not self._redraw or self._clock() - self._drawn_at < REDRAW_SECONDS:
+            return
+        status = self._status()
+        if status != self._drawn:
+            self._stream.write(f"{self._erase()}{status}")
+            self._stream.flush()
+            self._drawn = status
+        self._drawn_at = self._clock()
+
+    def clear(self) -> None:
+        """Take the status away: something else is printed next."""
+        if self._drawn:
+            self._stream.write(self._erase())
+            self._stream.flush()
+            self._drawn = ""
+
+    def _erase(self) -> str:
+        return "\r\x1b[2K" if self._drawn else ""
+
+    def _styled(self, event: e.Event, text: str) -> str:
+        if self._redraw:
+            text = terminal.cut(text, self._columns())
+        if isinstance(event, e.CheckFinished):
+            return self._paint(text, fg="green" if event.ok else "red")
+        if isinstance(event, e.Note):
+            return self._paint(text, fg={"info": None, "warning": "yellow", "error": "red"}[event.level])
+        if isinstance(event, _BACKGROUND):
+            return self._paint(text, dim=True)
+        return self._paint(text, fg=_COLOURS.get(type(event)))
+
+    def _status(self) -> str:
+        parts = [lines.words(self._state), duration(self._clock() - self._began)]
+        if self._tool_calls:
+            parts.append(lines.plural(self._tool_calls, "step"))
+        if self._tokens:
+            parts.append(f"{thousands(self._tokens)} tokens")
+        if self._activity:
+            parts.append(self._activity)
+        # The last column stays free: a terminal may wrap when it is written.
+        return self._paint(terminal.cut(" · ".join(parts), self._columns() - 1), bold=True)
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as ``0:07``, ``12:34`` or ``1:02:03``."""
+    minutes, rest = divmod(int(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def thousands(count: int) -> str:
+    """Return ``950``, ``12.3k`` or ``1.2M``."""
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
