@@ -1,0 +1,52 @@
+"""Run the heavy tests; what fails is run once more, in a fresh process, and both results are printed.
+
+A heavy test starts editors, compilers and dozens of processes, and a busy machine can starve one of
+them. The second result counts, and the first one stays visible above it: a test that needs its second
+chance often is a bug report, not a nuisance. Arguments are handed to pytest.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+class Failures:
+    """A pytest plugin that remembers the ids of the tests that failed, in order."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.ids: dict[str, None] = {}
+        self.collection_failed = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep a test that failed in set-up, call or tear-down."""
+        if report.failed:
+            self.ids[report.nodeid] = None
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note a module that cannot be collected: no second run helps there."""
+        self.collection_failed = self.collection_failed or report.failed
+
+
+def main(arguments: list[str]) -> int:
+    """Return the exit code: 0 when every heavy test passed at the first or the second attempt."""
+    failures = Failures()
+    options = ["-m", "heavy", "-ra", *arguments]
+    code = pytest.main(options, plugins=[failures])
+    if code != pytest.ExitCode.TESTS_FAILED or failures.collection_failed or not failures.ids:
+        return int(code)
+    again = list(failures.ids)
+    print(f"\nFirst run: {len(again)} failed. Running {'it' if len(again) == 1 else 'them'} once more:", flush=True)
+    for name in again:
+        print(f"  {name}", flush=True)
+    second = subprocess.run([sys.executable, "-m", "pytest", "-ra", "-v", *again], check=False).returncode
+    outcome = "passed" if second == 0 else "failed again"
+    print(f"\nFirst run: {len(again)} failed. Second run: {outcome}.", flush=True)
+    return second
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
