@@ -1,0 +1,183 @@
+"""From a model's text to files: what it is told to write, and what is taken from what it wrote."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from understudy.model.delegators import Recipe
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners import treefiles
+
+_FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})[ \t]*(.*)$")
+_PATH_KEY = re.compile(r"(?:^|\s)(?:path|file|filename|title)\s*[=:]\s*[\"']?([^\"'\s]+)", re.IGNORECASE)
+_MAX_FILES = 20
+_MAX_NAMES = 1000
+
+_TEST_NAMES: dict[str, str] = {
+    ".py": "tests/test_{stem}{n}.py",
+    ".js": "{folder}{stem}{dot_n}.test.js",
+    ".jsx": "{folder}{stem}{dot_n}.test.jsx",
+    ".mjs": "{folder}{stem}{dot_n}.test.mjs",
+    ".cjs": "{folder}{stem}{dot_n}.test.cjs",
+    ".ts": "{folder}{stem}{dot_n}.test.ts",
+    ".tsx": "{folder}{stem}{dot_n}.test.tsx",
+    ".go": "{folder}{stem}{n}_test.go",
+    ".rs": "tests/{stem}{n}.rs",
+    ".rb": "test/{stem}{n}_test.rb",
+    ".java": "src/test/java/{Stem}{n}Test.java",
+}
+"""Where a language's tools look for tests; what is not here gets the name that pytest would want, with its own ending."""
+
+
+def instructions(recipe: Recipe, *, files: list[str], target: str | None) -> str | None:
+    """Return the system message that says in which form to answer; None where any text will do.
+
+    A preview shows it together with the prompt, so that nothing is sent unseen.
+    """
+    if recipe.returns == "text":
+        return None
+    if recipe.returns == "file":
+        name = f"of the file {target}" if target else "of the file"
+        return (
+            f"Answer with the complete content {name} and nothing else: no explanation before or after it, "
+            "nothing left out, no placeholder. You may enclose it in one code fence."
+        )
+    name = conventional_test_path(files[0]) if files else "tests/test_new.py"
+    return (
+        "Answer with one fenced code block that holds a complete new test file, and put its path on the line that opens the "
+        f"fence, after the language, like this:\n\n```python {name}\n…\n```\n\n"
+        "Paths are relative to the root of the repository. Do not repeat or change existing files. "
+        "Tests must call the code under test and check what it returns; a test that cannot fail is worthless."
+    )
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: what stands on the line that opens it, and what it encloses."""
+
+    info: str
+    content: str
+    closed: bool
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the fenced blocks of ``text`` after CommonMark's rules: a fence closes one of its kind that is not longer."""
+    found: list[Block] = []
+    lines: list[str] = []
+    opened: tuple[str, str, str] | None = None
+    for line in text.splitlines(keepends=True):
+        match = _FENCE.match(line.rstrip("\r\n"))
+        if opened is None:
+            if match and not (match[2][0] == "`" and "`" in match[3]):
+                opened = (match[1], match[2], match[3].strip())
+                lines = []
+            continue
+        indent, fence, info = opened
+        if match and match[2][0] == fence[0] and len(match[2]) >= len(fence) and not match[3].strip():
+            found.append(Block(info, "".join(lines), closed=True))
+            opened = None
+        else:
+            lines.append(line.removeprefix(indent))
+    if opened is not None:
+        found.append(Block(opened[2], "".join(lines), closed=False))
+    return found
+
+
+def file_content(text: str) -> str:
+    """Return the file in an answer: what one enclosing fence holds, else all of it. Kinds: empty, malformed."""
+    stripped = text.strip("\r\n \t\ufeff")
+    content = text
+    if stripped.startswith(("```", "~~~")):
+        found = blocks(stripped)
+        last = stripped.splitlines()[-1]
+        if len(found) == 1 and not found[0].closed:
+            raise _malformed("opens a code fence and does not close it: it was cut off")
+        if len(found) == 1 and _FENCE.match(last):
+            content = found[0].content
+    if not content.strip():
+        raise UnderstudyError(ErrorKind.EMPTY_OUTPUT, "The model's file is empty.", hint="Retry, or choose another model.")
+    return content if content.endswith("\n") else content + "\n"
+
+
+def write_target(tree: Path, target: str, content: str) -> bool:
+    """Write the file of a ``file`` recipe into the tree; return whether it was there before."""
+    return treefiles.write_over(tree, target, _encode(content))
+
+
+def write_tests(tree: Path, text: str, files: list[str]) -> list[str]:
+    """Write the test files in an answer as new files and return their paths. Existing files are never changed.
+
+    Kinds: ``malformed_output`` (no block, a cut-off one, one without a name among several), ``empty_output``,
+    ``path_escape``. Nothing is written unless everything can be.
+    """
+    found = [block for block in blocks(text) if block.content.strip()]
+    if not found:
+        raise _malformed("has no code block with a test file in it")
+    if not found[-1].closed:
+        raise _malformed("ends inside a code block: it was cut off")
+    named = [(path, block) for block in found if (path := _path(block.info, files))]
+    if not named:
+        longest = max(found, key=lambda block: len(block.content))
+        source = files[0] if files else "new.py"
+        named = [(conventional_test_path(source), longest)]
+    if len(named) > _MAX_FILES:
+        raise _malformed(f"has {len(named)} files, more than {_MAX_FILES}")
+    for path, _ in named:
+        treefiles.safe_parts(path)
+    written: list[str] = []
+    for path, block in named:
+        free = free_name(tree, path)
+        treefiles.write_new(tree, free, _encode(block.content))
+        written.append(free)
+    return written
+
+
+def conventional_test_path(source: str, number: int = 1) -> str:
+    """Return where the tests of ``source`` belong by its language's custom; ``number`` > 1 for another file beside."""
+    path = PurePosixPath(source)
+    folder = "" if str(path.parent) == "." else f"{path.parent}/"
+    stem = re.sub(r"\W+", "_", path.stem) or "new"
+    template = _TEST_NAMES.get(path.suffix, "tests/test_{stem}{n}" + (path.suffix or ".txt"))
+    n = "" if number == 1 else f"_{number}"
+    camel = "".join(part[:1].upper() + part[1:] for part in stem.split("_"))
+    return template.format(folder=folder, stem=stem, Stem=camel, n=n, dot_n=n.replace("_", "."))
+
+
+def free_name(tree: Path, path: str) -> str:
+    """Return ``path``, or the first numbered variant of it that no file has."""
+    if not treefiles.exists(tree, path):
+        return path
+    pure = PurePosixPath(path)
+    # The last word that a test runner looks for (`.test.ts`, `_test.go`) has to stay at the end.
+    match = re.fullmatch(r"(.+?)((?:[._](?:test|spec))?)", pure.stem)
+    stem, ending = (match[1], match[2]) if match else (pure.stem, "")
+    for number in range(2, _MAX_NAMES):
+        candidate = str(pure.with_name(f"{stem}_{number}{ending}{pure.suffix}"))
+        if not treefiles.exists(tree, candidate):
+            return candidate
+    raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{path} and its numbered names are taken.", hint="Tidy up that folder.")
+
+
+def _path(info: str, files: list[str]) -> str | None:
+    """Return the path on a fence's opening line (``python tests/x.py``, ``python path=…``, ``tests/x.py``, ``python:tests/x.py``)."""
+    match = _PATH_KEY.search(info)
+    words = [match[1]] if match else info.replace(":", " ").split()
+    suffix = PurePosixPath(files[0]).suffix if files else ""
+    for word in words:
+        candidate = word.strip("\"'`(){}[],")
+        looks = "/" in candidate or (PurePosixPath(candidate).suffix and PurePosixPath(candidate).suffix == suffix)
+        if candidate and looks:
+            return candidate.removeprefix("./")
+    return None
+
+
+def _encode(content: str) -> bytes:
+    return content.encode("utf-8", "surrogatepass")
+
+
+def _malformed(what: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.MALFORMED_OUTPUT, f"The model's answer {what}.", hint="Retry, or choose a model that follows instructions."
+    )

@@ -1,0 +1,176 @@
+"""What a model server refused, from what it said: HTTP status, error object, or free text.
+
+The shapes are those that real servers and proxies send: OpenAI's ``{"error": {message, type, code}}``, FastAPI's
+``{"detail": …}``, a flat ``{code, message, type}``, plain text, and HTML of something in between.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners.base import plain
+
+SHOWN_CHARACTERS = 200
+"""How much of a body that is no JSON is worth keeping."""
+MAX_WAIT_SECONDS = 120.0
+"""A server that wants a longer pause is taken at its word: the attempt fails (the openai client draws the line there)."""
+
+_RETRIED = frozenset({408, 409, 429})
+
+_BY_WORDS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(words, re.IGNORECASE))
+    for kind, words in (
+        (
+            ErrorKind.QUOTA_EXHAUSTED,
+            r"insufficient_quota|insufficient[ _]balance|insufficient credits|quota[ _]exceeded|exceeded your current quota"
+            r"|billing|credit balance|payment required|out of credits",
+        ),
+        (
+            ErrorKind.CONTEXT_TOO_LONG,
+            r"context_length_exceeded|exceed_context_size|context[ _](length|window|size)|maximum context"
+            r"|prompt is too long|too many (input )?tokens|reduce the length",
+        ),
+        (ErrorKind.CONTENT_REFUSED, r"content_filter|content_policy|content management policy|responsible ?ai|moderation"),
+        (
+            ErrorKind.AUTH_FAILED,
+            r"invalid_api_key|incorrect api key|invalid api key|authentication_error|invalid authentication|unauthorized",
+        ),
+        (
+            ErrorKind.MODEL_NOT_FOUND,
+            r"model_not_found|model[^.]{0,80}(does not exist|not found|not available|is not a valid)|no such model"
+            r"|unknown model|invalid model",
+        ),
+        (ErrorKind.OVERLOADED, r"overloaded|engine_overloaded|server is busy|at capacity|no capacity|service unavailable"),
+        (ErrorKind.RATE_LIMITED, r"rate[ _-]?limit|too many requests|throttl"),
+    )
+)
+
+_HINTS: dict[ErrorKind, str] = {
+    ErrorKind.AUTH_FAILED: "Set a valid key with `understudy servers set-key`, or the variable that the server's entry names.",
+    ErrorKind.QUOTA_EXHAUSTED: "Add credit with the provider, or choose another delegator.",
+    ErrorKind.RATE_LIMITED: "Wait and retry, or choose another delegator.",
+    ErrorKind.OVERLOADED: "Retry later, or choose another delegator.",
+    ErrorKind.BAD_REQUEST: "Check `baseUrl`, `model` and `modelProperties`.",
+    ErrorKind.CONTEXT_TOO_LONG: "Delegate fewer or smaller files, or choose a model with a larger context.",
+    ErrorKind.CONTENT_REFUSED: "Change the task's wording, or choose another model.",
+    ErrorKind.MODEL_NOT_FOUND: "List the server's models (`understudy servers models`) and set one of them.",
+    ErrorKind.CONNECTION_FAILED: "Check that the server runs and that `baseUrl` is right.",
+    ErrorKind.TIMED_OUT: "Retry later, or raise the limits.",
+    ErrorKind.MALFORMED_OUTPUT: "Check that `baseUrl` is a model server's.",
+}
+
+
+def refusal(status: int, body: str, server: str, scrub: Callable[[str], str]) -> UnderstudyError:
+    """Return the error for an answer with HTTP ``status`` (not 200) and this body (as much as was read)."""
+    said = message_of(body)
+    kind = _kind(status, said, body)
+    text = f"Model server {server!r} answered {status}"
+    shown = scrub(plain(said))[:SHOWN_CHARACTERS].strip()
+    hint = _HINTS.get(kind)
+    if 300 <= status < 400:
+        return UnderstudyError(
+            ErrorKind.CONNECTION_FAILED,
+            f"{text}, a redirect; redirects are not followed, because the prompt and the key would go along.",
+            hint="Set `baseUrl` to where the server really is.",
+        )
+    return UnderstudyError(kind, f"{text}: {shown}" if shown else f"{text}.", hint=hint)
+
+
+def reported(error: Any, server: str, scrub: Callable[[str], str]) -> UnderstudyError:
+    """Return the error for an error object that came inside an answer with HTTP 200."""
+    said = _from_object(error) or "an error without a message"
+    status = error.get("code") if isinstance(error, dict) else None
+    if isinstance(status, str) and status.isascii() and status.isdigit():
+        status = int(status[:4])
+    numeric = status if isinstance(status, int) and 400 <= status < 600 else 0
+    kind = _kind(numeric, said, msgspec.json.encode(error).decode())
+    shown = scrub(plain(said))[:SHOWN_CHARACTERS].strip()
+    return UnderstudyError(kind, f"Model server {server!r} reported: {shown}", hint=_HINTS.get(kind))
+
+
+def message_of(body: str) -> str:
+    """Return what a body says: the message of its error object, or its text."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return re.sub(r"\s+", " ", re.sub(r"<[^<>]{0,400}>", " ", body)).strip()
+    if isinstance(value, dict):
+        for name in ("error", "detail", "message"):
+            if value.get(name):
+                return _from_object(value[name])
+    return body
+
+
+def _from_object(error: Any) -> str:
+    if isinstance(error, str):
+        return error
+    if isinstance(error, dict):
+        for name in ("message", "msg", "detail", "code", "type"):
+            if isinstance(error.get(name), str) and error[name]:
+                return str(error[name])
+    return msgspec.json.encode(error).decode()[: 4 * SHOWN_CHARACTERS]
+
+
+def _kind(status: int, said: str, body: str) -> ErrorKind:
+    if status in {401, 407}:
+        return ErrorKind.AUTH_FAILED
+    if status == 402:
+        return ErrorKind.QUOTA_EXHAUSTED
+    for kind, words in _BY_WORDS:
+        if words.search(said) or words.search(body[:4096]):
+            return kind
+    if status == 413:
+        return ErrorKind.CONTEXT_TOO_LONG
+    by_status = {
+        0: ErrorKind.OVERLOADED,  # an error in the stream without a number: the server gave up
+        403: ErrorKind.AUTH_FAILED,
+        408: ErrorKind.TIMED_OUT,
+        409: ErrorKind.OVERLOADED,
+        429: ErrorKind.RATE_LIMITED,
+    }
+    if status in by_status:
+        return by_status[status]
+    return ErrorKind.OVERLOADED if status >= 500 else ErrorKind.BAD_REQUEST
+
+
+def may_retry(status: int, kind: ErrorKind, headers: Mapping[str, str]) -> bool:
+    """Return whether the same request may succeed later. ``x-should-retry`` wins, as in the openai client."""
+    asked = headers.get("x-should-retry", "").lower()
+    if asked in {"true", "false"}:
+        return asked == "true"
+    if kind in {ErrorKind.QUOTA_EXHAUSTED, ErrorKind.CONTEXT_TOO_LONG, ErrorKind.CONTENT_REFUSED}:
+        return False
+    return status in _RETRIED or status >= 500
+
+
+def asked_wait(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
+    """Return the pause in seconds that the server asked for; None when it asked for none, or for nonsense."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    # litellm drops its upstream's header and passes it on under this name.
+    for name in ("retry-after", "llm_provider-retry-after"):
+        value = headers.get(name)
+        if value is None:
+            continue
+        seconds = _number(value)
+        if seconds is not None:
+            return seconds
+        try:
+            return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now())
+        except (ValueError, TypeError, OverflowError):
+            continue
+    return None
+
+
+def _number(value: str | None) -> float | None:
+    if value is None or not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,9})?", value.strip()):
+        return None
+    return float(value)

@@ -1,0 +1,224 @@
+"""Asking a model server what it has, and whether it answers: for ``modelServers/probe|models`` and ``delegators/test``."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from understudy.model.delegators import Delegator, Model, ModelServer, ProbeResult, ProbeStep
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners.backends import connection, failures
+from understudy.runners.base import plain
+from understudy.secrets import Redactor
+
+PROBE_SECONDS = 20.0
+"""For each step; a model that has to be loaded first may take longer, and then the probe says so."""
+_MAX_LIST_BYTES = 8 << 20
+_MAX_MODELS = 5000
+_CONTEXT_FIELDS = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx")
+
+
+async def list_models(
+    server: ModelServer,
+    *,
+    key: Callable[[], str | None] | None = None,
+    delegator: Delegator | None = None,
+    timeout_seconds: float = PROBE_SECONDS,
+) -> list[Model]:
+    """Return the models that ``GET <baseUrl>/models`` lists, as the server orders them; errors as in ``failures``."""
+    status, body = await _request(server, "GET", "/models", None, key=key, delegator=delegator, seconds=timeout_seconds)
+    del status
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        value = None
+    entries = value.get("data", value.get("models")) if isinstance(value, dict) else value
+    if not isinstance(entries, list):
+        raise UnderstudyError(
+            ErrorKind.MALFORMED_OUTPUT,
+            f"Model server {server.name!r} answered something that is no list of models: {plain(body[:200])}",
+            hint="Check that `baseUrl` ends where `/chat/completions` begins (often `/v1`).",
+        )
+    return [model for entry in entries[:_MAX_MODELS] if (model := _model(entry)) is not None]
+
+
+async def probe(
+    server: ModelServer,
+    *,
+    model: str | None = None,
+    delegator: Delegator | None = None,
+    key: Callable[[], str | None] | None = None,
+    round_trip: bool = False,
+    timeout_seconds: float = PROBE_SECONDS,
+) -> ProbeResult:
+    """Try ``server`` step by step: endpoint, key, model (if one is named), and a round trip of a few tokens (if asked).
+
+    Never raises for what the server does; a step that could not be tried because of an earlier one is left out.
+    """
+    steps = _Steps()
+    models: list[Model] = []
+
+    async def endpoint() -> str:
+        nonlocal models
+        models = await list_models(server, key=key, delegator=delegator, timeout_seconds=timeout_seconds)
+        return f"{len(models)} models listed."
+
+    failure = await steps.take("endpoint", endpoint)
+    if failure is not None and failure.kind is ErrorKind.AUTH_FAILED:
+        # The server is there: the key is what is wrong.
+        refused = steps.done.pop()
+        steps.add("endpoint", "It answers.", seconds=refused.seconds)
+        steps.add("key", failure.message, ok=False)
+    elif failure is None:
+        has_key = key is not None and server.api_key is not None
+        steps.add("key", "Accepted." if has_key else "None is configured, and none was asked for.")
+    unlisted = failure is not None and failure.kind in {ErrorKind.BAD_REQUEST, ErrorKind.MODEL_NOT_FOUND}
+    if model and failure is None:
+        names = [entry.id for entry in models]
+        if model in names or not names:
+            steps.add("model", f"{model} is listed." if names else "The server lists no models.")
+        else:
+            steps.add("model", f"{model} is not among the {len(names)} listed models ({', '.join(names[:5])}, …).", ok=False)
+    if model and round_trip and (failure is None or unlisted):
+        if unlisted:
+            # A server without a list of models is a server all the same.
+            steps.done.pop()
+            steps.add("endpoint", "It answers, and lists no models.")
+        await steps.take(
+            "round_trip", lambda: _round_trip(server, model, key=key, delegator=delegator, seconds=timeout_seconds)
+        )
+    return ProbeResult(ok=all(step.ok for step in steps.done), steps=steps.done)
+
+
+class _Steps:
+    """The steps taken so far."""
+
+    def __init__(self) -> None:
+        self.done: list[ProbeStep] = []
+
+    def add(self, name: str, message: str, *, ok: bool = True, seconds: float = 0.0) -> None:
+        self.done.append(ProbeStep(name=name, ok=ok, message=message, seconds=round(seconds, 3)))
+
+    async def take(self, name: str, step: Callable[[], Any]) -> UnderstudyError | None:
+        started = time.monotonic()
+        try:
+            message = await step()
+        except UnderstudyError as error:
+            hint = f" {error.hint}" if error.hint else ""
+            self.add(name, error.message + hint, ok=False, seconds=time.monotonic() - started)
+            return error
+        self.add(name, message, seconds=time.monotonic() - started)
+        return None
+
+
+async def _round_trip(
+    server: ModelServer, model: str, *, key: Callable[[], str | None] | None, delegator: Delegator | None, seconds: float
+) -> str:
+    body = {**((delegator and delegator.model_properties) or {}), "model": model, "stream": False, "max_tokens": 16}
+    body["messages"] = [{"role": "user", "content": "Answer with the word: ready"}]
+    _, text = await _request(server, "POST", "/chat/completions", body, key=key, delegator=delegator, seconds=seconds)
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        value = None
+    choices = value.get("choices") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(choices, list) or not choices:
+        if isinstance(value, dict) and value.get("error"):
+            raise failures.reported(value["error"], server.name, lambda said: said)
+        raise UnderstudyError(
+            ErrorKind.MALFORMED_OUTPUT,
+            f"Model server {server.name!r} answered something that is no completion: {plain(text[:200])}",
+            hint="Check `baseUrl`.",
+        )
+    served = value.get("model")
+    # llama-server and others answer for whatever name is asked; say so when another one is named.
+    other = f", by {plain(served)[:80]!r}" if isinstance(served, str) and served and served != model else ""
+    return f"Answered{other}."
+
+
+async def _request(
+    server: ModelServer,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None,
+    *,
+    key: Callable[[], str | None] | None,
+    delegator: Delegator | None,
+    seconds: float,
+) -> tuple[int, str]:
+    """Send one request and return status 200 and the body; raise for everything else."""
+    import httpx  # noqa: PLC0415 - 80 ms
+
+    secret = key() if key is not None else None
+    redactor = Redactor({f"model server {server.name}": secret} if secret else {})
+    where = await connection.endpoint(server, local=connection.is_local(delegator, server), key=secret)
+    kept = bytearray()
+    try:
+        async with asyncio.timeout(seconds), connection.client(where) as client:
+            request = client.build_request(
+                method,
+                where.url(path),
+                content=msgspec.json.encode(body) if body is not None else None,
+                headers={**where.headers, "Content-Type": "application/json", "Accept": "application/json"},
+                extensions={**where.extensions, "timeout": client.timeout.as_dict()},
+            )
+            response = await client.send(request, stream=True)
+            try:
+                async for chunk in response.aiter_raw():
+                    kept += chunk[: _MAX_LIST_BYTES - len(kept)]
+                    if len(kept) >= _MAX_LIST_BYTES:
+                        break
+            finally:
+                await response.aclose()
+    except TimeoutError:
+        raise UnderstudyError(
+            ErrorKind.TIMED_OUT,
+            f"Model server {server.name!r} did not answer {method} {path} within {seconds:g} s.",
+            hint="If it is loading a model, try again in a minute.",
+        ) from None
+    except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+        said = re.sub(r"\s+", " ", redactor.redact(plain(str(error))))[: failures.SHOWN_CHARACTERS] or type(error).__name__
+        raise UnderstudyError(
+            ErrorKind.CONNECTION_FAILED,
+            f"Model server {server.name!r} could not be reached at {server.base_url}: {said}.",
+            hint="Check that the server runs and that `baseUrl` is right.",
+        ) from None
+    text = kept.decode("utf-8", "replace")
+    if response.status_code != 200:
+        raise failures.refusal(response.status_code, text, server.name, redactor.redact)
+    return response.status_code, redactor.redact(text)
+
+
+def _model(entry: Any) -> Model | None:
+    if isinstance(entry, str):
+        return Model(id=plain(entry)[:256])
+    if not isinstance(entry, dict):
+        return None
+    name = entry.get("id") or entry.get("name") or entry.get("model")
+    if not isinstance(name, str) or not name:
+        return None
+    meta = entry.get("meta")
+    context: int | None = None
+    for place in (entry, meta if isinstance(meta, dict) else {}):
+        for field in _CONTEXT_FIELDS:
+            value = place.get(field)
+            if context is None and isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**9:
+                context = value
+    return Model(id=plain(name)[:256], context_tokens=context, price=_price(entry.get("pricing")))
+
+
+def _price(value: Any) -> dict[str, str] | None:
+    """Return OpenRouter's prices: USD per token, as decimal strings."""
+    if not isinstance(value, dict):
+        return None
+    price = {
+        ours: value[theirs]
+        for ours, theirs in (("input", "prompt"), ("output", "completion"), ("cacheRead", "input_cache_read"))
+        if isinstance(value.get(theirs), str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", value[theirs])
+    }
+    return price or None

@@ -1,0 +1,111 @@
+"""Server-sent events from bytes, without I/O: any chunking of the same bytes gives the same events.
+
+The rules are the HTML standard's (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream):
+lines end in LF, CRLF or CR; a byte order mark at the start is skipped; an event ends with an empty line. Two deviations:
+what stands at the end of the stream without its empty line is given out by ``end`` (servers forget it after ``[DONE]``),
+and text that is not UTF-8 is an error instead of replacement characters, which would end up in somebody's file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+MAX_LINE_BYTES = 1 << 20
+"""Real events have a few hundred bytes; httpx2 bounds an event at 1 MiB too."""
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class ServerEvent:
+    """One event: its name (``message`` where none was given) and its data, lines joined by LF."""
+
+    name: str
+    data: str
+
+
+class Decoder:
+    """Feed it bytes, get events. Memory is bounded by ``max_bytes`` for one line and for one event."""
+
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        """Start before the first byte of a stream."""
+        self._max = max_bytes
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._name = ""
+        self._first = True
+        self._skip_line_feed = False
+
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
+        """Return the events that ``chunk`` completes; ``malformed_output`` above a bound or for bytes that are no text."""
+        events: list[ServerEvent] = []
+        if self._skip_line_feed and chunk:
+            self._skip_line_feed = False
+            chunk = chunk.removeprefix(b"\n")
+        if chunk.endswith(b"\r"):
+            # Whether a line feed follows is in the next chunk; the line itself is complete.
+            self._skip_line_feed = True
+        pieces = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        for piece in pieces[:-1]:
+            self._grow(piece)
+            self._end_line(events)
+        self._grow(pieces[-1])
+        return events
+
+    def end(self) -> list[ServerEvent]:
+        """Return what the stream ended in without an empty line; its data may be cut off."""
+        events: list[ServerEvent] = []
+        if self._line:
+            self._end_line(events)
+        self._dispatch(events)
+        return events
+
+    def _grow(self, piece: bytes) -> None:
+        if len(self._line) + len(piece) > self._max:
+            raise UnderstudyError(
+                ErrorKind.MALFORMED_OUTPUT,
+                f"The model server sent a line of more than {self._max} bytes.",
+                hint="This is no event stream; check the model server's base URL.",
+            )
+        self._line += piece
+
+    def _end_line(self, events: list[ServerEvent]) -> None:
+        line = bytes(self._line)
+        self._line.clear()
+        if self._first:
+            line = line.removeprefix(_BOM)
+            self._first = False
+        if not line:
+            self._dispatch(events)
+            return
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data_bytes += len(value) + 1
+            if self._data_bytes > self._max:
+                raise UnderstudyError(
+                    ErrorKind.MALFORMED_OUTPUT,
+                    f"The model server sent an event of more than {self._max} bytes.",
+                    hint="This is no event stream of a model; check the model server's base URL.",
+                )
+            self._data.append(value)
+        elif field == b"event":
+            self._name = value.decode("utf-8", "replace")
+        # A comment (empty field name), `id` and `retry` mean nothing here.
+
+    def _dispatch(self, events: list[ServerEvent]) -> None:
+        if self._data:
+            try:
+                data = b"\n".join(self._data).decode("utf-8")
+            except UnicodeDecodeError:
+                raise UnderstudyError(
+                    ErrorKind.MALFORMED_OUTPUT,
+                    "The model server sent text that is not UTF-8.",
+                    hint="Report this to the server's maintainers; retrying may help.",
+                ) from None
+            events.append(ServerEvent(self._name or "message", data))
+        self._data = []
+        self._data_bytes = 0
+        self._name = ""

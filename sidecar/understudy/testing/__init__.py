@@ -1,0 +1,41 @@
+'''Workers that do what a script says, shipped so that your own set-up can be tested without a key and without a network.
+
+**The scripted agent** is an agent CLI. As a delegator (``~/.config/understudy/delegators/liar.toml``)::
+
+    name = "liar"
+    tool = "generic"
+
+    [launch]
+    command = ["python", "-m", "understudy.testing.agent", "liar"]
+    output = "events"
+
+``understudy.testing.agent`` lists the scenarios: agents that work, and agents that lie, hang, flood, crash and leave processes
+behind. A scenario of your own is a file (``understudy.testing.agent script.toml``): ``[[steps]]`` tables, run in order::
+
+    [[steps]]
+    write = "tests/test_greeting.py"
+    text = """
+    from greeting import greet
+
+    def test_greets():
+        assert greet("Ada") == "Hello, Ada!"
+    """
+
+    [[steps]]
+    say = "Wrote one test."
+
+    [[steps]]
+    result = true
+
+**The scripted model server** speaks chat completions on the loopback interface; the model's name chooses the scenario::
+
+    understudy servers create scripted --kind custom --base-url http://127.0.0.1:8099/v1
+    python -m understudy.testing.model_server --port 8099
+
+In Python tests it is a context manager::
+
+    with ModelServer(answers={"haiku": "Autumn evening…"}) as server:
+        ...  # server.base_url, and afterwards server.requests
+
+What is here must not import anything else of Understudy: it stands for programs of other people.
+'''
