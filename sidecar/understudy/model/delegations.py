@@ -103,6 +103,8 @@ class Attempt(Wire, kw_only=True):
     to: str | None = None
     usage: Usage
     cost_usd: str | None = None
+    cost_estimated: bool = False
+    """The amount was computed from counted text, not reported."""
     failure: ErrorInfo | None = None
     handover: str | None = None
 

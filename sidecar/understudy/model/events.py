@@ -54,6 +54,8 @@ class Started(Event, tag="started", kw_only=True):
     model_server: str | None = None
     model: str
     why: str
+    confined: bool = False
+    """Whether this attempt's processes run in a sandbox."""
 
 
 class Phase(Event, tag="phase", kw_only=True):
@@ -174,6 +176,8 @@ class Result(Event, tag="result", kw_only=True):
     files: list[FileStat]
     text: str | None = None
     summary: str | None = None
+    hunks: int = 0
+    """How many hunks there are to decide on."""
 
 
 class CheckStarted(Event, tag="check_started", kw_only=True):
@@ -233,6 +237,8 @@ class Decided(Event, tag="decided", kw_only=True):
     path: str
     hunk: str
     decision: Literal["accept", "reject", "pending"]
+    was: Literal["accept", "reject", "pending"] = "pending"
+    """What the hunk's decision was before, so that counts follow from the events alone."""
     reason: str | None = None
     by: str
 

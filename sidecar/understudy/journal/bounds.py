@@ -1,0 +1,98 @@
+"""One event as one line of bounded length, whatever an agent put into it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from understudy.model.events import Event
+
+LONGEST_LINE = 1024 * 1024
+"""An event is one ``write`` and one message to a client; more than this belongs into a file."""
+
+_SHORTEST_TEXT = 64
+_DEEPEST = 64
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(event: Event) -> tuple[Event, bytes]:
+    """Return the event as it is written, and its line, newline included.
+
+    Text that is no Unicode (lone surrogates) gets replacement characters. Above ``LONGEST_LINE`` the longest texts
+    are cut to their beginning with ``… [N characters left out]``, then lists to their beginning, until
+    it fits; ``truncatedBytes`` of a ``tool_result`` says how much went. The event returned equals what a
+    reader will read.
+    """
+    try:
+        line = _encoder.encode(event)
+    except (UnicodeEncodeError, OverflowError, TypeError, RecursionError, ValueError):
+        event = _plain(event)
+        line = _encoder.encode(event)
+    if len(line) >= LONGEST_LINE:
+        event, line = _shortened(event, line)
+    return event, line + b"\n"
+
+
+def _plain(event: Event) -> Event:
+    fields = {name: _writable(getattr(event, name), 0) for name in event.__struct_fields__}
+    return type(event)(**fields)
+
+
+def _writable(value: Any, depth: int) -> Any:
+    """Return ``value`` with everything replaced that JSON cannot carry."""
+    if isinstance(value, str):
+        return type(value)(value) if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, bool) or value is None or isinstance(value, float):
+        return value
+    if isinstance(value, int):
+        # What other programs read as a JSON number ends with 64 bits.
+        return value if -(2**63) <= value < 2**63 else hex(value)
+    if depth > _DEEPEST:
+        return "… [nested too deeply]"
+    if isinstance(value, msgspec.Struct):
+        parts = {name: _writable(getattr(value, name), depth + 1) for name in value.__struct_fields__}
+        return type(value)(**parts)
+    if isinstance(value, dict):
+        return {str(_writable(str(key), depth)): _writable(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_writable(item, depth + 1) for item in value]
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _shortened(event: Event, line: bytes) -> tuple[Event, bytes]:
+    # Not to_builtins: reading the line back gives the plain data that a reader would see.
+    data = msgspec.json.decode(line)
+    longest_text, longest_list = LONGEST_LINE // 2, 1 << 30
+    while len(line) >= LONGEST_LINE:
+        if longest_text > _SHORTEST_TEXT:
+            longest_text //= 2
+        elif longest_list > 1:
+            longest_list = min(longest_list, 1 << 16) // 2
+        else:
+            data = _without_free_form(data)
+        short = _cut(data, longest_text, longest_list)
+        if short.get("type") == "tool_result" and len(data["output"]) > longest_text:
+            gone = len(data["output"][longest_text:].encode())
+            short["truncatedBytes"] = (data.get("truncatedBytes") or 0) + gone
+        event = msgspec.convert(short, type(event))
+        line = _encoder.encode(event)
+    return event, line
+
+
+def _cut(value: Any, text: int, items: int) -> Any:
+    if isinstance(value, str):
+        if len(value) <= text:
+            return value
+        return f"{value[:text]}… [{len(value) - text} characters left out]"
+    if isinstance(value, list):
+        return [_cut(item, text, items) for item in value[:items]]
+    if isinstance(value, dict):
+        return {key: _cut(item, text, items) for key, item in list(value.items())[: max(items, 64)]}
+    return value
+
+
+def _without_free_form(data: Any) -> Any:
+    """Drop what an agent may nest as it likes; nothing else can still be this large."""
+    return {key: None if key == "input" else [] if isinstance(value, list) else value for key, value in data.items()}
