@@ -18,7 +18,7 @@ from understudy.model.delegators import (
     ToolEntry,
 )
 from understudy.model.events import AnyEvent
-from understudy.model.states import State, Verdict
+from understudy.model.states import State
 from understudy.model.wire import Strict, Wire
 
 EditableScope = Literal["user", "workspace"]
@@ -210,7 +210,6 @@ class ListParams(Strict, kw_only=True):
     """Delegations, newest first; ``limit`` at most 1000, default 100."""
 
     states: list[State] | None = None
-    verdicts: list[Verdict] | None = None
     workspace: str | None = None
     delegator: str | None = None
     text: str | None = None

@@ -36,6 +36,10 @@ class Spec(Wire, kw_only=True):
     delegator: Delegator
     model_server: ModelServer | None = None
     explain: Explanation
+    files: list[str]
+    """Paths inside the workspace that the work is about (POSIX, C-quoted when they are not UTF-8); so are the next two."""
+    context: list[str]
+    target: str | None = None
     checks: list[Check]
     slots: int
     """How many delegations may run at once, as configured when this one was asked for."""

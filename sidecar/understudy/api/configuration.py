@@ -1,0 +1,248 @@
+"""Requests about what is configured: delegators, model servers, recipes, trust."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from understudy import config
+from understudy.api import messages as m
+from understudy.api.caller import Caller
+from understudy.config import edit
+from understudy.config import trust as trusting
+from understudy.engine import places
+from understudy.journal import bell, store
+from understudy.model.delegators import Delegator, DelegatorEntry, Launch, ModelServerEntry, Scope
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners import registry
+
+_T = TypeVar("_T")
+
+CHANGED = "configuration"
+"""The name that is rung after a configuration file was replaced."""
+
+
+def load(caller: Caller, workspace: str | None) -> config.Configuration:
+    """Return the configuration as it is seen from a workspace (URI or path; None: from where the caller stands)."""
+    top = _workspace(caller, workspace)
+    trusted = top is not None and trusting.status(top, store.state_root()).trusted
+    return config.load(top, trusted=trusted, abilities=registry.ABILITIES)
+
+
+def find(known: Mapping[str, _T], name: str, kind: ErrorKind, what: str) -> _T:
+    """Return the thing of this name; raise ``kind`` with near names."""
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3)
+        raise UnderstudyError(
+            kind,
+            f"There is no {what} {name!r}.",
+            hint=f"Did you mean {near[0]!r}?" if near else None,
+            names=near or sorted(known)[:20],
+        )
+    return known[name]
+
+
+def trust(caller: Caller, params: m.TrustParams) -> m.TrustResult:
+    """Trust a workspace, withdraw it, or tell how it stands."""
+    top = places.workspace_of([], params.workspace, caller.folder())
+    root = store.state_root()
+    if params.trusted is not None:
+        trusting.record(top, params.trusted, root)
+        bell.ring("trust")
+    status = trusting.status(top, root)
+    return m.TrustResult(trusted=status.trusted, allows=list(status.allows), changed=list(status.changed))
+
+
+def recipes(caller: Caller, params: m.RecipesParams) -> m.RecipesResult:
+    """Return the recipes that apply to a file, or all that the caller can see."""
+    workspace = None
+    if params.uri is not None:
+        workspace = str(places.workspace_of([params.uri], None, None))
+    loaded = load(caller, workspace)
+    found = list(loaded.recipes.values())
+    if params.uri is not None:
+        language = _language(places.path_of(params.uri).name)
+        found = [
+            recipe
+            for recipe in found
+            if "file" in recipe.fits.on and (not recipe.fits.languages or language in recipe.fits.languages)
+        ]
+    return m.RecipesResult(recipes=found, problems=loaded.problems)
+
+
+def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
+    """Return every delegator with how many of its delegations run and wait."""
+    loaded = load(caller, params.workspace)
+    counts = _counts()
+    for name, entry in loaded.delegators.items():
+        entry.state.running, entry.state.queued = counts.get(name, (0, 0))
+    return m.DelegatorsResult(delegators=list(loaded.delegators.values()), problems=loaded.problems)
+
+
+def delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
+    """Return one delegator."""
+    listed = delegators(caller, m.WorkspaceParams(workspace=params.workspace)).delegators
+    known = {entry.delegator.name: entry for entry in listed}
+    return find(known, params.name, ErrorKind.UNKNOWN_DELEGATOR, "delegator")
+
+
+def create_delegator(caller: Caller, params: m.DelegatorCreateParams) -> DelegatorEntry:
+    """Make a delegator."""
+    registry.check(params.delegator)
+    edit.create("delegator", params.delegator, Scope(params.scope), _editable(caller, params.scope, params.workspace))
+    bell.ring(CHANGED)
+    return delegator(caller, m.NameParams(name=params.delegator.name, workspace=params.workspace))
+
+
+def create_delegator_from_tool(caller: Caller, params: m.DelegatorFromToolParams) -> DelegatorEntry:
+    """Make a delegator for an agent CLI, with a generated unique name."""
+    if params.tool not in registry.ABILITIES or params.tool == registry.BACKEND:
+        known = sorted(set(registry.ABILITIES) - {registry.BACKEND})
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_TOOL,
+            f"This version has no runner for the tool {params.tool!r}.",
+            hint=f"It runs: {', '.join(known)}. Any other command runs with the tool `generic` and `launch.command`.",
+            names=difflib.get_close_matches(params.tool, known) or known,
+        )
+    taken = set(load(caller, params.workspace).delegators)
+    made = Delegator(
+        name=edit.generate_name(params.tool, params.model or "", taken), tool=params.tool, model=params.model or ""
+    )
+    if params.tool == "generic":
+        made.launch = Launch(command=[])
+    return create_delegator(
+        caller, m.DelegatorCreateParams(delegator=made, scope=params.scope, workspace=params.workspace)
+    )
+
+
+def update_delegator(caller: Caller, params: m.DelegatorUpdateParams) -> DelegatorEntry:
+    """Replace a delegator."""
+    registry.check(params.delegator)
+    before = delegator(caller, m.NameParams(name=params.name, workspace=params.workspace))
+    where = _editable(caller, before.scope, params.workspace)
+    edit.update("delegator", params.name, params.delegator, params.revision, before, where)
+    bell.ring(CHANGED)
+    return delegator(caller, m.NameParams(name=params.delegator.name, workspace=params.workspace))
+
+
+def delete_delegator(caller: Caller, params: m.DeleteParams) -> m.Done:
+    """Remove a delegator."""
+    before = delegator(caller, m.NameParams(name=params.name, workspace=params.workspace))
+    edit.delete("delegator", params.name, params.revision, before, _editable(caller, before.scope, params.workspace))
+    bell.ring(CHANGED)
+    return m.Done()
+
+
+def model_servers(caller: Caller, params: m.WorkspaceParams) -> m.ModelServersResult:
+    """Return every model server."""
+    loaded = load(caller, params.workspace)
+    return m.ModelServersResult(model_servers=list(loaded.model_servers.values()), problems=loaded.problems)
+
+
+def model_server(caller: Caller, params: m.NameParams) -> ModelServerEntry:
+    """Return one model server."""
+    loaded = load(caller, params.workspace)
+    return find(loaded.model_servers, params.name, ErrorKind.UNKNOWN_MODEL_SERVER, "model server")
+
+
+def create_model_server(caller: Caller, params: m.ModelServerCreateParams) -> ModelServerEntry:
+    """Make a model server."""
+    edit.create("model server", params.model_server, Scope(params.scope), _editable(caller, params.scope, params.workspace))
+    bell.ring(CHANGED)
+    return model_server(caller, m.NameParams(name=params.model_server.name, workspace=params.workspace))
+
+
+def update_model_server(caller: Caller, params: m.ModelServerUpdateParams) -> ModelServerEntry:
+    """Replace a model server."""
+    before = model_server(caller, m.NameParams(name=params.name, workspace=params.workspace))
+    where = _editable(caller, before.scope, params.workspace)
+    edit.update("model server", params.name, params.model_server, params.revision, before, where)
+    bell.ring(CHANGED)
+    return model_server(caller, m.NameParams(name=params.model_server.name, workspace=params.workspace))
+
+
+def delete_model_server(caller: Caller, params: m.DeleteParams) -> m.Done:
+    """Remove a model server."""
+    before = model_server(caller, m.NameParams(name=params.name, workspace=params.workspace))
+    edit.delete("model server", params.name, params.revision, before, _editable(caller, before.scope, params.workspace))
+    bell.ring(CHANGED)
+    return m.Done()
+
+
+def set_key(caller: Caller, params: m.SetKeyParams) -> m.Done:
+    """Store a key and make the model server refer to it."""
+    import msgspec  # noqa: PLC0415 - for the copy below only
+
+    from understudy.secrets import keys  # noqa: PLC0415 - may bring the keyring
+
+    before = model_server(caller, m.NameParams(name=params.name, workspace=params.workspace))
+    if not before.editable:
+        raise UnderstudyError(
+            ErrorKind.NOT_EDITABLE,
+            f"The model server {params.name!r} was written by hand, so its `api_key` must be, too.",
+            hint='Add api_key = { from_env = "NAME" } to it, with the name of an environment variable.',
+            location=before.location,
+        )
+    reference = keys.store_key(params.name, params.key)
+    changed = msgspec.structs.replace(before.model_server, api_key=reference)
+    update_model_server(
+        caller,
+        m.ModelServerUpdateParams(
+            name=params.name, model_server=changed, revision=before.revision, workspace=params.workspace
+        ),
+    )
+    return m.Done()
+
+
+def _workspace(caller: Caller, workspace: str | None) -> Path | None:
+    folder = caller.folder()
+    if workspace is None and folder is None:
+        return None
+    return places.workspace_of([], workspace, folder)
+
+
+def _editable(caller: Caller, scope: str, workspace: str | None) -> Path | None:
+    """Return the workspace whose ``.understudy`` is edited; None for the user's own folder."""
+    if scope != Scope.WORKSPACE:
+        return None
+    top = _workspace(caller, workspace)
+    if top is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS, "No workspace is named.", hint="Pass `workspace`, or use the scope `user`."
+        )
+    if not trusting.status(top, store.state_root()).trusted:
+        raise UnderstudyError(
+            ErrorKind.UNTRUSTED_WORKSPACE, f"{top} is not trusted.", hint=f"understudy trust {top}"
+        )
+    return top
+
+
+def _counts() -> dict[str, tuple[int, int]]:
+    from understudy.journal import summary  # noqa: PLC0415 - reads summaries
+    from understudy.model.states import State  # noqa: PLC0415
+
+    live = [state for state in State if state is not State.FINISHED]
+    found, _ = summary.page(states=live, limit=1000)
+    counts: dict[str, tuple[int, int]] = {}
+    for item in found:
+        running, queued = counts.get(item.delegator, (0, 0))
+        waits = item.state is State.QUEUED
+        counts[item.delegator] = (running + (not waits), queued + waits)
+    return counts
+
+
+_LANGUAGES = {
+    ".py": "python", ".pyi": "python", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript",
+    ".jsx": "javascriptreact", ".ts": "typescript", ".mts": "typescript", ".cts": "typescript",
+    ".tsx": "typescriptreact", ".go": "go", ".rs": "rust", ".java": "java", ".kt": "kotlin", ".rb": "ruby",
+    ".php": "php", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".hpp": "cpp", ".cs": "csharp",
+    ".swift": "swift", ".scala": "scala", ".lua": "lua", ".sh": "shellscript", ".md": "markdown",
+}  # fmt: skip
+"""LSP's language ids of the endings for which tests are written most."""
+
+
+def _language(name: str) -> str:
+    return _LANGUAGES.get(os.path.splitext(name)[1].lower(), "")

@@ -1,0 +1,286 @@
+"""Requests about delegations: start, look, wait, stop, read the result."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import time
+from datetime import UTC, datetime
+
+from understudy import git
+from understudy.api import messages as m
+from understudy.api.caller import Caller
+from understudy.engine import queue
+from understudy.journal import bell as bells
+from understudy.journal import control, locks, reader, recover, store, summary, writer
+from understudy.model import events as event_types
+from understudy.model.delegations import Delegation, StartParams
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import NEEDS_HOLDER, State, Verdict
+
+CANCEL_SECONDS = 4.0
+"""A cancel that the worker has not taken by then is carried out from here."""
+EVENTS_AT_ONCE = 1000
+EVENTS_WAIT_SECONDS = 60.0
+WAIT_SECONDS = 3600.0
+WAIT_AT_MOST_SECONDS = 86_400.0
+PAGE = 100
+PAGE_AT_MOST = 1000
+
+
+def start(caller: Caller, params: StartParams) -> m.StartResult:
+    """Start a delegation; it is under way when this returns."""
+    from understudy.engine import start as starting  # noqa: PLC0415 - reading commands do not need the engine
+    from understudy.engine.resolve import plan  # noqa: PLC0415
+
+    decided = plan(params, caller.documents(), caller.folder())
+    identifier = starting.begin(decided, _now(), params.idempotency_key)
+    return m.StartResult(id=identifier, explain=decided.explain)
+
+
+def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
+    """Build exactly what a start would send, and send nothing."""
+    from understudy.engine.resolve import plan  # noqa: PLC0415 - as above
+
+    decided = plan(params, caller.documents(), caller.folder())
+    prompt = decided.prompt()
+    return m.PreviewResult(
+        prompt=prompt.text,
+        files=[
+            m.PreviewFile(path=git.quote(os.fsencode(f.path)), bytes=f.size, tokens=f.tokens, withheld=f.withheld)
+            for f in prompt.files
+        ],
+        tokens=prompt.tokens,
+        explain=decided.explain,
+    )
+
+
+def get(caller: Caller, params: m.IdParams) -> Delegation:
+    """Return a delegation as it stands now; one whose worker died is ended first."""
+    _ = caller
+    return _current(_folder(params.id))
+
+
+def list_page(caller: Caller, params: m.ListParams) -> m.ListResult:
+    """Return a page, newest first."""
+    _ = caller
+    limit = PAGE if params.limit is None else params.limit
+    if not 1 <= limit <= PAGE_AT_MOST:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS, f"`limit` is {limit}; it must be 1 to {PAGE_AT_MOST}.", hint="Use `cursor` for more."
+        )
+    workspace = params.workspace
+    if workspace is not None:
+        from understudy.engine import places  # noqa: PLC0415 - only when a list is narrowed to a workspace
+
+        workspace = str(places.workspace_of([], workspace, None))
+    found, cursor = summary.page(
+        states=params.states,
+        workspace=workspace,
+        delegator=params.delegator,
+        text=params.text,
+        limit=limit,
+        cursor=params.cursor,
+    )
+    fresh = [_attended(item) for item in found]
+    queue.start_next(store.state_root())
+    return m.ListResult(delegations=fresh, cursor=cursor)
+
+
+def wait(caller: Caller, params: m.WaitParams) -> Delegation:
+    """Wait for the end of a delegation, or until the limit."""
+    seconds = WAIT_SECONDS if params.timeout_seconds is None else params.timeout_seconds
+    if not 0 <= seconds <= WAIT_AT_MOST_SECONDS:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`timeoutSeconds` is {seconds:g}; it must be 0 to {WAIT_AT_MOST_SECONDS:g}.",
+            hint="Call wait again for more.",
+        )
+    folder = _folder(params.id)
+
+    def ended() -> bool:
+        return caller.cancelled() or _current(folder).state is State.FINISHED
+
+    with bells.Bell() as bell:
+        bells.wait_for(ended, bell, seconds)
+    if caller.cancelled():
+        raise UnderstudyError(ErrorKind.CANCELLED, f"Waiting for {folder.id} was withdrawn.", hint="It goes on.")
+    return _current(folder)
+
+
+def events(caller: Caller, params: m.EventsParams) -> m.EventsResult:
+    """Return events after a sequence number, waiting for the next one if asked to."""
+    limit = EVENTS_AT_ONCE if params.limit is None else params.limit
+    seconds = params.wait_seconds or 0.0
+    if params.after < 0 or not 1 <= limit <= EVENTS_AT_ONCE or not 0 <= seconds <= EVENTS_WAIT_SECONDS:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`after` must be 0 or more, `limit` 1 to {EVENTS_AT_ONCE}, `waitSeconds` 0 to {EVENTS_WAIT_SECONDS:g}.",
+            hint="Call again with the last `seq` as `after`.",
+        )
+    folder = _folder(params.id)
+    found = reader.read_events(folder, params.after, limit)
+    if not found and seconds:
+
+        def more() -> bool:
+            _current(folder)
+            found.extend(reader.read_events(folder, params.after, limit))
+            return bool(found) or caller.cancelled()
+
+        with bells.Bell() as bell:
+            bells.wait_for(more, bell, seconds)
+    return m.EventsResult(events=found, last=found[-1].seq if found else params.after)
+
+
+def subscribe(caller: Caller, params: m.SubscribeParams) -> m.Done:
+    """Follow one delegation or all of them."""
+    identifier = None if params.id is None else _folder(params.id).id
+    caller.follow(identifier, params.after)
+    return m.Done()
+
+
+def unsubscribe(caller: Caller, params: m.UnsubscribeParams) -> m.Done:
+    """Stop following."""
+    caller.unfollow(None if params.id is None else _folder(params.id).id)
+    return m.Done()
+
+
+def cancel(caller: Caller, params: m.IdParams) -> Delegation:
+    """Stop a delegation; it has an end when this returns."""
+    folder = _folder(params.id)
+    if _current(folder).state is State.FINISHED:
+        return _current(folder)
+    control.append_control(folder, control.Cancel(by=caller.name, at=_now()))
+    with bells.Bell() as bell:
+        bells.wait_for(lambda: _ended_or_queued(folder, caller.name), bell, CANCEL_SECONDS)
+    if summary.load(folder).state is not State.FINISHED:
+        recover.end_and_finish(folder, Verdict.CANCELLED)
+    queue.unmark(store.state_root(), folder.id)
+    queue.start_next(store.state_root())
+    return summary.load(folder)
+
+
+def diff(caller: Caller, params: m.IdParams) -> m.DiffResult:
+    """Return what changed, as files and hunks."""
+    from understudy.engine import ground  # noqa: PLC0415 - as above
+
+    _ = caller
+    folder = _folder(params.id)
+    delegation = _current(folder)
+    record, objects = ground.load(folder)
+    head = _head(delegation)
+    return m.DiffResult(
+        base=record.base_commit, head=head, files=git.file_diffs(objects, record.base_commit, head)
+    )
+
+
+def file(caller: Caller, params: m.FileParams) -> m.FileResult:
+    """Return one file of the base or of the result."""
+    from understudy.engine import ground  # noqa: PLC0415 - as above
+
+    _ = caller
+    folder = _folder(params.id)
+    record, objects = ground.load(folder)
+    commit = record.base_commit if params.side == "base" else _head(_current(folder))
+    found = git.read_file(objects, commit, git.unquote(params.path))
+    if found is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"{params.path} is not in the {params.side} of {folder.id}.",
+            hint="delegations/diff lists the files, spelled as they must be here.",
+        )
+    content, mode = found
+    with contextlib.suppress(UnicodeDecodeError):
+        return m.FileResult(text=content.decode("utf-8"), mode=mode)
+    return m.FileResult(base64=base64.b64encode(content).decode("ascii"), mode=mode)
+
+
+def check(caller: Caller, params: m.IdParams) -> Delegation:
+    """Run the checks again in a worker of their own, and return the delegation with its new verdict."""
+    from understudy.engine import ground  # noqa: PLC0415 - as above
+    from understudy.engine import start as starting  # noqa: PLC0415
+
+    folder = _folder(params.id)
+    before = _current(folder)
+    if before.state is not State.FINISHED:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{folder.id} is {before.state}; its checks run at its end anyway.",
+            hint="Wait for it: understudy wait " + folder.id,
+        )
+    ground.load(folder)
+    lock = locks.try_lock(folder)
+    if lock is None:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT, f"Somebody else is at work on {folder.id}.", hint="Try again when it has finished."
+        )
+    try:
+        starting.spawn_worker(folder, lock, only_check=True)
+    finally:
+        os.close(lock)
+
+    def judged() -> bool:
+        return caller.cancelled() or (not locks.is_held(folder) and _current(folder).last_seq > before.last_seq)
+
+    with bells.Bell() as bell:
+        done = bells.wait_for(judged, bell, WAIT_SECONDS)
+    if not done:
+        raise UnderstudyError(
+            ErrorKind.TIMED_OUT, f"The checks of {folder.id} still run.", hint="understudy watch " + folder.id
+        )
+    return _current(folder)
+
+
+def _folder(identifier: str) -> store.Folder:
+    return store.open_folder(store.resolve_id(identifier))
+
+
+def _current(folder: store.Folder) -> Delegation:
+    """Return the delegation, after ending it if its worker died, or starting it if its turn has come."""
+    found = summary.load(folder)
+    if found.state is State.QUEUED:
+        queue.start_next(store.state_root())
+    return _attended(found, folder)
+
+
+def _attended(found: Delegation, folder: store.Folder | None = None) -> Delegation:
+    if found.state not in NEEDS_HOLDER:
+        return found
+    folder = folder or store.open_folder(found.id)
+    if locks.is_held(folder):
+        return found
+    if recover.recover(folder):
+        queue.start_next(store.state_root())
+    return summary.load(folder)
+
+
+def _ended_or_queued(folder: store.Folder, by: str) -> bool:
+    """Tell whether the end is written; a delegation that waits in the queue has no worker, so its end is written here."""
+    found = _current(folder)
+    if found.state is State.QUEUED:
+        lock = locks.try_lock(folder)
+        if lock is not None:
+            with contextlib.closing(writer.Writer(folder, lock)) as appending:
+                if summary.load(folder).state is State.QUEUED:
+                    _ = by
+                    appending.append(
+                        event_types.Finished(verdict=Verdict.CANCELLED, reservations=[]), attempt=0
+                    )
+        return summary.load(folder).state is State.FINISHED
+    return found.state is State.FINISHED
+
+
+def _head(delegation: Delegation) -> str:
+    if delegation.head is None:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT if delegation.state is not State.FINISHED else ErrorKind.BASE_UNAVAILABLE,
+            f"{delegation.id} has no result to show"
+            + (" yet." if delegation.state is not State.FINISHED else f"; it ended {delegation.verdict}."),
+            hint="Wait for its end." if delegation.state is not State.FINISHED else "See `understudy show`.",
+        )
+    return delegation.head
+
+
+def _now() -> str:
+    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,173 @@
+"""Requests about this installation: version, tools, doctor."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from understudy import __version__
+from understudy.api import messages as m
+from understudy.api.caller import Caller
+from understudy.model.errors import UnderstudyError
+from understudy.model.states import State
+
+FREE_BYTES = 200_000_000
+"""Less free space than this under the state folder is worth a warning: a tree of a middling project needs about as much."""
+
+
+def version(caller: Caller, params: m.Nothing) -> m.VersionResult:
+    """Return version and contract."""
+    from understudy.api.table import PROTOCOL_VERSION  # noqa: PLC0415 - the table names this module
+
+    _ = caller, params
+    return m.VersionResult(version=__version__, protocol_version=PROTOCOL_VERSION)
+
+
+def tools(caller: Caller, params: m.ToolsParams) -> m.ToolsResult:
+    """Return every agent CLI that Understudy knows."""
+    from understudy.config import tools as known  # noqa: PLC0415 - starts processes
+    from understudy.runners import registry  # noqa: PLC0415
+
+    _ = caller
+    return m.ToolsResult(tools=known.detect(refresh=params.refresh, runnable=registry.ABILITIES))
+
+
+def doctor(caller: Caller, params: m.Nothing) -> m.DoctorResult:
+    """Look at everything that a run needs."""
+    _ = params
+    looks = (_platform, _python, _git, _state, _bell, _isolation, _keyring, _configuration, _tools, _delegations)
+    found: list[m.DoctorCheck] = []
+    for look in looks:
+        name = look.__name__.removeprefix("_")
+        try:
+            found.append(look(caller))
+        except UnderstudyError as error:
+            found.append(m.DoctorCheck(name=name, ok=False, message=error.message, hint=error.hint))
+        except Exception as error:  # one broken look must not hide the others
+            found.append(m.DoctorCheck(name=name, ok=False, message=f"{type(error).__name__}: {error}"))
+    return m.DoctorResult(checks=found)
+
+
+def _platform(caller: Caller) -> m.DoctorCheck:
+    _ = caller
+    if sys.platform.startswith("linux"):
+        return m.DoctorCheck(name="platform", ok=True, message="Linux: everything is available.")
+    return m.DoctorCheck(
+        name="platform",
+        ok=sys.platform == "darwin",
+        message=f"{sys.platform}: no process namespaces; two processes killed at once can leave one of an agent's.",
+        hint="On Windows use WSL." if sys.platform == "win32" else None,
+    )
+
+
+def _python(caller: Caller) -> m.DoctorCheck:
+    _ = caller
+    return m.DoctorCheck(name="python", ok=True, message=f"{sys.version.split()[0]} at {sys.executable}")
+
+
+def _git(caller: Caller) -> m.DoctorCheck:
+    from understudy import git  # noqa: PLC0415 - starts a process
+
+    _ = caller
+    return m.DoctorCheck(name="git", ok=True, message=f"git {git.version()}")
+
+
+def _state(caller: Caller) -> m.DoctorCheck:
+    from understudy.journal import store  # noqa: PLC0415
+
+    _ = caller
+    root = store.state_root()
+    free = shutil.disk_usage(root).free
+    return m.DoctorCheck(
+        name="state",
+        ok=free > FREE_BYTES,
+        message=f"{root}, {free // 1_000_000} MB free",
+        hint=None if free > FREE_BYTES else "Free some space, or set UNDERSTUDY_STATE to a folder on another local disk.",
+    )
+
+
+def _bell(caller: Caller) -> m.DoctorCheck:
+    from understudy.journal import bell  # noqa: PLC0415
+
+    _ = caller
+    with bell.Bell() as listening:
+        bell.ring("doctor")
+        heard = "doctor" in listening.wait(1.0)
+    return m.DoctorCheck(
+        name="bell",
+        ok=heard,
+        message="Processes hear of each other's changes at once." if heard else "A message between processes was not heard.",
+        hint=None if heard else "Changes are seen after a second instead; look at the runtime folder (XDG_RUNTIME_DIR).",
+    )
+
+
+def _isolation(caller: Caller) -> m.DoctorCheck:
+    from understudy import process  # noqa: PLC0415
+
+    _ = caller
+    namespaced = process.namespaces_available()
+    return m.DoctorCheck(
+        name="isolation",
+        ok=namespaced,
+        message="Agents run in a process namespace of their own; not confined otherwise: they can read and write what you can."
+        if namespaced
+        else "This machine refuses process namespaces: a double kill can leave a process of an agent.",
+        hint=None if namespaced else "In a container, run with an init (`--init`) and allow user namespaces.",
+    )
+
+
+def _keyring(caller: Caller) -> m.DoctorCheck:
+    from understudy.secrets import keys  # noqa: PLC0415
+
+    _ = caller
+    status = keys.keyring_status()
+    return m.DoctorCheck(name="keyring", ok=True, message=status.message)
+
+
+def _configuration(caller: Caller) -> m.DoctorCheck:
+    from understudy.api import configuration  # noqa: PLC0415
+
+    found = configuration.delegators(caller, m.WorkspaceParams())
+    problems = [*found.problems, *(problem for entry in found.delegators for problem in entry.state.problems)]
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        first = errors[0]
+        where = f" ({first.location.uri}:{first.location.range.start.line + 1})" if first.location else ""
+        return m.DoctorCheck(
+            name="configuration", ok=False, message=f"{len(errors)} errors; the first: {first.message}{where}", hint=first.hint
+        )
+    own = [entry.delegator.name for entry in found.delegators if entry.scope != "builtin"]
+    return m.DoctorCheck(
+        name="configuration",
+        ok=True,
+        message=f"delegators: {', '.join(own)}" if own else "No delegator is configured; ghostwriter writes tests without one.",
+        hint=None if own else "understudy delegators add",
+    )
+
+
+def _tools(caller: Caller) -> m.DoctorCheck:
+    found = [tool for tool in tools(caller, m.ToolsParams()).tools if tool.found]
+    names = ", ".join(f"{tool.name} {tool.version or ''}".strip() for tool in found)
+    return m.DoctorCheck(name="tools", ok=True, message=names or "No agent CLI was found on PATH.")
+
+
+def _delegations(caller: Caller) -> m.DoctorCheck:
+    from understudy.api import delegations  # noqa: PLC0415
+
+    live = [state for state in State if state is not State.FINISHED]
+    found = delegations.list_page(caller, m.ListParams(states=live, limit=1000)).delegations
+    leftovers = _leftover_trees()
+    return m.DoctorCheck(
+        name="delegations",
+        ok=True,
+        message=f"{len(found)} at work or waiting; trees on disk: {leftovers}",
+    )
+
+
+def _leftover_trees() -> int:
+    from understudy.journal import store  # noqa: PLC0415
+
+    trees = Path(store.state_root()) / "trees"
+    return sum(len(os.listdir(entry)) for entry in trees.iterdir() if entry.is_dir()) if trees.is_dir() else 0

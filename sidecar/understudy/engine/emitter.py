@@ -1,0 +1,102 @@
+"""Between a runner and the journal: deltas joined, secrets replaced, attempts numbered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+import msgspec
+
+from understudy.journal.writer import Writer
+from understudy.model.events import AnyEvent, Event, Text, Thinking
+from understudy.secrets.redaction import Redactor, TextStream
+
+LINES_A_SECOND = 30.0
+"""Joined deltas make at most so many journal lines a second: faster than a screen is read, slow enough for every reader."""
+JOINED_CHARACTERS = 256 * 1024
+"""A flood is written earlier than its turn, so that what is held in memory has a bound."""
+
+_DELTAS: tuple[type[Event], ...] = (Text, Thinking)
+
+
+class Emitter:
+    """Appends events in order; text and thinking deltas are joined first.
+
+    The first delta after a pause is written at once; what follows within a thirtieth of a second is
+    joined to one line. Any other event is written at once, after what was joined before it.
+    """
+
+    def __init__(self, writer: Writer, redactor: Redactor | None = None) -> None:
+        """Append through ``writer``; it must be used from one event loop only."""
+        self.attempt = 0
+        self.observer: Callable[[Event], None] | None = None
+        self._writer = writer
+        self._redactor = redactor
+        self._kind: type[Event] | None = None
+        self._pieces: list[str] = []
+        self._characters = 0
+        self._written_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._stream: TextStream | None = None
+
+    def redact_with(self, redactor: Redactor) -> None:
+        """Replace secrets that become known from now on."""
+        self._redactor = redactor
+
+    def __call__(self, event: Event) -> None:
+        """Append ``event``, now or joined with its neighbours."""
+        if self.observer is not None:
+            self.observer(event)
+        if not isinstance(event, _DELTAS):
+            self.close()
+            self._append(event)
+            return
+        text: str = event.text  # type: ignore[attr-defined]
+        if not text:
+            return
+        if self._kind is not type(event):
+            self.close()
+            self._kind = type(event)
+            # A secret may be split over two deltas; the stream holds back what could be its beginning.
+            self._stream = self._redactor.text_stream() if self._redactor is not None else None
+        self._pieces.append(text)
+        self._characters += len(text)
+        loop = asyncio.get_running_loop()
+        due = self._written_at + 1 / LINES_A_SECOND
+        if self._characters > JOINED_CHARACTERS or loop.time() >= due:
+            self.flush()
+        elif self._timer is None:
+            self._timer = loop.call_at(due, self.flush)
+
+    def flush(self) -> None:
+        """Write what is joined so far."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._kind is None or not self._pieces:
+            return
+        text = "".join(self._pieces)
+        self._pieces, self._characters = [], 0
+        self._write(text if self._stream is None else self._stream.feed(text))
+        self._written_at = asyncio.get_running_loop().time()
+
+    def close(self) -> None:
+        """Write everything that is joined or held back; the next delta begins anew."""
+        self.flush()
+        if self._stream is not None:
+            self._write(self._stream.finish())
+        self._kind = self._stream = None
+
+    def _write(self, text: str) -> None:
+        if text and self._kind is not None:
+            self._writer.append(self._kind(text=text), attempt=self.attempt)  # type: ignore[call-arg]
+
+    def _append(self, event: Event) -> None:
+        if self._redactor is not None:
+            event = _redacted(event, self._redactor)
+        self._writer.append(event, attempt=self.attempt)
+
+
+def _redacted(event: Event, redactor: Redactor) -> Event:
+    data = msgspec.to_builtins(event)
+    clean = redactor.redact_json(data)
+    return event if clean == data else msgspec.convert(clean, AnyEvent)

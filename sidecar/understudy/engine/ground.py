@@ -1,0 +1,281 @@
+"""Where the work happens: Understudy's own git store, the base commit in it, and the tree the agent works in.
+
+``<state>/trees/<repository>/<n>/`` holds ``store.git`` (Understudy's, never discovered, always named
+explicitly), the tree itself under the workspace's own folder name, and ``lease`` (the delegation that has it).
+A tree an agent has worked in is never handed on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from understudy import git
+from understudy.journal import store as journal_store
+from understudy.model import events
+from understudy.model.delegations import Delegation, FileStat
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.events import Event
+from understudy.model.spec import Spec
+from understudy.process.environment import base_environment
+from understudy.runners import treefiles
+
+REVIEW_BYTES = 20_000_000
+"""``review.diff`` is cut here; ``delegations/diff`` still has every hunk."""
+
+
+class Record(msgspec.Struct):
+    """``ground.json`` in the delegation's folder: how a later process finds the ground again."""
+
+    root: str
+    tree: str
+    base_commit: str
+    items: list[git.Item]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is in the tree, as a commit."""
+
+    commit: str
+    files: list[FileStat]
+
+
+class Ground:
+    """One delegation's ground. Its methods block; they run beside the event loop."""
+
+    def __init__(self, folder: journal_store.Folder, spec: Spec, state: Path) -> None:
+        """Make nothing yet."""
+        self._folder = folder
+        self._spec = spec
+        self._state = state
+        self._workspace = Path(spec.workspace)
+        self._record_path = folder.path / "ground.json"
+        self._record: Record | None = None
+        self._store: git.Store | None = None
+        self._tree: git.Tree | None = None
+
+    # -- making it -------------------------------------------------------------------------------------------
+
+    def make_base(self, emit: Callable[[Event], None]) -> None:
+        """Write the base, exactly what the person sees, unless an earlier worker of this delegation has."""
+        if self._record_path.exists():
+            self._load()
+            return
+        emit(events.Phase(text="Recording what you see"))
+        repository = git.locate(self._workspace)
+        root = self._claim()
+        self._store = git.Store.create(root / "store.git", repository)
+        buffers = {
+            git.unquote(quoted): (self._folder.buffers / name).read_bytes() for quoted, name in self._spec.buffers.items()
+        }
+        base = git.write_base(self._store, repository, kind=self._spec.params.base or "seen", buffers=buffers)
+        git.pin(repository, self._folder.id, repository.head_commit)
+        self._record = Record(str(root), str(root / _tree_name(self._workspace)), base.commit, [])
+        self._save()
+        emit(events.Base(commit=base.commit, files=base.files, left_out=base.left_out))
+        for text in base.notes:
+            emit(events.Note(level="warning", text=text))
+
+    def make_tree(self, emit: Callable[[Event], None]) -> None:
+        """Check the base out into a tree with a git directory of its own, and bring along what is declared."""
+        record, store = self._known()
+        began = time.monotonic()
+        repository = git.locate(self._workspace)
+        self._tree = git.create_tree(store, repository, record.base_commit, Path(record.tree))
+        for text in self._tree.notes:
+            emit(events.Note(level="info", text=text))
+        bootstrap = git.bootstrap(
+            repository, Path(record.tree), copy=self._spec.bootstrap.copy, link=self._spec.bootstrap.link
+        )
+        record.items.extend(bootstrap.items)
+        self._save()
+        for text in bootstrap.notes:
+            emit(events.Note(level="warning", text=text))
+        emit(events.Worktree(path=record.tree, seconds=round(time.monotonic() - began, 3)))
+
+    def reopen(self, delegation: Delegation) -> None:
+        """Find the ground of a delegation that ended; raise ``base_unavailable`` when it was removed."""
+        if not self._record_path.exists():
+            raise UnderstudyError(
+                ErrorKind.BASE_UNAVAILABLE,
+                f"{delegation.id} never had a tree.",
+                hint="Start it again; what happened is in `understudy show`.",
+            )
+        self._load()
+        record, store = self._known()
+        if not Path(record.tree).is_dir():
+            git.create_tree(store, git.locate(self._workspace), delegation.head or record.base_commit, Path(record.tree))
+        self._tree = git.Tree.open(store, Path(record.tree))
+
+    # -- using it --------------------------------------------------------------------------------------------
+
+    @property
+    def has_tree(self) -> bool:
+        """Tell whether the tree was made."""
+        return self._tree is not None
+
+    @property
+    def tree_path(self) -> Path:
+        """Return the tree's folder."""
+        return Path(self._known()[0].tree)
+
+    @property
+    def base_commit(self) -> str:
+        """Return the base."""
+        return self._known()[0].base_commit
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of commands that the person configured for the tree: no key, no delegator's variable."""
+        return base_environment({"UNDERSTUDY_WORKTREE": str(self.tree_path), "UNDERSTUDY_WORKSPACE": str(self._workspace)})
+
+    def read_base(self, path: str) -> bytes | None:
+        """Return a file of the base."""
+        record, store = self._known()
+        found = git.read_file(store, record.base_commit, os.fsencode(path))
+        return found[0] if found is not None else None
+
+    def write_target(self, path: str, text: str) -> None:
+        """Write the text of a recipe that returns a file, unless the agent changed that file itself."""
+        before = self.read_base(path)
+        file = self.tree_path.joinpath(*treefiles.safe_parts(path))
+        now = file.read_bytes() if file.is_file() and not file.is_symlink() else None
+        if now == before:
+            treefiles.write_over(self.tree_path, path, text.encode("utf-8"))
+
+    def keep(self, emit: Callable[[Event], None]) -> Kept:
+        """Make what is in the tree a commit, and write ``review.diff``."""
+        record, store = self._known()
+        tree = self._tree
+        if tree is None:
+            raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "There is no tree to keep.", hint="Start it again.")
+        snapshot = tree.snapshot(f"{self._spec.title}\n\nDelegation: {self._folder.id}", record.base_commit)
+        for text in snapshot.notes:
+            emit(events.Note(level="warning", text=text))
+        review = git.unified(store, record.base_commit, snapshot.commit, limit_bytes=REVIEW_BYTES)
+        temporary = self._folder.review.with_suffix(".tmp")
+        temporary.write_bytes(review)
+        temporary.chmod(0o600)
+        temporary.replace(self._folder.review)
+        return Kept(snapshot.commit, git.stats(store, record.base_commit, snapshot.commit))
+
+    def tree_of(self, commit: str) -> str:
+        """Return the tree id of a commit."""
+        return git.tree_of(self._known()[1], commit)
+
+    def judged(self) -> Judged:
+        """Return the tree as the checks use it."""
+        record, store = self._known()
+        if self._tree is None:
+            raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "There is no tree to check.", hint="Start it again.")
+        return Judged(store, self._tree, record, git.locate(self._workspace))
+
+    # -- being stopped ---------------------------------------------------------------------------------------
+
+    @staticmethod
+    def abort() -> None:
+        """End the git process that runs now, and refuse new ones until ``resume``."""
+        git.abort()
+
+    @staticmethod
+    def resume() -> None:
+        """Allow git again, to keep the partial work."""
+        git.resume()
+
+    # -- finding it again ------------------------------------------------------------------------------------
+
+    def _claim(self) -> Path:
+        repository = self._state / "trees" / _repository_key(self._workspace)
+        repository.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number = 1
+        while True:
+            root = repository / str(number)
+            try:
+                root.mkdir(mode=0o700)
+            except FileExistsError:
+                number += 1
+                continue
+            (root / "lease").write_text(self._folder.id + "\n", encoding="ascii")
+            return root
+
+    def _save(self) -> None:
+        if self._record is not None:
+            temporary = self._record_path.with_suffix(".tmp")
+            temporary.write_bytes(msgspec.json.encode(self._record))
+            temporary.chmod(0o600)
+            temporary.replace(self._record_path)
+
+    def _load(self) -> None:
+        self._record, self._store = load(self._folder)
+
+    def _known(self) -> tuple[Record, git.Store]:
+        if self._record is None or self._store is None:
+            raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "The base was not recorded.", hint="Start it again.")
+        return self._record, self._store
+
+
+class Judged:
+    """The tree as the checks use it: made exactly one commit, read by commit."""
+
+    def __init__(self, store: git.Store, tree: git.Tree, record: Record, repository: git.Repository) -> None:
+        """Take what the ground knows."""
+        self.path = Path(record.tree)
+        self._store = store
+        self._tree = tree
+        self._record = record
+        self._repository = repository
+
+    def materialise(self, commit: str) -> None:
+        """Make the tree exactly ``commit`` plus the bootstrap, the latter made anew where it was changed."""
+        self._tree.materialise(commit, keep=[item.path for item in self._record.items])
+        git.renew(self._repository, self.path, self._record.items)
+
+    def tree_of(self, commit: str) -> str:
+        """Return the tree id of a commit."""
+        return git.tree_of(self._store, commit)
+
+    def changed_paths(self, base: str, head: str) -> list[tuple[str, str]]:
+        """Return status letter and surrogate-escaped path of every changed file."""
+        return [(status, os.fsdecode(path)) for status, path in git.changed_paths(self._store, base, head)]
+
+    def read(self, commit: str, path: str) -> bytes | None:
+        """Return a file of a commit."""
+        found = git.read_file(self._store, commit, os.fsencode(path))
+        return found[0] if found is not None else None
+
+
+def load(folder: journal_store.Folder) -> tuple[Record, git.Store]:
+    """Return a delegation's ground as it was recorded; raise ``base_unavailable`` when there is none any more."""
+    try:
+        record = msgspec.json.decode((folder.path / "ground.json").read_bytes(), type=Record)
+    except (OSError, msgspec.DecodeError):
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"{folder.id} has no tree.",
+            hint="Recipes that answer with text have none; else see what happened with `understudy show`.",
+        ) from None
+    root = Path(record.root) / "store.git"
+    if not root.is_dir():
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"The tree of {folder.id} was removed.",
+            hint=f"The change as text is still in {folder.review}.",
+        )
+    return record, git.Store.open(root)
+
+
+def _repository_key(workspace: Path) -> str:
+    digest = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:8]
+    return f"{_tree_name(workspace)}-{digest}"
+
+
+def _tree_name(workspace: Path) -> str:
+    # The folder's own name: tools show it, and some projects' tests depend on it. Everything else is spelled plainly.
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in workspace.name).strip(".-")
+    return name if name and name not in {"store.git", "lease"} else "tree"

@@ -1,0 +1,28 @@
+"""Which limits hold: the request's, else the delegator's, else the configuration's, else these."""
+
+from __future__ import annotations
+
+import msgspec
+
+from understudy.model.delegators import Limits
+
+DEFAULTS = Limits(
+    total_seconds=3600.0,
+    # An agent CLI that hides its retries is silent for minutes (measured: up to 270 s for one of them).
+    idle_seconds=600.0,
+    # A model server may queue a request for a minute without sending even headers (measured: 60 s of silence).
+    first_event_seconds=300.0,
+    # CLIs are known to hang after their result; theirs is the time to write a session file.
+    after_result_seconds=30.0,
+)
+
+
+def merged(*layers: Limits | None) -> Limits:
+    """Return the limits of the first layer that names each one, ``DEFAULTS`` last."""
+    values: dict[str, object] = {}
+    for layer in (*layers, DEFAULTS):
+        for name in Limits.__struct_fields__ if layer is not None else ():
+            value = getattr(layer, name)
+            if value is not None and name not in values:
+                values[name] = value
+    return msgspec.structs.replace(Limits(), **values)

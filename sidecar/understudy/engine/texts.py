@@ -1,0 +1,40 @@
+"""From the text of an open document to the bytes it would have on disk."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+
+def bytes_like(disk: bytes | None, text: str) -> bytes | None:
+    """Return ``text`` in the first encoding in which ``disk`` decodes and ``text`` encodes, or None if none fits.
+
+    In order: UTF-8 (a byte order mark is kept), UTF-16 with a byte order mark, Latin-1. A file that is not
+    on disk yet is UTF-8.
+    """
+    for decoding, mark in _encodings(disk or b""):
+        try:
+            (disk or b"")[len(mark) :].decode(decoding)
+            return mark + text.removeprefix("\ufeff").encode(decoding)
+        except UnicodeError:
+            continue
+    return None
+
+
+def _encodings(disk: bytes) -> list[tuple[str, bytes]]:
+    found = [("utf-8", codecs.BOM_UTF8 if disk.startswith(codecs.BOM_UTF8) else b"")]
+    if disk.startswith(codecs.BOM_UTF16_LE):
+        found.append(("utf-16-le", codecs.BOM_UTF16_LE))
+    elif disk.startswith(codecs.BOM_UTF16_BE):
+        found.append(("utf-16-be", codecs.BOM_UTF16_BE))
+    else:
+        found.append(("latin-1", b""))
+    return found
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """Return what is on disk, or None where there is no readable regular file."""
+    try:
+        return path.read_bytes() if path.is_file() else None
+    except OSError:
+        return None

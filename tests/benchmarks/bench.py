@@ -1,0 +1,307 @@
+"""The numbers that Understudy promises, each as a ratio to something plain measured in the same run.
+
+    python tests/benchmarks/bench.py [NAME ...]
+
+Everything happens in a temporary folder. The exit code is 1 when a number is missed; the table says which.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+SCRATCH = Path(tempfile.mkdtemp(prefix="understudy-bench-"))
+HERE = Path(__file__).resolve().parent
+os.environ.update(
+    HOME=str(SCRATCH / "home"),
+    UNDERSTUDY_STATE=str(SCRATCH / "state"),
+    UNDERSTUDY_CONFIG=str(SCRATCH / "config"),
+    XDG_RUNTIME_DIR=str(SCRATCH / "run"),
+    GIT_CONFIG_GLOBAL="/dev/null",
+    GIT_CONFIG_NOSYSTEM="1",
+    PYTHONDONTWRITEBYTECODE="1",
+)
+for name in ("home", "config/delegators", "run"):
+    (SCRATCH / name).mkdir(parents=True, mode=0o700)
+
+from understudy.api import table  # noqa: E402 - the environment first
+from understudy.api.caller import Here  # noqa: E402
+from understudy.journal import bell as bells  # noqa: E402
+from understudy.journal import reader, store  # noqa: E402
+
+CALLER = Here()
+ROWS: list[tuple[str, str, float, float, str]] = []
+
+
+def call(method: str, **params: object) -> object:
+    """Call a method of the contract."""
+    return table.call(method, params, CALLER)
+
+
+def percentile(values: list[float], share: float) -> float:
+    """Return the value below which ``share`` of ``values`` lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def row(name: str, what: str, measured: float, limit: float, unit: str = "") -> None:
+    """Record and print one number."""
+    ROWS.append((name, what, measured, limit, unit))
+    verdict = "ok  " if measured <= limit else "MISS"
+    print(f"{verdict} {name:<10} {what:<78} {measured:9.2f} {unit:<3} (at most {limit:.2f})", flush=True)
+
+
+def delegator(name: str, *command: str) -> None:
+    """Write a generic delegator."""
+    argv = json.dumps(list(command))
+    text = f'name = "{name}"\ntool = "generic"\n\n[launch]\ncommand = {argv}\noutput = "events"\nprompt_delivery = "file"\n'
+    (SCRATCH / "config" / "delegators" / f"{name}.toml").write_text(text)
+
+
+def git(*args: str, cwd: Path) -> None:
+    """Run git plainly."""
+    environment = dict(os.environ)
+    for role in ("AUTHOR", "COMMITTER"):
+        environment |= {f"GIT_{role}_NAME": "Bench", f"GIT_{role}_EMAIL": "bench@example.invalid"}
+    subprocess.run(["git", *args], cwd=cwd, env=environment, check=True, capture_output=True)
+
+
+def repository(name: str, files: int) -> Path:
+    """Make a repository with so many files, fifty a folder."""
+    top = SCRATCH / name
+    top.mkdir()
+    git("init", "-q", "-b", "main", cwd=top)
+    for number in range(files):
+        folder = top / f"d{number // 50}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"f{number}.txt").write_text(f"file {number}\n" * 20)
+    git("add", "-A", cwd=top)
+    git("commit", "-qm", "all", cwd=top)
+    call("workspace/trust", workspace=str(top), trusted=True)
+    return top
+
+
+def start(top: Path, name: str) -> str:
+    """Start a text delegation on a talker."""
+    result = call("delegations/start", recipe="ask", task="talk", delegator=name, workspace=str(top))
+    return result.id  # type: ignore[attr-defined, no-any-return]
+
+
+def wait(identifier: str) -> object:
+    """Wait for the end."""
+    return call("delegations/wait", id=identifier, timeoutSeconds=600)
+
+
+def plain_start(folder: Path) -> float:
+    """Measure making a folder with a synced file and spawning ``true``."""
+    began = time.perf_counter()
+    folder.mkdir(mode=0o700)
+    with (folder / "spec.json").open("wb") as file:
+        file.write(b"x" * 3000)
+        os.fsync(file.fileno())
+    subprocess.run(["true"], check=True)
+    return time.perf_counter() - began
+
+
+def bench_start(top: Path) -> None:
+    """``start`` while twenty delegations stream; then all of them end."""
+    delegator("talker", sys.executable, str(HERE / "talker.py"), "600", "0.05")
+    delegator("brief", sys.executable, str(HERE / "talker.py"), "1", "0")
+    streaming = [start(top, "talker") for _ in range(20)]
+    for identifier in streaming:
+        follow(identifier, lambda events: any(event.type_name == "text" for event in events))
+    mine, plain = [], []
+    started = []
+    for number in range(30):
+        plain.append(plain_start(SCRATCH / f"plain{number}"))
+        began = time.perf_counter()
+        started.append(start(top, "brief"))
+        mine.append(time.perf_counter() - began)
+    row("start", "start answered, p95, / (mkdir + fsync + spawn true), p95, 20 streaming", percentile(mine, 0.95) / percentile(plain, 0.95), 3.0, "x")
+    rss = [worker_rss(identifier) for identifier in streaming]
+    row("worker", "resident memory of a worker while it streams, largest of 20", max(rss), 40.0, "MB")
+    for identifier in [*streaming, *started]:
+        wait(identifier)
+    lost = [i for i in [*streaming, *started] if call("delegations/get", id=i).verdict != "answered"]  # type: ignore[attr-defined]
+    row("twenty", "delegations lost of 50 started, 20 and more at once on these cores", float(len(lost)), 0.0)
+
+
+class Seen:
+    """An event as the benchmark looks at it."""
+
+    def __init__(self, event: object) -> None:
+        self.event = event
+        self.type_name = type(event).__struct_config__.tag  # type: ignore[attr-defined]
+
+
+def follow(identifier: str, enough: Callable[[list[Seen]], bool], on_events: Callable[[list[Seen]], None] | None = None) -> None:
+    """Tail a journal as a watching process does, woken by the bell."""
+    tail = reader.Tail(store.open_folder(identifier))
+    seen: list[Seen] = []
+    deadline = time.monotonic() + 300
+    with bells.Bell() as bell:
+        while time.monotonic() < deadline:
+            events = [Seen(event) for event in tail.read(1000)]
+            if on_events is not None and events:
+                on_events(events)
+            seen = events if on_events else seen + events
+            if enough(seen):
+                return
+            if not events:
+                bell.wait(1.0)
+    raise TimeoutError(identifier)
+
+
+def worker_rss(identifier: str) -> float:
+    """Return the resident memory of a delegation's worker in MB."""
+    holder = json.loads(store.open_folder(identifier).lock.read_bytes() or b"{}")
+    for line in Path(f"/proc/{holder['pid']}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return float("inf")
+
+
+def bench_latency(top: Path) -> None:
+    """From the agent's stdout to a watching process."""
+    delegator("clock", sys.executable, str(HERE / "talker.py"), "300", "0.02")
+    identifier = start(top, "clock")
+    delays: list[float] = []
+
+    def note(events: list[Seen]) -> None:
+        now = time.monotonic_ns()
+        for event in events:
+            if event.type_name == "text":
+                delays.extend((now - int(line.split()[1])) / 1e6 for line in event.event.text.splitlines())  # type: ignore[attr-defined]
+
+    follow(identifier, lambda events: any(event.type_name == "finished" for event in events), note)
+    pipe: list[float] = []
+    with subprocess.Popen([sys.executable, str(HERE / "talker.py"), "300", "0.02"], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None  # noqa: S101
+        for line in child.stdout:
+            now = time.monotonic_ns()
+            data = json.loads(line)
+            if data["type"] == "text":
+                pipe.append((now - int(data["text"].split()[1])) / 1e6)
+    limit = 33.0 + 3 * percentile(pipe, 0.95)
+    row("latency", f"stdout to watcher, p95 of {len(delays)} (p50 {statistics.median(delays):.1f} ms; pipe p95 {percentile(pipe, 0.95):.2f} ms)", percentile(delays, 0.95), limit, "ms")
+
+
+def bench_deltas(top: Path) -> None:
+    """A hundred thousand deltas, in order, memory flat."""
+    count = 100_000
+    delegator("flood", sys.executable, str(HERE / "talker.py"), str(count), "0")
+    identifier = start(top, "flood")
+    numbers: list[int] = []
+    memory: list[float] = []
+
+    def note(events: list[Seen]) -> None:
+        for event in events:
+            if event.type_name == "text":
+                numbers.extend(int(line.split()[0]) for line in event.event.text.splitlines())  # type: ignore[attr-defined]
+        try:
+            memory.append(worker_rss(identifier))
+        except OSError:
+            pass
+
+    began = time.perf_counter()
+    follow(identifier, lambda events: any(event.type_name == "finished" for event in events), note)
+    seconds = time.perf_counter() - began
+    row("deltas", f"deltas missing or out of order of {count} ({seconds:.1f} s)", float(sum(a != b for a, b in zip(numbers, range(count), strict=False)) + abs(count - len(numbers))), 0.0)
+    third = max(1, len(memory) // 3)
+    row("memory", f"worker's memory, end / beginning of the flood ({max(memory):.0f} MB at most)", max(memory[-third:]) / max(memory[:third]), 1.25, "x")
+
+
+def bench_worktree() -> None:
+    """Base and worktree against a plain ``git worktree add``, ten thousand files."""
+    top = repository("ten-thousand", 10_000)
+    delegator("quiet", sys.executable, "-c", 'print(\'{"type":"result","ok":true,"text":"nothing"}\')')
+    mine, plain = [], []
+    for number in range(3):
+        git("worktree", "add", "-q", "--detach", str(SCRATCH / "warm"), cwd=top)
+        git("worktree", "remove", "--force", str(SCRATCH / "warm"), cwd=top)
+        began = time.perf_counter()
+        git("worktree", "add", "-q", "--detach", str(SCRATCH / f"plain-tree{number}"), cwd=top)
+        plain.append(time.perf_counter() - began)
+        identifier = call("delegations/start", recipe="implement", task="nothing", delegator="quiet", workspace=str(top)).id  # type: ignore[attr-defined]
+        wait(identifier)
+        events = [Seen(event) for event in reader.read_events(store.open_folder(identifier), 0, 1000)]
+        moments = {event.type_name: event.event.at for event in reversed(events)}  # type: ignore[attr-defined]
+        mine.append(seconds_between(events[0].event.at, moments["worktree"]))  # type: ignore[attr-defined]
+    row("worktree", f"base + worktree / git worktree add, 10,000 files, best of 3 ({min(plain):.2f} s plain)", min(mine) / min(plain), 1.2, "x")
+
+
+def seconds_between(first: str, last: str) -> float:
+    """Return the seconds between two times of events."""
+    from datetime import datetime  # noqa: PLC0415
+
+    return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()
+
+
+def bench_list(top: Path) -> None:
+    """The first page of ten thousand delegations against listing the folder."""
+    identifier = start(top, "brief")
+    wait(identifier)
+    model = store.open_folder(identifier).path
+    parent = model.parent
+    for number in range(10_000):
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(1_700_000_000 + number * 60))
+        folder = parent / f"{stamp}-0{number:04d}"
+        folder.mkdir()
+        for name in ("summary.json", "spec.json", "events.jsonl"):
+            data = (model / name).read_bytes().replace(identifier.encode(), folder.name.encode())
+            (folder / name).write_bytes(data)
+    mine, plain = [], []
+    for _ in range(15):
+        began = time.perf_counter()
+        sorted(entry.name for entry in os.scandir(parent))
+        plain.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        page = call("delegations/list", limit=100)
+        mine.append(time.perf_counter() - began)
+        assert len(page.delegations) == 100  # type: ignore[attr-defined] # noqa: S101
+    row("list", f"first page of 10,000 / listing the folder, median ({statistics.median(mine) * 1e3:.1f} ms)", statistics.median(mine) / statistics.median(plain), 3.0, "x")
+
+
+def bench_cli() -> None:
+    """A command that needs no more against ``python -c "import click"``."""
+    command = [sys.executable, "-m", "understudy", "--version"]
+    plain_command = [sys.executable, "-c", "import click"]
+    mine, plain = [], []
+    for _ in range(25):
+        for argv, into in ((plain_command, plain), (command, mine)):
+            began = time.perf_counter()
+            subprocess.run(argv, check=True, capture_output=True)
+            into.append(time.perf_counter() - began)
+    row("cli", "understudy --version / python -c 'import click', median of 25", statistics.median(mine) / statistics.median(plain), 1.5, "x")
+
+
+def main() -> int:
+    """Run what is named, or everything."""
+    wanted = set(sys.argv[1:])
+    (SCRATCH / "config" / "config.toml").write_text("[limits]\nslots = 64\n")
+    top = repository("small", 20)
+    benches: dict[str, Callable[[], None]] = {
+        "cli": bench_cli,
+        "start": lambda: bench_start(top),
+        "latency": lambda: bench_latency(top),
+        "deltas": lambda: bench_deltas(top),
+        "worktree": bench_worktree,
+        "list": lambda: (delegator("brief", sys.executable, str(HERE / "talker.py"), "1", "0"), bench_list(top))[-1],
+    }
+    for name, bench in benches.items():
+        if not wanted or name in wanted:
+            bench()
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+    return int(any(measured > limit for _, _, measured, limit, _ in ROWS))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+"""Agents that lie, and the verdict that each one gets: the table of the README, one test a row."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+HONEST = "from calc import add, clamp\n\n\ndef test_add():\n    assert add(1, 2) == 3\n\n\ndef test_clamp():\n    assert clamp(5, 0, 3) == 3\n"
+
+
+def writing(path, text, **result):
+    """Return the program of an agent that writes one file and says that it is done."""
+    end = {"type": "result", "ok": True, "text": "All tests pass."} | result
+    return f"""
+        pathlib.Path({path!r}).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path({path!r}).write_text({text!r})
+        say(**{end!r})
+    """
+
+
+def kinds(project, delegation):
+    return [type(event).__struct_config__.tag for event in project.events(delegation.id)]
+
+
+def test_an_honest_agent_is_verified(project):
+    project.program("honest", writing("tests/test_calc.py", HONEST))
+    before = project.fingerprint()
+    done = project.run("tests", "calc.py", delegator="honest")
+    assert (done.verdict, done.reservations) == ("verified", [])
+    [check] = done.checks
+    assert check.ok and check.passed == 2 and check.control.bitten == 2 and not check.control.survived
+    assert [stat.path for stat in done.result.files] == ["tests/test_calc.py"]
+    assert not (project.top / "tests").exists(), "the user's files change by decisions only"
+    assert project.fingerprint() == before
+    assert project.git("for-each-ref", "refs/understudy").count("\n") == 1
+    found = project.call("delegations/diff", id=done.id)
+    assert [(item.path, item.status, len(item.hunks)) for item in found.files] == [("tests/test_calc.py", "added", 1)]
+    assert project.call("delegations/file", id=done.id, path="tests/test_calc.py", side="result").text == HONEST
+
+
+def test_exit_0_without_a_change_is_no_changes(project):
+    project.program("idle", 'say(type="result", ok=True, text="I wrote 12 tests, all green.")')
+    done = project.run("tests", "calc.py", delegator="idle")
+    assert (done.verdict, done.checks) == ("no_changes", [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def test_it():\n    assert True\n",
+        "import calc\n\n\ndef test_it():\n    try:\n        assert calc.add(1, 1) == 3\n    except Exception:\n        pass\n",
+        "import calc\n\n\ndef test_it():\n    assert calc.add\n",
+    ],
+    ids=["assert True", "everything swallowed", "import only"],
+)
+def test_a_test_that_cannot_fail_is_unverified(project, text):
+    project.program("liar", writing("tests/test_calc.py", text))
+    done = project.run("tests", "calc.py", delegator="liar")
+    assert (done.verdict, done.reservations) == ("unverified", ["nothing_bitten"])
+    [check] = done.checks
+    assert check.ok and check.control.bitten == 0
+    assert check.control.survived == ["tests/test_calc.py::test_it"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pytest\n\n\n@pytest.mark.skip\ndef test_it():\n    assert False\n",
+        "import calc\n\n\ndef test_it():\n    assert calc.add(1, 1) == 3\n",
+        "",
+    ],
+    ids=["all skipped", "failing", "an empty file"],
+)
+def test_red_tests_are_checks_failed(project, text):
+    project.program("red", writing("tests/test_calc.py", text))
+    assert project.run("tests", "calc.py", delegator="red").verdict == "checks_failed"
+
+
+def test_deleted_tests_are_outside_the_scope(project):
+    project.write("tests/test_old.py", "def test_old():\n    assert 1 + 1 == 2\n")
+    project.commit()
+    project.trust()
+    project.program("deleter", "os.unlink('tests/test_old.py')\n" + textwrap.dedent(writing("tests/test_calc.py", HONEST)))
+    done = project.run("tests", "calc.py", delegator="deleter")
+    assert (done.verdict, done.reservations) == ("unverified", ["outside_scope"])
+
+
+def test_fewer_tests_than_before_is_outside_the_scope(project):
+    project.write("tests/test_calc.py", HONEST)
+    project.commit()
+    project.program("gutter", writing("tests/test_calc.py", HONEST.split("\n\n\ndef test_clamp")[0] + "\n"))
+    done = project.run("tests", "calc.py", delegator="gutter")
+    assert (done.verdict, done.reservations) == ("unverified", ["outside_scope"])
+
+
+def test_edited_code_under_test_is_outside_the_scope(project):
+    edit = "pathlib.Path('calc.py').write_text(pathlib.Path('calc.py').read_text().replace('a + b', 'a - b'))\n"
+    text = HONEST.replace("add(1, 2) == 3", "add(1, 2) == -1")
+    project.program("bender", edit + textwrap.dedent(writing("tests/test_calc.py", text)))
+    done = project.run("tests", "calc.py", delegator="bender")
+    assert (done.verdict, done.reservations) == ("unverified", ["outside_scope"])
+
+
+def test_an_edited_conftest_changes_the_check(project):
+    conftest = "import pytest\n\n\n@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_call(item):\n    try:\n        yield\n    except Exception:\n        pass\n    return None\n"
+    lie = "import calc\n\n\ndef test_it():\n    assert calc.add(1, 1) == 3\n"
+    project.program("judge", textwrap.dedent(writing("conftest.py", conftest)).rsplit("say", 1)[0] + textwrap.dedent(writing("tests/test_calc.py", lie)))
+    done = project.run("tests", "calc.py", delegator="judge")
+    assert done.verdict in {"unverified", "checks_failed"}
+    assert "check_changed" in done.reservations
+
+
+def test_a_pass_only_on_the_users_checkout_is_never_verified(project, tmp_path):
+    """The user's environment holds an editable install of the checkout; the agent breaks the code in its tree."""
+    environment = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    site = subprocess.run(
+        [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    packages = subprocess.run(
+        [sys.executable, "-c", "import pytest, pathlib; print(pathlib.Path(pytest.__file__).parent.parent)"],
+        check=True, capture_output=True, text=True,
+    ).stdout.strip()
+    project.git("rm", "-q", "calc.py")
+    project.write("src/calc.py", "def add(a, b):\n    return a + b\n")
+    project.commit()
+    (project.top / ".git" / "info").mkdir(exist_ok=True)
+    from pathlib import Path
+
+    (Path(site) / "__editable__.calc.pth").write_text(f"{project.top / 'src'}\n{packages}\n")
+    project.settings(f'[environment]\npython = "{python}"\n')
+    text = "import calc\n\n\ndef test_it():\n    assert calc.add(1, 2) == 3\n"
+    break_it = "pathlib.Path('src/calc.py').write_text('def add(a, b):\\n    return a * b\\n')\n"
+    project.program("breaker", break_it + textwrap.dedent(writing("tests/test_calc.py", text)))
+    done = project.run("tests", "src/calc.py", delegator="breaker")
+    assert done.verdict == "checks_failed", (done.verdict, done.reservations, done.checks)
+    project.program("fair", writing("tests/test_calc.py", text))
+    assert project.run("tests", "src/calc.py", delegator="fair").verdict == "verified"
+
+
+def test_an_ignored_file_is_not_part_of_what_is_judged(project):
+    text = "import pathlib\n\n\ndef test_it():\n    assert pathlib.Path('ignored.txt').exists()\n"
+    project.program("planter", "pathlib.Path('ignored.txt').write_text('planted')\n" + textwrap.dedent(writing("tests/test_calc.py", text)))
+    done = project.run("tests", "calc.py", delegator="planter")
+    assert done.verdict == "checks_failed"
+    assert [stat.path for stat in done.result.files] == ["tests/test_calc.py"]
+
+
+def test_a_child_that_still_writes_is_gone_before_the_judgement(project):
+    child = "import time, pathlib\nfor n in range(10**9):\n    pathlib.Path('tests/late.py').write_text(str(n))\n    time.sleep(0.005)\n"
+    source = f"""
+        import subprocess
+        pathlib.Path("tests").mkdir()
+        subprocess.Popen([sys.executable, "-c", {child!r}], start_new_session=True)
+        while not pathlib.Path("tests/late.py").exists(): time.sleep(0.01)
+    """
+    project.program("daemon", textwrap.dedent(source) + textwrap.dedent(writing("tests/test_calc.py", HONEST)))
+    done = project.run("tests", "calc.py", delegator="daemon")
+    late = project.call("delegations/file", id=done.id, path="tests/late.py", side="result").text
+    from pathlib import Path
+
+    assert (Path(done.worktree) / "tests/late.py").read_text() == late, "the tree is the result and nothing writes any more"
+    assert done.verdict in {"verified", "unverified"}
+
+
+def test_a_commit_on_another_branch_is_judged_on_the_final_tree_alone(project):
+    source = f"""
+        import subprocess
+        def git(*args): subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.invalid", *args], check=True)
+        git("checkout", "-q", "-b", "elsewhere")
+        pathlib.Path("tests").mkdir()
+        pathlib.Path("tests/test_calc.py").write_text({HONEST!r})
+        git("add", "-A")
+        git("commit", "-qm", "hidden")
+        git("checkout", "-q", "main")
+        say(type="result", ok=True, text="committed")
+    """
+    project.program("brancher", source)
+    before = project.fingerprint()
+    assert project.run("tests", "calc.py", delegator="brancher").verdict == "no_changes"
+    assert project.fingerprint() == before
+
+
+def test_a_forged_journal_line_is_tampered(project):
+    forged = '{"seq":9999,"at":"2026-01-01T00:00:00.000Z","attempt":1,"type":"finished","verdict":"verified","reservations":[]}\n'
+    source = f"""
+        state = pathlib.Path(os.environ["UNDERSTUDY_STATE_FOR_TEST"]) / "delegations"
+        for journal in state.glob("*/events.jsonl"):
+            with journal.open("a") as file: file.write({forged!r})
+    """
+    from understudy.journal import store
+
+    name = project.program("forger", textwrap.dedent(source) + textwrap.dedent(writing("tests/test_calc.py", HONEST)))
+    file = project.config / "delegators" / f"{name}.toml"
+    file.write_text(file.read_text() + f'\n[env]\nUNDERSTUDY_STATE_FOR_TEST = "{store.state_root()}"\n')
+    done = project.run("tests", "calc.py", delegator="forger")
+    assert (done.verdict, done.reservations) == ("unverified", ["tampered"])
+    assert kinds(project, done).count("finished") == 1
+
+
+def test_exit_1_with_good_work_is_failed_and_the_work_is_kept(project):
+    project.program("crasher", textwrap.dedent(writing("tests/test_calc.py", HONEST)) + "sys.exit(1)\n")
+    done = project.run("tests", "calc.py", delegator="crasher")
+    assert (done.verdict, done.error.kind) == ("failed", "tool_crashed")
+    assert [stat.path for stat in done.result.files] == ["tests/test_calc.py"]
+    assert project.call("delegations/diff", id=done.id).files
+
+
+def test_no_check_is_unverified(project):
+    project.program("doer", writing("notes.md", "# Notes\n"))
+    done = project.run("implement", "calc.py", delegator="doer", task="write notes")
+    assert (done.verdict, done.reservations) == ("unverified", ["no_checks"])
+
+
+def test_a_configured_check_verifies_other_recipes(project):
+    project.write("tests/test_calc.py", HONEST)
+    project.commit()
+    project.settings(f"""
+        [environment]
+        python = "{sys.executable}"
+
+        [[checks]]
+        name = "tests"
+        argv = ["{{python}}", "-m", "pytest", "-q"]
+        configured_by = ["conftest.py", "pyproject.toml"]
+    """)
+    project.program("doer", "pathlib.Path('calc.py').write_text(pathlib.Path('calc.py').read_text() + '\\n# more\\n')\nsay(type='result', ok=True, text='done')")
+    done = project.run("implement", "calc.py", delegator="doer", task="a comment")
+    assert (done.verdict, done.reservations) == ("verified", []), (done.reservations, done.checks)
+    project.program("breaker", "pathlib.Path('calc.py').write_text('def add(a, b): return 0\\ndef clamp(*a): return 0\\n')\nsay(type='result', ok=True, text='done')")
+    assert project.run("implement", "calc.py", delegator="breaker", task="break it").verdict == "checks_failed"

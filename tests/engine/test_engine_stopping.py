@@ -1,0 +1,224 @@
+"""Limits, cancels and kills in every phase: one end, nothing left, the work kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from understudy.journal import locks, store
+
+SLOW = """
+    pathlib.Path("half.txt").write_text("half of the work")
+    say(type="text", text="working")
+    import subprocess
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+    import signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(600)
+"""
+
+
+def working(delegation):
+    return delegation.state == "running" and delegation.activity is not None and delegation.last_seq >= 6
+
+
+def at_work(project, identifier):
+    """Wait until the agent has said its word."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if any(type(event).__struct_config__.tag == "text" for event in project.events(identifier)):
+            return
+        project.call("delegations/events", id=identifier, after=len(project.events(identifier)), waitSeconds=1)
+    raise AssertionError(project.events(identifier))
+
+
+def sleepers():
+    found = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found += (entry / "cmdline").read_bytes() == b"sleep\x00600\x00"
+            except OSError:
+                continue
+    return found
+
+
+def nothing_left(seconds=5.0):
+    deadline = time.monotonic() + seconds
+    while sleepers() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return sleepers() == 0
+
+
+@pytest.fixture
+def slow(project):
+    project.program("slow", SLOW)
+    return project
+
+
+def finished(project, identifier):
+    return [e for e in project.events(identifier) if type(e).__struct_config__.tag == "finished"]
+
+
+def test_cancel_from_this_process_keeps_the_partial_work(slow):
+    identifier = slow.start("implement", delegator="slow", task="half")
+    at_work(slow, identifier)
+    began = time.monotonic()
+    done = slow.call("delegations/cancel", id=identifier)
+    assert done.state == "finished" and done.verdict == "cancelled"
+    assert time.monotonic() - began < 6
+    assert nothing_left(1)
+    assert [stat.path for stat in done.result.files] == ["half.txt"]
+    assert slow.call("delegations/cancel", id=identifier).verdict == "cancelled", "idempotent"
+    assert len(finished(slow, identifier)) == 1
+
+
+def test_cancel_from_another_process(slow):
+    identifier = slow.start("implement", delegator="slow", task="half")
+    at_work(slow, identifier)
+    code = "import sys; from understudy.api import table; from understudy.api.caller import Here; print(table.call('delegations/cancel', {'id': sys.argv[1]}, Here()).verdict)"
+    out = subprocess.run([sys.executable, "-c", code, identifier], capture_output=True, text=True, timeout=30, check=True).stdout
+    assert out.strip() == "cancelled"
+    assert slow.finish(identifier).verdict == "cancelled"
+    assert nothing_left(1)
+
+
+def test_cancel_at_once_in_the_preparing_phase(slow):
+    identifier = slow.start("implement", delegator="slow", task="half")
+    done = slow.call("delegations/cancel", id=identifier)
+    assert done.verdict == "cancelled"
+    assert nothing_left(1)
+
+
+def test_cancel_while_checks_run(project):
+    project.settings(f"""
+        [environment]
+        python = "{sys.executable}"
+
+        [[checks]]
+        name = "endless"
+        argv = ["sleep", "600"]
+    """)
+    project.program("quick", "pathlib.Path('new.txt').write_text('x')\nsay(type='result', ok=True, text='done')")
+    identifier = project.start("implement", delegator="quick", task="x")
+    project.until(identifier, lambda d: d.state == "checking")
+    done = project.call("delegations/cancel", id=identifier)
+    assert done.verdict == "cancelled"
+    assert nothing_left(1)
+    assert [stat.path for stat in done.result.files] == ["new.txt"]
+
+
+def test_the_total_limit_ends_it(slow):
+    done = slow.run("implement", delegator="slow", task="half", limits={"totalSeconds": 1.5})
+    assert (done.verdict, done.error.kind) == ("timed_out", "timed_out")
+    assert [stat.path for stat in done.result.files] == ["half.txt"]
+    assert nothing_left(1)
+
+
+def test_the_idle_limit_ends_it(slow):
+    done = slow.run("implement", delegator="slow", task="half", limits={"idleSeconds": 0.7})
+    assert (done.verdict, done.error.kind) == ("timed_out", "stalled")
+    assert nothing_left(1)
+
+
+@pytest.mark.parametrize("victims", ["worker", "guardian", "both"])
+def test_a_kill_leaves_no_process_and_one_end(slow, victims):
+    identifier = slow.start("implement", delegator="slow", task="half")
+    at_work(slow, identifier)
+    holder = json.loads(store.open_folder(identifier).lock.read_bytes())
+    assert holder["children"], holder
+    seen = len(slow.events(identifier))
+    if victims in {"worker", "both"}:
+        os.kill(holder["pid"], signal.SIGKILL)
+    if victims in {"guardian", "both"}:
+        for child in holder["children"]:
+            os.kill(child["pid"], signal.SIGKILL)
+    done = slow.finish(identifier, 30)
+    assert nothing_left(5)
+    assert done.verdict == ("failed" if victims == "guardian" else "interrupted"), done
+    assert len(finished(slow, identifier)) == 1
+    assert len(slow.events(identifier)) > seen
+    assert not locks.is_held(store.open_folder(identifier))
+
+
+def test_the_asker_may_be_killed(project):
+    project.program("patient", "time.sleep(1)\npathlib.Path('new.txt').write_text('x')\nsay(type='result', ok=True, text='done')")
+    code = (
+        "import os, signal, sys; from pathlib import Path; from understudy.api import table; from understudy.api.caller import Here\n"
+        "print(table.call('delegations/start', {'recipe': 'implement', 'task': 'x', 'delegator': 'patient', 'workspace': sys.argv[1]}, Here()).id, flush=True)\n"
+        "os.killpg(os.getpgrp(), signal.SIGKILL)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(project.top)], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL
+    assert project.finish(out.strip()).verdict == "unverified"
+
+
+def test_the_queue_holds_what_has_no_slot_and_starts_it_in_order(project):
+    project.settings(f'[environment]\npython = "{sys.executable}"\n\n[limits]\nslots = 1\n')
+    project.program("gate", "while not pathlib.Path(os.environ['GATE']).exists(): time.sleep(0.02)\nsay(type='result', ok=True, text='done')")
+    file = project.config / "delegators" / "gate.toml"
+    gate = project.config / "open"
+    file.write_text(file.read_text() + f'\n[env]\nGATE = "{gate}"\n')
+    first = project.start("implement", delegator="gate", task="1")
+    at = time.monotonic()
+    project.until(first, lambda d: d.state == "running")
+    second = project.start("implement", delegator="gate", task="2")
+    project.until(second, lambda d: d.state == "queued")
+    third = project.start("implement", delegator="gate", task="3")
+    project.until(third, lambda d: d.state == "queued")
+    assert project.call("delegations/cancel", id=third).verdict == "cancelled"
+    project.write("calc.py", "changed after the click\n")
+    gate.touch()
+    assert project.finish(first).verdict == "no_changes"
+    done = project.finish(second)
+    assert done.verdict == "no_changes"
+    tree = Path(done.worktree)
+    assert "def add" in (tree / "calc.py").read_text(), "the base is fixed at the click"
+    assert time.monotonic() - at < 60
+
+
+def test_a_killed_holder_of_the_only_slot_frees_it(slow):
+    slow.settings(f'[environment]\npython = "{sys.executable}"\n\n[limits]\nslots = 1\n')
+    slow.program("quick", "say(type='result', ok=True, text='done')")
+    first = slow.start("implement", delegator="slow", task="1")
+    at_work(slow, first)
+    second = slow.start("implement", delegator="quick", task="2")
+    slow.until(second, lambda d: d.state == "queued")
+    os.kill(json.loads(store.open_folder(first).lock.read_bytes())["pid"], signal.SIGKILL)
+    assert slow.finish(second, 30).verdict == "no_changes"
+    assert slow.finish(first).verdict == "interrupted"
+    assert nothing_left(5)
+
+
+def test_checks_again_after_the_end(project):
+    project.program("doer", "pathlib.Path('new.txt').write_text('x')\nsay(type='result', ok=True, text='done')")
+    done = project.run("implement", delegator="doer", task="x")
+    assert done.reservations == ["no_checks"]
+    again = project.call("delegations/check", id=done.id)
+    assert again.verdict == "unverified" and len(finished(project, done.id)) == 2
+
+
+def test_a_key_never_reaches_journal_log_prompt_or_argv(project, monkeypatch):
+    secret = "sk-canary-0123456789abcdef"
+    monkeypatch.setenv("CANARY_KEY", secret)
+    project.program("leaker", """
+        key = os.environ["AGENT_KEY"]
+        for piece in (key[:9], key[9:], " ", key): say(type="text", text=piece)
+        sys.stderr.write(key)
+        say(type="result", ok=True, text="the key is " + key)
+    """)
+    file = project.config / "delegators" / "leaker.toml"
+    file.write_text(file.read_text() + '\n[env]\nAGENT_KEY = { from_env = "CANARY_KEY" }\n')
+    done = project.run("ask", delegator="leaker", task=f"what is it? {secret}")
+    assert done.verdict == "answered" and "<secret:" in done.result.text
+    for path in store.state_root().rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
