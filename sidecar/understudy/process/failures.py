@@ -1,0 +1,123 @@
+"""Why a program could not be started, in words a person can act on; and where a program is found."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.environment import check_environment
+
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC})
+
+
+def check_call(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
+    """Check what can be checked before anything is started, and return the absolute path of the program.
+
+    Raises ``invalid_params`` (nothing to start, a NUL, no such folder), ``tool_missing``, ``permission_denied``.
+    """
+    if not argv or not argv[0]:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS, "There is no program to start.", hint="Give at least the program's name."
+        )
+    for text in (*argv, str(cwd), *env.values()):
+        if not _can_be_passed(text):
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"A text for {argv[0]!r} holds a NUL byte or half a surrogate pair, which no program can receive.",
+                hint="Remove it, or deliver the text through standard input or a file.",
+            )
+    check_environment(env)
+    if not cwd.is_dir():
+        raise _no_folder(cwd)
+    return locate(argv[0], cwd, env)
+
+
+def locate(program: str, cwd: Path, env: Mapping[str, str]) -> str:
+    """Return the absolute path of ``program``: a path as seen from ``cwd``, a bare name as found on ``env``'s PATH.
+
+    Relative entries of PATH are passed over: they would find what an agent wrote into its tree.
+    Raises ``tool_missing``, or ``permission_denied`` for a file that may not be executed.
+    """
+    if "/" in program:
+        candidates = [os.path.join(cwd, program)]  # noqa: PTH118 - a Path would drop "..", and with it a link's meaning
+    else:
+        folders = [folder for folder in env.get("PATH", os.defpath).split(os.pathsep) if folder.startswith("/")]
+        candidates = [f"{folder.rstrip('/')}/{program}" for folder in folders]
+    refused = None
+    for candidate in candidates:
+        if not Path(candidate).is_file():
+            continue
+        if os.access(candidate, os.X_OK):
+            return str(Path(candidate).absolute())
+        refused = refused or candidate
+    if refused:
+        raise not_executable(refused)
+    raise UnderstudyError(
+        ErrorKind.TOOL_MISSING,
+        f"The program {program!r} was not found.",
+        hint="Check that the path is right." if "/" in program else "Install it, or add its folder to PATH.",
+        names=[program],
+    )
+
+
+def not_executable(program: str) -> UnderstudyError:
+    """Return the error for a file that exists and may not be executed."""
+    return UnderstudyError(
+        ErrorKind.PERMISSION_DENIED,
+        f"{program!r} may not be executed.",
+        hint="Make it executable (chmod +x), and check the permissions of its folders and the mount's 'noexec' option.",
+    )
+
+
+def start_failure(code: int, program: str, cwd: Path, *, step: str = "exec") -> UnderstudyError:
+    """Return the error for the errno ``code`` that starting ``program`` gave.
+
+    ``step`` is what failed: ``exec``, ``chdir``, or ``fork`` (everything before).
+    """
+    reason = os.strerror(code)
+    if code in _NO_ROOM and step != "chdir":
+        return UnderstudyError(
+            ErrorKind.OVERLOADED,
+            f"This machine has no room to start {program!r}: {reason}.",
+            hint="Run fewer delegations at once, or raise the limits on open files and processes (ulimit -n, -u).",
+        )
+    if step == "chdir":
+        return _no_folder(cwd, reason)
+    if code == errno.E2BIG:
+        return UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"The arguments of {program!r} are longer than this system allows for a command.",
+            hint="Deliver the prompt through standard input or a file (promptDelivery 'stdin' or 'file').",
+        )
+    if code == errno.ENOENT:
+        return UnderstudyError(
+            ErrorKind.TOOL_MISSING,
+            f"{program!r} could not be started: it, or the interpreter named in its first line, does not exist.",
+            hint="Install the interpreter that its first line (#!) names, or reinstall the program.",
+            names=[program],
+        )
+    if code in {errno.EACCES, errno.EPERM}:
+        return not_executable(program)
+    return UnderstudyError(
+        ErrorKind.TOOL_CRASHED,
+        f"{program!r} could not be started: {reason}.",
+        hint="Check that it is a program for this machine by starting it in a terminal.",
+    )
+
+
+def _can_be_passed(text: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
+def _no_folder(cwd: Path, reason: str = "no such folder") -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.INVALID_PARAMS,
+        f"The folder {str(cwd)!r} to start in cannot be entered: {reason}.",
+        hint="It may have been removed meanwhile; choose an existing folder.",
+    )

@@ -1,0 +1,142 @@
+"""Which process: a name for a process which a reused pid cannot take over.
+
+A pid alone names whatever runs under that number now. With the time at which the process started, in the
+kernel's own clock ticks, and the boot in which that clock runs, it names one process for ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal as signals
+import sys
+from pathlib import Path
+
+import msgspec
+
+_FIRST_USER_PID = 2
+"""0 and negative numbers address groups, 1 is init: nothing we ever started has such a pid."""
+
+_ANSWER_SECONDS = 5.0
+"""How long ``ps`` and ``sysctl`` may take where there is no ``/proc``."""
+
+
+class Identity(msgspec.Struct, frozen=True, rename="camel"):
+    """One process: ``pid``, ``startTime`` and ``bootId`` on the wire and in lock files.
+
+    ``start_time`` is field 22 of ``/proc/<pid>/stat`` (clock ticks since boot; see proc(5)); without
+    ``/proc`` it is seconds since the epoch, from ``ps``. ``boot_id`` is the kernel's random boot id.
+    """
+
+    pid: int
+    start_time: int
+    boot_id: str
+
+
+def current() -> Identity:
+    """Return the identity of this process."""
+    own = of(os.getpid())
+    if own is None:  # pragma: no cover - neither /proc nor ps: nothing can be compared, so nothing will ever match
+        return Identity(os.getpid(), -1, boot_id())
+    return own
+
+
+def of(pid: int) -> Identity | None:
+    """Return the identity of the process that has this pid now; ``None`` when there is none or it is a zombie."""
+    start_time = _start_time_if_running(pid)
+    return None if start_time is None else Identity(pid, start_time, boot_id())
+
+
+def alive(identity: Identity) -> bool:
+    """Say whether exactly this process still runs; a zombie does not."""
+    return of(identity.pid) == identity
+
+
+def end(identity: Identity, signal: signals.Signals = signals.SIGKILL) -> bool:
+    """Send ``signal`` to exactly this process; ``False`` when it is gone or not ours to signal.
+
+    The process is pinned by a pidfd first and compared second, so that between the comparison and the signal
+    the number cannot change its owner (pidfd_open(2)). Without pidfds the comparison is all there is.
+    """
+    if identity.pid < _FIRST_USER_PID:
+        return False
+    if not hasattr(os, "pidfd_open"):
+        return _end_by_number(identity, signal)
+    try:
+        handle = os.pidfd_open(identity.pid)
+    except ProcessLookupError:
+        return False
+    except OSError:  # refused by a seccomp filter or an old kernel
+        return _end_by_number(identity, signal)
+    try:
+        if not alive(identity):
+            return False
+        signals.pidfd_send_signal(handle, signal)
+    except (ProcessLookupError, PermissionError):
+        return False
+    else:
+        return True
+    finally:
+        os.close(handle)
+
+
+@functools.cache
+def boot_id() -> str:
+    """Return what names this boot of the machine; empty where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return _answer_of("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid") or ""
+
+
+def _start_time_if_running(pid: int) -> int | None:
+    if pid < 1:
+        return None
+    if sys.platform != "linux":
+        return _start_time_from_ps(pid)
+    try:
+        line = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The second field is the name in parentheses, and a name may hold parentheses and spaces: count from the last ")".
+    fields = line[line.rfind(b")") + 2 :].split()
+    state, threads, start_time = fields[0], int(fields[17]), int(fields[19])
+    # A leader that ended before its other threads is shown as a zombie although the process runs on.
+    if state in {b"Z", b"X"} and threads < 2:
+        return None
+    return start_time
+
+
+def _end_by_number(identity: Identity, signal: signals.Signals) -> bool:
+    if not alive(identity):
+        return False
+    try:
+        os.kill(identity.pid, signal)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _start_time_from_ps(pid: int) -> int | None:
+    answer = _answer_of("/bin/ps", "-o", "stat=,lstart=", "-p", str(pid))
+    if not answer or answer.startswith("Z"):
+        return None
+    import time  # noqa: PLC0415 - only where there is no /proc
+
+    try:
+        return int(time.mktime(time.strptime(answer.split(None, 1)[1], "%a %b %d %H:%M:%S %Y")))
+    except (ValueError, IndexError):
+        return None
+
+
+def _answer_of(*argv: str) -> str | None:
+    import subprocess  # noqa: PLC0415 - only where there is no /proc
+
+    try:
+        # TZ is fixed so that two readers of the same start time, in two time zones, get the same number.
+        answer = subprocess.run(
+            argv, capture_output=True, check=False, timeout=_ANSWER_SECONDS, env={"LC_ALL": "C", "TZ": "UTC"}
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.decode("ascii", "replace").strip()

@@ -1,0 +1,256 @@
+"""Ends of a child's pipes on an event loop: bounded, and never in the child's way by accident."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+_HIGH_WATER = 256 * 1024
+"""Unread bytes at which reading pauses, so that the child waits instead of our memory growing."""
+
+_AFTER_END_SECONDS = 0.5
+"""How long a pipe may stay silent after its guardian's end before it counts as closed: who escaped may hold it."""
+
+
+class CappedFile:
+    """A log file, 0600, that takes so many bytes and then one line saying that there was more."""
+
+    def __init__(self, path: Path, cap_bytes: int) -> None:
+        """Open for appending, without following a link; raises ``store_unavailable``."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise UnderstudyError(
+                ErrorKind.STORE_UNAVAILABLE,
+                f"The log {str(path)!r} cannot be written: {error.strerror}.",
+                hint="Check that its folder exists, is yours, and has room.",
+            ) from error
+        self._cap = cap_bytes
+        self._left = cap_bytes
+
+    def write(self, data: bytes) -> None:
+        """Keep what fits; a full disk ends the log and nothing else."""
+        if self._left <= 0:
+            return
+        kept = data[: self._left]
+        self._left -= len(kept)
+        if len(kept) < len(data) or self._left == 0:
+            self._left = 0
+            kept += b"\n[understudy: output beyond %d bytes is not kept]\n" % self._cap
+        try:
+            os.write(self._descriptor, kept)
+        except OSError:
+            self._left = 0
+
+    def close(self) -> None:
+        """Close the file; more than once is fine."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._left = 0
+
+
+class Tail:
+    """The last ``limit`` bytes of a stream, and how many there were in all."""
+
+    def __init__(self, limit: int) -> None:
+        """Begin empty."""
+        self._limit = limit
+        self._kept = bytearray()
+        self.total = 0
+
+    def add(self, data: bytes) -> None:
+        """Take more of the stream; memory stays below twice the limit."""
+        self.total += len(data)
+        self._kept += data[-self._limit :] if self._limit else b""
+        if len(self._kept) > 2 * self._limit:
+            del self._kept[: -self._limit]
+
+    def bytes(self) -> bytes:
+        """Return the last bytes."""
+        return bytes(self._kept[-self._limit :]) if self._limit else b""
+
+
+class Output(asyncio.Protocol):
+    """One output stream of a child: kept for its reader, or (``tail``) drained at once into a bounded tail."""
+
+    def __init__(self, tail: Tail | None, file: CappedFile | None) -> None:
+        """Keep for a reader when ``tail`` is ``None``; copy everything into ``file`` when there is one."""
+        self._tail = tail
+        self._file = file
+        self._buffer = bytearray()
+        self._searched = 0
+        self._transport: asyncio.ReadTransport | None = None
+        self._paused = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._heard = 0
+        self._loop = asyncio.get_running_loop()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Remember the pipe."""
+        if isinstance(transport, asyncio.ReadTransport):
+            self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the child wrote."""
+        self._heard += 1
+        if self._file:
+            self._file.write(data)
+        if self._tail is not None:
+            self._tail.add(data)
+            return
+        self._buffer += data
+        self._wake()
+        if len(self._buffer) > _HIGH_WATER and self._transport and not self._paused:
+            self._transport.pause_reading()
+            self._paused = True
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter: it is the end
+        """Note the end of the stream."""
+        if self._file:
+            self._file.close()
+        if not self.closed.done():
+            self.closed.set_result(None)
+        self._wake()
+
+    async def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes as soon as there are some; ``b""`` at the end."""
+        while not self._buffer and not self.closed.done():
+            await self._more()
+        return self._take(min(size, len(self._buffer)))
+
+    async def read_line(self, limit: int) -> tuple[bytes, bool] | None:
+        """Return a line without its end, and whether it had one; ``None`` at the end of the stream.
+
+        Raises ``malformed_output`` once ``limit`` bytes have come without a line end.
+        """
+        while True:
+            at = self._buffer.find(b"\n", self._searched)
+            if (at if at >= 0 else len(self._buffer)) > limit:
+                raise UnderstudyError(
+                    ErrorKind.MALFORMED_OUTPUT,
+                    f"A line of the program's output is longer than {limit} bytes.",
+                    hint="The raw output is in the delegation's log; the program does not write one message a line.",
+                )
+            if at >= 0:
+                line = self._take(at + 1)
+                return line[:-1], True
+            self._searched = len(self._buffer)
+            if self.closed.done():
+                return (self._take(len(self._buffer)), False) if self._buffer else None
+            await self._more()
+
+    def close(self) -> None:
+        """Stop reading; the child's next write fails."""
+        if self._transport:
+            self._transport.close()
+
+    def let_go(self) -> None:
+        """Close, from whatever thread; nobody will read any more."""
+        if not self.closed.done():
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and its pipes with it
+                self._loop.call_soon_threadsafe(self.close)
+
+    async def settle(self) -> None:
+        """After everything that should hold the pipe has died: wait for its end, or for silence, and close it.
+
+        A pipe that its reader has paused is left to the reader.
+        """
+        heard = -1
+        while not self.closed.done() and (self._paused or heard != self._heard):
+            heard = self._heard
+            await asyncio.wait([self.closed], timeout=_AFTER_END_SECONDS)
+        self.close()
+
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        self._searched = 0
+        if self._paused and len(self._buffer) <= _HIGH_WATER // 2 and self._transport:
+            self._resume()
+        return taken
+
+    async def _more(self) -> None:
+        if self._waiter is not None:
+            raise UnderstudyError(
+                ErrorKind.INTERNAL, "Two readers wait for one stream.", hint="Report this as a fault of Understudy."
+            )
+        # A line longer than the high-water mark is wanted: its reader decides how much may be kept, not the mark.
+        if self._paused:
+            self._resume()
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _resume(self) -> None:
+        self._paused = False
+        if self._transport and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _wake(self) -> None:
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Input(asyncio.BaseProtocol):
+    """The child's standard input."""
+
+    def __init__(self) -> None:
+        """Begin unconnected."""
+        self._transport: asyncio.WriteTransport | None = None
+        self._ready = asyncio.Event()
+        self._ready.set()
+        self._lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Remember the pipe."""
+        if isinstance(transport, asyncio.WriteTransport):
+            self._transport = transport
+
+    def pause_writing(self) -> None:
+        """Hold writers back: the child reads more slowly than we write."""
+        self._ready.clear()
+
+    def resume_writing(self) -> None:
+        """Let writers go on."""
+        self._ready.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter: it is the end
+        """Let writers find out."""
+        self._lost = True
+        self._ready.set()
+
+    def feed(self, data: bytes) -> None:
+        """Write everything in the background; a child that never reads holds nobody up."""
+        if self._transport:
+            self._transport.write(data)
+
+    async def write(self, data: bytes) -> None:
+        """Write, and wait while the child is behind; raises ``tool_crashed`` when it has closed its input."""
+        await self._ready.wait()
+        if self._lost or self._transport is None or self._transport.is_closing():
+            raise UnderstudyError(
+                ErrorKind.TOOL_CRASHED,
+                "The program no longer reads its input.",
+                hint="It has ended or closed its input; its last output says why.",
+            )
+        self._transport.write(data)
+        await self._ready.wait()
+
+    def close(self) -> None:
+        """Write what is still waiting, then close: the child sees the end of its input."""
+        if self._transport:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once; what is still waiting is dropped."""
+        if self._transport:
+            self._transport.abort()

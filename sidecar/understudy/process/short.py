@@ -1,0 +1,126 @@
+"""Run something small to its end: a version probe, ``git --version``. Synchronous, without a guardian.
+
+The program gets a session of its own and, at the limit, its process group is killed. That is enough for a program that
+only answers; whatever runs an agent's or a project's code goes through ``children``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from understudy.process.failures import check_call, start_failure
+
+_AFTER_KILL_SECONDS = 0.5
+"""How long a killed program may take to be collected, and a pipe that a grandchild holds to close."""
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """A program that ran to its end, or to its limit.
+
+    ``code`` or ``signal`` as in ``Exit``. ``stdout`` and ``stderr`` are the last bytes of each stream; ``stdout_bytes``
+    is how many there were, so ``stdout_bytes > len(stdout)`` says that the beginning is missing. ``seconds`` is wall
+    time; ``leftovers`` the processes that outlived the program and were killed (always 0 from ``run_short``).
+    """
+
+    code: int | None
+    signal: int | None
+    stdout: bytes
+    stderr: bytes
+    stdout_bytes: int
+    timed_out: bool
+    seconds: float
+    leftovers: int
+
+
+def run_short(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout_seconds: float,
+    output_limit: int = 64 * 1024,
+) -> Completed:
+    """Run ``argv`` with no input and return what it said; at the limit its process group is killed (``timed_out``).
+
+    Keeps the last ``output_limit`` bytes of each stream. Blocks; for threads or quick commands. When it cannot start,
+    raises ``tool_missing``, ``permission_denied``, ``invalid_params``, ``overloaded`` or ``tool_crashed``.
+    """
+    program = check_call(argv, cwd, env)
+    began = time.monotonic()
+    try:
+        process = subprocess.Popen(
+            argv,
+            executable=program,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise start_failure(error.errno or 0, program, cwd) from error
+    tails = (bytearray(), bytearray())
+    try:
+        totals, in_time = _collect(process, tails, began + timeout_seconds, output_limit)
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_AFTER_KILL_SECONDS)
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+    code = process.returncode
+    return Completed(
+        code=code if code is not None and code >= 0 else None,
+        signal=-code if code is not None and code < 0 else None,
+        stdout=bytes(tails[0][-output_limit:]),
+        stderr=bytes(tails[1][-output_limit:]),
+        stdout_bytes=totals[0],
+        timed_out=not in_time,
+        seconds=time.monotonic() - began,
+        leftovers=0,
+    )
+
+
+def _collect(
+    process: subprocess.Popen[bytes], tails: tuple[bytearray, bytearray], deadline: float, limit: int
+) -> tuple[list[int], bool]:
+    """Read both streams to their end and wait for the program; return the totals and whether it was in time."""
+    totals = [0, 0]
+    with selectors.DefaultSelector() as selector:
+        for index, pipe in enumerate((process.stdout, process.stderr)):
+            if pipe:
+                selector.register(pipe, selectors.EVENT_READ, index)
+        while selector.get_map():
+            rest = deadline - time.monotonic()
+            if rest <= 0:
+                return totals, False
+            # A daemon may hold the pipe after the program's end: look again now and then.
+            ready = selector.select(min(rest, 0.1))
+            for key, _ in ready:
+                data = os.read(key.fd, 65536)
+                if not data:
+                    selector.unregister(key.fileobj)
+                    continue
+                totals[key.data] += len(data)
+                tails[key.data].extend(data)
+                if len(tails[key.data]) > 2 * limit:
+                    del tails[key.data][:-limit]
+            if not ready and process.poll() is not None:
+                return totals, True
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return totals, False
+    return totals, True
