@@ -1,0 +1,413 @@
+"""The one function that starts git.
+
+Git runs programs that a repository names: hooks, filters, text converters, diff and merge drivers, file-system
+monitors, credential helpers, editors, pagers. And it looks for the repository upwards from where it stands. On a tree
+that an agent wrote both are ways to run the agent's code, so neither is left on: the environment is built from
+nothing, the git directory is always named, and every setting that names a program is overridden.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+MINIMUM_VERSION = (2, 39)
+"""The oldest git that is tried: Debian 12 ships it, and it knows GIT_NO_LAZY_FETCH and safe.bareRepository."""
+
+DEFAULT_TIMEOUT_SECONDS = 300.0
+"""Longest call: a checkout of 100,000 files took 33 s on a slow disk; nine times that."""
+
+DEFAULT_OUTPUT_LIMIT = 256 * 1024 * 1024
+"""Bytes of standard output kept; a listing of a million paths stays below."""
+
+_ERROR_LIMIT = 64 * 1024
+"""Bytes of standard error kept: the first ones, which name the cause."""
+
+_IDENTITY_NAME = "Understudy"
+_IDENTITY_EMAIL = "understudy@understudy.invalid"
+
+_CONFIGURATION: dict[str, str] = {
+    # A key is never set to "" where git would then run an empty command (diff.external); such keys are simply absent,
+    # because no configuration file that could hold them is read.
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.untrackedCache": "false",
+    "core.splitIndex": "false",
+    "core.pager": "cat",
+    "core.editor": "false",
+    "core.sshCommand": "false",
+    "core.askPass": "false",
+    "core.alternateRefsCommand": "true",
+    "core.attributesFile": "/dev/null",
+    "core.excludesFile": "/dev/null",
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
+    "core.quotePath": "true",
+    "core.autocrlf": "false",
+    "core.safecrlf": "false",
+    "core.logAllRefUpdates": "false",
+    "core.multiPackIndex": "true",
+    "credential.helper": "",
+    "protocol.allow": "never",
+    "submodule.recurse": "false",
+    "diff.ignoreSubmodules": "all",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "commit.gpgSign": "false",
+    "gpg.program": "false",
+    "safe.bareRepository": "explicit",
+    "rerere.enabled": "false",
+    "uploadpack.packObjectsHook": "true",
+    "advice.updateSparsePath": "false",
+}
+
+_aborted = threading.Event()
+_running: set[subprocess.Popen[bytes]] = set()
+_running_lock = threading.Lock()
+_marks: dict[str, str] = {}
+
+_NO_SPACE = re.compile(rb"no space left on device|disk quota exceeded", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """How a call of git ended.
+
+    ``stdout`` is cut at the call's output limit (``truncated``), ``stderr`` at 64 KiB.
+    """
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+    truncated: bool = False
+
+
+def git(
+    *arguments: str | bytes | Path,
+    git_dir: Path,
+    work_tree: Path | None = None,
+    index: Path | None = None,
+    object_directory: Path | None = None,
+    alternates: Iterable[Path] = (),
+    stdin: bytes | None = None,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    output_limit: int = DEFAULT_OUTPUT_LIMIT,
+    extra_config: Mapping[str, str] | None = None,
+    user_settings: bool = False,
+) -> bytes:
+    """Run ``git *arguments`` and return its standard output; an exit code other than 0 is an error.
+
+    ``git_dir`` is the git directory, never discovered; ``work_tree`` the working tree, which is then also the current
+    folder. ``index``, ``object_directory`` and ``alternates`` replace the ones of the git directory. ``extra_config``
+    is set on top of the overrides of this module. ``user_settings`` lets git see the person's own home; it is for
+    reading settings and nothing else.
+
+    Errors: ``tool_missing`` (no git, or one that is too old), ``timed_out``, ``store_full`` (no space left),
+    ``file_too_large`` (more output than ``output_limit``), ``internal`` (anything else; the message carries the end of
+    git's own).
+    """
+    done = try_git(
+        *arguments,
+        git_dir=git_dir,
+        work_tree=work_tree,
+        index=index,
+        object_directory=object_directory,
+        alternates=alternates,
+        stdin=stdin,
+        timeout_seconds=timeout_seconds,
+        output_limit=output_limit,
+        extra_config=extra_config,
+        user_settings=user_settings,
+    )
+    if done.truncated:
+        raise UnderstudyError(
+            ErrorKind.FILE_TOO_LARGE,
+            f"git {_verb(arguments)} said more than {output_limit // 1024 // 1024} MiB about {work_tree or git_dir}",
+            hint="Work in a smaller folder, or have git ignore what is generated.",
+        )
+    if done.code != 0:
+        raise failure(arguments, done, work_tree or git_dir)
+    return done.stdout
+
+
+def try_git(
+    *arguments: str | bytes | Path,
+    git_dir: Path,
+    work_tree: Path | None = None,
+    index: Path | None = None,
+    object_directory: Path | None = None,
+    alternates: Iterable[Path] = (),
+    stdin: bytes | None = None,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    output_limit: int = DEFAULT_OUTPUT_LIMIT,
+    extra_config: Mapping[str, str] | None = None,
+    user_settings: bool = False,
+) -> Completed:
+    """Run git as ``git`` does, and return how it ended instead of judging the exit code.
+
+    A full disk, a passed limit and a missing git are errors here too.
+    """
+    program = _program()
+    environment = _environment(extra_config, user_settings=user_settings)
+    environment["GIT_DIR"] = str(git_dir)
+    if work_tree is not None:
+        environment["GIT_WORK_TREE"] = str(work_tree)
+    if index is not None:
+        environment["GIT_INDEX_FILE"] = str(index)
+    if object_directory is not None:
+        environment["GIT_OBJECT_DIRECTORY"] = str(object_directory)
+    listed = [str(path) for path in alternates]
+    if listed:
+        environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(listed)
+    folder = work_tree or (git_dir if git_dir.is_dir() else Path("/"))
+    argv: list[str | bytes] = [program, "--no-pager", *(str(a) if isinstance(a, Path) else a for a in arguments)]
+    done = _run(argv, environment, folder, stdin=stdin, timeout_seconds=timeout_seconds, output_limit=output_limit)
+    if done.code != 0 and _NO_SPACE.search(done.stderr):
+        raise UnderstudyError(
+            ErrorKind.STORE_FULL,
+            f"The disk is full: git {_verb(arguments)} could not write under {git_dir}",
+            hint="Free some space, or set UNDERSTUDY_STATE to a folder on another disk.",
+        )
+    return done
+
+
+def abort() -> None:
+    """End the calls that run now and refuse new ones (``cancelled``) until ``resume``; from any thread."""
+    _aborted.set()
+    with _running_lock:
+        for process in _running:
+            _kill(process)
+
+
+def resume() -> None:
+    """Allow calls again after ``abort``."""
+    _aborted.clear()
+
+
+def mark_calls(name: str, value: str) -> None:
+    """Give every git from now on an environment variable by which a sweep finds it when this process was killed."""
+    _marks[name] = value
+
+
+def failure(arguments: Iterable[str | bytes | Path], done: Completed, place: Path) -> UnderstudyError:
+    """Return the error for a call that ended with an exit code other than 0."""
+    said = done.stderr.decode(errors="replace").strip()[-600:] or "it said nothing"
+    return UnderstudyError(
+        ErrorKind.INTERNAL,
+        f"git {_verb(tuple(arguments))} ended with {done.code} on {place}: {said}",
+        hint="If git works there by hand, please report this.",
+    )
+
+
+def version() -> tuple[int, int]:
+    """Return major and minor version of the git in use; ``tool_missing`` when there is none or it is too old."""
+    return _checked_version(_find())
+
+
+def _verb(arguments: tuple[str | bytes | Path, ...]) -> str:
+    return str(arguments[0]) if arguments else ""
+
+
+def _search_path() -> str:
+    # Relative entries would look into whatever folder git stands in, which may be a tree that an agent wrote.
+    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(entry for entry in entries if entry.startswith("/"))
+
+
+def _find() -> str:
+    program = shutil.which("git", path=_search_path())
+    if program is None:
+        raise UnderstudyError(
+            ErrorKind.TOOL_MISSING, "git is not installed, or not in PATH", hint="Install git 2.39 or newer."
+        )
+    return program
+
+
+def _program() -> str:
+    program = _find()
+    _checked_version(program)
+    return program
+
+
+@functools.lru_cache(maxsize=8)
+def _checked_version(program: str) -> tuple[int, int]:
+    environment = _environment(None, user_settings=False) | {"GIT_DIR": "/nonexistent"}
+    done = _run([program, "--version"], environment, Path("/"), stdin=None, timeout_seconds=20.0, output_limit=4096)
+    match = re.search(rb"(\d+)\.(\d+)", done.stdout)
+    found = (int(match[1]), int(match[2])) if match else (0, 0)
+    if found < MINIMUM_VERSION:
+        said = done.stdout.decode(errors="replace").strip() or "an unknown version"
+        raise UnderstudyError(
+            ErrorKind.TOOL_MISSING, f"{program} is too old: {said}", hint="Install git 2.39 or newer."
+        )
+    return found
+
+
+def _environment(extra_config: Mapping[str, str] | None, *, user_settings: bool) -> dict[str, str]:
+    environment = _marks | {
+        "PATH": _search_path(),
+        "HOME": "/nonexistent",
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "false",
+        "SSH_ASKPASS": "false",
+        "GIT_EDITOR": "false",
+        "GIT_PAGER": "cat",
+        "GIT_ALLOW_PROTOCOL": "",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_CEILING_DIRECTORIES": "/",
+        "GIT_AUTHOR_NAME": _IDENTITY_NAME,
+        "GIT_AUTHOR_EMAIL": _IDENTITY_EMAIL,
+        "GIT_COMMITTER_NAME": _IDENTITY_NAME,
+        "GIT_COMMITTER_EMAIL": _IDENTITY_EMAIL,
+    }
+    if user_settings:
+        del environment["GIT_CONFIG_NOSYSTEM"], environment["GIT_CONFIG_GLOBAL"]
+        for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+            if name in os.environ:
+                environment[name] = os.environ[name]
+    settings = _CONFIGURATION | dict(extra_config or {})
+    for number, (key, value) in enumerate(settings.items()):
+        environment[f"GIT_CONFIG_KEY_{number}"] = key
+        environment[f"GIT_CONFIG_VALUE_{number}"] = value
+    environment["GIT_CONFIG_COUNT"] = str(len(settings))
+    return environment
+
+
+def _run(
+    argv: list[str | bytes],
+    environment: dict[str, str],
+    folder: Path,
+    *,
+    stdin: bytes | None,
+    timeout_seconds: float,
+    output_limit: int,
+) -> Completed:
+    _check_not_aborted(argv)
+    try:
+        process = subprocess.Popen(
+            argv,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        kind = ErrorKind.STORE_FULL if error.errno == errno.ENOSPC else ErrorKind.TOOL_MISSING
+        raise UnderstudyError(
+            kind, f"git could not be started in {folder}: {error.strerror}", hint="Run `understudy doctor`."
+        ) from error
+    with _running_lock:
+        _running.add(process)
+    try:
+        if _aborted.is_set():
+            _kill(process)
+        outcome = _pump(process, stdin, time.monotonic() + timeout_seconds, output_limit)
+    finally:
+        with _running_lock:
+            _running.discard(process)
+        _end(process)
+    _check_not_aborted(argv)
+    if outcome is None:
+        raise UnderstudyError(
+            ErrorKind.TIMED_OUT,
+            f"git {os.fsdecode(argv[-1] if len(argv) < 3 else argv[2])} took longer than {timeout_seconds:g} s on {folder}",
+            hint="Look for a slow or hanging disk, or work in a smaller folder.",
+        )
+    output, errors, truncated = outcome
+    return Completed(process.returncode, output, errors, truncated)
+
+
+def _pump(
+    process: subprocess.Popen[bytes], stdin: bytes | None, deadline: float, output_limit: int
+) -> tuple[bytes, bytes, bool] | None:
+    """Feed and read the process until it ends; None when the deadline passes first."""
+    output = bytearray()
+    errors = bytearray()
+    pending = memoryview(stdin or b"")
+    with selectors.DefaultSelector() as selector:
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                selector.register(stream, selectors.EVENT_READ)
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            selector.register(process.stdin, selectors.EVENT_WRITE)
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return None
+            for key, _ in selector.select(left):
+                if key.fileobj is process.stdin:
+                    try:
+                        pending = pending[os.write(key.fd, pending[:65536]) :]
+                    except BlockingIOError:
+                        continue
+                    except BrokenPipeError:
+                        pending = pending[:0]
+                    if not pending:
+                        selector.unregister(process.stdin)
+                        process.stdin.close()
+                    continue
+                chunk = os.read(key.fd, 1 << 18)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is process.stderr:
+                    errors += chunk[: _ERROR_LIMIT - len(errors)]
+                else:
+                    output += chunk
+                    if len(output) > output_limit:
+                        del output[output_limit:]
+                        return bytes(output), bytes(errors), True
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return None
+    return bytes(output), bytes(errors), False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Leave no process of the call behind, whatever way it ended."""
+    if process.poll() is None:
+        _kill(process)
+        process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    # Not waited for yet, so the number is still its own.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _check_not_aborted(argv: list[str | bytes]) -> None:
+    if _aborted.is_set():
+        raise UnderstudyError(
+            ErrorKind.CANCELLED,
+            f"git {os.fsdecode(argv[2] if len(argv) > 2 else argv[-1])} was stopped.",
+            hint="Start again when you want it after all.",
+        )

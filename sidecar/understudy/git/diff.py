@@ -1,0 +1,252 @@
+"""Split the difference of two commits of a store into hunks, count it, print it.
+
+Only contents decide: no attributes of the tree, no external program, no text converter take part, so what an agent
+writes into `.gitattributes` cannot hide a change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from understudy.git.names import quote
+from understudy.git.store import Store
+from understudy.model.delegations import FileDiff, FileStat, Hunk, HunkState
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+Status = Literal["added", "deleted", "modified", "renamed", "mode", "type"]
+
+FILE_BYTES = 32 * 1024 * 1024
+"""A file above this is not read for a client (``read_file``) and counts as binary in a diff."""
+
+UNIFIED_BYTES = 16 * 1024 * 1024
+"""Bytes of ``unified``; an editor opens that much, and nobody reads more."""
+
+_OPTIONS = (
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--ignore-submodules=none",
+    "--find-renames=50%",
+    "-l1000",
+    "--diff-algorithm=histogram",
+    "--no-indent-heuristic",
+)
+_CONFIG = {"core.bigFileThreshold": str(FILE_BYTES), "diff.ignoreSubmodules": "none"}
+_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_WORDS: dict[str, Status] = {"A": "added", "D": "deleted", "M": "modified", "R": "renamed", "T": "type"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One line of git's raw format."""
+
+    letter: str
+    old_mode: str
+    new_mode: str
+    old_blob: str
+    new_blob: str
+    path: bytes
+    source: bytes
+
+    @property
+    def status(self) -> Status:
+        if self.letter == "M" and self.old_blob == self.new_blob:
+            return "mode"
+        return _WORDS[self.letter]
+
+
+def file_diffs(store: Store, base: str, head: str) -> list[FileDiff]:
+    """Return what changed from ``base`` to ``head``, file by file, in the order of paths; every hunk pending.
+
+    A hunk is a maximal run of changed lines (histogram, no context), its starts as in `git diff -U0`: one-based, and
+    the line before for an empty side. Creation, deletion, rename, change of type, change of mode and binary contents are
+    one hunk each; when the mode changes along with the contents, its hunk comes first and is all zeros, as are hunks
+    without lines. A hunk's id depends on path, both blobs and its place in the file alone.
+
+    Errors: ``base_unavailable`` when a commit is not there, ``file_too_large`` for a difference beyond bounds.
+    """
+    changes = _changes(store, base, head)
+    sections = _sections(store, base, head)
+    found = []
+    position = 0
+    for change in changes:
+        # A change of type is printed as a deletion and a creation.
+        count = 2 if change.letter == "T" else 1
+        own = sections[position : position + count]
+        position += count
+        binary = any(section is None for section in own)
+        ranges = [each for section in own if section is not None for each in section]
+        found.append(
+            FileDiff(
+                path=quote(change.path),
+                from_=quote(change.source) if change.letter == "R" else None,
+                status=change.status,
+                binary=binary,
+                hunks=_hunks(change, ranges, binary=binary),
+            )
+        )
+    if position != len(sections):
+        raise UnderstudyError(ErrorKind.INTERNAL, f"The difference of {base[:12]} and {head[:12]} could not be parsed")
+    return found
+
+
+def stats(store: Store, base: str, head: str) -> list[FileStat]:
+    """Return the number of added and deleted lines of each changed file; binary files count no lines."""
+    fields = _diff_tree(store, base, head, "--numstat", "-z").split(b"\0")[:-1]
+    counts: dict[bytes, tuple[int, int]] = {}
+    position = 0
+    while position < len(fields):
+        added, deleted, path = fields[position].split(b"\t", 2)
+        position += 1
+        if not path:  # a rename: both names follow
+            path = fields[position + 1]
+            position += 2
+        lines = (int(added), int(deleted)) if added.isdigit() and deleted.isdigit() else (0, 0)
+        before = counts.get(path, (0, 0))
+        counts[path] = (before[0] + lines[0], before[1] + lines[1])
+    return [
+        FileStat(
+            path=quote(change.path),
+            status=change.status,
+            additions=counts.get(change.path, (0, 0))[0],
+            deletions=counts.get(change.path, (0, 0))[1],
+        )
+        for change in _changes(store, base, head)
+    ]
+
+
+def unified(store: Store, base: str, head: str) -> bytes:
+    """Return an ordinary `git diff` with three lines of context.
+
+    Beyond 16 MiB it is cut before the file that does not fit, and a last line says so.
+    """
+    arguments = ("-r", "-p", "-U3", "--full-index", *_OPTIONS, "--end-of-options", base, head)
+    done = store.try_git("diff-tree", *arguments, output_limit=UNIFIED_BYTES, extra_config=_CONFIG)
+    if done.truncated:
+        whole = done.stdout.rfind(b"\ndiff --git ") + 1
+        return done.stdout[:whole] + b"# The rest of this difference is too large to be shown.\n"
+    if done.code != 0:
+        raise _unavailable(base, head, done.stderr)
+    return done.stdout
+
+
+def changed_paths(store: Store, a: str, b: str) -> list[tuple[Status, bytes]]:
+    """Return status and path of everything that differs; a rename is a deletion and an addition."""
+    return [(change.status, change.path) for change in _changes(store, a, b, "--no-renames")]
+
+
+def read_file(store: Store, commit: str, path: bytes, *, limit: int = FILE_BYTES) -> tuple[bytes, str] | None:
+    """Return contents and git's mode of a file in a commit; None when it has no such file (or a submodule there).
+
+    A link's contents are its target. ``file_too_large`` above ``limit`` bytes.
+    """
+    listing = store.try_git("ls-tree", "-z", "--full-tree", "--end-of-options", commit, path)
+    if listing.code != 0:
+        raise _unavailable(commit, commit, listing.stderr)
+    details, _, name = listing.stdout.rstrip(b"\0").partition(b"\t")
+    if name != path or b"\0" in name:
+        return None
+    mode, kind, identifier = details.decode().split(" ")
+    if kind != "blob":
+        return None
+    size = int(store.git("cat-file", "-s", identifier))
+    if size > limit:
+        raise UnderstudyError(
+            ErrorKind.FILE_TOO_LARGE,
+            f"{quote(path)} has {size} bytes, the limit is {limit}",
+            hint="Open it in the tree itself.",
+        )
+    return store.git("cat-file", "blob", identifier, output_limit=limit), mode
+
+
+def _hunks(change: _Change, ranges: list[tuple[int, int, int, int]], *, binary: bool) -> list[Hunk]:
+    if binary or change.letter in {"A", "D", "R", "T"} or change.status == "mode":
+        ranges = [_joined(ranges)]
+    elif change.old_mode != change.new_mode:
+        ranges = [(0, 0, 0, 0), *ranges]
+    hunks = []
+    for ordinal, (old_start, old_lines, new_start, new_lines) in enumerate(ranges):
+        key = b"\0".join((change.path, change.old_blob.encode(), change.new_blob.encode(), str(ordinal).encode()))
+        hunks.append(
+            Hunk(
+                id=hashlib.sha256(key).hexdigest()[:12],
+                old_start=old_start,
+                old_lines=old_lines,
+                new_start=new_start,
+                new_lines=new_lines,
+                state=HunkState.PENDING,
+                conflict=False,
+                edited=False,
+            )
+        )
+    return hunks
+
+
+def _joined(ranges: list[tuple[int, int, int, int]]) -> tuple[int, int, int, int]:
+    """Return the smallest range around all; a deletion and a creation (a change of type) become one replacement."""
+    if not ranges:
+        return 0, 0, 0, 0
+    olds = [(start, start + lines) for start, lines, _, _ in ranges if lines]
+    news = [(start, start + lines) for _, _, start, lines in ranges if lines]
+    old_start, old_end = (min(s for s, _ in olds), max(e for _, e in olds)) if olds else (ranges[0][0], ranges[0][0])
+    new_start, new_end = (min(s for s, _ in news), max(e for _, e in news)) if news else (ranges[0][2], ranges[0][2])
+    return old_start, old_end - old_start, new_start, new_end - new_start
+
+
+def _diff_tree(store: Store, base: str, head: str, *options: str) -> bytes:
+    done = store.try_git("diff-tree", "-r", *_OPTIONS, *options, "--end-of-options", base, head, extra_config=_CONFIG)
+    if done.truncated:
+        raise UnderstudyError(
+            ErrorKind.FILE_TOO_LARGE,
+            f"The difference of {base[:12]} and {head[:12]} is too large to be split into hunks",
+            hint="Look at the tree itself.",
+        )
+    if done.code != 0:
+        raise _unavailable(base, head, done.stderr)
+    return done.stdout
+
+
+def _changes(store: Store, base: str, head: str, *options: str) -> list[_Change]:
+    fields = _diff_tree(store, base, head, "--raw", "-z", "--full-index", *options).split(b"\0")[:-1]
+    found = []
+    position = 0
+    while position < len(fields):
+        old_mode, new_mode, old_blob, new_blob, letter = fields[position][1:].decode().split(" ")
+        source = path = fields[position + 1]
+        position += 2
+        if letter[0] == "R":
+            path = fields[position]
+            position += 1
+        found.append(_Change(letter[0], old_mode, new_mode, old_blob, new_blob, path, source))
+    return found
+
+
+def _sections(store: Store, base: str, head: str) -> list[list[tuple[int, int, int, int]] | None]:
+    """Return the ranges of each file of the patch, in git's order; None for binary contents.
+
+    Lines of contents begin with a sign or a backslash and names are quoted (``core.quotePath``), so a line that begins
+    with ``diff --git`` or ``@@`` is git's own.
+    """
+    found: list[list[tuple[int, int, int, int]] | None] = []
+    for line in _diff_tree(store, base, head, "-p", "-U0", "--full-index").split(b"\n"):
+        if line.startswith(b"diff --git "):
+            found.append([])
+        elif line.startswith(b"Binary files "):
+            found[-1] = None
+        elif line.startswith(b"@@ ") and (match := _HUNK.match(line)):
+            old_start, old_lines, new_start, new_lines = match.groups()
+            section = found[-1]
+            if section is not None:
+                section.append((int(old_start), int(old_lines or 1), int(new_start), int(new_lines or 1)))
+    return found
+
+
+def _unavailable(base: str, head: str, said: bytes) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.BASE_UNAVAILABLE,
+        f"{base[:12]} and {head[:12]} cannot be compared: {said.decode(errors='replace').strip()[-300:]}",
+        hint="Their store may have been removed.",
+    )

@@ -1,0 +1,89 @@
+"""The ignore rules of a base, as one list.
+
+An agent can write `.gitignore` files, so the ones in its tree say nothing about what belongs to its result. The rules
+of the base do: all `.gitignore` files of that commit are translated into one list of patterns from the top, which
+`git ls-files --exclude-from` takes. Order keeps their meaning: a deeper file follows, and so outweighs, a higher one
+(gitignore(5)).
+"""
+
+from __future__ import annotations
+
+from understudy.git.store import Store
+
+GENERATED = b"""\
+__pycache__/
+*.pyc
+.pytest_cache/
+.mypy_cache/
+.ruff_cache/
+.hypothesis/
+.tox/
+.nox/
+.venv/
+node_modules/
+.coverage
+.DS_Store
+"""
+"""What tools leave behind when tests run, and what nobody reviews. Files of these names that the base does not have
+are no part of a result; a check never sees them either, for it runs on exactly the result. Base rules may re-include
+them."""
+
+_ESCAPES = {code: b"\\" + bytes([code]) for code in b"*?[\\"} | {0x0A: b"?"}
+"""How a folder's name is written in a pattern; a line break cannot be, so it becomes "any one character"."""
+_RULES_LIMIT = 4 * 1024 * 1024
+"""Bytes of one `.gitignore` that are read."""
+
+
+def rules_of(store: Store, tree: str) -> bytes:
+    """Return the ignore rules of a commit or tree as one list of patterns, the user's own excludes included."""
+    listing = store.git("ls-tree", "-r", "-z", "--full-tree", tree)
+    found = []
+    for entry in listing.split(b"\0"):
+        details, _, path = entry.partition(b"\t")
+        if path == b".gitignore" or path.endswith(b"/.gitignore"):
+            mode, _, identifier = details.split(b" ")
+            if mode in {b"100644", b"100755"}:  # a link is not followed, by git neither
+                found.append((path[: -len(b".gitignore")], identifier))
+    parts = [GENERATED, (store.path / "info" / "exclude").read_bytes()]
+    for folder, identifier in sorted(found, key=lambda item: item[0].count(b"/")):
+        text = store.git("cat-file", "blob", identifier, output_limit=_RULES_LIMIT)
+        parts.append(translate(folder, text))
+    return b"\n".join(parts) + b"\n"
+
+
+def translate(folder: bytes, text: bytes) -> bytes:
+    """Return the patterns of a `.gitignore` in ``folder`` (empty, or ending with a slash) as patterns from the top."""
+    prefix = b"/" + b"".join(_ESCAPES.get(code, bytes([code])) for code in folder)
+    lines = []
+    for raw in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        line = raw.removesuffix(b"\r")
+        if not line or line.startswith(b"#"):
+            continue
+        negated = line.startswith(b"!")
+        pattern = line[1:] if negated else line
+        plain = _without_trailing_spaces(pattern)
+        if not plain or plain == b"/":
+            continue
+        anchored = b"/" in plain.removesuffix(b"/")
+        if not folder:
+            # At the top the pattern means the same; only what would now read as a comment or a negation does not occur.
+            moved = pattern
+        elif anchored:
+            moved = prefix + pattern.removeprefix(b"/")
+        else:
+            moved = (
+                prefix + b"**/" + pattern.removeprefix(b"\\") if _escaped_start(pattern) else prefix + b"**/" + pattern
+            )
+        lines.append((b"!" if negated else b"") + moved)
+    return b"\n".join(lines)
+
+
+def _escaped_start(pattern: bytes) -> bool:
+    # `\#x` and `\!x` need their backslash at the start of a line only.
+    return pattern[:2] in {b"\\#", b"\\!"}
+
+
+def _without_trailing_spaces(pattern: bytes) -> bytes:
+    while pattern.endswith(b" ") and not pattern.endswith(b"\\ "):
+        pattern = pattern[:-1]
+    return pattern

@@ -1,0 +1,367 @@
+"""Find the user's repository and read it, without ever letting git look for it.
+
+Everything here reads files; git is asked only for settings and for the meaning of a revision, with the git directory
+named. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from understudy.git.call import try_git
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+_SMALL_FILE = 64 * 1024
+"""Bytes: `.git` files, `HEAD`, `commondir` and loose references are far below; what is larger is not one of them."""
+
+_REFERENCES_LIMIT = 64 * 1024 * 1024
+"""Bytes of `packed-refs` that are read: about a million references."""
+
+_ALTERNATES_DEPTH = 8
+"""Git itself follows alternates five deep."""
+
+_OPERATIONS = (
+    ("MERGE_HEAD", "a merge"),
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("BISECT_LOG", "a bisection"),
+)
+
+_OBJECT_ID = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """What was found at a place. ``top`` is the workspace: git's top level, or the folder itself without git."""
+
+    top: Path
+    git_dir: Path | None = None
+    """The git directory of this working tree: `.git`, or `.git/worktrees/<name>` of a linked one."""
+    common_dir: Path | None = None
+    """Where objects and branches are; differs from ``git_dir`` in linked working trees only."""
+    head_commit: str | None = None
+    """None without git, and before the first commit."""
+    head_ref: str | None = None
+    """Full name of the branch that HEAD is on (`refs/heads/main`); None when detached or without git."""
+    object_format: str = "sha1"
+    bare: bool = False
+    shallow: bool = False
+    sparse: bool = False
+    partial: bool = False
+    """A partial clone: some objects may live only at its promisor."""
+    operation: str | None = None
+    """`a merge`, `a rebase` … when one is under way."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The user's effective settings as data, keys in lower case; never in effect in a call of ours."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether there is a git repository at all."""
+        return self.git_dir is not None
+
+    @property
+    def merging(self) -> bool:
+        """Whether a merge is under way."""
+        return self.operation == "a merge"
+
+    def objects(self) -> list[Path]:
+        """Return the object folders of the repository: its own, then the ones it borrows from; all absolute."""
+        return _object_folders(self.common_dir / "objects") if self.common_dir else []
+
+    def setting(self, key: str, *, default: bool = False) -> bool:
+        """Return a boolean setting of the user's."""
+        return _boolean(self.settings.get(key.lower()), default=default)
+
+    def references(self) -> dict[str, str]:
+        """Return branches and tags: full name → object id (tags unpeeled)."""
+        return _references(self.common_dir) if self.common_dir else {}
+
+
+def locate(path: Path) -> Repository:
+    """Return the repository that ``path`` (a file or a folder, existing or not) belongs to.
+
+    The search goes upwards, as git's does, but never through the home folder into which the path only happens to
+    fall, and takes a `.git` only when it holds what a git directory holds. A submodule's files belong to the submodule.
+
+    Errors: ``isolation_unavailable`` when the repository belongs to another user or keeps its references or working
+    tree in a way that is not supported; ``base_unavailable`` when it cannot be read.
+    """
+    start = Path(os.path.realpath(path))
+    while not start.is_dir():
+        if start.parent == start:
+            break
+        start = start.parent
+    home = _home()
+    for folder in (start, *start.parents):
+        if folder == folder.parent or (folder == home and folder != start):
+            break
+        git_dir = _git_dir_at(folder)
+        if git_dir is not None:
+            return _describe(folder, git_dir)
+        if _is_git_dir(folder):
+            # Inside a bare repository, or inside `.git` itself.
+            return Repository(top=folder, git_dir=folder, common_dir=folder, bare=True)
+    return Repository(top=start)
+
+
+def workspace_of(path: Path) -> Path:
+    """Return the workspace of a file or folder: the git top level, else the folder."""
+    start = Path(os.path.realpath(path))
+    folder = start if start.is_dir() else start.parent
+    home = _home()
+    for candidate in (folder, *folder.parents):
+        if candidate == candidate.parent or (candidate == home and candidate != folder):
+            break
+        if _git_dir_at(candidate) is not None:
+            return candidate
+    return folder
+
+
+def resolve(repository: Repository, revision: str) -> str:
+    """Return the commit that a revision names in the user's repository; ``base_unavailable`` when it names none."""
+    if repository.git_dir is not None and "\0" not in revision:
+        done = try_git(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}", git_dir=repository.git_dir
+        )
+        found = done.stdout.decode().strip()
+        if done.code == 0 and _OBJECT_ID.fullmatch(found):
+            return found
+    raise UnderstudyError(
+        ErrorKind.BASE_UNAVAILABLE,
+        f"{revision!r} names no commit in {repository.top}",
+        hint="Name a branch, a tag or a commit id, or leave the base out to start from what you see.",
+    )
+
+
+def submodule_objects(repository: Repository, path: bytes) -> list[Path]:
+    """Return the object folders of the submodule at ``path``; empty when it has never been fetched."""
+    inside = os.fsdecode(path)
+    candidates = [_git_dir_at(repository.top / inside)]
+    if repository.common_dir is not None:
+        by_name = repository.common_dir / "modules" / inside
+        candidates.append(by_name if _is_git_dir(by_name) else None)
+    for candidate in candidates:
+        if candidate is not None:
+            return _object_folders(_common_dir(candidate) / "objects")
+    return []
+
+
+def _home() -> Path | None:
+    home = os.environ.get("HOME")
+    return Path(os.path.realpath(home)) if home else None
+
+
+def _small(path: Path) -> str | None:
+    """Return a small regular file's text, without following a link; None when there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        return stream.read(_SMALL_FILE).decode(errors="surrogateescape")
+
+
+def _is_git_dir(folder: Path) -> bool:
+    common = _common_dir(folder)
+    head = folder / "HEAD"
+    return (head.is_file() or head.is_symlink()) and (common / "objects").is_dir() and (common / "refs").is_dir()
+
+
+def _common_dir(git_dir: Path) -> Path:
+    text = _small(git_dir / "commondir")
+    if text is None or not text.strip():
+        return git_dir
+    return Path(os.path.realpath(git_dir / text.rstrip("\r\n")))
+
+
+def _git_dir_at(folder: Path) -> Path | None:
+    dot_git = folder / ".git"
+    if dot_git.is_dir():
+        return Path(os.path.realpath(dot_git)) if _is_git_dir(dot_git) else None
+    text = _small(dot_git)
+    if text is None or not text.startswith("gitdir: "):
+        return None
+    target = Path(os.path.realpath(folder / text[len("gitdir: ") :].rstrip("\r\n")))
+    return target if _is_git_dir(target) else None
+
+
+def _describe(top: Path, git_dir: Path) -> Repository:
+    common = _common_dir(git_dir)
+    settings, safe = _settings(git_dir)
+    _check_owner(top, git_dir, safe)
+    if settings.get("extensions.refstorage", "files").lower() != "files":
+        raise UnderstudyError(
+            ErrorKind.ISOLATION_UNAVAILABLE,
+            f"{top} keeps its references in the format {settings['extensions.refstorage']!r}, not supported yet",
+            hint="`git refs migrate --ref-format=files` converts it.",
+        )
+    declared = settings.get("core.worktree")
+    if declared and git_dir == common and Path(os.path.realpath(git_dir / declared)) != top:
+        raise UnderstudyError(
+            ErrorKind.ISOLATION_UNAVAILABLE,
+            f"{git_dir} says that its working tree is {declared}, not {top}",
+            hint="Unset core.worktree, or open the folder that it names.",
+        )
+    head_ref, head_commit = _head(git_dir, common)
+    operation = next((words for name, words in _OPERATIONS if (git_dir / name).exists()), None)
+    partial = "extensions.partialclone" in settings or any(
+        key.startswith("remote.") and key.endswith(".promisor") and _boolean(value, default=False)
+        for key, value in settings.items()
+    )
+    return Repository(
+        top=top,
+        git_dir=git_dir,
+        common_dir=common,
+        head_commit=head_commit,
+        head_ref=head_ref,
+        object_format=settings.get("extensions.objectformat", "sha1").lower(),
+        shallow=(common / "shallow").is_file(),
+        sparse=_boolean(settings.get("core.sparsecheckout"), default=False)
+        and (git_dir / "info" / "sparse-checkout").is_file(),
+        partial=partial,
+        operation=operation,
+        settings=settings,
+    )
+
+
+def _check_owner(top: Path, git_dir: Path, safe: list[str]) -> None:
+    """Refuse a repository of another user, as git does, and honour the exceptions that the user gave git."""
+    me = os.geteuid()
+    accepted = {me}
+    if me == 0 and os.environ.get("SUDO_UID", "").isdigit():
+        accepted.add(int(os.environ["SUDO_UID"]))
+    owners = {os.lstat(place).st_uid for place in (top, git_dir)}
+    if owners <= accepted or "*" in safe or str(top) in safe or str(git_dir) in safe:
+        return
+    raise UnderstudyError(
+        ErrorKind.ISOLATION_UNAVAILABLE,
+        f"{top} belongs to another user",
+        hint=f"If you trust it: git config --global --add safe.directory {top}",
+    )
+
+
+def settings_without_repository() -> dict[str, str]:
+    """Return the user's own settings, for a folder that is no repository."""
+    return _settings(Path("/nonexistent"))[0]
+
+
+def _settings(git_dir: Path) -> tuple[dict[str, str], list[str]]:
+    """Return the user's effective settings, and the folders that they declared safe in their own files."""
+    done = try_git("config", "--includes", "--show-scope", "--null", "--list", git_dir=git_dir, user_settings=True)
+    if done.code != 0:
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"The git configuration in effect in {git_dir} cannot be read: "
+            + done.stderr.decode(errors="replace").strip()[-300:],
+            hint="`git config --list` there shows the faulty line.",
+        )
+    settings: dict[str, str] = {}
+    safe: list[str] = []
+    fields = done.stdout.decode(errors="surrogateescape").split("\0")
+    for scope, entry in zip(fields[::2], fields[1::2], strict=False):
+        if scope == "command":
+            continue
+        key, separator, value = entry.partition("\n")
+        settings[key.lower()] = value if separator else "true"
+        if key.lower() == "safe.directory" and scope in {"system", "global"}:
+            safe = [*safe, value] if value else []
+    return settings, safe
+
+
+def _boolean(value: str | None, *, default: bool) -> bool:
+    if value is None:
+        return default
+    return value.strip().lower() in {"true", "yes", "on", "1"}
+
+
+def _head(git_dir: Path, common: Path) -> tuple[str | None, str | None]:
+    text = _small(git_dir / "HEAD")
+    if text is None:
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE, f"{git_dir / 'HEAD'} cannot be read", hint="Run `git fsck` there."
+        )
+    text = text.strip()
+    if _OBJECT_ID.fullmatch(text):
+        return None, text
+    reference = text.removeprefix("ref:").strip()
+    name = reference
+    for _ in range(5):  # git follows symbolic references five deep
+        found = _reference(git_dir, common, name)
+        if found is None or _OBJECT_ID.fullmatch(found):
+            return reference, found
+        name = found.removeprefix("ref:").strip()
+    return reference, None
+
+
+def _reference(git_dir: Path, common: Path, name: str) -> str | None:
+    if not name.startswith("refs/") or ".." in name.split("/"):
+        return None
+    for place in (git_dir, common):
+        text = _small(place / name)
+        if text is not None and text.strip():
+            return text.strip()
+    return _packed(common).get(name)
+
+
+def _packed(common: Path) -> dict[str, str]:
+    try:
+        with (common / "packed-refs").open("rb") as stream:
+            data = stream.read(_REFERENCES_LIMIT)
+    except OSError:
+        return {}
+    found = {}
+    for line in data.decode(errors="surrogateescape").split("\n"):
+        identifier, separator, name = line.partition(" ")
+        if separator and _OBJECT_ID.fullmatch(identifier):
+            found[name] = identifier
+    return found
+
+
+def _references(common: Path) -> dict[str, str]:
+    found = {
+        name: identifier
+        for name, identifier in _packed(common).items()
+        if name.startswith(("refs/heads/", "refs/tags/"))
+    }
+    for kind in ("heads", "tags"):
+        for path in _files_below(common / "refs" / kind):
+            text = (_small(path) or "").strip()
+            if _OBJECT_ID.fullmatch(text) and not path.name.endswith(".lock"):
+                found[str(path.relative_to(common))] = text
+    return found
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for current, _, names in os.walk(folder):
+        for name in names:
+            yield Path(current, name)
+
+
+def _object_folders(objects: Path, depth: int = 0) -> list[Path]:
+    folder = Path(os.path.realpath(objects))
+    found = [folder]
+    text = _small(folder / "info" / "alternates")
+    if text is None or depth >= _ALTERNATES_DEPTH:
+        return found
+    for raw in text.split("\n"):
+        line = raw.rstrip("\r")
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith('"'):
+            from understudy.git.names import unquote  # noqa: PLC0415 - a rare line
+
+            line = os.fsdecode(unquote(line))
+        for more in _object_folders(folder / line, depth + 1):
+            if more not in found:
+                found.append(more)
+    return found

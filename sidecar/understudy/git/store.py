@@ -1,0 +1,335 @@
+"""Understudy's own git directory beside the user's: bare, made by hand, borrowing the user's objects.
+
+A store belongs to one delegation or to a chain of them. It holds every object that the user's repository might lose
+(what is staged, changed, untracked or unsaved), the indexes of the trees made from it, and the pattern from which a
+tree's private `.git` is made. Its configuration is a short list of settings that describe the file system; nothing of
+the user's that names a program can get in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.git.call import Completed, git, try_git
+from understudy.git.names import c_quote
+from understudy.git.repository import Repository, settings_without_repository
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+SCRATCH = ".understudy-run"
+"""The folder in a tree for prompt files and hand-over; never part of a result."""
+
+ATTRIBUTES = b"* -text -ident -filter -working-tree-encoding\n"
+"""Attributes of a store and of its trees: contents are bytes.
+
+`info/attributes` goes before every `.gitattributes` (gitattributes(5)), so no line ending, keyword, encoding or filter
+is converted, in either direction: a tree gets the bytes that the user sees, and a result holds the bytes that the agent
+wrote. Whoever writes a result into the user's history converts it there, with the user's settings.
+"""
+
+_KEPT_SETTINGS = ("core.filemode", "core.ignorecase", "core.symlinks", "core.precomposeunicode")
+"""The settings that are taken over: each describes the file system, none names a program or a path."""
+
+_COPIED_LIMIT = 16 * 1024 * 1024
+"""Bytes of an exclude, attributes, sparse-checkout or shallow file; the largest sparse lists seen are below 1 MiB."""
+
+_REFERENCE_NAME = re.compile(r"refs/(?:heads|tags)/[^\x00-\x20\x7f~^:?*\[\\]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An open store. ``path`` is a git directory."""
+
+    path: Path
+    description: Mapping[str, Any]
+
+    @classmethod
+    def create(cls, path: Path, repository: Repository) -> Store:
+        """Make a store for ``repository`` (or for a folder without git) at ``path``, which must not exist.
+
+        Errors: ``isolation_unavailable`` for a bare repository, ``already_exists``, ``store_full``,
+        ``store_unavailable``.
+        """
+        if repository.bare:
+            raise UnderstudyError(
+                ErrorKind.ISOLATION_UNAVAILABLE,
+                f"{repository.top} is a bare repository: there are no files to start from",
+                hint="Open a working tree of it (`git worktree add` makes one).",
+            )
+        if path.exists():
+            raise UnderstudyError(ErrorKind.ALREADY_EXISTS, f"{path} exists already", hint="Open it instead.")
+        with _typed(path):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+            try:
+                description = _fill(unfinished, repository)
+                unfinished.rename(path)
+            except BaseException:
+                shutil.rmtree(unfinished, ignore_errors=True)
+                raise
+        return cls(path, description)
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Open a store made before; ``store_unavailable`` when there is none."""
+        try:
+            description = json.loads((path / "understudy" / "store.json").read_bytes())
+        except (OSError, ValueError) as error:
+            raise UnderstudyError(
+                ErrorKind.STORE_UNAVAILABLE, f"{path} is no store of Understudy's: {error}", hint="Start anew."
+            ) from error
+        return cls(path, description)
+
+    @property
+    def own(self) -> Path:
+        """The folder inside for what is not git's: indexes, the pattern for trees, temporary files."""
+        return self.path / "understudy"
+
+    @property
+    def top(self) -> Path:
+        """The user's workspace that this store was made for."""
+        return Path(os.fsdecode(bytes.fromhex(self.description["top"])))
+
+    @property
+    def branch(self) -> str:
+        """Full name of the branch that a tree stands on; empty when the user's HEAD is detached."""
+        return str(self.description["branch"])
+
+    @property
+    def sparse(self) -> bool:
+        """Whether trees have the user's sparse cone."""
+        return bool(self.description["sparse"])
+
+    @property
+    def base_index(self) -> Path:
+        """The index of the last base that was written, for asking what is tracked."""
+        return self.own / "base.index"
+
+    @property
+    def empty_tree(self) -> str:
+        """Object id of the tree without files."""
+        return (
+            "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
+            if self.description["objectFormat"] == "sha256"
+            else "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+        )
+
+    def git(self, *arguments: str | bytes | Path, **keywords: Any) -> bytes:
+        """Run ``call.git`` on this store."""
+        return git(*arguments, git_dir=self.path, **keywords)
+
+    def try_git(self, *arguments: str | bytes | Path, **keywords: Any) -> Completed:
+        """Run ``call.try_git`` on this store."""
+        return try_git(*arguments, git_dir=self.path, **keywords)
+
+    def attribute(self, name: str, paths: list[bytes], work_tree: Path) -> dict[bytes, bytes]:
+        """Return the value of an attribute for those of ``paths`` where the user's attributes set it to a string."""
+        if not paths:
+            return {}
+        output = git(
+            "check-attr",
+            "-z",
+            "--stdin",
+            name,
+            git_dir=self.own / "attributes.git",
+            work_tree=work_tree,
+            index=self.own / "attributes.git" / "no-index",
+            stdin=b"\0".join(paths) + b"\0",
+            extra_config={"core.attributesFile": str(self.own / "attributes.git" / "global")},
+        )
+        fields = output.split(b"\0")
+        return {
+            path: value
+            for path, value in zip(fields[::3], fields[2::3], strict=False)
+            if value not in {b"unspecified", b"unset", b"set", b""}
+        }
+
+    @contextmanager
+    def temporary(self) -> Iterator[Path]:
+        """Give a folder inside the store that is removed at the end."""
+        with _typed(self.path):
+            folder = Path(tempfile.mkdtemp(prefix="tmp.", dir=self.own))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_tree_git_dir(store: Store, git_dir: Path, commit: str, index: Path | None) -> None:
+    """Make a private, complete `.git` folder for a tree that holds exactly ``commit``.
+
+    Objects come from the store and the user's repository by alternates; branches and tags are copies; HEAD is on the
+    user's branch, which here points at ``commit``, or detached. No remotes, hooks, identity.
+    ``git_dir`` must not exist.
+    """
+    _empty_git_dir(git_dir)
+    (git_dir / "config").write_bytes(_configuration(store.description))
+    objects = [store.path / "objects", *(Path(os.fsdecode(bytes.fromhex(o))) for o in store.description["objects"])]
+    _write_alternates(git_dir, objects)
+    for name in ("exclude", "sparse-checkout"):
+        source = store.path / "info" / name
+        if source.exists():
+            shutil.copyfile(source, git_dir / "info" / name)
+    (git_dir / "info" / "attributes").write_bytes(ATTRIBUTES)
+    if (store.path / "shallow").exists():
+        shutil.copyfile(store.path / "shallow", git_dir / "shallow")
+    references = (store.own / "references").read_bytes().splitlines()
+    branch = store.branch.encode(errors="surrogateescape")
+    if branch:
+        references = [line for line in references if line.partition(b" ")[2] != branch]
+        references.append(commit.encode() + b" " + branch)
+        references.sort(key=lambda line: line.partition(b" ")[2])
+        (git_dir / "HEAD").write_bytes(b"ref: " + branch + b"\n")
+    else:
+        (git_dir / "HEAD").write_text(commit + "\n")
+    (git_dir / "packed-refs").write_bytes(b"".join(line + b"\n" for line in references))
+    if index is not None:
+        shutil.copyfile(index, git_dir / "index")
+        # The index's own time decides which entries git must look at again, so it travels along.
+        shutil.copystat(index, git_dir / "index")
+
+
+def borrowing_git_dir(git_dir: Path, objects: list[Path], object_format: str, *, commit: str | None = None) -> None:
+    """Make a git directory by hand that borrows ``objects``: for submodules, and for questions about attributes."""
+    _empty_git_dir(git_dir)
+    (git_dir / "config").write_bytes(_configuration({"objectFormat": object_format, "settings": {}, "sparse": False}))
+    _write_alternates(git_dir, objects)
+    (git_dir / "info" / "attributes").write_bytes(ATTRIBUTES)
+    if commit is not None:
+        (git_dir / "HEAD").write_text(commit + "\n")
+
+
+def _fill(path: Path, repository: Repository) -> dict[str, Any]:
+    settings = dict(repository.settings) if repository.is_repository else settings_without_repository()
+    sparse = repository.sparse
+    kept = {key: settings[key] for key in _KEPT_SETTINGS if key in settings and repository.is_repository}
+    if sparse:
+        kept["core.sparsecheckoutcone"] = settings.get("core.sparsecheckoutcone", "true")
+    branch = repository.head_ref or ("" if repository.is_repository and repository.head_commit else "refs/heads/main")
+    if branch and not _usable_reference(branch):
+        branch = ""
+    description: dict[str, Any] = {
+        "version": 1,
+        "top": os.fsencode(repository.top).hex(),
+        "branch": branch,
+        "objectFormat": repository.object_format,
+        "sparse": sparse,
+        "settings": kept,
+        "objects": [os.fsencode(folder).hex() for folder in repository.objects()],
+    }
+    _empty_git_dir(path)
+    (path / "HEAD").write_text("ref: refs/heads/understudy\n")
+    (path / "config").write_bytes(_configuration(description))
+    _write_alternates(path, repository.objects())
+    common, git_dir = repository.common_dir, repository.git_dir
+    excludes = [_global_file(settings, "core.excludesfile", "ignore")]
+    if common is not None:
+        excludes.append(_copied(common / "info" / "exclude"))
+        shallow = _copied(common / "shallow")
+        if shallow:
+            (path / "shallow").write_bytes(shallow)
+    excludes.append(f"/{SCRATCH}/\n".encode())
+    (path / "info" / "exclude").write_bytes(b"\n".join(excludes))
+    (path / "info" / "attributes").write_bytes(ATTRIBUTES)
+    if sparse and git_dir is not None:
+        (path / "info" / "sparse-checkout").write_bytes(_copied(git_dir / "info" / "sparse-checkout"))
+    own = path / "understudy"
+    own.mkdir(mode=0o700)
+    attributes = own / "attributes.git"
+    borrowing_git_dir(attributes, [], repository.object_format)
+    (attributes / "info" / "attributes").write_bytes(_copied(common / "info" / "attributes") if common else b"")
+    (attributes / "global").write_bytes(_global_file(settings, "core.attributesfile", "attributes"))
+    references = sorted((name, target) for name, target in repository.references().items() if _usable_reference(name))
+    (own / "references").write_bytes(
+        b"".join(f"{target} {name}\n".encode(errors="surrogateescape") for name, target in references)
+    )
+    (own / "store.json").write_text(json.dumps(description))
+    return description
+
+
+def _usable_reference(name: str) -> bool:
+    return bool(_REFERENCE_NAME.fullmatch(name)) and not any(
+        not part or part.startswith(".") or part.endswith((".", ".lock")) or ".." in part or "@{" in part
+        for part in name.split("/")
+    )
+
+
+def _empty_git_dir(path: Path) -> None:
+    for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
+        (path / folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+    (path / "HEAD").write_text("ref: refs/heads/main\n")
+
+
+def _configuration(description: Mapping[str, Any]) -> bytes:
+    """Return the text of a configuration file: the settings kept, their values known words, and nothing else."""
+    sha256 = description["objectFormat"] == "sha256"
+    lines = ["[core]", f"\trepositoryformatversion = {int(sha256)}", "\tbare = false"]
+    for key, value in sorted(description["settings"].items()):
+        truth = "true" if str(value).strip().lower() in {"true", "yes", "on", "1"} else "false"
+        lines.append(f"\t{key.partition('.')[2]} = {truth}")
+    if description["sparse"]:
+        lines.append("\tsparseCheckout = true")
+    if sha256:
+        lines += ["[extensions]", "\tobjectFormat = sha256"]
+    return "\n".join([*lines, "[gc]", "\tauto = 0", ""]).encode()
+
+
+def _write_alternates(git_dir: Path, objects: list[Path]) -> None:
+    lines = []
+    for folder in objects:
+        raw = os.fsencode(folder)
+        plain = raw if b"\n" not in raw else c_quote(raw).encode()
+        lines.append(plain + b"\n")
+    if lines:
+        (git_dir / "objects" / "info" / "alternates").write_bytes(b"".join(lines))
+
+
+def _copied(path: Path) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with os.fdopen(descriptor, "rb") as stream:
+        try:
+            return stream.read(_COPIED_LIMIT)
+        except OSError:
+            return b""
+
+
+def _global_file(settings: Mapping[str, str], key: str, default: str) -> bytes:
+    """Return the user's own exclude or attributes file: where ``key`` says, else git's default place."""
+    home = os.environ.get("HOME", "")
+    value = settings.get(key)
+    if value is None:
+        folder = os.environ.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")
+        value = f"{folder}/git/{default}" if folder else ""
+    elif value.startswith("~/"):
+        value = home + value[1:]
+    return _copied(Path(value)) if value.startswith("/") else b""
+
+
+@contextmanager
+def _typed(path: Path) -> Iterator[None]:
+    """Turn faults of the disk under the store into errors a person can act on."""
+    try:
+        yield
+    except OSError as error:
+        import errno  # noqa: PLC0415 - only in the error path
+
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise UnderstudyError(
+                ErrorKind.STORE_FULL, f"The disk under {path} is full", hint="Free some space there."
+            ) from error
+        raise UnderstudyError(
+            ErrorKind.STORE_UNAVAILABLE,
+            f"{path} cannot be written: {error.strerror}",
+            hint="Check the permissions, or set UNDERSTUDY_STATE to another folder.",
+        ) from error

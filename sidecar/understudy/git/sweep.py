@@ -1,0 +1,162 @@
+"""Clear a folder that an agent wrote, without following a link and however deep or locked it is."""
+
+# pathlib has neither descriptors nor paths of bytes:
+# ruff: noqa: PTH101, PTH118, PTH208
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def sweep(root: Path, wanted: Mapping[bytes, str], keep: Iterable[bytes]) -> int:
+    """Remove from ``root`` everything that is neither wanted nor kept; return how many entries went.
+
+    ``wanted`` maps paths to git's modes. An entry of another type, a file with other permissions than git gives, a file
+    that also has another name somewhere (a hard link), and whatever lies where a submodule belongs are removed too, so
+    that writing them anew cannot reach anything outside. ``keep`` names files, links or folders that stay as they are;
+    where one is in the way of a wanted path, the wanted path wins. The top `.git` always goes.
+    """
+    kept = set(keep)
+    needed: set[bytes] = set()
+    for path in (*wanted, *kept):
+        parts = path.split(b"/")
+        needed.update(b"/".join(parts[:length]) for length in range(1, len(parts)))
+    mask = _mask()
+    removed = 0
+    top = os.open(root, _FOLDER)
+    try:
+        waiting = [b""]
+        while waiting:
+            folder = waiting.pop()
+            with _open_folder(top, folder or b".", 0o777 & ~mask if folder else None) as descriptor:
+                for name in [os.fsencode(entry) for entry in os.listdir(descriptor)]:
+                    path = folder + b"/" + name if folder else name
+                    found = os.lstat(name, dir_fd=descriptor)
+                    if path != b".git" and path in kept and path not in wanted:
+                        continue
+                    if path != b".git" and path in needed and stat.S_ISDIR(found.st_mode) and path not in wanted:
+                        waiting.append(path)
+                    elif not _as_git_wrote(found, wanted.get(path), mask):
+                        _remove_entry(top, descriptor, name, found.st_mode)
+                        removed += 1
+    finally:
+        os.close(top)
+    return removed
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a folder with all it holds; one that is not there is no error.
+
+    Folders below are first moved up beside each other, so that neither recursion nor path length nor the number of open
+    files bounds the depth.
+    """
+    try:
+        top = os.open(path, _FOLDER)
+    except NotADirectoryError:
+        path.unlink(missing_ok=True)
+        return
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if path.is_symlink():
+            path.unlink(missing_ok=True)
+            return
+        if not isinstance(error, PermissionError):
+            raise
+        path.chmod(0o700)
+        top = os.open(path, _FOLDER)
+    try:
+        os.fchmod(top, 0o700)
+        for name in os.listdir(top):
+            _remove_entry(top, top, os.fsencode(name), os.lstat(name, dir_fd=top).st_mode)
+    finally:
+        os.close(top)
+    path.rmdir()
+
+
+def make_readable(root: Path) -> None:
+    """Give the owner back what is needed to read every file and folder below ``root``; links are not followed."""
+    for folder, folders, files in os.walk(os.fsencode(root)):
+        for name in folders:
+            full = os.path.join(folder, name)
+            mode = os.lstat(full).st_mode
+            if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
+                os.chmod(full, stat.S_IMODE(mode) | 0o700)
+        for name in files:
+            full = os.path.join(folder, name)
+            with contextlib.suppress(FileNotFoundError):
+                found = os.lstat(full)
+                if stat.S_ISREG(found.st_mode) and not found.st_mode & 0o400 and found.st_nlink == 1:
+                    os.chmod(full, stat.S_IMODE(found.st_mode) | 0o600)
+
+
+def _as_git_wrote(found: os.stat_result, mode: str | None, mask: int) -> bool:
+    if mode == "120000":
+        return stat.S_ISLNK(found.st_mode)
+    if mode in {"100644", "100755"}:
+        expected = (0o777 if mode == "100755" else 0o666) & ~mask
+        return stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and stat.S_IMODE(found.st_mode) == expected
+    return False
+
+
+@contextlib.contextmanager
+def _open_folder(top: int, path: bytes, mode: int | None):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    try:
+        descriptor = os.open(path, _FOLDER, dir_fd=top)
+    except PermissionError:
+        os.chmod(path, 0o700, dir_fd=top)
+        descriptor = os.open(path, _FOLDER, dir_fd=top)
+    try:
+        if mode is not None and stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+            os.fchmod(descriptor, mode)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _remove_entry(top: int, parent: int, name: bytes, mode: int) -> None:
+    if not stat.S_ISDIR(mode):
+        os.unlink(name, dir_fd=parent)
+        return
+    token = secrets.token_hex(8)
+    first = f".{token}.0".encode()
+    _own(parent, name)
+    os.rename(name, first, src_dir_fd=parent, dst_dir_fd=top)
+    waiting = [first]
+    number = 0
+    while waiting:
+        folder = waiting.pop()
+        descriptor = os.open(folder, _FOLDER, dir_fd=top)
+        try:
+            for entry in os.listdir(descriptor):
+                if stat.S_ISDIR(os.lstat(entry, dir_fd=descriptor).st_mode):
+                    number += 1
+                    moved = f".{token}.{number}".encode()
+                    _own(descriptor, os.fsencode(entry))
+                    os.rename(entry, moved, src_dir_fd=descriptor, dst_dir_fd=top)
+                    waiting.append(moved)
+                else:
+                    os.unlink(entry, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        os.rmdir(folder, dir_fd=top)
+
+
+def _own(parent: int, name: bytes) -> None:
+    # Moving a folder needs the right to write into it, because its ".." changes.
+    if os.lstat(name, dir_fd=parent).st_mode & 0o700 != 0o700:
+        os.chmod(name, 0o700, dir_fd=parent)
+
+
+def _mask() -> int:
+    # The mask can only be read by setting it; the strict value does no harm to a file that another thread makes now.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
