@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -48,7 +49,13 @@ def locate(program: str, cwd: Path, env: Mapping[str, str]) -> str:
         candidates = [f"{folder.rstrip('/')}/{program}" for folder in folders]
     refused = None
     for candidate in candidates:
-        if not Path(candidate).is_file():
+        try:
+            if not stat.S_ISREG(os.stat(candidate).st_mode):  # noqa: PTH116 - the text as it is, ".." included
+                continue
+        except PermissionError:  # a folder on the way that we may not enter
+            refused = refused or candidate
+            continue
+        except OSError:
             continue
         if os.access(candidate, os.X_OK):
             return str(Path(candidate).absolute())

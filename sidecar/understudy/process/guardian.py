@@ -119,16 +119,7 @@ class Below:
 
     def living(self) -> set[int]:
         """Return every descendant that is not a zombie."""
-        if not LINUX:
-            return self._living_by_table()
-        found: set[int] = set()
-        waiting = children_of(os.getpid())
-        while waiting:
-            pid = waiting.pop()
-            if pid not in found:
-                found.add(pid)
-                waiting += children_of(pid)
-        return {pid for pid in found if state_of(pid) not in "ZX"}
+        return self._walk(signum=0)
 
     def kill(self, main: Main) -> int:
         """Stop all until nobody new appears, kill all, and again until no child is left; return how many there were.
@@ -141,11 +132,9 @@ class Below:
         while time.monotonic() < deadline:
             stopped: set[int] = set()
             while time.monotonic() < deadline:
-                new = self.living() - stopped
+                new = self._walk(signal.SIGSTOP) - stopped
                 if not new:
                     break
-                for pid in new:
-                    send(pid, signal.SIGSTOP)
                 stopped |= new
             for pid in stopped:
                 send(pid, signal.SIGKILL)
@@ -154,6 +143,23 @@ class Below:
                 break
             time.sleep(0.002)
         return len(killed)
+
+    def _walk(self, signum: int) -> set[int]:
+        """Signal every descendant (0: nobody), each before its children are looked at; return who was not a zombie."""
+        if not LINUX:
+            living = self._living_by_table()
+            for pid in living:
+                send(pid, signum)
+            return living
+        found: set[int] = set()
+        waiting = children_of(os.getpid())
+        for pid in waiting:  # grows: parents come before their children
+            if pid not in found:
+                if state_of(pid) not in "ZX":
+                    found.add(pid)
+                    send(pid, signum)
+                waiting += children_of(pid)
+        return found
 
     def _living_by_table(self) -> set[int]:
         """Return the descendants and the program's process group, by ``ps``: macOS has neither /proc nor subreapers."""
