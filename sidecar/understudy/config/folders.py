@@ -1,0 +1,86 @@
+"""Where configuration lies, and a cheap way to see that some of it changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.model.delegators import Scope
+
+WORKSPACE_FOLDER = ".understudy"
+LOCAL_FOLDER = "local"
+MAX_FILES = 1000
+"""Files read in one folder; more of them is not something a person made."""
+
+BUILTIN = Path(__file__).parent / "builtin"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One place of configuration; later layers override earlier ones."""
+
+    scope: Scope
+    root: Path
+    inside: Path | None
+    """The workspace that the files must lie in; ``None`` where links may lead anywhere."""
+    title: str
+
+
+def user_folder() -> Path:
+    """Return the person's configuration folder: ``$UNDERSTUDY_CONFIG``, else the platform's."""
+    given = os.environ.get("UNDERSTUDY_CONFIG")
+    if given:
+        return Path(given).absolute()
+    import platformdirs  # noqa: PLC0415 - not needed where the folder is given
+
+    return Path(platformdirs.user_config_dir("understudy", appauthor=False))
+
+
+def layers(workspace: Path | None, *, trusted: bool) -> list[Layer]:
+    """Return the layers that count, the weakest first: builtin, user, workspace, the person's own part of that."""
+    found = [Layer(Scope.BUILTIN, BUILTIN, None, "built in"), Layer(Scope.USER, user_folder(), None, "user")]
+    if workspace is not None and trusted:
+        root = workspace / WORKSPACE_FOLDER
+        found.append(Layer(Scope.WORKSPACE, root, workspace, "workspace"))
+        found.append(Layer(Scope.WORKSPACE, root / LOCAL_FOLDER, workspace, "workspace, local"))
+    return found
+
+
+def names_in(folder: Path, suffix: str) -> Iterator[Path]:
+    """Yield the files of a folder that end in ``suffix``, by name; none when there is no such folder."""
+    try:
+        with os.scandir(folder) as items:
+            names = sorted(item.name for item in items if item.name.endswith(suffix) and not item.name.startswith("."))
+    except OSError:
+        return
+    for name in names[:MAX_FILES]:
+        yield folder / name
+
+
+def fingerprint(workspace: Path | None) -> str:
+    """Return a digest that changes when any configuration file does; it opens none of them.
+
+    It covers the workspace whether trusted or not: somebody may have to be asked about the change.
+    """
+    digest = hashlib.sha256()
+    for layer in layers(workspace, trusted=True):
+        if layer.scope is Scope.BUILTIN:
+            continue
+        _stat(digest, layer.root / "config.toml")
+        for folder, suffix in (("delegators", ".toml"), ("model-servers", ".toml"), ("recipes", ".md")):
+            for path in names_in(layer.root / folder, suffix):
+                _stat(digest, path)
+    return digest.hexdigest()[:32]
+
+
+def _stat(digest: hashlib._Hash, path: Path) -> None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return
+    # The inode and the time of the last status change catch a replacement that keeps size and time.
+    state = (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_mode)
+    digest.update(os.fsencode(path) + b"\0" + repr(state).encode())

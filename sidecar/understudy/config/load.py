@@ -1,0 +1,479 @@
+"""All files of all layers, made into one configuration, with everything that is wrong in them.
+
+``load`` never raises for what a file says: a part that cannot be used becomes a ``Problem`` with its
+place, and every other part works. A delegator or model server that can be read but not used is
+listed with its problems and is not ready, so that whoever names it hears why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from understudy.config import folders, positions, semantics, shapes
+from understudy.config.decode import decode
+from understudy.config.folders import Layer
+from understudy.config.problems import near
+from understudy.config.recipes import read_recipe
+from understudy.config.semantics import Abilities, Finding, Surroundings
+from understudy.config.sources import Source, read
+from understudy.config.tools import TOOLS
+from understudy.model.delegators import (
+    NAME_PATTERN,
+    Check,
+    Delegator,
+    DelegatorEntry,
+    EntryState,
+    Limits,
+    ModelServer,
+    ModelServerEntry,
+    Problem,
+    Recipe,
+    Scope,
+    ServerState,
+)
+
+SETUP_TIMEOUT_SECONDS = 600.0
+"""A set-up command installs a project's dependencies; ten minutes is a slow `npm ci`."""
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Which delegator does what nobody was named for; the workspace's word goes before the person's."""
+
+    delegator: str | None = None
+    recipes: Mapping[str, str] = field(default_factory=dict)
+    """Recipe → delegator."""
+    scope: Scope | None = None
+    """Where ``delegator`` was said."""
+
+
+@dataclass(frozen=True)
+class Worktrees:
+    """What a new tree gets besides tracked files."""
+
+    copy: list[str] = field(default_factory=list)
+    link: list[str] = field(default_factory=list)
+    setup: list[str] = field(default_factory=list)
+    setup_timeout_seconds: float = SETUP_TIMEOUT_SECONDS
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Everything that is configured, as seen from one workspace."""
+
+    workspace: Path | None
+    trusted: bool
+    delegators: dict[str, DelegatorEntry]
+    model_servers: dict[str, ModelServerEntry]
+    checks: dict[str, Check]
+    recipes: dict[str, Recipe]
+    defaults: Defaults
+    limits: Limits
+    slots: int | None
+    worktrees: Worktrees
+    python: str | None
+    """The project's interpreter, absolute, where one is configured."""
+    problems: list[Problem]
+
+
+@dataclass
+class Item:
+    """One thing as one layer says it."""
+
+    value: Any
+    layer: Layer
+    source: Source
+    path: positions.Path
+    whole: bool
+    """The file holds this thing and nothing else."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def note(self, finding: Finding) -> None:
+        """Keep a finding as a problem, with its place in the file."""
+        at = self.source.where((*self.path, *finding.path))
+        problem = self.source.problem(finding.message, hint=finding.hint, at=at, severity=finding.severity)
+        self.problems.append(problem)
+
+    @property
+    def usable(self) -> bool:
+        """Whether nothing is wrong with it."""
+        return not any(problem.severity == "error" for problem in self.problems)
+
+
+def load(
+    workspace: Path | None,
+    *,
+    trusted: bool,
+    abilities: Mapping[str, Abilities] = semantics.DEFAULT_ABILITIES,
+) -> Configuration:
+    """Return the configuration of ``workspace`` (``None``: the person's own alone); never raises for a file's content.
+
+    Of an untrusted workspace no file is read.
+    """
+    return Loader(workspace, trusted=trusted, abilities=abilities).run()
+
+
+class Loader:
+    """Reads the layers, the weakest first, then judges and merges what they say."""
+
+    def __init__(self, workspace: Path | None, *, trusted: bool, abilities: Mapping[str, Abilities]) -> None:
+        """Take what ``load`` takes."""
+        self.workspace = workspace
+        self.trusted = trusted
+        self.abilities = abilities
+        self.problems: list[Problem] = []
+        self.delegators: list[Item] = []
+        self.servers: list[Item] = []
+        self.checks: list[Item] = []
+        self.recipes: list[Item] = []
+        self.sections: dict[str, list[Item]] = {name: [] for name in shapes.SECTIONS}
+
+    def run(self) -> Configuration:
+        """Return the configuration."""
+        for layer in folders.layers(self.workspace, trusted=self.trusted):
+            self._read_layer(layer)
+        for items in (self.delegators, self.servers, self.checks):
+            self._find_twice(items)
+        servers = self._judge_servers()
+        self._judge_delegators(servers)
+        for item in self.checks:
+            self._note(item, semantics.check_check(item.value))
+        delegators = _winners(self.delegators, lambda item: item.value.name)
+        checks = {
+            name: item.value
+            for name, item in _winners(self.checks, lambda item: item.value.name).items()
+            if item.usable
+        }
+        for item in self.recipes:
+            self._note(item, _recipe_findings(item.value, delegators, checks))
+        recipes = _winners(self.recipes, lambda item: item.value.name)
+        limits, slots = self._limits()
+        defaults = self._defaults(delegators, recipes)
+        worktrees = self._worktrees()
+        python = self._python()
+        for items in (self.delegators, self.servers, self.checks, self.recipes, *self.sections.values()):
+            self.problems += [problem for item in items for problem in item.problems]
+        if self.workspace is not None and not self.trusted and (self.workspace / folders.WORKSPACE_FOLDER).is_dir():
+            message = "The workspace is not trusted, so its .understudy folder is not read."
+            self.problems.append(Problem(severity="information", message=message, hint="Run `understudy trust`."))
+        return Configuration(
+            workspace=self.workspace,
+            trusted=self.trusted,
+            delegators={name: _delegator_entry(item) for name, item in sorted(delegators.items())},
+            model_servers={name: _server_entry(item) for name, item in sorted(servers.items())},
+            checks=checks,
+            recipes={name: item.value for name, item in recipes.items() if item.usable},
+            defaults=defaults,
+            limits=limits,
+            slots=slots,
+            worktrees=worktrees,
+            python=python,
+            problems=self.problems,
+        )
+
+    # Reading
+
+    def _read_layer(self, layer: Layer) -> None:
+        self._read_hand_written(layer)
+        for folder, structure in shapes.FOLDERS.items():
+            into = self.delegators if structure is Delegator else self.servers
+            for path in folders.names_in(layer.root / folder, ".toml"):
+                item = self._read_thing(layer, path, structure)
+                if item is not None:
+                    into.append(item)
+        for path in folders.names_in(layer.root / "recipes", ".md"):
+            self._read_recipe(layer, path)
+
+    def _open(self, layer: Layer, path: Path) -> Source | None:
+        source, problems = read(path, inside=layer.inside)
+        self.problems += problems
+        return source
+
+    def _parse(self, layer: Layer, path: Path) -> tuple[Source, dict[str, Any]] | None:
+        source = self._open(layer, path)
+        if source is None:
+            return None
+        value, problems = source.parse()
+        self.problems += problems
+        return None if value is None else (source, value)
+
+    def _read_hand_written(self, layer: Layer) -> None:
+        parsed = self._parse(layer, layer.root / "config.toml")
+        if parsed is None:
+            return
+        source, document = parsed
+        lists = {"delegators": self.delegators, "model_servers": self.servers, "checks": self.checks}
+        for name, value in document.items():
+            if name in shapes.SECTIONS:
+                decoded = decode(value, shapes.SECTIONS[name], source, (name,), self.problems)
+                if decoded is not None:
+                    self.sections[name].append(Item(decoded, layer, source, (name,), whole=False))
+            elif name in shapes.LISTS and isinstance(value, list):
+                for number, element in enumerate(value):
+                    thing = decode(element, shapes.LISTS[name], source, (name, number), self.problems)
+                    if thing is not None:
+                        lists[name].append(Item(thing, layer, source, (name, number), whole=False))
+            else:
+                self.problems.append(_stranger(name, source))
+
+    def _read_thing(self, layer: Layer, path: Path, structure: type[msgspec.Struct]) -> Item | None:
+        parsed = self._parse(layer, path)
+        if parsed is None:
+            return None
+        source, document = parsed
+        document.setdefault("name", path.stem)
+        thing = decode(document, structure, source, (), self.problems)
+        if thing is None:
+            return None
+        name = cast("Delegator | ModelServer", thing).name
+        if name != path.stem:
+            at = source.where(("name",))
+            hint = f"Call the file {name}.toml, or the thing {path.stem}."
+            self.problems.append(source.problem("The name is not the file's.", hint=hint, at=at))
+            return None
+        return Item(thing, layer, source, (), whole=True)
+
+    def _read_recipe(self, layer: Layer, path: Path) -> None:
+        source = self._open(layer, path)
+        if source is None:
+            return
+        if not re.fullmatch(NAME_PATTERN, path.stem):
+            hint = "Use lower case letters, digits, dots, dashes and underscores."
+            self.problems.append(source.problem("The file's name is not one a recipe can have.", hint=hint))
+            return
+        recipe, source, problems = read_recipe(source, path.stem, layer.scope)
+        self.problems += problems
+        if recipe is not None:
+            self.recipes.append(Item(recipe, layer, source, (), whole=True))
+
+    # Judging
+
+    def _note(self, item: Item, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            item.note(finding)
+
+    def _find_twice(self, items: list[Item]) -> None:
+        """Show a name that one layer gives twice on both places; the first of them is kept, and is not ready."""
+        seen: dict[tuple[Path, str], Item] = {}
+        for item in list(items):
+            first = seen.setdefault((item.layer.root, item.value.name), item)
+            if first is item:
+                continue
+            for one, other in ((first, item), (item, first)):
+                place = f"{other.source.path}:{other.source.where((*other.path, 'name')).start.line + 1}"
+                one.note(Finding(("name",), f"The name `{item.value.name}` is also given in {place}.", "Keep one."))
+            self.problems += item.problems
+            items.remove(item)
+
+    def _judge_servers(self) -> dict[str, Item]:
+        own = self._values(self.servers, Scope.USER)
+        for item in self.servers:
+            self._note(item, semantics.check_server(item.value))
+            if item.layer.scope is Scope.WORKSPACE:
+                self._note(item, semantics.check_workspace_server(item.value, own))
+        return _winners(self.servers, lambda item: item.value.name)
+
+    def _judge_delegators(self, servers: dict[str, Item]) -> None:
+        own = self._values(self.delegators, Scope.USER)
+        everywhere = {name: item.value for name, item in servers.items()}
+        broken = {name for name, item in servers.items() if not item.usable}
+        # A person's own delegator means their own server: no repository can put another in its place.
+        personal = self._values(self.servers, Scope.USER)
+        for item in self.delegators:
+            visible = everywhere if item.layer.scope is Scope.WORKSPACE else personal
+            around = Surroundings(self.abilities, visible, frozenset(TOOLS))
+            self._note(item, semantics.check_delegator(item.value, around))
+            if item.layer.scope is Scope.WORKSPACE:
+                self._note(item, semantics.check_workspace_delegator(item.value, own, everywhere))
+            if item.value.model_server in broken:
+                message = f"The model server `{item.value.model_server}` has errors."
+                item.note(Finding(("model_server",), message, "See its own problems."))
+
+    def _values(self, items: list[Item], scope: Scope) -> dict[str, Any]:
+        return {item.value.name: item.value for item in items if item.layer.scope is scope}
+
+    # Merging
+
+    def _defaults(self, delegators: Mapping[str, Item], recipes: Mapping[str, Item]) -> Defaults:
+        merged = Defaults()
+        for item in self.sections["defaults"]:
+            table: shapes.DefaultsTable = item.value
+            named = [
+                (("delegator",), table.delegator),
+                *((("recipes", key), name) for key, name in table.recipes.items()),
+            ]
+            for path, name in named:
+                if name is not None and name not in delegators:
+                    item.note(Finding(path, f"There is no delegator `{name}`.", near(name, delegators)))
+            for recipe in table.recipes:
+                if recipe not in recipes:
+                    item.note(Finding(("recipes", recipe), f"There is no recipe `{recipe}`.", near(recipe, recipes)))
+            if table.delegator is not None:
+                merged = replace(merged, delegator=table.delegator, scope=item.layer.scope)
+            merged = replace(merged, recipes={**merged.recipes, **table.recipes})
+        return merged
+
+    def _limits(self) -> tuple[Limits, int | None]:
+        """Merge the limits: a workspace may set and tighten them, and never loosen what the person set."""
+        merged: dict[str, Any] = {}
+        honoured = frozenset(Limits.__struct_fields__)
+        for item in self.sections["limits"]:
+            given = {name: getattr(item.value, name) for name in (*Limits.__struct_fields__, "slots")}
+            limits = Limits(**{name: value for name, value in given.items() if name != "slots"})
+            findings = list(semantics.check_limits(limits, honoured, "anything"))
+            if given["slots"] is not None and given["slots"] < 1:
+                findings.append(Finding(("slots",), "`slots` must be at least 1."))
+            self._note(item, findings)
+            wrong = {finding.path[0] for finding in findings}
+            for name, value in given.items():
+                if value is None or name in wrong:
+                    continue
+                before = merged.get(name)
+                if before is not None and item.layer.scope is Scope.WORKSPACE and float(value) > float(before):
+                    message = f"`{name}` is above your own limit of {before}, which holds."
+                    item.note(Finding((name,), message, severity="warning"))
+                    continue
+                merged[name] = value
+        slots = merged.pop("slots", None)
+        return Limits(**merged), slots
+
+    def _worktrees(self) -> Worktrees:
+        merged = Worktrees()
+        for item in self.sections["worktrees"]:
+            table: shapes.WorktreesTable = item.value
+            for name in ("copy", "link"):
+                for number, path in enumerate(getattr(table, name) or []):
+                    if not semantics.is_inside(path):
+                        message = f"`{name}` takes paths inside the workspace."
+                        item.note(Finding((name, number), message, "Write it relative, without `..`, and not in .git."))
+            if table.setup is not None and any("\0" in argument for argument in table.setup):
+                item.note(Finding(("setup",), "An argument holds a NUL byte."))
+            if table.setup_timeout_seconds is not None and table.setup_timeout_seconds <= 0:
+                item.note(Finding(("setup_timeout_seconds",), "`setup_timeout_seconds` must be above zero."))
+            if item.usable:
+                given = {name: getattr(table, name) for name in table.__struct_fields__}
+                merged = replace(merged, **{name: value for name, value in given.items() if value is not None})
+        return merged
+
+    def _python(self) -> str | None:
+        python: str | None = None
+        for item in self.sections["environment"]:
+            if item.value.python is None:
+                continue
+            given = Path(item.value.python)
+            if "\0" in item.value.python or not item.value.python:
+                item.note(Finding(("python",), "`python` is not a path."))
+            elif given.is_absolute():
+                python = str(given)
+            elif item.layer.inside is not None:
+                python = str(item.layer.inside / given)
+            else:
+                item.note(
+                    Finding(
+                        ("python",), "`python` must be an absolute path here.", "Only a workspace's may be relative."
+                    )
+                )
+        return python
+
+
+def revision(data: bytes) -> str:
+    """Return what changes with every change of ``data``."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def render(value: Delegator | ModelServer) -> bytes:
+    """Return the file that a face writes for ``value``; the same value gives the same bytes."""
+    import tomli_w  # noqa: PLC0415 - only where files are made or compared
+
+    return tomli_w.dumps(shapes.to_file(value)).encode()
+
+
+def is_own(item: Item) -> bool:
+    """Tell whether a file is a face's own: writing it anew gives the same bytes, so no person's words are in it."""
+    return item.whole and not item.source.path.is_symlink() and render(item.value) == item.source.data
+
+
+def _winners(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, Item]:
+    """Return the last of each name: later layers override earlier ones, and say so.
+
+    What has errors takes nobody's place: a repository cannot switch off what a person configured.
+    """
+    found: dict[str, Item] = {}
+    for item in items:
+        hidden = found.get(name(item))
+        if hidden is not None and not item.usable:
+            continue
+        if (
+            hidden is not None
+            and hidden.layer.scope is not Scope.BUILTIN
+            and hidden.layer.scope is not item.layer.scope
+        ):
+            message = f"This takes the place of `{name(item)}` in {hidden.source.path}."
+            item.note(Finding((), message, severity="information"))
+        found[name(item)] = item
+    return found
+
+
+def _delegator_entry(item: Item) -> DelegatorEntry:
+    return DelegatorEntry(
+        delegator=item.value,
+        scope=item.layer.scope,
+        revision=_revision(item),
+        editable=_editable(item),
+        location=_location(item),
+        state=EntryState(ready=item.usable, problems=item.problems, circuit="closed", running=0, queued=0),
+    )
+
+
+def _server_entry(item: Item) -> ModelServerEntry:
+    return ModelServerEntry(
+        model_server=item.value,
+        scope=item.layer.scope,
+        revision=_revision(item),
+        editable=_editable(item),
+        location=_location(item),
+        state=ServerState(problems=item.problems),
+    )
+
+
+def _revision(item: Item) -> str:
+    return revision(item.source.data if item.whole else msgspec.json.encode(item.value))
+
+
+def _editable(item: Item) -> bool:
+    return item.layer.scope is not Scope.BUILTIN and is_own(item)
+
+
+def _location(item: Item) -> Any:
+    if item.layer.scope is Scope.BUILTIN:
+        return None
+    return item.source.location(None if item.whole else item.source.where(item.path))
+
+
+def _stranger(name: str, source: Source) -> Problem:
+    at = source.where((name,), key=True)
+    if name == "routes":
+        return source.problem("Routes are not supported yet.", hint="Use [defaults] to name delegators.", at=at)
+    if name in shapes.LISTS:
+        return source.problem(f"`{name}` must be an array of tables.", hint=f"Write [[{name}]].", at=at)
+    return source.problem(f"Unknown key `{name}`.", hint=near(name, [*shapes.SECTIONS, *shapes.LISTS]), at=at)
+
+
+def _recipe_findings(recipe: Recipe, delegators: Mapping[str, Item], checks: Mapping[str, Check]) -> Iterator[Finding]:
+    if recipe.delegator is not None and recipe.delegator not in delegators:
+        message = f"There is no delegator `{recipe.delegator}`."
+        yield Finding(("delegator",), message, near(recipe.delegator, delegators))
+    for number, name in enumerate(recipe.checks or []):
+        if name not in checks:
+            hint = near(name, checks) or "Declare it under [[checks]] in config.toml."
+            yield Finding(("checks", number), f"There is no check `{name}`.", hint)
+    for number, glob in enumerate(recipe.writes or []):
+        if not semantics.is_inside(glob):
+            yield Finding(("writes", number), "`writes` takes patterns of paths inside the workspace.")

@@ -1,0 +1,120 @@
+"""Where in a TOML file a value stands. Imported only when there is something to point at.
+
+``tomllib`` gives values without places. The places come from tree-sitter's TOML grammar, which is
+kept by people who do nothing else, installs as a wheel, and is asked only about files that
+``tomllib`` has already accepted.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING
+
+from understudy.model.errors import Position, Range
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Path = tuple[str | int, ...]
+"""A way into a document: ``("delegators", 0, "launch", "mode")``."""
+
+START = Range(Position(0, 0), Position(0, 0))
+"""The beginning of a file: where a problem with the whole of it is shown."""
+
+
+class Positions:
+    """The places of all keys and values of one TOML document."""
+
+    def __init__(self, data: bytes) -> None:
+        """Read the document's syntax tree; ``data`` must have been accepted by ``tomllib``."""
+        import tree_sitter  # noqa: PLC0415 - only when a problem is shown
+        import tree_sitter_toml  # noqa: PLC0415
+
+        self._lines = data.split(b"\n")
+        self._keys: dict[Path, Range] = {}
+        self._values: dict[Path, Range] = {}
+        self._counts: dict[Path, int] = {}
+        parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_toml.language()))
+        for node in parser.parse(data).root_node.named_children:
+            if node.type == "pair":
+                self._pair(node, ())
+            elif node.type in {"table", "table_array_element"}:
+                self._table(node)
+
+    def key(self, path: Path) -> Range | None:
+        """Return where the key of ``path`` stands."""
+        return self._keys.get(path)
+
+    def value(self, path: Path) -> Range | None:
+        """Return where the value of ``path`` stands; of a table its header."""
+        return self._values.get(path)
+
+    def _table(self, node: Node) -> None:
+        key_node, *rest = [child for child in node.named_children if child.type != "comment"]
+        names = _names(key_node)
+        path = (*self._current(names[:-1]), names[-1])
+        where = self._range(key_node)
+        self._keys.setdefault(path, where)
+        if node.type == "table_array_element":
+            number = self._counts.get(path, 0)
+            self._counts[path] = number + 1
+            self._values.setdefault(path, where)
+            path = (*path, number)
+            self._keys[path] = where
+        self._values.setdefault(path, where)
+        for child in rest:
+            if child.type == "pair":
+                self._pair(child, path)
+
+    def _current(self, names: list[str]) -> Path:
+        """Return the path that a header's parents mean: within an array of tables, its last element."""
+        path: Path = ()
+        for name in names:
+            path = (*path, name)
+            if path in self._counts:
+                path = (*path, self._counts[path] - 1)
+        return path
+
+    def _pair(self, node: Node, prefix: Path) -> None:
+        key_node, value_node = [child for child in node.named_children if child.type != "comment"][:2]
+        names = _names(key_node)
+        where = self._range(key_node)
+        for depth in range(1, len(names) + 1):
+            self._keys.setdefault((*prefix, *names[:depth]), where)
+            self._values.setdefault((*prefix, *names[:depth]), where)
+        path = (*prefix, *names)
+        self._value(value_node, path)
+
+    def _value(self, node: Node, path: Path) -> None:
+        self._values[path] = self._range(node)
+        if node.type == "inline_table":
+            for child in node.named_children:
+                if child.type == "pair":
+                    self._pair(child, path)
+        elif node.type == "array":
+            items = [child for child in node.named_children if child.type != "comment"]
+            for number, child in enumerate(items):
+                self._value(child, (*path, number))
+
+    def _range(self, node: Node) -> Range:
+        return Range(
+            self._position(node.start_point.row, node.start_point.column),
+            self._position(node.end_point.row, node.end_point.column),
+        )
+
+    def _position(self, row: int, column: int) -> Position:
+        return Position(row, utf16(self._lines[row][:column].decode("utf-8", "replace")))
+
+
+def utf16(text: str) -> int:
+    """Return the length of ``text`` in UTF-16 code units, LSP's measure of a column."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _names(node: Node) -> list[str]:
+    if node.type == "dotted_key":
+        return [name for child in node.named_children for name in _names(child)]
+    text = (node.text or b"").decode()
+    if node.type == "quoted_key":
+        return [str(tomllib.loads(f"key = {text}")["key"])]
+    return [text]

@@ -1,0 +1,166 @@
+"""Files that may say anything: read with bounds, parsed without exceptions, and able to point at a place."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from understudy.config import positions
+from understudy.config.shapes import SPELLINGS
+from understudy.model.delegators import Problem
+from understudy.model.errors import Location, Position, Range
+
+MAX_BYTES = 256 * 1024
+"""A configuration file or recipe; a hand-written one is a hundredth of this."""
+
+MAX_DEPTH = 32
+"""Nesting beyond this is an accident or an attack; every recursion in here stays far below Python's own limit."""
+
+_AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+class Source:
+    """One file as it was read: its bytes, and where in it things stand."""
+
+    def __init__(self, path: Path, data: bytes, *, start: int = 0, end: int | None = None) -> None:
+        """Take the bytes of ``path``; the TOML in it lies between byte ``start`` and ``end`` (front matter)."""
+        self.path = path
+        self.data = data
+        self.toml = data[start:end]
+        self._line = data[:start].count(b"\n")
+        self._positions: positions.Positions | None = None
+
+    def parse(self) -> tuple[dict[str, Any] | None, list[Problem]]:
+        """Return what the TOML says, or ``None`` and the problem that prevents it."""
+        try:
+            text = self.toml.decode()
+        except UnicodeDecodeError as error:
+            line = self.toml.count(b"\n", 0, error.start)
+            return None, [self.problem("The file is not UTF-8 text.", hint="Save it as UTF-8.", at=self._at(line, 0))]
+        try:
+            value = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            return None, [self._syntax_problem(text, str(error))]
+        except (RecursionError, ValueError) as error:
+            # ValueError: an integer beyond Python's limit of digits, a date that does not exist.
+            what = "nested too deeply" if isinstance(error, RecursionError) else "a number or date that is out of range"
+            return None, [self.problem(f"The file cannot be read: {what}.")]
+        return value, []
+
+    def problem(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        at: Range | None = None,
+        severity: Literal["error", "warning", "information"] = "error",
+    ) -> Problem:
+        """Return a problem with this file, shown at its beginning unless a place is given."""
+        return Problem(severity=severity, message=message, hint=hint, location=self.location(at))
+
+    def location(self, at: Range | None = None) -> Location:
+        """Return a place in this file."""
+        return Location(self.path.as_uri(), at or positions.START)
+
+    def where(self, path: positions.Path, *, key: bool = False) -> Range:
+        """Return where the value of ``path`` (or its key) stands, or the nearest thing around it that has a place."""
+        if self._positions is None:
+            self._positions = positions.Positions(self.toml)
+        spelled = path
+        while spelled:
+            for candidate in self._spellings(spelled):
+                found = self._positions.key(candidate) if key else self._positions.value(candidate)
+                if found is not None:
+                    return self._shifted(found)
+            spelled = spelled[:-1]
+        return positions.START
+
+    def _spellings(self, path: positions.Path) -> list[positions.Path]:
+        """Return ``path`` in every combination of our and other tools' spellings."""
+        paths: list[positions.Path] = [()]
+        for depth, step in enumerate(path):
+            # Other spellings stand near the top; below, the names are the person's own.
+            other = SPELLINGS.get(step) if isinstance(step, str) and depth < 4 else None
+            paths = [(*head, name) for head in paths for name in ([step] if other is None else [step, other])]
+        return paths
+
+    def _syntax_problem(self, text: str, message: str) -> Problem:
+        found = _AT.search(message)
+        message = _AT.sub("", message)
+        if found is None or found[1] is None:
+            line, before = text.count("\n"), text.rpartition("\n")[2]
+        else:
+            line = int(found[1]) - 1
+            before = text.split("\n")[line][: int(found[2]) - 1]
+        at = self._at(line, positions.utf16(before))
+        return self.problem(f"This is not TOML: {message}.", hint="The whole file is ignored until it is.", at=at)
+
+    def _at(self, line: int, character: int) -> Range:
+        place = Position(line + self._line, character)
+        return Range(place, place)
+
+    def _shifted(self, found: Range) -> Range:
+        if not self._line:
+            return found
+        return Range(
+            Position(found.start.line + self._line, found.start.character),
+            Position(found.end.line + self._line, found.end.character),
+        )
+
+
+def read(path: Path, *, inside: Path | None) -> tuple[Source | None, list[Problem]]:
+    """Return a file, or nothing when there is none, or nothing and why it is not read.
+
+    ``inside``: the workspace the file must lie in; then a link anywhere on the way that leads out of
+    it is a problem. A file of the person's own may be a link (that is how people share their
+    configuration between machines).
+    """
+    source = Source(path, b"")
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe in the place of a file must not hold anybody up
+    if inside is not None:
+        root = os.path.realpath(inside)
+        if os.path.commonpath([root, os.path.realpath(path)]) != root:
+            return None, [source.problem("The file leads out of the workspace by a link, so it is not read.")]
+    try:
+        descriptor = os.open(path, flags)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, []
+    except OSError as error:
+        reason = "it is a link that leads in a circle" if error.errno == errno.ELOOP else str(error.strerror)
+        return None, [source.problem(f"The file cannot be read: {reason}.")]
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None, [source.problem("This is not an ordinary file, so it is not read.")]
+        data = b""
+        while len(data) <= MAX_BYTES and (piece := os.read(descriptor, MAX_BYTES + 1 - len(data))):
+            data += piece
+    except OSError as error:
+        return None, [source.problem(f"The file cannot be read: {error.strerror}.")]
+    finally:
+        os.close(descriptor)
+    if len(data) > MAX_BYTES:
+        return None, [source.problem(f"The file is larger than {MAX_BYTES // 1024} KiB, so it is not read.")]
+    return Source(path, data, start=3 if data.startswith(b"\xef\xbb\xbf") else 0), []
+
+
+def unusable_value(value: Any) -> tuple[positions.Path, str] | None:
+    """Return the first thing in a parsed document that cannot travel as JSON, with its path; ``None``: all can."""
+    stack: list[tuple[positions.Path, Any]] = [((), value)]
+    while stack:
+        path, item = stack.pop()
+        if len(path) > MAX_DEPTH:
+            return path, f"is nested more than {MAX_DEPTH} levels deep"
+        if isinstance(item, dict):
+            stack += [((*path, key), inner) for key, inner in item.items()]
+        elif isinstance(item, list):
+            stack += [((*path, number), inner) for number, inner in enumerate(item)]
+        elif isinstance(item, float) and (item != item or item in {float("inf"), float("-inf")}):  # noqa: PLR0124
+            return path, "is not a finite number"
+        elif isinstance(item, int) and not -(2**63) <= item < 2**64:
+            return path, "is a number of more than 64 bits"
+    return None
