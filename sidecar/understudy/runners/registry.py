@@ -25,7 +25,7 @@ _PROMPT = frozenset({"prompt_prefix", "prompt_suffix"})
 
 ABILITIES: dict[str, Abilities] = {
     "generic": Abilities(
-        launch=_PROMPT | {"command", "output", "prompt_delivery"}, limits=_TIMES | _BUDGETS, takes_model_server=True
+        launch=_PROMPT | {"command", "output", "prompt_delivery"}, limits=_TIMES | _BUDGETS
     ),
     "ghostwriter": Abilities(returns=frozenset({"tree"}), recipes=frozenset({"tests"})),
     BACKEND: Abilities(
@@ -100,6 +100,10 @@ def check(delegator: Delegator, recipe: Recipe | None = None) -> None:
     for name, value in msgspec.structs.asdict(delegator.limits).items() if delegator.limits else ():
         if value is not None and name not in able.limits:
             raise refuse(f"sets the limit `{camel(name)}`, which has no effect on {what}", f"Remove `{camel(name)}`.")
+        speaks = delegator.launch is not None and delegator.launch.output == "events"
+        if value is not None and name in _BUDGETS and "output" in able.launch and not speaks:
+            hint = 'Set launch.output to "events" if the program can speak that format, or remove the limit.'
+            raise refuse(f"sets the limit `{camel(name)}`, but plain text does not say what was used", hint)
     if recipe is not None and not _can(able, recipe):
         raise refuse(f"cannot do the recipe {recipe.name!r}: {what} does not offer it", "Choose another delegator.")
 

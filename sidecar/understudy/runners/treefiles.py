@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -71,6 +71,12 @@ def write_over(tree: Path, relative: str, content: bytes) -> bool:
             os.unlink(temporary, dir_fd=folder)
             raise
         return existed
+
+
+def remove(tree: Path, relative: str) -> None:
+    """Remove the file ``relative`` (a link itself, never what it points to); nothing there is fine."""
+    with _parent(tree, relative) as (folder, name), suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
 
 
 def exists(tree: Path, relative: str) -> bool:

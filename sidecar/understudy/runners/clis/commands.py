@@ -1,0 +1,132 @@
+"""Argument vectors from templates, and the ways a prompt reaches a program. No shell, and nothing is ever joined into one string."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners import treefiles
+from understudy.runners.base import Task
+
+RUN_FOLDER = ".understudy-run"
+"""In the tree while an attempt runs: what the program is handed as files. Ignored by git, and removed at the end."""
+MAX_ARGUMENT_BYTES = 100 * 1024
+"""Linux allows 128 KiB for one argument (MAX_ARG_STRLEN)."""
+
+_SLOT = re.compile(r"\{(model|prompt|promptFile|worktree|sessionId)\}")
+
+Delivery = Literal["argument", "stdin", "file"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A program ready to be started."""
+
+    argv: list[str]
+    cwd: Path
+    stdin: bytes | None = None
+    """None: closed."""
+
+
+def fill(template: list[str], values: Mapping[str, str | None]) -> list[str]:
+    """Return ``template`` with its slots filled, each inside its own argument; text that was filled in is not looked at again.
+
+    An argument whose slot has no value (no model, no session) is left out, and with it the option before it when the
+    slot is the whole argument: ``["--resume", "{sessionId}"]`` vanishes. Braces that are no slot stay.
+    """
+    filled: list[str] = []
+    for argument in template:
+        names = _SLOT.findall(argument)
+        if any(not values.get(name) for name in names):
+            if _SLOT.fullmatch(argument) and filled and filled[-1].startswith("-") and len(filled) > 1:
+                filled.pop()
+            continue
+        filled.append(_SLOT.sub(lambda match: values[match[1]] or "", argument))
+    return filled
+
+
+@contextmanager
+def prepared(task: Task, template: list[str], delivery: Delivery | None) -> Iterator[Command]:
+    """Give the command for ``task``: prompt delivered, folder chosen; what was made for it is removed afterwards.
+
+    Without ``delivery`` the template decides: ``{prompt}`` → argument, ``{promptFile}`` → file, neither → standard input.
+    Raises ``config_invalid`` when template and delivery contradict each other or the prompt cannot be an argument.
+    """
+    joined = "\n".join(template)
+    if delivery is None:
+        delivery = "argument" if "{prompt}" in joined else "file" if "{promptFile}" in joined else "stdin"
+    if delivery != "argument" and "{prompt}" in joined:
+        raise _invalid(task, f"delivers its prompt by {delivery} but has the slot {{prompt}} in its command")
+    if delivery == "file" and "{promptFile}" not in joined:
+        raise _invalid(task, "delivers its prompt as a file but has no slot {promptFile} in its command")
+    if delivery == "argument":
+        if "{prompt}" not in joined:
+            template = [*template, "{prompt}"]
+        _check_argument(task, template)
+    with _folder(task) as (cwd, tree), _prompt_file(task, tree, wanted="{promptFile}" in joined) as prompt_file:
+        values = {
+            "model": task.delegator.model,
+            "prompt": task.prompt,
+            "promptFile": prompt_file,
+            "worktree": str(cwd),
+            "sessionId": task.session_id,
+        }
+        yield Command(
+            argv=fill(template, values), cwd=cwd, stdin=task.prompt.encode("utf-8", "replace") if delivery == "stdin" else None
+        )
+
+
+def _check_argument(task: Task, template: list[str]) -> None:
+    if len(task.prompt.encode("utf-8", "replace")) > MAX_ARGUMENT_BYTES:
+        raise _invalid(task, f"takes its prompt as an argument, and this one is longer than {MAX_ARGUMENT_BYTES} bytes")
+    if "\0" in task.prompt:
+        raise _invalid(task, "takes its prompt as an argument, and this one holds a NUL byte")
+    place = template.index("{prompt}") if "{prompt}" in template else None
+    # After `--`, or as the value of an option, a prompt cannot be taken for an option.
+    guarded = place is None or template[place - 1].startswith("-")
+    if task.prompt.startswith("-") and not guarded:
+        raise _invalid(task, "takes its prompt as a bare argument, and this one begins with `-`, like an option")
+
+
+@contextmanager
+def _folder(task: Task) -> Iterator[tuple[Path, Path | None]]:
+    if task.worktree is not None:
+        yield task.worktree, task.worktree
+        return
+    # A text recipe has no tree: an empty folder, so that nothing is read by accident.
+    with tempfile.TemporaryDirectory(prefix="understudy-") as name:
+        yield Path(name), None
+
+
+@contextmanager
+def _prompt_file(task: Task, tree: Path | None, *, wanted: bool) -> Iterator[str | None]:
+    if not wanted:
+        yield None
+        return
+    if tree is None:
+        yield str(task.prompt_file)
+        return
+    name = f"{RUN_FOLDER}/prompt.md"
+    treefiles.write_over(tree, f"{RUN_FOLDER}/.gitignore", b"*\n")
+    treefiles.write_over(tree, name, task.prompt.encode("utf-8", "replace"))
+    try:
+        yield str(tree / name)
+    finally:
+        with suppress(OSError, UnderstudyError):
+            treefiles.remove(tree, name)
+            treefiles.remove(tree, f"{RUN_FOLDER}/.gitignore")
+            (tree / RUN_FOLDER).rmdir()
+
+
+def _invalid(task: Task, what: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.CONFIG_INVALID,
+        f"Delegator {task.delegator.name!r} {what}.",
+        hint='Set launch.promptDelivery to "stdin", or to "file" with the slot {promptFile}; or guard the slot: ["--", "{prompt}"].',
+    )

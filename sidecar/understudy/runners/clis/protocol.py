@@ -1,0 +1,126 @@
+"""Understudy's own line format for agents: one JSON object a line on standard output, UTF-8, the last one a ``result``.
+
+    {"type": "session", "sessionId": "s1"}                      the agent's own session, for a follow-up
+    {"type": "phase", "text": "Reading the module"}             what is going on
+    {"type": "thinking", "text": "…"}  {"type": "text", "text": "…"}   more of its reasoning, of its answer
+    {"type": "plan", "entries": [{"content": "…", "status": "pending"}]}
+    {"type": "tool_call", "callId": "1", "name": "write", "title": "Write x.py", "input": {…}}
+    {"type": "tool_result", "callId": "1", "ok": true, "output": "…"}
+    {"type": "file", "path": "tests/test_x.py", "change": "added"}     added, modified, deleted or renamed
+    {"type": "usage", "inputTokens": 10, "outputTokens": 2, "turns": 1, "costUsd": "0.01"}   totals so far; all optional
+    {"type": "note", "level": "warning", "text": "…"}           info, warning or error
+    {"type": "result", "ok": true, "text": "…", "summary": "…"}        the end; both texts optional
+    {"type": "result", "ok": false, "error": {"kind": "tool_missing", "message": "…", "hint": "…"}}
+
+Unknown fields are ignored. A line of another kind, or one that is no JSON, is no event: it is kept in the log, and it
+does not count as progress. The exit code must agree: a good ``result`` and an exit code other than 0 is a crash.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from understudy.model import events
+from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.events import Event, UsageReport
+from understudy.model.wire import Wire
+from understudy.runners.clis.machinery import Ending
+
+REPORTABLE = frozenset(
+    {
+        *("tool_missing", "tool_crashed", "auth_failed", "quota_exhausted", "rate_limited", "overloaded", "bad_request"),
+        *("context_too_long", "content_refused", "model_not_found", "connection_failed", "timed_out", "stalled"),
+        *("stream_truncated", "output_truncated", "empty_output", "malformed_output", "budget_exhausted"),
+        *("permission_denied", "file_too_large", "input_empty", "config_invalid", "target_exists", "path_escape"),
+    }
+)
+"""Kinds an agent may name. The others are Understudy's to say: no agent declares itself cancelled."""
+
+_MAX_COUNT = 10**12
+
+
+class _Error(Wire, kw_only=True):
+    kind: str = "tool_crashed"
+    message: str = ""
+    hint: str | None = None
+
+
+class _Result(Wire, tag_field="type", tag="result", kw_only=True):
+    ok: bool
+    text: str | None = None
+    summary: str | None = None
+    error: _Error | None = None
+
+
+class _Usage(Wire, tag_field="type", tag="usage", kw_only=True):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    turns: int = 0
+    tool_calls: int = 0
+    cost_usd: str | None = None
+
+
+_Line = (
+    events.Text
+    | events.Thinking
+    | events.ToolCall
+    | events.ToolResult
+    | events.File
+    | events.Plan
+    | events.Session
+    | events.Note
+    | events.Phase
+    | _Usage
+    | _Result
+)
+
+
+class EventLines:
+    """Reads the format above."""
+
+    def __init__(self) -> None:
+        """Make the decoder."""
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Line)
+
+    def line(self, line: bytes) -> list[Event | Ending] | None:
+        """Return what a line holds, None when it is no event."""
+        try:
+            value = self._decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        if isinstance(value, _Result):
+            return [_ending(value)]
+        if isinstance(value, _Usage):
+            return [_usage(value)]
+        # Who made an event and when is Understudy's to say.
+        value.seq, value.at, value.attempt = events.UNSTAMPED, "", events.UNSTAMPED
+        return [value]
+
+
+def _ending(result: _Result) -> Ending:
+    if result.ok:
+        return Ending(text=result.text, summary=result.summary)
+    error = result.error or _Error(message="The agent reported a failure without a message.")
+    kind = ErrorKind(error.kind) if error.kind in REPORTABLE else ErrorKind.TOOL_CRASHED
+    return Ending(text=result.text, summary=result.summary, error=ErrorInfo(kind, error.message, error.hint))
+
+
+def _usage(usage: _Usage) -> UsageReport:
+    counts = {
+        name: value if 0 <= value <= _MAX_COUNT else 0
+        for name, value in msgspec.structs.asdict(usage).items()
+        if isinstance(value, int)
+    }
+    return UsageReport(**counts, cost_usd=money(usage.cost_usd))
+
+
+def money(value: str | None) -> str | None:
+    """Return a decimal string for an amount that is one, sane and not negative; else None."""
+    import re  # noqa: PLC0415 - cached by Python after the first call
+
+    return value if value is not None and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,12})?", value) else None

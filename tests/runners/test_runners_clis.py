@@ -1,0 +1,345 @@
+"""Agent CLIs as they are: real processes that work, lie about ending, hang, flood, crash and leave children."""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from understudy.model.delegators import Delegator, EnvReference, Fits, Launch, Limits, Recipe, Scope
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.events import Event, File, Note, Phase, Text, ToolCall
+from understudy.runners import registry
+from understudy.runners.base import Outcome, Task
+from understudy.runners.clis import commands, machinery
+from understudy.runners.clis.generic import Runner
+
+AGENT = [sys.executable, "-m", "understudy.testing.agent"]
+SIDECAR = Path(machinery.__file__).parents[3]
+
+
+def a_recipe(name="tests", returns="tree") -> Recipe:
+    return Recipe(name=name, title=name, returns=returns, fits=Fits(on=["file"]), scope=Scope.BUILTIN)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    (folder / "greeting.py").write_text("def greet(name):\n    return 'Hello, ' + name\n")
+    return folder
+
+
+def a_task(tree: Path, *command: str, limits=None, output="events", **more) -> Task:
+    launch = more.pop("launch", Launch(command=[*AGENT, *command], output=output))
+    env = {"PYTHONPATH": str(SIDECAR)} | more.pop("env", {})
+    values = {
+        "delegation_id": f"test-{os.getpid()}-{time.monotonic_ns()}",
+        "recipe": a_recipe(),
+        "prompt": "Write tests for greeting.py",
+        "prompt_file": tree.parent / "prompt.md",
+        "worktree": tree,
+        "delegator": Delegator(name="scripted", tool="generic", launch=launch, env=env),
+        "limits": limits or Limits(total_seconds=30, first_event_seconds=20, idle_seconds=20, after_result_seconds=0.3),
+        "stdout_log": tree.parent / "stdout.log",
+        "stderr_log": tree.parent / "stderr.log",
+    }
+    return Task(**(values | more))
+
+
+async def delegate(task: Task) -> tuple[Outcome | UnderstudyError, list[Event]]:
+    events: list[Event] = []
+    try:
+        outcome: Outcome | UnderstudyError = await Runner().run(task, events.append)
+    except UnderstudyError as error:
+        outcome = error
+    assert marked(task) == []
+    return outcome, events
+
+
+def marked(task: Task) -> list[psutil.Process]:
+    """The processes that still carry the task's mark."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if task.delegation_id in process.environ().values():
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def texts(events):
+    return "".join(event.text for event in events if isinstance(event, Text))
+
+
+SOON = Limits(total_seconds=20, first_event_seconds=8, idle_seconds=0.5, after_result_seconds=0.3)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "kind"),
+    [
+        ("crash", "tool_crashed"),
+        ("killed", "tool_crashed"),
+        ("exit1", "tool_crashed"),
+        ("error", "rate_limited"),
+        ("no_end", "tool_no_result"),
+        ("half_line", "malformed_output"),
+        ("endless_line", "malformed_output"),
+        ("stall", "stalled"),
+        ("ignores_term", "stalled"),
+    ],
+)
+async def test_every_bad_end_is_its_own_kind(tree, scenario, kind):
+    started = time.monotonic()
+    error, _ = await delegate(a_task(tree, scenario, limits=SOON))
+    assert isinstance(error, UnderstudyError), error
+    assert error.kind == kind
+    assert time.monotonic() - started < 8
+    if scenario == "crash":
+        assert "the model server went away" in error.message
+    if scenario == "exit1":
+        # The work is kept: judging it is not the runner's business.
+        assert (tree / "tests/test_greeting_scripted.py").exists()
+        assert "after announcing a result" in error.message
+
+
+@pytest.mark.parametrize("scenario", ["silent", "noise"])
+async def test_what_is_no_event_is_no_sign_of_life(tree, scenario):
+    limits = Limits(first_event_seconds=0.8, idle_seconds=30)
+    error, _ = await delegate(a_task(tree, scenario, limits=limits))
+    assert isinstance(error, UnderstudyError)
+    assert error.kind is ErrorKind.TIMED_OUT
+    assert ("no events" in error.message) == (scenario == "noise")
+
+
+async def test_a_total_limit(tree):
+    error, _ = await delegate(a_task(tree, "deltas", "--amount", "100000", "--rate", "100", limits=Limits(total_seconds=0.8)))
+    assert isinstance(error, UnderstudyError)
+    assert error.kind is ErrorKind.TIMED_OUT
+    assert "totalSeconds" in error.message
+
+
+@pytest.mark.parametrize("scenario", ["hang_after_result", "stdin_reader", "stderr_flood", "invalid_utf8", "children", "no_change", "deltas"])
+async def test_what_is_odd_and_good(tree, scenario):
+    outcome, events = await delegate(a_task(tree, scenario))
+    assert isinstance(outcome, Outcome), outcome
+    notes = " ".join(event.text for event in events if isinstance(event, Note))
+    assert ("not exited" in notes) == (scenario == "hang_after_result")
+    assert ("processes behind" in notes) == (scenario == "children")
+    assert outcome.estimated
+
+
+async def test_work_arrives_in_the_tree(tree, tmp_path):
+    source = tmp_path / "test.txt"
+    source.write_text("from greeting import greet\n\n\ndef test_greet():\n    assert greet('Ada') == 'Hello, Ada'\n")
+    outcome, events = await delegate(a_task(tree, "honest", "--write", f"tests/test_greeting.py={source}"))
+    assert isinstance(outcome, Outcome), outcome
+    assert (tree / "tests/test_greeting.py").read_text() == source.read_text()
+    assert [event.path for event in events if isinstance(event, File)] == ["tests/test_greeting.py"]
+    assert [event.text for event in events if isinstance(event, Phase)] == ["Writing tests"]
+    assert not (tree / commands.RUN_FOLDER).exists()
+    assert (tmp_path / "stdout.log").read_text().count("\n") == 4
+
+
+async def test_deltas_arrive_in_order_and_memory_stays_flat(tree):
+    outcome, events = await delegate(a_task(tree, "deltas", "--amount", "20000"))
+    assert isinstance(outcome, Outcome), outcome
+    assert texts(events) == "".join(f"{number} " for number in range(20000))
+
+
+async def test_what_is_too_much_is_counted_and_not_kept(tree, monkeypatch):
+    monkeypatch.setattr(machinery, "MAX_EMITTED_CHARACTERS", 1 << 20)
+    monkeypatch.setattr(machinery, "MAX_TEXT_CHARACTERS", 1 << 20)
+    outcome, events = await delegate(a_task(tree, "huge_output", "--amount", "4"))
+    assert isinstance(outcome, Outcome), outcome
+    assert len(texts(events)) <= 1 << 20
+    assert any("not kept" in event.text for event in events if isinstance(event, Note))
+
+
+@pytest.mark.parametrize("limits", [Limits(max_turns=3), Limits(max_tokens=300), Limits(max_output_tokens=25), Limits(max_usd="0.03")])
+async def test_budgets(tree, limits):
+    error, _ = await delegate(a_task(tree, "usage", limits=limits))
+    assert isinstance(error, UnderstudyError)
+    assert error.kind is ErrorKind.BUDGET_EXHAUSTED
+
+
+async def test_escapes_do_not_travel(tree):
+    outcome, events = await delegate(a_task(tree, "escapes"))
+    assert isinstance(outcome, Outcome)
+    assert texts(events) == "abredlink"
+    call = next(event for event in events if isinstance(event, ToolCall))
+    assert (call.name, call.title, call.input) == ("x", "t", {"k": ["v"]})
+
+
+async def test_cancelling_ends_the_tree(tree):
+    for scenario in ("ignores_term", "stall"):
+        task = a_task(tree, scenario)
+        events: list[Event] = []
+        running = asyncio.create_task(Runner().run(task, events.append))
+        while not events:
+            await asyncio.sleep(0.02)
+        started = time.monotonic()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert time.monotonic() - started < 4
+        assert marked(task) == []
+
+
+async def test_text_output_is_the_answer(tree):
+    ask = a_recipe("ask", "text")
+    code = "import sys; print('You said:', sys.stdin.read())"
+    outcome, events = await delegate(a_task(tree, launch=Launch(command=[sys.executable, "-c", code]), recipe=ask, worktree=None))
+    assert isinstance(outcome, Outcome), outcome
+    assert outcome.text == texts(events) == "You said: Write tests for greeting.py\n"
+    for code, kind in (
+        ("", ErrorKind.EMPTY_OUTPUT),
+        ("print('half'); raise SystemExit(2)", ErrorKind.TOOL_CRASHED),
+        ("import time; print('half', flush=True); time.sleep(60)", ErrorKind.STALLED),
+        ("import time; time.sleep(60)", ErrorKind.TIMED_OUT),
+    ):
+        task = a_task(tree, launch=Launch(command=[sys.executable, "-c", code]), recipe=ask, limits=replace_limits())
+        error, _ = await delegate(task)
+        assert isinstance(error, UnderstudyError), (code, error)
+        assert error.kind is kind, code
+
+
+def replace_limits() -> Limits:
+    return Limits(first_event_seconds=2, idle_seconds=0.5, total_seconds=20)
+
+
+ECHO = "import json, sys; print(json.dumps(sys.argv[1:]))"
+
+
+@pytest.mark.parametrize("prompt", ["plain", "`touch x` $(touch y) ; rm -rf *", "two\nlines\r\n", "{model} {promptFile}", "\\ \" '", "ünïcode 🎉"])
+async def test_prompts_arrive_byte_for_byte(tree, prompt):
+    for tail in (["--", "{prompt}"], ["--prompt={prompt}"], ["-p", "{prompt}"]):
+        launch = Launch(command=[sys.executable, "-c", ECHO, *tail])
+        outcome, _ = await delegate(a_task(tree, launch=launch, prompt=prompt, recipe=a_recipe("ask", "text")))
+        assert isinstance(outcome, Outcome)
+        import json
+
+        assert json.loads(outcome.text)[-1].removeprefix("--prompt=") == prompt
+    read = "import sys; print(open(sys.argv[1], newline='').read(), end='')"
+    for launch in (
+        Launch(command=[sys.executable, "-c", read, "{promptFile}"]),
+        Launch(command=[sys.executable, "-c", "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"]),
+    ):
+        outcome, _ = await delegate(a_task(tree, launch=launch, prompt=prompt, recipe=a_recipe("ask", "text")))
+        assert isinstance(outcome, Outcome)
+        assert outcome.text == prompt
+    assert not (tree / commands.RUN_FOLDER).exists()
+    assert sorted(path.name for path in tree.iterdir()) == ["greeting.py"]
+
+
+@pytest.mark.parametrize(
+    ("launch", "prompt"),
+    [
+        (Launch(command=["tool", "{prompt}"]), "-rf is an option"),
+        (Launch(command=["tool", "{prompt}"]), "x" * 200_000),
+        (Launch(command=["tool", "{prompt}"]), "a\0b"),
+        (Launch(command=["tool", "{prompt}"], prompt_delivery="stdin"), "x"),
+        (Launch(command=["tool"], prompt_delivery="file"), "x"),
+        (Launch(), "x"),
+    ],
+)
+async def test_prompts_that_cannot_be_delivered_are_refused(tree, launch, prompt):
+    error, _ = await delegate(a_task(tree, launch=launch, prompt=prompt))
+    assert isinstance(error, UnderstudyError)
+    assert error.kind is ErrorKind.CONFIG_INVALID
+
+
+def test_slots():
+    values = {"model": "m", "prompt": "{model}", "promptFile": None, "worktree": "/t", "sessionId": None}
+    template = ["tool", "--resume", "{sessionId}", "--model={model}", "{prompt}", "{other}", "--s={sessionId}"]
+    assert commands.fill(template, values) == ["tool", "--model=m", "{model}", "{other}"]
+
+
+async def test_the_prompt_file_never_leaves_the_tree(tree, tmp_path):
+    (tree / commands.RUN_FOLDER).symlink_to(tmp_path)
+    error, _ = await delegate(a_task(tree, launch=Launch(command=["cat", "{promptFile}"])))
+    assert isinstance(error, UnderstudyError)
+    assert error.kind is ErrorKind.PATH_ESCAPE
+    assert not (tmp_path / "prompt.md").exists()
+
+
+async def test_only_what_was_asked_for_is_in_the_environment(tree, monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", "sk-canary-0123456789")
+    monkeypatch.setenv("OTHER_SECRET", "sk-other-0123456789")
+    code = "import json, os, sys; print(json.dumps(dict(os.environ))); sys.stderr.write(os.environ.get('AGENT_KEY', ''))"
+    launch = Launch(command=[sys.executable, "-c", code])
+    ask = a_recipe("ask", "text")
+    outcome, _ = await delegate(a_task(tree, launch=launch, recipe=ask))
+    assert isinstance(outcome, Outcome)
+    assert "canary" not in outcome.text
+    assert "sk-other" not in outcome.text
+    assert '"GIT_AUTHOR_EMAIL": "scripted@understudy.invalid"' in outcome.text
+    task = a_task(tree, launch=launch, recipe=ask, env={"AGENT_KEY": EnvReference(from_env="MY_API_KEY")})
+    outcome, events = await delegate(task)
+    assert isinstance(outcome, Outcome)
+    assert '"AGENT_KEY": "<secret:AGENT_KEY>"' in outcome.text
+    kept = [path.read_text() for path in (task.stdout_log, task.stderr_log) if path and path.exists()]
+    assert "canary" not in "".join([str(events), outcome.text, *kept])
+    error, _ = await delegate(a_task(tree, launch=launch, env={"AGENT_KEY": EnvReference(from_env="NOT_SET")}))
+    assert isinstance(error, UnderstudyError)
+    assert error.kind is ErrorKind.CONFIG_INVALID
+
+
+async def test_a_missing_program(tree):
+    error, _ = await delegate(a_task(tree, launch=Launch(command=["no-such-agent-here"])))
+    assert isinstance(error, UnderstudyError)
+    assert error.kind is ErrorKind.TOOL_MISSING
+
+
+async def test_an_agent_cannot_declare_itself_cancelled(tree):
+    code = """print('{"type": "result", "ok": false, "error": {"kind": "cancelled", "message": "no"}}')"""
+    error, _ = await delegate(a_task(tree, launch=Launch(command=[sys.executable, "-c", code], output="events")))
+    assert isinstance(error, UnderstudyError)
+    assert error.kind is ErrorKind.TOOL_CRASHED
+
+
+@pytest.mark.parametrize(
+    ("delegator", "kind"),
+    [
+        (Delegator(name="d", tool="no-such"), "unknown_tool"),
+        (Delegator(name="d", tool="openai"), "unknown_tool"),
+        (Delegator(name="d", model="m"), "config_invalid"),
+        (Delegator(name="d", model_server="s"), "config_invalid"),
+        (Delegator(name="d", model_server="s", model="m", launch=Launch(yolo=True)), "config_invalid"),
+        (Delegator(name="d", model_server="s", model="m", env={"A": "b"}), "config_invalid"),
+        (Delegator(name="d", model_server="s", model="m", limits=Limits(max_turns=2)), "config_invalid"),
+        (Delegator(name="d", tool="generic"), "config_invalid"),
+        (Delegator(name="d", tool="generic", launch=Launch(command=["x"], docker=True)), "config_invalid"),
+        (Delegator(name="d", tool="generic", launch=Launch(command=["x"], mode="tmux")), "config_invalid"),
+        (Delegator(name="d", tool="generic", launch=Launch(command=["x"]), limits=Limits(max_turns=2)), "config_invalid"),
+        (Delegator(name="d", tool="generic", launch=Launch(command=["x"]), model_server="s"), "config_invalid"),
+        (Delegator(name="d", tool="ghostwriter", launch=Launch(flags=["-x"])), "config_invalid"),
+        (Delegator(name="d", tool="ghostwriter", agent="reviewer"), "config_invalid"),
+        (Delegator(name="d", tool="ghostwriter", model_properties={"temperature": 1}), "config_invalid"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(delegator, kind):
+    with pytest.raises(UnderstudyError) as caught:
+        registry.runner_for(delegator)
+    assert caught.value.kind == kind
+    assert "'d'" in caught.value.message
+
+
+def test_who_can_do_what():
+    home = Delegator(name="d", model_server="s", model="m", launch=Launch(mode="headless", sandbox="off", prompt_prefix="Be brief."))
+    assert registry.runner_for(home).name == "openai"
+    for name, returns, ok in (("ask", "text", True), ("write", "file", True), ("tests", "tree", True), ("implement", "tree", False)):
+        try:
+            registry.check(home, a_recipe(name, returns))
+        except UnderstudyError:
+            assert not ok
+        else:
+            assert ok
+    ghost = Delegator(name="ghostwriter", tool="ghostwriter")
+    registry.check(ghost, a_recipe("tests"))
+    with pytest.raises(UnderstudyError):
+        registry.check(ghost, a_recipe("ask", "text"))
