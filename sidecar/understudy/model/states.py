@@ -1,5 +1,7 @@
 """How a delegation moves, and what can be said of it at the end.
 
+.. code-block:: text
+
     preparing ─► queued ─► running ⇄ waiting ─► checking ─► finished
         └───────────────────►┘                                  ▲
         any state before the end ───────────────────────────────┘
@@ -42,7 +44,7 @@ NEEDS_HOLDER: frozenset[State] = frozenset({State.PREPARING, State.RUNNING, Stat
 
 
 class Verdict(enum.StrEnum):
-    """What a finished delegation came to; the first row that fits, in the order of ``VERDICT_ORDER``."""
+    """What a finished delegation came to: of the rules below, the first that fits."""
 
     ANSWERED = "answered"
     """A text recipe answered."""

@@ -1,0 +1,34 @@
+"""``python -m understudy.api.contract [--check] [FOLDER]``: write ``protocol/``, or say what is stale and exit 1."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from understudy.api import contract
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Return the exit code: 1 when ``--check`` finds something stale."""
+    parser = argparse.ArgumentParser(prog="python -m understudy.api.contract", description=contract.__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("protocol"), help="default: %(default)s")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something is stale")
+    options = parser.parse_args(arguments)
+    if not (options.folder / "README.md").is_file():
+        sys.stderr.write(f"{options.folder}/README.md is not there: run this in the checkout, or name the folder\n")
+        return 2
+    if options.check:
+        found = contract.stale(options.folder)
+        for line in found:
+            sys.stderr.write(f"{options.folder}/{line}\n")
+        if found:
+            sys.stderr.write("run `make generate` and commit what it writes\n")
+        return 1 if found else 0
+    for name in contract.write(options.folder):
+        sys.stdout.write(f"{options.folder}/{name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""Read the declarations: which structures, enumerations and events the method table reaches, and their docstrings."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import functools
+import inspect
+import textwrap
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from understudy.api.table import METHODS, NOTIFICATIONS, PREFIX, PROTOCOL_VERSION, Method
+from understudy.model.errors import ErrorInfo
+from understudy.model.events import STATE_AFTER, AnyEvent, Event
+from understudy.model.states import TRANSITIONS, Reservation, State, Verdict
+
+STAMPS = frozenset({"seq", "at", "attempt"})
+"""Fields of every event that its maker leaves open and the journal fills in: on the wire they are always there."""
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One field of a structure."""
+
+    name: str
+    """As it travels."""
+    annotation: Any
+    """The Python type, ``None`` among its alternatives removed."""
+    required: bool
+    """Always there in what Understudy sends, and to be sent to it."""
+    nullable: bool
+    """``null`` means the same as its absence."""
+    default: Any
+    """What its absence means, where that is a plain value; else None."""
+    doc: str
+
+
+class Structure(msgspec.Struct, frozen=True):
+    """One structure or event of the contract."""
+
+    name: str
+    python: type[msgspec.Struct]
+    doc: str
+    strict: bool
+    """Unknown fields are refused."""
+    tag: str | None
+    """The value of ``type``, for an event."""
+    fields: list[Field]
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One value of an enumeration."""
+
+    value: str
+    doc: str
+
+
+class Enumeration(msgspec.Struct, frozen=True):
+    """A closed list of values."""
+
+    name: str
+    python: type[enum.Enum]
+    doc: str
+    members: list[Member]
+
+
+class Contract(msgspec.Struct, frozen=True):
+    """Everything there is to publish, in the order of declaration."""
+
+    version: int
+    prefix: str
+    methods: list[Method]
+    notifications: dict[str, Structure]
+    structures: dict[type, Structure]
+    """Nouns, parameters and results: everything but events."""
+    events: dict[type, Structure]
+    enumerations: dict[type, Enumeration]
+    transitions: list[tuple[str, list[str]]]
+    state_after: list[tuple[str, str]]
+    """Event tag → the state after it."""
+
+    def name(self, python: type) -> str:
+        """Return the published name of a class that the contract reaches."""
+        declared: Mapping[type, Structure | Enumeration] = {**self.structures, **self.events, **self.enumerations}
+        return declared[python].name
+
+
+def read() -> Contract:
+    """Return the contract as declared."""
+    event_types = typing.get_args(AnyEvent)
+    roots: list[Any] = [side for method in METHODS.values() for side in (method.params, method.result)]
+    roots += [*NOTIFICATIONS.values(), ErrorInfo]
+    reached = _reach([*roots, *event_types, State, Verdict, Reservation])
+    structures: dict[type, Structure] = {}
+    events: dict[type, Structure] = {}
+    enumerations: dict[type, Enumeration] = {}
+    for python in reached:
+        if issubclass(python, enum.Enum):
+            enumerations[python] = _enumeration(python)
+        elif issubclass(python, Event):
+            events[python] = _structure(python, event_name(python))
+        elif issubclass(python, msgspec.Struct):
+            structures[python] = _structure(python, python.__name__)
+    return Contract(
+        version=PROTOCOL_VERSION,
+        prefix=PREFIX,
+        methods=list(METHODS.values()),
+        notifications={PREFIX + name: structures[python] for name, python in NOTIFICATIONS.items()},
+        structures=structures,
+        events={python: events[python] for python in event_types},
+        enumerations=enumerations,
+        transitions=[
+            (str(before), [str(after) for after in State if after in TRANSITIONS[before]]) for before in TRANSITIONS
+        ],
+        state_after=[(_tag(python) or "", str(state)) for python, state in STATE_AFTER.items()],
+    )
+
+
+def event_name(python: type[msgspec.Struct]) -> str:
+    """Return the published name of an event: its tag in camel case, then ``Event`` (``ToolCallEvent``)."""
+    return "".join(part.capitalize() for part in (_tag(python) or "").split("_")) + "Event"
+
+
+def alternatives(annotation: Any) -> tuple[Any, ...]:
+    """Return the members of a union, or the annotation alone."""
+    if typing.get_origin(annotation) in {typing.Union, types.UnionType}:
+        return typing.get_args(annotation)
+    return (annotation,)
+
+
+def is_events(annotation: Any) -> bool:
+    """Tell whether this is the union of all events."""
+    return set(alternatives(annotation)) == set(typing.get_args(AnyEvent))
+
+
+def _reach(roots: list[Any]) -> list[type]:
+    """Return every Struct and Enum class that the roots mention, in order of first mention."""
+    seen: dict[type, None] = {}
+    waiting = list(reversed(roots))
+    while waiting:
+        annotation = waiting.pop()
+        if isinstance(annotation, type) and typing.get_origin(annotation) is None:
+            if annotation in seen or not issubclass(annotation, (msgspec.Struct, enum.Enum)):
+                continue
+            seen[annotation] = None
+            if issubclass(annotation, msgspec.Struct):
+                waiting += [field.type for field in reversed(msgspec.structs.fields(annotation))]
+        elif typing.get_origin(annotation) is not typing.Literal:
+            waiting += reversed(typing.get_args(annotation))
+    return list(seen)
+
+
+def _structure(python: type[msgspec.Struct], name: str) -> Structure:
+    docs = _field_docs(python)
+    fields = []
+    for field in msgspec.structs.fields(python):
+        parts = alternatives(field.type)
+        kept = tuple(part for part in parts if part is not type(None))
+        stamp = issubclass(python, Event) and field.name in STAMPS
+        plain = field.default if isinstance(field.default, (str, int, float)) and not stamp else None
+        fields.append(
+            Field(
+                name=field.encode_name,
+                annotation=functools.reduce(lambda left, right: left | right, kept),
+                required=field.required or stamp,
+                nullable=len(kept) < len(parts),
+                default=plain,
+                doc=docs.get(field.name, ""),
+            )
+        )
+    return Structure(
+        name=name,
+        python=python,
+        doc=_doc(python),
+        strict=python.__struct_config__.forbid_unknown_fields,
+        tag=_tag(python),
+        fields=fields,
+    )
+
+
+def _enumeration(python: type[enum.Enum]) -> Enumeration:
+    docs = _docs_below(python)
+    members = [Member(value=str(member.value), doc=docs.get(member.name, "")) for member in python]
+    return Enumeration(name=python.__name__, python=python, doc=_doc(python), members=members)
+
+
+def _tag(python: type[msgspec.Struct]) -> str | None:
+    tag = python.__struct_config__.tag
+    return tag if isinstance(tag, str) else None
+
+
+def _doc(python: type) -> str:
+    """Return the class's own docstring as one line of Markdown (reStructuredText's double ticks become single)."""
+    own = python.__dict__.get("__doc__")
+    return _prose(own) if isinstance(own, str) else ""
+
+
+def _field_docs(python: type) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for base in reversed(python.__mro__):
+        if base is not msgspec.Struct and issubclass(base, msgspec.Struct):
+            found |= _docs_below(base)
+    return found
+
+
+def _docs_below(python: type) -> dict[str, str]:
+    """Return the string that follows each assignment of a class body, by the name assigned."""
+    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(python))).body
+    found: dict[str, str] = {}
+    name: str | None = None
+    for statement in typing.cast("ast.ClassDef", declaration).body:
+        match statement:
+            case ast.AnnAssign(target=ast.Name(id=assigned)) | ast.Assign(targets=[ast.Name(id=assigned)]):
+                name = assigned
+            case ast.Expr(value=ast.Constant(value=str(text))) if name is not None:
+                found[name] = _prose(text)
+                name = None
+            case _:
+                name = None
+    return found
+
+
+def _prose(text: str) -> str:
+    return " ".join(inspect.cleandoc(text).split()).replace("``", "`")
