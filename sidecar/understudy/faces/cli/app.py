@@ -52,7 +52,8 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
 _COMMANDS = {name: entry for section in _SECTIONS.values() for name, entry in section.items()}
 
 _FIRST_STEPS = """
-Hand work to cheaper models and other coding agents, and get it back verified. The work happens in a tree of its own; your files, index and branches stay as they are.
+Hand work to cheaper models and other coding agents, and get it back verified. The work happens in a tree of its own;
+your files, index and branches stay as they are.
 
 \b
 First steps:
@@ -154,7 +155,7 @@ def main(arguments: Sequence[str]) -> int:
         return Exit.CANCELLED
     except BrokenPipeError:
         return _pipe_closed()
-    except Exception as error:  # noqa: BLE001 - the boundary: a person gets a sentence, the traceback goes into a file
+    except Exception as error:
         return _any_error(error, as_json=as_json)
     return int(answer) if isinstance(answer, int) else Exit.OK
 

@@ -9,7 +9,7 @@ from understudy.api import table
 from understudy.api.caller import Here
 
 
-def call(name: str, **params: Any) -> Any:
+def call(name: str, /, **params: Any) -> Any:
     """Answer one request for a person at a terminal; parameters that are None are left out."""
     given = {key: value for key, value in params.items() if value is not None}
     return table.call(name, given, Here(Path.cwd()))

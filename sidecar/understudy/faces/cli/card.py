@@ -24,16 +24,45 @@ VERDICTS: dict[Verdict, str] = {
 }
 RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     Reservation.NO_CHECKS: ("no required check ran", "configure one under [[checks]], or name one with --check"),
-    Reservation.NO_CONTROL: ("nothing shows that the new tests can fail", "read the tests: does each one assert something?"),
-    Reservation.FLAKY: ("a check was red once and green once on the same tree", "run `understudy check ID` again, and look for what is random"),
-    Reservation.FAILS_ON_BASE: ("a check is red, and was red before the work began", "repair it first, then delegate again"),
-    Reservation.CHECK_CHANGED: ("the result changes a file that decides what a check does", "read that file in the diff first"),
-    Reservation.OUTSIDE_SCOPE: ("the result touches files that this recipe does not write, or removes tests", "look at those files in the diff"),
-    Reservation.WRONG_TREE: ("a check loaded files of your checkout instead of the result", "the files are listed below; an absolute path in the environment is the usual cause"),
-    Reservation.NOTHING_BITTEN: ("with the code under test broken on purpose, every new test still passes", "these tests prove nothing: ask for ones that fail when the code is wrong"),
-    Reservation.TAMPERED: ("the journal held lines that its worker did not write; they were cut out", "something in the tree tries to forge results: read the diff with care"),
+    Reservation.NO_CONTROL: (
+        "nothing shows that the new tests can fail",
+        "read the tests: does each one assert something?",
+    ),
+    Reservation.FLAKY: (
+        "a check was red once and green once on the same tree",
+        "run `understudy check ID` again, and look for what is random",
+    ),
+    Reservation.FAILS_ON_BASE: (
+        "a check is red, and was red before the work began",
+        "repair it first, then delegate again",
+    ),
+    Reservation.CHECK_CHANGED: (
+        "the result changes a file that decides what a check does",
+        "read that file in the diff first",
+    ),
+    Reservation.OUTSIDE_SCOPE: (
+        "the result touches files that this recipe does not write, or removes tests",
+        "look at those files in the diff",
+    ),
+    Reservation.WRONG_TREE: (
+        "a check loaded files of your checkout instead of the result",
+        "the files are listed below; an absolute path in the environment is the usual cause",
+    ),
+    Reservation.NOTHING_BITTEN: (
+        "with the code under test broken on purpose, every new test still passes",
+        "these tests prove nothing: ask for ones that fail when the code is wrong",
+    ),
+    Reservation.TAMPERED: (
+        "the journal held lines that its worker did not write; they were cut out",
+        "something in the tree tries to forge results: read the diff with care",
+    ),
 }
-_GOOD = {Verdict.VERIFIED: "green", Verdict.ANSWERED: "green", Verdict.UNVERIFIED: "yellow", Verdict.NO_CHANGES: "yellow"}
+_GOOD = {
+    Verdict.VERIFIED: "green",
+    Verdict.ANSWERED: "green",
+    Verdict.UNVERIFIED: "yellow",
+    Verdict.NO_CHANGES: "yellow",
+}
 _SHOWN = 10
 """How many files or tests are listed before ``and N more``."""
 
@@ -66,7 +95,11 @@ def control(result: CheckResult) -> str | None:
     bitten, survived = result.control.bitten, result.control.survived
     total = bitten + len(survived)
     if not survived:
-        return f"all {total} new tests fail when the code under test is broken" if total > 1 else "the new test fails when the code under test is broken"
+        return (
+            f"all {total} new tests fail when the code under test is broken"
+            if total > 1
+            else "the new test fails when the code under test is broken"
+        )
     verb = "fails" if bitten == 1 else "fail"
     these = "this one survived" if len(survived) == 1 else "these survived"
     return f"{bitten} of {total} new tests {verb} when the code under test is broken; {these}: {_some(survived)}"
@@ -74,7 +107,9 @@ def control(result: CheckResult) -> str | None:
 
 def _head(delegation: Delegation, paint: Paint) -> str:
     word = state_word(delegation)
-    meaning = VERDICTS[delegation.verdict] if delegation.verdict else one_line(delegation.activity or "not finished yet")
+    meaning = (
+        VERDICTS[delegation.verdict] if delegation.verdict else one_line(delegation.activity or "not finished yet")
+    )
     title = f"{delegation.id}  {one_line(delegation.title)}"
     return f"{title}\n{paint(word.upper(), fg=verdict_colour(delegation.verdict), bold=True)}: {meaning}"
 
@@ -83,15 +118,17 @@ def _reservations(delegation: Delegation, paint: Paint) -> str:
     rows = []
     for reservation in delegation.reservations:
         what, todo = RESERVATIONS[reservation]
-        rows.append(f"{paint('!', fg='yellow', bold=True)} {lines.words(reservation)}: {what}\n    {todo.replace('ID', delegation.id)}")
+        mark = paint("!", fg="yellow", bold=True)
+        rows.append(f"{mark} {lines.words(reservation)}: {what}\n    {todo.replace('ID', delegation.id)}")
     return "\n".join(rows)
 
 
 def _error(delegation: Delegation, paint: Paint) -> str:
-    if delegation.error is None:
+    error = delegation.error
+    if error is None:
         return ""
-    hint = f"\n    {one_line(delegation.error.hint)}" if delegation.error.hint else ""
-    return f"{paint('✗', fg='red', bold=True)} {lines.words(delegation.error.kind)}: {one_line(delegation.error.message)}{hint}"
+    hint = f"\n    {one_line(error.hint)}" if error.hint else ""
+    return f"{paint('✗', fg='red', bold=True)} {lines.words(error.kind)}: {one_line(error.message)}{hint}"
 
 
 def _checks(delegation: Delegation, paint: Paint) -> str:
@@ -112,7 +149,8 @@ def _checks(delegation: Delegation, paint: Paint) -> str:
 def _files(delegation: Delegation, paint: Paint) -> str:
     files = delegation.result.files if delegation.result else []
     rows = [
-        f"{file.status:<8} {one_line(file.path)}  {paint(f'+{file.additions}', fg='green')} {paint(f'-{file.deletions}', fg='red')}"
+        f"{file.status:<8} {one_line(file.path)}  "
+        f"{paint(f'+{file.additions}', fg='green')} {paint(f'-{file.deletions}', fg='red')}"
         for file in files[:_SHOWN]
     ]
     if len(files) > _SHOWN:
@@ -155,7 +193,7 @@ def _next_steps(delegation: Delegation) -> str:
         return f"next: understudy diff {identifier}   understudy check {identifier}"
     if delegation.verdict is Verdict.ANSWERED:
         return ""
-    return f"next: understudy show {identifier}   understudy list"
+    return f"next: understudy watch {identifier}   (what happened, event by event)"
 
 
 def _some(names: list[str]) -> str:
@@ -167,6 +205,8 @@ def _seconds(delegation: Delegation) -> float | None:
     if delegation.finished_at is None:
         return None
     try:
-        return (datetime.fromisoformat(delegation.finished_at) - datetime.fromisoformat(delegation.started_at)).total_seconds()
+        return (
+            datetime.fromisoformat(delegation.finished_at) - datetime.fromisoformat(delegation.started_at)
+        ).total_seconds()
     except ValueError:
         return None

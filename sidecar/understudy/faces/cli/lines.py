@@ -14,7 +14,11 @@ def line(event: e.Event) -> str | None:
     """Return the line for one event, None for those that a person need not see (deltas, usage, sessions)."""
     match event:
         case e.Base(commit=commit, files=files, left_out=left_out):
-            text = f"starts from {commit[:10]}, {plural(files, 'file')} different from HEAD" if files else f"starts from {commit[:10]}"
+            text = (
+                f"starts from {commit[:10]}, {plural(files, 'file')} different from HEAD"
+                if files
+                else f"starts from {commit[:10]}"
+            )
             return text + _left_out(left_out)
         case e.Worktree(path=path, seconds=seconds):
             return f"tree ready in {seconds:.1f} s: {one_line(path)}"
@@ -47,7 +51,8 @@ def line(event: e.Event) -> str | None:
         case e.Note(level=level, text=text):
             return one_line(text) if level == "info" else f"{level}: {one_line(text)}"
         case e.Finished(verdict=verdict, reservations=reservations):
-            return f"finished: {words(verdict)}{f' ({", ".join(map(words, reservations))})' if reservations else ''}"
+            because = ", ".join(map(words, reservations))
+            return f"finished: {words(verdict)}" + (f" ({because})" if because else "")
         case e.Unknown():
             return "an event of a newer version of Understudy"
         case _:
@@ -66,7 +71,11 @@ def plural(count: int, noun: str) -> str:
 
 def counts(result: CheckResult) -> str:
     """Return a check's test counts, or its exit code where it has none."""
-    parts = [f"{count} {word}" for count, word in ((result.passed, "passed"), (result.failed, "failed"), (result.skipped, "skipped")) if count]
+    parts = [
+        f"{count} {word}"
+        for count, word in ((result.passed, "passed"), (result.failed, "failed"), (result.skipped, "skipped"))
+        if count
+    ]
     if parts:
         return ", ".join(parts)
     if result.passed is not None:

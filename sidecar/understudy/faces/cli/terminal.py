@@ -17,9 +17,10 @@ _ESCAPES = re.compile(
     r"|\x9b[0-?]*[ -/]*[@-~]?"  # CSI as one C1 byte
     r"|[\x9d\x90\x98\x9e\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"
 )
+# The second row is about direction and invisibility: text that reads otherwise than it is.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 (but tab and line feed), DEL, C1
-    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"  # direction and invisibility: text that reads otherwise than it is
+    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"
     "\ud800-\udfff]"
 )
 

@@ -1,0 +1,141 @@
+"""``diff``: what a delegation changed, as a patch that ``git apply`` takes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from understudy.faces.cli import exits, options, output, terminal
+from understudy.faces.cli.calls import call, resolve
+from understudy.faces.cli.pager import paged
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+_STYLES: tuple[tuple[bytes, dict[str, Any]], ...] = (
+    (b"diff --git ", {"bold": True}),
+    (b"--- ", {"bold": True}),
+    (b"+++ ", {"bold": True}),
+    (b"index ", {"dim": True}),
+    (b"@@", {"fg": "cyan"}),
+    (b"+", {"fg": "green"}),
+    (b"-", {"fg": "red"}),
+)
+_HEADER = b"diff --git "
+
+
+@click.command(
+    epilog=options.examples(
+        "understudy diff k3f9q",
+        "understudy diff k3f9q --stat",
+        "understudy diff k3f9q -- tests/",
+        "understudy diff k3f9q | git apply",
+    )
+)
+@options.identifier
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option("--stat", is_flag=True, help="Files and counts only.")
+@options.as_json
+def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) -> int:
+    """Show what a delegation changed; PATHS (relative to the workspace) choose files or folders.
+
+    On a terminal coloured, and through $PAGER where that is set; otherwise the bytes of the patch. With --json: files
+    and hunks.
+    """
+    whole = resolve(identifier)
+    if json_:
+        found = call("delegations/diff", id=whole)
+        if paths:
+            found.files = [
+                file for file in found.files if _chosen(file.path, paths) or _chosen(file.from_ or "", paths)
+            ]
+        output.json(found)
+        return exits.Exit.OK
+    delegation = call("delegations/get", id=whole)
+    if stat:
+        files = delegation.result.files if delegation.result else []
+        rows = [file for file in files if not paths or _chosen(file.path, paths)]
+        output.table(
+            ("STATUS", "+", "-", "PATH"), [(f.status, f"+{f.additions}", f"-{f.deletions}", f.path) for f in rows]
+        )
+        return exits.Exit.OK
+    patch = _patch(whole)
+    if paths:
+        names = {
+            file.path for file in (delegation.result.files if delegation.result else []) if _chosen(file.path, paths)
+        }
+        patch = b"".join(part for part in split(patch) if concerns(part, names))
+    if not terminal.is_terminal(sys.stdout):
+        click.echo(patch, nl=False)
+        return exits.Exit.OK
+    if not patch:
+        click.echo("Nothing changed.")
+        return exits.Exit.OK
+    with paged() as write:
+        write(coloured(patch, output.paint()))
+    return exits.Exit.OK
+
+
+def coloured(patch: bytes, paint: terminal.Paint) -> str:
+    """Return a patch as text for a terminal: harmless, and with colours where ``paint`` has them."""
+    rows = []
+    in_hunk = False
+    for line in patch.split(b"\n"):
+        in_hunk = line.startswith(b"@@") or (in_hunk and not line.startswith(_HEADER))
+        # Inside a hunk `--- x` is a removed line `-- x`.
+        styles = _STYLES[4:] if in_hunk else _STYLES
+        style: dict[str, Any] = next((style for prefix, style in styles if line.startswith(prefix)), {})
+        text = terminal.clean(line.decode("utf-8", "replace"))
+        rows.append(paint(text, **style) if style and text else text)
+    return "\n".join(rows)
+
+
+def split(patch: bytes) -> list[bytes]:
+    """Return the parts of a patch, one a file. A line of content never begins with ``diff --git``: it has a prefix."""
+    starts = [0] if patch.startswith(_HEADER) else []
+    place = patch.find(b"\n" + _HEADER)
+    while place >= 0:
+        starts.append(place + 1)
+        place = patch.find(b"\n" + _HEADER, place + 1)
+    return [patch[start:end] for start, end in zip(starts, [*starts[1:], len(patch)], strict=True)]
+
+
+def concerns(part: bytes, names: set[str]) -> bool:
+    """Tell whether one file's part of a patch is about a path of ``names`` (spelled as the contract spells paths)."""
+    header = part.partition(b"\n")[0]
+    for name in names:
+        raw = name.encode("utf-8", "surrogateescape")
+        if raw.startswith(b'"'):
+            if header.endswith(b'"b/' + raw[1:]):
+                return True
+        elif header.endswith((b" b/" + raw, b' "b/' + raw + b'"')):
+            return True
+    return False
+
+
+def _chosen(path: str, chosen: tuple[str, ...]) -> bool:
+    for one in chosen:
+        wanted = one.removeprefix("./").rstrip("/")
+        if wanted in {"", "."} or path == wanted or path.startswith(f"{wanted}/"):
+            return True
+    return False
+
+
+def _patch(identifier: str) -> bytes:
+    from understudy.journal.store import open_folder  # noqa: PLC0415 - one user
+
+    folder = open_folder(identifier)
+    try:
+        return folder.review.read_bytes()
+    except FileNotFoundError:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{identifier} has no result yet",
+            hint=f"`understudy show {identifier}` says how it stands",
+        ) from None
+    except OSError as error:
+        raise UnderstudyError(
+            ErrorKind.STORE_UNAVAILABLE,
+            f"{folder.review} cannot be read: {error.strerror}",
+            hint="see `understudy doctor`",
+        ) from error

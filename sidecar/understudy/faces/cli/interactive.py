@@ -1,0 +1,86 @@
+"""The questions of ``delegators add``: what is there, which model, which name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from understudy.faces.cli import terminal
+from understudy.faces.cli.calls import call
+from understudy.model.delegators import NAME_PATTERN
+from understudy.model.errors import UnderstudyError
+
+_MODELS_SHOWN = 30
+
+
+def delegator() -> dict[str, Any]:
+    """Ask for a delegator; return its declaration."""
+    tools = [tool for tool in call("tools/list").tools if tool.found and tool.runnable]
+    servers = call("modelServers/list").model_servers
+    if not tools and not servers:
+        raise click.UsageError(
+            "no agent CLI was found and no model server is configured: install one (`understudy tools` lists them), "
+            "or name a server with `understudy servers add NAME --url URL`"
+        )
+    choices = [f"{tool.display_name} {tool.version or ''}".strip() for tool in tools]
+    choices += [f"model server {entry.model_server.name} ({entry.model_server.base_url})" for entry in servers]
+    chosen = choose("Who does the work?", choices)
+    declared: dict[str, Any] = {}
+    if chosen < len(tools):
+        tool = tools[chosen]
+        declared["tool"] = tool.name
+        basis, models = tool.name, tool.models or []
+        optional = True
+    else:
+        server = servers[chosen - len(tools)].model_server
+        declared["modelServer"] = server.name
+        basis, models = server.name, _models(server.name)
+        optional = False
+    model = _model(models, optional=optional)
+    if model:
+        declared["model"] = model
+    declared["name"] = _name(basis, model)
+    return declared
+
+
+def choose(question: str, choices: Sequence[str]) -> int:
+    """Print numbered choices and return the index of the chosen one."""
+    click.echo(question, err=True)
+    for number, choice in enumerate(choices, 1):
+        click.echo(f"  {number}  {terminal.one_line(choice)}", err=True)
+    number = click.prompt("Number", type=click.IntRange(1, len(choices)), default=1, err=True)
+    return int(number) - 1
+
+
+def _models(server: str) -> list[str]:
+    try:
+        return [model.id for model in call("modelServers/models", name=server).models]
+    except UnderstudyError as error:
+        click.echo(f"its models could not be listed: {terminal.one_line(error.message)}", err=True)
+        return []
+
+
+def _model(models: list[str], *, optional: bool) -> str:
+    for model in models[:_MODELS_SHOWN]:
+        click.echo(f"  {terminal.one_line(model)}", err=True)
+    if len(models) > _MODELS_SHOWN:
+        click.echo(f"  and {len(models) - _MODELS_SHOWN} more", err=True)
+    default = "" if optional else (models[0] if models else None)
+    text = "Model (empty: the tool's own default)" if optional else "Model"
+    return str(click.prompt(text, default=default, show_default=bool(default), err=True)).strip()
+
+
+def _name(basis: str, model: str) -> str:
+    taken = {entry.delegator.name for entry in call("delegators/list").delegators}
+    wanted = re.sub(r"[^a-z0-9._-]+", "-", f"{basis}-{model}".lower() if basis in taken and model else basis.lower())
+    name, number = wanted[:60].strip("-"), 2
+    while name in taken:
+        name, number = f"{wanted[:60].strip('-')}-{number}", number + 1
+    while True:
+        given = str(click.prompt("Name", default=name, err=True)).strip()
+        if re.fullmatch(NAME_PATTERN, given) and given not in taken:
+            return given
+        click.echo("taken" if given in taken else "small letters, digits, . _ - and at most 64 of them", err=True)

@@ -1,0 +1,110 @@
+"""``list`` and ``show``."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from understudy.faces.cli import card, exits, options, output
+from understudy.faces.cli.calls import call, resolve, uri
+from understudy.model.states import State, Verdict
+
+_PAGE = 1000
+
+
+@click.command(
+    "list",
+    epilog=options.examples(
+        "understudy list",
+        "understudy list --state running --state queued",
+        "understudy list --workspace . --text wrap --json",
+    ),
+)
+@click.option(
+    "--state", "states", multiple=True, type=click.Choice([str(state) for state in State]), help="Only these states."
+)
+@click.option(
+    "--verdict",
+    "verdicts",
+    multiple=True,
+    type=click.Choice([str(verdict) for verdict in Verdict]),
+    help="Only these verdicts.",
+)
+@click.option("--workspace", metavar="DIR", type=click.Path(), help="Only those of this workspace.")
+@click.option(
+    "-d",
+    "--delegator",
+    metavar="NAME",
+    shell_complete=options.complete_delegators,
+    help="Only those of this delegator.",
+)
+@click.option("--text", metavar="TEXT", help="Only those whose title has this text.")
+@click.option("-n", "--limit", type=click.IntRange(1, _PAGE), default=20, show_default=True, help="At most so many.")
+@click.option("-a", "--all", "all_", is_flag=True, help="All of them, however many.")
+@options.as_json
+def list_(
+    *,
+    states: tuple[str, ...],
+    verdicts: tuple[str, ...],
+    workspace: str | None,
+    limit: int,
+    all_: bool,
+    json_: bool,
+    **given: Any,
+) -> int:
+    """List delegations, newest first."""
+    params = {
+        "states": list(states) or None,
+        "verdicts": list(verdicts) or None,
+        "workspace": uri(workspace) if workspace else None,
+        "limit": _PAGE if all_ else limit,
+        **given,
+    }
+    page = call("delegations/list", **params)
+    while all_ and page.cursor:
+        further = call("delegations/list", **params, cursor=page.cursor)
+        page.delegations += further.delegations
+        page.cursor = further.cursor
+    if json_:
+        output.json(page)
+        return exits.Exit.OK
+    now = datetime.now(UTC)
+    output.table(
+        ("ID", "STATE", "RECIPE", "BY", "AGE", "TITLE"),
+        [
+            (one.id, card.state_word(one), one.recipe, one.delegator, _age(one.started_at, now), one.title)
+            for one in page.delegations
+        ],
+    )
+    if not page.delegations and sys.stdout.isatty():
+        click.echo("Nothing was delegated yet. `understudy --help` shows the first steps.")
+    if page.cursor and sys.stdout.isatty():
+        click.echo("… and more: --all, or a higher --limit")
+    return exits.Exit.OK
+
+
+@click.command(epilog=options.examples("understudy show k3f9q", "understudy show k3f9q --json"))
+@options.identifier
+@options.as_json
+def show(*, identifier: str, json_: bool) -> int:
+    """Show one delegation: verdict, reservations, checks, files, cost, and where its tree is."""
+    found = call("delegations/get", id=resolve(identifier))
+    if json_:
+        output.json(found)
+    else:
+        click.echo(card.card(found, output.paint()), nl=False)
+    return exits.Exit.OK
+
+
+def _age(started_at: str, now: datetime) -> str:
+    try:
+        seconds = max(0, int((now - datetime.fromisoformat(started_at)).total_seconds()))
+    except (ValueError, TypeError):
+        return "?"
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

@@ -1,0 +1,31 @@
+"""``rpc``: the door for programs."""
+
+from __future__ import annotations
+
+import click
+
+from understudy.faces.cli import options
+
+
+@click.command(
+    epilog=options.examples(
+        'echo \'{"jsonrpc":"2.0","id":1,"method":"understudy/version"}\' | understudy rpc',
+        "understudy rpc --socket ~/.understudy.sock",
+    )
+)
+@click.option(
+    "--socket",
+    "socket_path",
+    metavar="PATH",
+    type=click.Path(dir_okay=False),
+    help="Serve a Unix socket instead of stdio.",
+)
+def rpc(*, socket_path: str | None) -> int:
+    """Serve the whole contract as JSON-RPC 2.0, one message a line.
+
+    On stdio until its end, or on a socket that only you can connect to (0600, until Ctrl-C). `protocol/README.md` has
+    the methods; notifications `understudy/event` follow a `delegations/subscribe`.
+    """
+    from understudy.faces import rpc as face  # noqa: PLC0415 - imports jsonrpcserver
+
+    return face.serve_socket(socket_path) if socket_path else face.serve_stdio()
