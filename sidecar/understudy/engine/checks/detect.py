@@ -1,0 +1,213 @@
+"""The built-in test checks: which runner runs the test files that a result added or changed."""
+
+from __future__ import annotations
+
+import configparser
+import fnmatch
+import json
+import os
+import re
+import shlex
+import shutil
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from understudy.engine.checks.execute import PYTHON_SLOT, REPORT_SLOT, TESTS_SLOT, Kind, Plan
+from understudy.engine.checks.tree import Change
+from understudy.model.delegators import Check
+
+Read = Callable[[str], bytes | None]
+"""Returns the content of a file of the result."""
+
+CONFIGURED_BY: dict[Kind, list[str]] = {
+    "pytest": [
+        *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "setup.cfg"),
+        *("setup.py", "tox.ini", "noxfile.py", ".coveragerc", "requirements*.txt", "*.pth"),
+    ],
+    "unittest": ["pyproject.toml", "setup.cfg", "setup.py", "load_tests.py", "*.pth"],
+    "jest": ["package.json", "jest.config.*", "babel.config.*", ".babelrc*", "tsconfig*.json", "jest.setup.*"],
+    "vitest": ["package.json", "vitest.config.*", "vitest.workspace.*", "vite.config.*", "tsconfig*.json"],
+    "go": ["go.mod", "go.sum", "go.work", "testmain_test.go"],
+    "cargo": ["Cargo.toml", "Cargo.lock", "build.rs", ".cargo/", "rust-toolchain*"],
+}
+"""Files that decide what a built-in check does, as globs of ``.gitignore``."""
+
+_PYTEST_DEFAULT_FILES = ("test_*.py", "*_test.py")
+_NO_TESTS = frozenset({"conftest.py", "__init__.py"})
+_SCRIPT_TEST = re.compile(r"(?:\.(?:test|spec)\.[cm]?[jt]sx?$)|(?:(?:^|/)__tests__/.*\.[cm]?[jt]sx?$)")
+_GO_TEST = re.compile(rb"^func (Test\w*|Fuzz\w*|Example\w*)\(", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detected:
+    """The built-in checks for a result, and what could not be checked, in sentences for people."""
+
+    plans: tuple[Plan, ...]
+    notes: tuple[str, ...] = ()
+
+
+def detect(changes: Sequence[Change], tree: Path, read: Read, *, has_python: bool, has_pytest: bool) -> Detected:
+    """Return a check for each language in which the result added or changed test files.
+
+    ``has_pytest``: pytest can be imported by the project's interpreter.
+    """
+    changed = [path for status, path in changes if status[:1] != "D"]
+    found = [
+        _python(changed, read, has_python=has_python, has_pytest=has_pytest),
+        _scripts(changed, tree, read),
+        _go(changed, read),
+        _cargo(changed, read),
+    ]
+    return Detected(
+        plans=tuple(plan for plan, _ in found if plan is not None),
+        notes=tuple(note for _, note in found if note is not None),
+    )
+
+
+def test_files(changes: Sequence[Change], read: Read) -> list[str]:
+    """Return every added or changed file that some built-in check would run: what fills ``{tests}``."""
+    changed = [path for status, path in changes if status[:1] != "D"]
+    patterns = _python_patterns(read)
+    return [
+        path
+        for path in changed
+        if _is_python_test(path, patterns)
+        or _SCRIPT_TEST.search(path)
+        or path.endswith("_test.go")
+        or _is_cargo_test(path)
+    ]
+
+
+Found = tuple[Plan | None, str | None]
+
+
+def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest: bool) -> Found:
+    patterns = _python_patterns(read)
+    tests = [path for path in changed if _is_python_test(path, patterns)]
+    if not tests:
+        return None, None
+    if not has_python:
+        return None, "The new Python tests were not run: no Python was found for this project."
+    if has_pytest:
+        argv = [PYTHON_SLOT, "-m", "pytest", "-p", "no:cacheprovider", TESTS_SLOT]
+        return _plan("pytest", argv, tests), None
+    if all(b"unittest" in (read(test) or b"") for test in tests):
+        return _plan("unittest", [PYTHON_SLOT, "-m", "understudy_unittest", TESTS_SLOT], tests), None
+    return None, (
+        "The new Python tests were not run: they need pytest, and the project's interpreter has none. "
+        "Install pytest in the project's environment."
+    )
+
+
+def _scripts(changed: Sequence[str], tree: Path, read: Read) -> Found:
+    tests = [path for path in changed if _SCRIPT_TEST.search(path)]
+    if not tests or read("package.json") is None:
+        return None, None
+    for kind, options in (
+        ("vitest", ["run", "--reporter=default", "--reporter=json", f"--outputFile.json={REPORT_SLOT}", TESTS_SLOT]),
+        ("jest", ["--ci", "--json", f"--outputFile={REPORT_SLOT}", "--runTestsByPath", TESTS_SLOT]),
+    ):
+        program = f"node_modules/.bin/{kind}"
+        if os.access(tree / program, os.X_OK) and _mentions(read, kind):
+            return _plan("vitest" if kind == "vitest" else "jest", [program, *options], tests), None
+    return None, (
+        "The new JavaScript tests were not run: neither vitest nor jest is in node_modules of the isolated tree. "
+        'Declare `link = ["node_modules"]` or a set-up command in [worktrees] of the configuration.'
+    )
+
+
+def _mentions(read: Read, kind: str) -> bool:
+    try:
+        package = json.loads(read("package.json") or b"{}")
+    except ValueError:
+        return False
+    sections = [package.get(name) for name in ("devDependencies", "dependencies", "scripts", kind)]
+    return kind in json.dumps(sections) or isinstance(package.get(kind), dict)
+
+
+def _go(changed: Sequence[str], read: Read) -> Found:
+    tests = [path for path in changed if path.endswith("_test.go")]
+    if not tests or read("go.mod") is None:
+        return None, None
+    if shutil.which("go") is None:
+        return None, "The new Go tests were not run: the program go is not installed."
+    names = sorted({name.decode() for test in tests for name in _GO_TEST.findall(read(test) or b"")})
+    packages = sorted({f"./{PurePosixPath(test).parent}" for test in tests})
+    argv = ["go", "test", "-json", "-count=1", "-run", f"^({'|'.join(names)})$", *packages]
+    return _plan("go", argv, tests), None
+
+
+def _cargo(changed: Sequence[str], read: Read) -> Found:
+    separate = [path for path in changed if _is_cargo_test(path)]
+    inline = [path for path in changed if path.endswith(".rs") and b"#[cfg(test)]" in (read(path) or b"")]
+    if not (separate or inline) or read("Cargo.toml") is None:
+        return None, None
+    if shutil.which("cargo") is None:
+        return None, "The new Rust tests were not run: the program cargo is not installed."
+    argv = ["cargo", "test", "--color", "never"]
+    if not inline:
+        argv += [argument for path in separate for argument in ("--test", PurePosixPath(path).stem)]
+    return _plan("cargo", argv, [*separate, *inline]), None
+
+
+def _plan(kind: Kind, argv: list[str], tests: Sequence[str]) -> Plan:
+    check = Check(name=f"tests-{kind}", argv=argv, configured_by=CONFIGURED_BY[kind])
+    return Plan(check=check, kind=kind, tests=tuple(tests), builtin=True, uses_tests=True)
+
+
+def _is_cargo_test(path: str) -> bool:
+    return path.endswith(".rs") and path.startswith("tests/") and path.count("/") == 1
+
+
+def _is_python_test(path: str, patterns: Sequence[str]) -> bool:
+    name = PurePosixPath(path).name
+    if name in _NO_TESTS or not name.endswith(".py"):
+        return False
+    # pytest matches a pattern with a slash against the whole path.
+    return any(fnmatch.fnmatchcase(f"/{path}" if "/" in pattern else name, pattern) for pattern in patterns)
+
+
+def _python_patterns(read: Read) -> Sequence[str]:
+    """Return ``python_files`` of the project's pytest configuration, in pytest's own order of files."""
+    for file, section in (
+        *((name, "pytest") for name in ("pytest.ini", ".pytest.ini")),
+        ("pyproject.toml", "tool.pytest.ini_options"),
+        ("tox.ini", "pytest"),
+        ("setup.cfg", "tool:pytest"),
+    ):
+        content = read(file)
+        if content is None:
+            continue
+        values = _section(file, section, content.decode("utf-8", "replace"))
+        if values is None:
+            continue
+        patterns = values.get("python_files")
+        if isinstance(patterns, str):
+            patterns = _words(patterns)
+        return [str(pattern) for pattern in patterns] if isinstance(patterns, list) else _PYTEST_DEFAULT_FILES
+    return _PYTEST_DEFAULT_FILES
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _section(file: str, section: str, text: str) -> dict[str, Any] | None:
+    """Return a table of a configuration file; ``None`` where the file or the table cannot be read."""
+    try:
+        if file.endswith(".toml"):
+            value: Any = tomllib.loads(text)
+            for name in section.split("."):
+                value = value.get(name) if isinstance(value, dict) else None
+            return value if isinstance(value, dict) else None
+        parser = configparser.ConfigParser(interpolation=None, strict=False)
+        parser.read_string(text)
+        return dict(parser[section]) if parser.has_section(section) else None
+    except (ValueError, configparser.Error):
+        return None

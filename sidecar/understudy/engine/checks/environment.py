@@ -1,0 +1,266 @@
+"""The project's own environment: which interpreter, what it imports from where, and what a check may see."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from understudy.engine.checks.editable import Checkout, mapped_paths, shadowed
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.environment import base_environment
+from understudy.process.short import run_short
+
+PROBE_FOLDER = Path(__file__).parent / "probe"
+
+Origin = Literal["configured", ".venv", "venv", "uv", "poetry", "pdm", "hatch", "PATH"]
+
+_ASK_SECONDS = 30.0
+"""How long a project tool or an interpreter may take to say where it is: poetry needs 2 s on a slow disk."""
+_ASK_BYTES = 8 * 1024 * 1024
+"""An interpreter's answer holds the text of its editable finders, a few kilobytes each."""
+
+_DESCRIBE = """
+import sys
+del sys.path[0]
+import importlib.util, json, os, re, sysconfig
+hooks = {}
+for folder in sys.path:
+    try:
+        names = [name for name in sorted(os.listdir(folder)) if name.endswith(".pth")]
+    except OSError:
+        continue
+    for name in names:
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as stream:
+                lines = stream.read(1000000).splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            if not line.startswith(("import ", "import\\t")):
+                continue
+            for module in re.findall(r"\\bimport\\s+([A-Za-z_]\\w*)", line):
+                file = os.path.join(folder, module + ".py")
+                if module not in hooks and os.path.isfile(file) and os.path.getsize(file) < 1000000:
+                    with open(file, encoding="utf-8", errors="replace") as stream:
+                        hooks[module] = stream.read()
+paths = sysconfig.get_paths()
+print("\\n" + json.dumps({
+    "executable": sys.executable,
+    "version": list(sys.version_info[:3]),
+    "path": [entry for entry in sys.path if entry],
+    "prefixes": [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix],
+    "libraries": [paths[key] for key in ("purelib", "platlib", "stdlib", "platstdlib", "scripts") if key in paths],
+    "has_pytest": importlib.util.find_spec("pytest") is not None,
+    "hooks": hooks,
+}))
+"""
+"""Asked of the project's interpreter: its import path, and the modules that its ``.pth`` files import."""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """The project's interpreter and how it was found."""
+
+    path: Path
+    origin: Origin
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterpreterFacts:
+    """What an interpreter says of itself."""
+
+    executable: str
+    version: tuple[int, ...]
+    import_path: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    """Folders that belong to the environment and not to the project."""
+    has_pytest: bool
+    hooks: Mapping[str, str] = field(default_factory=dict)
+    """Modules that ``.pth`` files import, by name, with their text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportPlan:
+    """How the judged tree comes first on the import path."""
+
+    paths: tuple[str, ...] = ()
+    """Folders of the tree, to stand first on ``PYTHONPATH``."""
+    shadows: Mapping[str, str] = field(default_factory=dict)
+    """Modules to stand before those of the environment (see ``editable``)."""
+
+
+def find_interpreter(workspace: Path, configured: str | None, *, tree: Path | None = None) -> Interpreter | None:
+    """Return the project's interpreter: configured, ``.venv``/``venv``, uv, poetry, pdm, hatch, then ``PATH``.
+
+    An interpreter inside ``tree`` is never taken: an agent could have put it there. ``None``: there is no Python.
+    Blocks while it asks a project tool or a shim (at most 30 s each; milliseconds where there is a ``.venv``).
+    Raises ``config_invalid`` when the configured one does not exist or lies in the tree.
+    """
+    if configured:
+        chosen = _executable(workspace / Path(configured).expanduser())
+        if chosen is None or _is_inside(chosen, tree):
+            raise UnderstudyError(
+                ErrorKind.CONFIG_INVALID,
+                f"The configured interpreter {configured} is not a Python that can be run.",
+                hint="Name the python program of the project's environment, or its folder.",
+            )
+        return Interpreter(chosen, "configured")
+    for folder in (".venv", "venv"):
+        candidate = _executable(workspace / folder)
+        if candidate is not None and not _is_inside(candidate, tree):
+            return Interpreter(candidate, ".venv" if folder == ".venv" else "venv")
+    for origin, argv in _tools_of(workspace):
+        candidate = _executable_of_answer(_ask(argv, workspace))
+        if candidate is not None and not _is_inside(candidate, tree):
+            return Interpreter(candidate, origin)
+    for name in ("python3", "python"):
+        on_path = shutil.which(name)
+        if on_path is None or _is_inside(Path(on_path), tree):
+            continue
+        # A shim (pyenv, asdf) decides by the folder which interpreter it starts; afterwards it is always the same one.
+        answer = _ask([on_path, "-c", "import sys; print(sys.executable)"], workspace)
+        candidate = _executable_of_answer(answer)
+        if candidate is not None and not _is_inside(candidate, tree):
+            return Interpreter(candidate, "PATH")
+    return None
+
+
+def describe(interpreter: Interpreter, *, neutral: Path) -> InterpreterFacts:
+    """Ask the interpreter about itself, in the folder ``neutral``, which holds nothing to import.
+
+    Blocks for the start of a Python. Raises ``tool_crashed`` when it gives no answer.
+    """
+    answer = _ask([str(interpreter.path), "-c", _DESCRIBE], neutral)
+    try:
+        facts: dict[str, Any] = json.loads((answer or "").strip().rpartition("\n")[2])
+        return InterpreterFacts(
+            executable=facts["executable"] or str(interpreter.path),
+            version=tuple(facts["version"]),
+            import_path=tuple(facts["path"]),
+            prefixes=(*facts["prefixes"], *facts["libraries"]),
+            has_pytest=facts["has_pytest"],
+            hooks=facts["hooks"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnderstudyError(
+            ErrorKind.TOOL_CRASHED,
+            f"The project's interpreter {interpreter.path} ({interpreter.origin}) does not start.",
+            hint="Make the project's environment anew, or configure another interpreter.",
+        ) from error
+
+
+def import_locations(facts: InterpreterFacts, workspace: Path, tree: Path) -> ImportPlan:
+    """Return how everything that the interpreter imports from the user's checkout is imported from ``tree``.
+
+    A project with a ``src`` folder of packages gets that folder as well, installed or not: a copy that was installed
+    once would be tested otherwise.
+    """
+    checkout = Checkout(workspace, facts.prefixes)
+    paths = mapped_paths(facts.import_path, checkout, tree)
+    source = tree / "src"
+    is_project = any((tree / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
+    if is_project and not (source / "__init__.py").exists() and any(source.glob("*/__init__.py")):
+        paths = list(dict.fromkeys([*paths, str(source)]))
+    return ImportPlan(paths=tuple(paths), shadows=shadowed(facts.hooks, checkout, tree))
+
+
+def write_shadows(plan: ImportPlan, folder: Path) -> Path | None:
+    """Write the shadowing modules into ``folder`` and return it; ``None`` where there are none."""
+    if not plan.shadows:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, source in plan.shadows.items():
+        (folder / f"{name}.py").write_text(source, encoding="utf-8")
+    return folder
+
+
+def check_environment(
+    *,
+    facts: InterpreterFacts | None,
+    plan: ImportPlan,
+    shadows: Path | None,
+    scratch: Path,
+    tree: Path,
+    extra: Mapping[str, str],
+) -> dict[str, str]:
+    """Return what a check sees: the allow-listed part of our environment and the project's, no key, no delegator's.
+
+    ``extra`` is the check's own ``env``; its import path is joined with ours, ours first.
+    """
+    environment = base_environment(extra)
+    if facts is not None:
+        scripts = Path(facts.executable).parent
+        environment["PATH"] = os.pathsep.join([str(scripts), environment.get("PATH", os.defpath)])
+        if (scripts.parent / "pyvenv.cfg").is_file():
+            environment["VIRTUAL_ENV"] = str(scripts.parent)
+    own = [str(PROBE_FOLDER), *([str(shadows)] if shadows is not None else []), *plan.paths]
+    theirs = [os.path.normpath(tree / entry) for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    environment["PYTHONPATH"] = os.pathsep.join([*own, *theirs])
+    # Compiled files would be litter in the tree, and one that is older than the broken source hides it.
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    environment.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(scratch / "hypothesis"))
+    environment.setdefault("CARGO_TARGET_DIR", str(scratch / "cargo"))
+    return environment
+
+
+def _executable(path: Path) -> Path | None:
+    for candidate in (path, path / "bin" / "python", path / "bin" / "python3"):
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return Path(os.path.normpath(candidate.absolute()))
+    return None
+
+
+def _executable_of_answer(answer: str | None) -> Path | None:
+    line = (answer or "").strip().rpartition("\n")[2].strip()
+    return _executable(Path(line)) if line and Path(line).is_absolute() else None
+
+
+def _is_inside(path: Path, tree: Path | None) -> bool:
+    if tree is None:
+        return False
+    places = {Path(os.path.normpath(path)), path.parent.resolve() / path.name, path.resolve()}
+    roots = {tree, tree.resolve()}
+    return any(place.is_relative_to(root) for place in places for root in roots)
+
+
+def _tools_of(workspace: Path) -> list[tuple[Origin, list[str]]]:
+    """Return how to ask the project tools whose marks are in the workspace and which are installed."""
+    try:
+        project = tomllib.loads((workspace / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        project = {}
+    tools = project.get("tool", {}) if isinstance(project.get("tool", {}), dict) else {}
+    marked: list[tuple[Origin, bool, list[str]]] = [
+        ("uv", (workspace / "uv.lock").is_file(), ["python", "find", "--no-python-downloads"]),
+        ("poetry", (workspace / "poetry.lock").is_file() or "poetry" in tools, ["env", "info", "--executable"]),
+        ("pdm", (workspace / "pdm.lock").is_file() or "pdm" in tools, ["info", "--python"]),
+        ("hatch", (workspace / "hatch.toml").is_file() or "envs" in _table(tools, "hatch"), ["env", "find"]),
+    ]
+    return [
+        (origin, [program, *arguments])
+        for origin, present, arguments in marked
+        if present and (program := shutil.which(origin)) is not None
+    ]
+
+
+def _table(parent: Any, name: str) -> dict[str, Any]:
+    value = parent.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _ask(argv: list[str], folder: Path) -> str | None:
+    """Return what a program prints, ``None`` when it fails, is missing, or takes too long."""
+    environment = base_environment({"PYTHONDONTWRITEBYTECODE": "1", "POETRY_NO_INTERACTION": "1", "NO_COLOR": "1"})
+    try:
+        completed = run_short(argv, cwd=folder, env=environment, timeout_seconds=_ASK_SECONDS, output_limit=_ASK_BYTES)
+    except UnderstudyError:
+        return None
+    if completed.code != 0 or completed.timed_out:
+        return None
+    return completed.stdout.decode("utf-8", "replace")

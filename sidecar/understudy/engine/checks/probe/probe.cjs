@@ -1,0 +1,71 @@
+// Lists the source files that Node programs of a check load from below the user's checkout; loaded by
+// `node --require` through NODE_OPTIONS, also in the workers that test runners start. Built-in modules only.
+"use strict";
+
+const fs = require("node:fs");
+const path = require("node:path");
+const nodeModule = require("node:module");
+const { fileURLToPath } = require("node:url");
+
+const folder = process.env.UNDERSTUDY_PROBE_FOLDER;
+const root = process.env.UNDERSTUDY_PROBE_ROOT;
+const sources = /\.(?:[cm]?[jt]sx?|vue|svelte|json|node)$/;
+
+if (folder && root) {
+  const realRoot = fs.realpathSync(root) + path.sep;
+  const { realpathSync, writeFileSync } = fs;
+  const found = new Set();
+
+  const hear = (file) => {
+    let name = file instanceof URL || (typeof file === "string" && file.startsWith("file:")) ? fileURLToPath(file) : file;
+    if (typeof name !== "string") return;
+    name = name.split("?")[0];
+    if (sources.test(name) && path.isAbsolute(name)) found.add(name);
+  };
+
+  // Bundling runners (vitest) read sources and transform them instead of requiring them.
+  for (const [holder, names] of [[fs, ["readFileSync", "readFile"]], [fs.promises, ["readFile"]]]) {
+    for (const name of names) {
+      const original = holder[name];
+      holder[name] = function understudyProbe(file, ...rest) {
+        try {
+          hear(file);
+        } catch {
+          // an argument that is no path: the original says so
+        }
+        return original.call(this, file, ...rest);
+      };
+    }
+  }
+  nodeModule.syncBuiltinESMExports();
+  // Native ES modules are read inside Node; newer versions let us listen.
+  if (typeof nodeModule.registerHooks === "function") {
+    nodeModule.registerHooks({
+      load(url, context, next) {
+        hear(url);
+        return next(url, context);
+      },
+    });
+  }
+
+  const report = () => {
+    for (const name of Object.keys(require.cache)) found.add(name);
+    const files = new Set();
+    for (const name of found) {
+      let resolved;
+      try {
+        resolved = realpathSync(name);
+      } catch {
+        continue; // gone since
+      }
+      if (resolved.startsWith(realRoot) && !resolved.includes(`${path.sep}node_modules${path.sep}`)) files.add(resolved);
+    }
+    const name = `${process.pid}-${Math.random().toString(36).slice(2)}.node.json`;
+    try {
+      writeFileSync(path.join(folder, name), JSON.stringify({ files: [...files].slice(0, 1000) }), { mode: 0o600 });
+    } catch {
+      // the report folder is gone: the check is over
+    }
+  };
+  process.once("exit", report);
+}

@@ -1,0 +1,126 @@
+"""Writes what a test run saw: one JSON object a line, in a file of its own per process.
+
+``start`` comes first and ``end`` last, so a run that was killed, or that ended itself with ``os._exit``, is seen to be
+incomplete, and what had been reported by then is kept.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from typing import Any, Callable, Dict, List, Optional, Set  # noqa: UP035 - Python 3.8
+
+FOLDER = "UNDERSTUDY_PROBE_FOLDER"
+ROOT = "UNDERSTUDY_PROBE_ROOT"
+CONTROL = "UNDERSTUDY_PROBE_CONTROL"
+COLLECT = "UNDERSTUDY_PROBE_COLLECT"
+
+_LOADED_SUFFIXES = (".py", ".pyc", ".pyd", ".so")
+_MOST_OPENED = 50_000
+"""Opened files that are remembered; more than a very large program has modules."""
+
+
+class Settings:
+    """What the check asks of the probe, taken out of the environment."""
+
+    def __init__(self, values: Dict[str, str]) -> None:  # noqa: UP006 - Python 3.8
+        """Keep ``values``, the environment variables by their name."""
+        self.values = values
+        self.folder: str = values[FOLDER]
+        self.root: str = values.get(ROOT, "")
+        self.control: Optional[str] = values.get(CONTROL)  # noqa: UP045
+        self.collect_only = COLLECT in values
+
+
+def take_settings() -> Optional[Settings]:  # noqa: UP045
+    """Return the settings and remove them from the environment; ``None`` where no check is running."""
+    values = {}
+    for name in (FOLDER, ROOT, CONTROL, COLLECT):
+        value = os.environ.pop(name, None)
+        if value is not None:
+            values[name] = value
+    return Settings(values) if FOLDER in values else None
+
+
+def append_line(
+    path: str,
+    entry: Dict[str, Any],  # noqa: UP006
+    *,
+    _open: Callable[..., int] = os.open,
+    _write: Callable[..., int] = os.write,
+    _close: Callable[..., None] = os.close,
+    _dumps: Callable[..., str] = json.dumps,
+) -> None:
+    """Append ``entry`` to the file at ``path``.
+
+    The functions are bound as defaults because a test may replace ``os`` or ``open`` while it runs (pyfakefs does).
+    """
+    data = _dumps(entry).encode("utf-8") + b"\n"
+    descriptor = _open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        while data:
+            data = data[_write(descriptor, data) :]
+    finally:
+        _close(descriptor)
+
+
+class Recorder:
+    """The report of one process."""
+
+    def __init__(self, settings: Settings, runner: str) -> None:
+        """Begin the report."""
+        self._path = os.path.join(settings.folder, "{}-{}.jsonl".format(os.getpid(), os.urandom(6).hex()))  # noqa: PTH118, UP032
+        self.line(k="start", runner=runner, python=sys.version.split()[0])
+
+    def line(self, **entry: Any) -> None:
+        """Append one entry."""
+        append_line(self._path, entry)
+
+    def outcome(self, test: str, when: str, outcome: str, *, bitten: bool = False) -> None:
+        """Append what one phase (``setup``, ``call``, ``teardown``) of a test came to."""
+        self.line(k="test", id=test, when=when, outcome=outcome, bitten=bitten)
+
+
+class Loaded:
+    """Which code files this process loads from below a folder; listening begins when it is made."""
+
+    def __init__(self, root: str) -> None:
+        """Listen for files below ``root`` (links resolved); an empty root listens for nothing."""
+        self._root = os.path.realpath(root) if root else ""
+        self._opened: Set[str] = set()  # noqa: UP006
+        if self._root:
+            sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: Any) -> None:
+        if event != "open" or len(self._opened) >= _MOST_OPENED:
+            return
+        path, mode = arguments[0], arguments[1]
+        if isinstance(path, str) and path.endswith(_LOADED_SUFFIXES) and (mode is None or "r" in mode):
+            self._opened.add(path)
+
+    def files(self) -> List[str]:  # noqa: UP006
+        """Return the loaded files below the root, links resolved, sorted."""
+        if not self._root:
+            return []
+        found = set()
+        for module in list(sys.modules.values()):
+            name = getattr(module, "__file__", None)
+            if isinstance(name, str):
+                found.add(name)
+        below = set()
+        for name in found | set(self._opened):
+            resolved = os.path.realpath(name)
+            if resolved.endswith(".pyc"):
+                resolved = _source_of(resolved)
+            if resolved.startswith(self._root + os.sep):
+                below.add(resolved)
+        return sorted(below)
+
+
+def _source_of(compiled: str) -> str:
+    try:
+        return importlib.util.source_from_cache(compiled)
+    except (NotImplementedError, ValueError):
+        return compiled

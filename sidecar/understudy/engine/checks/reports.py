@@ -1,0 +1,219 @@
+"""What test runners and probes said, read with suspicion: every file is bounded, every line may be broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from understudy.engine.checks.editable import Checkout
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""Of one report; 100,000 tests with long names stay below it."""
+_TAIL_BYTES = 8 * 1024
+"""Of a check's output in its result: two screens, and small enough for a journal line."""
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """How many tests came to what."""
+
+    passed: int
+    failed: int
+    skipped: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeReport:
+    """What the probes of one run saw."""
+
+    started: int = 0
+    """Python test runs that began."""
+    ended: int = 0
+    """Those that came to their end."""
+    collected: frozenset[str] = frozenset()
+    outcomes: dict[str, str] = field(default_factory=dict)
+    """Test id → ``passed``, ``failed`` or ``skipped``."""
+    bitten: frozenset[str] = frozenset()
+    """Tests that failed in setup or call after broken code had raised."""
+    collect_errors: frozenset[str] = frozenset()
+    reran: bool = False
+    """A plugin ran a failed test again by itself."""
+    files: frozenset[str] = frozenset()
+    """Loaded code files below the user's checkout, links resolved."""
+
+    @property
+    def counts(self) -> Counts:
+        """Count the outcomes; a file that cannot be collected counts as a failure."""
+        outcomes = list(self.outcomes.values())
+        return Counts(
+            passed=outcomes.count("passed"),
+            failed=outcomes.count("failed") + len(self.collect_errors),
+            skipped=outcomes.count("skipped"),
+        )
+
+    @property
+    def passed(self) -> frozenset[str]:
+        """Return the tests that passed."""
+        return frozenset(test for test, outcome in self.outcomes.items() if outcome == "passed")
+
+
+def read_probe(folder: Path) -> ProbeReport:
+    """Read every report that the probes left in ``folder``."""
+    started = ended = 0
+    collected: set[str] = set()
+    phases: dict[str, set[str]] = {}
+    bitten: set[str] = set()
+    collect_errors: set[str] = set()
+    files: set[str] = set()
+    reran = False
+    for path in sorted(folder.glob("*.jsonl")):
+        for entry in _lines_of(path):
+            kind = entry.get("k")
+            if kind == "start":
+                started += 1
+            elif kind == "end":
+                ended += 1
+            elif kind == "collected":
+                collected.update(_texts(entry.get("ids")))
+            elif kind == "collect_error":
+                collect_errors.add(str(entry.get("id")))
+            elif kind == "files":
+                files.update(_texts(entry.get("files")))
+            elif kind == "test":
+                test, outcome = str(entry.get("id")), str(entry.get("outcome"))
+                if outcome == "rerun":
+                    reran = True
+                    continue
+                phases.setdefault(test, set()).add(outcome)
+                if entry.get("bitten") is True:
+                    bitten.add(test)
+    for path in sorted(folder.glob("*.node.json")):
+        files.update(_texts(read_json(path).get("files")))
+    outcomes = {
+        test: next((outcome for outcome in ("failed", "skipped", "passed") if outcome in seen), "failed")
+        for test, seen in phases.items()
+    }
+    return ProbeReport(
+        started=started,
+        ended=ended,
+        collected=frozenset(collected),
+        outcomes=outcomes,
+        bitten=frozenset(bitten),
+        collect_errors=frozenset(collect_errors),
+        reran=reran,
+        files=frozenset(files),
+    )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; an empty one when there is no file or no object in it."""
+    try:
+        value = json.loads(_read(path))
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def jest_counts(report: dict[str, Any]) -> Counts | None:
+    """Return the counts of the JSON report of jest, which vitest writes as well; ``None`` without one.
+
+    A file that does not run at all (``numFailedTestSuites`` with no failed test in it) counts as a failure.
+    """
+    if "numTotalTests" not in report:
+        return None
+    broken = [
+        result
+        for result in report.get("testResults", [])
+        if isinstance(result, dict) and result.get("status") == "failed" and not result.get("assertionResults")
+    ]
+    return Counts(
+        passed=_number(report.get("numPassedTests")),
+        failed=_number(report.get("numFailedTests")) + len(broken),
+        skipped=_number(report.get("numPendingTests")) + _number(report.get("numTodoTests")),
+    )
+
+
+def go_counts(output: str) -> Counts | None:
+    """Return the counts of the top-level tests in ``go test -json``; ``None`` without events."""
+    outcomes: dict[tuple[str, str], str] = {}
+    seen = False
+    for line in output.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if not isinstance(event, dict) or "Action" not in event:
+            continue
+        seen = True
+        action, test = event["Action"], event.get("Test", "")
+        if action in {"pass", "fail", "skip"} and test and "/" not in test:
+            outcomes[str(event.get("Package")), test] = action
+    if not seen:
+        return None
+    actions = list(outcomes.values())
+    return Counts(passed=actions.count("pass"), failed=actions.count("fail"), skipped=actions.count("skip"))
+
+
+_CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;", re.MULTILINE)
+
+
+def cargo_counts(output: str) -> Counts | None:
+    """Return the sum of the ``test result:`` lines of ``cargo test``; ``None`` without one (it did not build)."""
+    results = _CARGO_RESULT.findall(output)
+    if not results:
+        return None
+    passed, failed, skipped = (sum(int(result[index]) for result in results) for index in range(3))
+    return Counts(passed=passed, failed=failed, skipped=skipped)
+
+
+def wrong_files(report: ProbeReport, checkout: Checkout, tree: Path) -> list[str]:
+    """Return the loaded files of the user's checkout that are not in the tree, an environment or ``node_modules``."""
+    own = str(tree.resolve()) + os.sep
+    return sorted(path for path in report.files if not path.startswith(own) and checkout.relative(path) is not None)
+
+
+def tail(*outputs: bytes) -> str:
+    """Return the last 8 KiB of the outputs as clean text: no escape sequences, no control characters."""
+    texts = []
+    for output in outputs:
+        # Twice as much as is kept, because escape sequences are cut out afterwards.
+        text = output[-2 * _TAIL_BYTES :].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+        texts.append(_CONTROL_CHARACTERS.sub("", _ANSI.sub("", text)).strip("\n"))
+    joined = "\n".join(text for text in texts if text)
+    data = joined.encode()
+    if len(data) <= _TAIL_BYTES:
+        return joined
+    return "…" + data[-_TAIL_BYTES:].decode("utf-8", "ignore")
+
+
+def _lines_of(path: Path) -> Iterator[dict[str, Any]]:
+    for line in _read(path).splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue  # torn by a kill
+        if isinstance(entry, dict):
+            yield entry
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_MOST_BYTES)
+    except OSError:
+        return b""
+
+
+def _texts(values: object) -> Iterable[str]:
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

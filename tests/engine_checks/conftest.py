@@ -1,0 +1,205 @@
+"""Small projects with a real environment, and a tree that is a plain folder."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from understudy.engine.checks.run import Judgement, JudgeRequest, judge
+from understudy.engine.checks.verdict import Facts, verdict_of
+from understudy.model.delegators import Check, Fits, Recipe, Scope
+from understudy.model.events import Event
+from understudy.model.states import Reservation, Verdict
+
+Files = dict[str, str | bytes]
+TEST_GLOBS = ["test_*.py", "*_test.py", "tests/", "*.test.*", "*.spec.*", "__tests__/"]
+
+
+class FolderTree:
+    """A tree whose commits are dictionaries; everything that is not in the commit goes, whatever it is called."""
+
+    def __init__(self, path: Path, keep: tuple[str, ...] = ()) -> None:
+        self.path = path
+        self.commits: dict[str, dict[str, bytes]] = {}
+        self.made: list[str] = []
+        self._keep = keep
+
+    def commit(self, name: str, files: Files) -> None:
+        self.commits[name] = {
+            path: content.encode() if isinstance(content, str) else content for path, content in files.items()
+        }
+
+    def materialise(self, commit: str) -> None:
+        self.made.append(commit)
+        self.path.mkdir(parents=True, exist_ok=True)
+        for entry in self.path.iterdir():
+            if entry.name in self._keep:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+        for name, content in self.commits[commit].items():
+            file = self.path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+
+    def now(self) -> dict[str, bytes]:
+        return {
+            str(file.relative_to(self.path)): file.read_bytes()
+            for file in self.path.rglob("*")
+            if file.is_file() and file.relative_to(self.path).parts[0] not in self._keep
+        }
+
+    def tree_of(self, commit: str) -> str:
+        return hashlib.sha1(repr(sorted(self.commits[commit].items())).encode()).hexdigest()
+
+    def changed_paths(self, base: str, head: str) -> list[tuple[str, str]]:
+        old, new = self.commits[base], self.commits[head]
+        changes = [("D", path) for path in old.keys() - new.keys()]
+        changes += [("A", path) for path in new.keys() - old.keys()]
+        changes += [("M", path) for path in old.keys() & new.keys() if old[path] != new[path]]
+        return sorted(changes, key=lambda change: change[1])
+
+    def read(self, commit: str, path: str) -> bytes | None:
+        return self.commits[commit].get(path)
+
+
+def make_environment(folder: Path, packages: tuple[str, ...]) -> Path:
+    """Make a virtual environment by hand (what `python -m venv --without-pip` makes, in a millisecond)."""
+    libraries = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    libraries.mkdir(parents=True)
+    (folder / "bin").mkdir()
+    base = Path(os.path.realpath(sys.executable))
+    (folder / "bin" / "python").symlink_to(base)
+    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
+    for name in packages:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None, name
+        assert spec.origin is not None, name
+        origin = Path(spec.origin)
+        source = origin.parent if origin.name == "__init__.py" else origin
+        (libraries / source.name).symlink_to(source)
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            metadata = Path(str(importlib.metadata.distribution(name)._path))
+            (libraries / metadata.name).symlink_to(metadata)
+    return libraries
+
+
+PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
+
+
+class Judged:
+    """What came of judging, with the verdict that follows."""
+
+    def __init__(self, judgement: Judgement, events: list[Event], tree: FolderTree) -> None:
+        self.results = judgement.results
+        self.reservations = judgement.reservations
+        self.events = events
+        facts = Facts(
+            changed=tree.tree_of("base") != tree.tree_of("head"),
+            results=tuple(judgement.results),
+            reservations=frozenset(judgement.reservations),
+        )
+        self.verdict, self.said = verdict_of(facts)
+
+    @property
+    def notes(self) -> str:
+        return "\n".join(event.text for event in self.events if hasattr(event, "text"))
+
+    @property
+    def only(self) -> Any:
+        assert len(self.results) == 1, self.results
+        return self.results[0]
+
+    def is_(self, verdict: Verdict, *reservations: Reservation) -> bool:
+        assert (self.verdict, self.said) == (verdict, list(reservations)), (self.notes, self.results)
+        return True
+
+
+class Project:
+    """A user's checkout, its environment, and the tree an agent worked in."""
+
+    def __init__(self, root: Path) -> None:
+        self.checkout = root / "user" / "project"
+        self.checkout.mkdir(parents=True)
+        self.tree = FolderTree(root / "trees" / "1")
+        self.scratch = root / "scratch"
+        self.base: Files = {}
+        self.libraries: Path | None = None
+
+    def has(self, files: Files) -> Project:
+        """Let the checkout and the base hold these files."""
+        self.base.update(files)
+        for name, content in files.items():
+            file = self.checkout / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content.encode() if isinstance(content, str) else content)
+        return self
+
+    def environment(self, *packages: str, at: str = ".venv") -> Path:
+        self.libraries = make_environment(self.checkout / at, packages or PYTEST)
+        return self.libraries
+
+    async def judge(
+        self,
+        result: dict[str, str | bytes | None],
+        *,
+        recipe: str = "tests",
+        writes: list[str] | None = None,
+        files: tuple[str, ...] = ("calc.py",),
+        checks: tuple[Check, ...] = (),
+        interpreter: str | None = None,
+    ) -> Judged:
+        """Judge the base with ``result`` over it (``None`` deletes)."""
+        self.tree.commit("base", self.base)
+        head = {**self.base, **result}
+        self.tree.commit("head", {path: content for path, content in head.items() if content is not None})
+        if self.libraries is None:
+            self.environment()
+        if recipe == "tests" and writes is None:
+            writes = TEST_GLOBS
+        events: list[Event] = []
+        request = JudgeRequest(
+            delegation_id="20261121-004512-tests",
+            recipe=Recipe(
+                name=recipe, title="", returns="tree", writes=writes, fits=Fits(on=["file"]), scope=Scope.BUILTIN
+            ),
+            tree=self.tree,
+            base="base",
+            head="head",
+            workspace=self.checkout,
+            files=files,
+            checks=checks,
+            interpreter=interpreter,
+            scratch=self.scratch,
+        )
+        judgement = await judge(request, events.append)
+        assert self.tree.now() == self.tree.commits["head"], "the tree is exactly the result again"
+        assert list(self.scratch.iterdir()) == []
+        return Judged(judgement, events, self.tree)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project with `calc.py` in a flat layout."""
+    return Project(tmp_path).has({"calc.py": "def add(a, b):\n    return a + b\n"})
+
+
+@pytest.fixture
+def empty_project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+@pytest.fixture
+def environment_maker() -> Callable[[Path, tuple[str, ...]], Path]:
+    return make_environment

@@ -1,0 +1,250 @@
+"""The table of lying agents: what each one's result is judged to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from understudy.model.delegators import Check
+from understudy.model.events import CheckFinished, CheckStarted
+from understudy.model.states import Reservation, Verdict
+
+HONEST = "from calc import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"], configured_by=["pyproject.toml"])
+
+
+async def test_an_honest_test_is_verified(project: Any) -> None:
+    judged = await project.judge({"test_calc.py": HONEST})
+    assert judged.is_(Verdict.VERIFIED)
+    result = judged.only
+    assert (result.passed, result.failed, result.skipped, result.exit_code) == (1, 0, 0, 0)
+    assert (result.control.bitten, result.control.survived) == (1, [])
+    assert result.tree == project.tree.tree_of("head")
+    assert "1 passed" in result.output_tail
+    assert result.argv[-1] == "test_calc.py"
+    assert [type(event) for event in judged.events] == [CheckStarted, CheckFinished]
+    assert judged.events[1].check_result() == result
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("def test_it():\n    assert True\n", id="assert True"),
+        pytest.param("import calc\ndef test_it():\n    assert calc.add\n", id="only imports"),
+        pytest.param("def test_it():\n    import calc\n", id="imports while it runs"),
+        pytest.param(
+            "import calc\ndef test_it():\n    try:\n        assert calc.add(1, 2) == 4\n    except Exception:\n        pass\n",
+            id="swallows everything",
+        ),
+    ],
+)
+async def test_a_test_that_cannot_fail_bites_nothing(project: Any, text: str) -> None:
+    # The table is built while the module is imported: that must not count as a test which calls it.
+    project.has({"calc.py": "def add(a, b):\n    return a + b\n\nTABLE = [add(1, n) for n in range(3)]\n"})
+    judged = await project.judge({"test_calc.py": text})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOTHING_BITTEN)
+    assert judged.only.ok
+    assert judged.only.control.survived == ["test_calc.py::test_it"]
+    assert "test_calc.py::test_it" in judged.notes
+
+
+async def test_a_stateful_test_that_never_calls_the_code_is_not_bitten(project: Any, tmp_path: Any) -> None:
+    mark = tmp_path / "ran"
+    text = f"import pathlib\ndef test_it():\n    mark = pathlib.Path({str(mark)!r})\n    assert not mark.exists()\n    mark.touch()\n"
+    judged = await project.judge({"test_calc.py": text})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOTHING_BITTEN)
+    assert judged.only.control.survived == []
+
+
+async def test_survivors_are_named_beside_a_verified_result(project: Any) -> None:
+    judged = await project.judge({"test_calc.py": HONEST + "\ndef test_nothing():\n    assert True\n"})
+    assert judged.is_(Verdict.VERIFIED)
+    assert (judged.only.control.bitten, judged.only.control.survived) == (1, ["test_calc.py::test_nothing"])
+
+
+async def test_old_tests_prove_nothing_for_new_ones(project: Any) -> None:
+    project.has({"test_calc.py": HONEST})
+    judged = await project.judge({"test_calc.py": HONEST + "\ndef test_nothing():\n    assert True\n"})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOTHING_BITTEN)
+    assert "test_nothing" in judged.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("import pytest\n@pytest.mark.skip\ndef test_it():\n    assert False\n", "all 1 were skipped"),
+        ("import pytest\n@pytest.mark.xfail\ndef test_it():\n    assert False\n", "No test passed"),
+        ("X = 1\n", "no tests ran"),
+        ("from calc import add\ndef test_it():\n    assert add(1, 2) == 4\n", "assert 3 == 4"),
+        ("import nothing_like_this\n", "ModuleNotFoundError"),
+        ("import os\nos._exit(0)\n", "ended itself"),
+        ("import os, atexit\ndef test_a(): pass\ndef test_b(): os._exit(0)\n", "ended itself"),
+    ],
+)
+async def test_red_tests_fail_and_are_never_run_on_the_base(project: Any, text: str, says: str) -> None:
+    judged = await project.judge({"test_calc.py": text})
+    assert judged.is_(Verdict.CHECKS_FAILED)
+    assert not judged.only.ok
+    assert says in judged.only.output_tail
+    assert "base" not in project.tree.made
+
+
+async def test_editing_the_code_under_test_is_outside_the_scope(project: Any) -> None:
+    judged = await project.judge({"test_calc.py": HONEST, "calc.py": "def add(a, b):\n    return 3\n"})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.OUTSIDE_SCOPE)
+    assert "calc.py" in judged.notes
+
+
+async def test_an_edited_conftest_changes_the_check(project: Any) -> None:
+    files = {"tests/test_calc.py": HONEST, "tests/conftest.py": "def pytest_runtest_call(item): pass\n"}
+    judged = await project.judge(files)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.CHECK_CHANGED)
+
+
+async def test_deleted_tests_are_outside_the_scope(project: Any) -> None:
+    project.has({"test_calc.py": HONEST, "test_old.py": "def test_old():\n    pass\n"})
+    judged = await project.judge({"test_new.py": HONEST, "test_old.py": None})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.OUTSIDE_SCOPE)
+    assert "test_old.py" in judged.notes
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("\ndef test_more():\n    assert add(2, 2) == 4\n", id="a function"),
+        pytest.param(
+            "\nimport pytest\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_more(n):\n    assert add(n, 0) == n\n",
+            id="cases",
+        ),
+    ],
+)
+async def test_tests_removed_from_a_file_are_outside_the_scope(project: Any, before: str) -> None:
+    project.has({"test_calc.py": HONEST + before})
+    text = HONEST + before.replace("[1, 2, 3]", "[1, 2]") if "[1, 2, 3]" in before else HONEST
+    judged = await project.judge({"test_calc.py": text})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.OUTSIDE_SCOPE)
+    assert "test_more" in judged.notes
+
+
+async def test_only_deleting_leaves_nothing_to_check(project: Any) -> None:
+    project.has({"test_calc.py": HONEST})
+    judged = await project.judge({"test_calc.py": None})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CHECKS, Reservation.OUTSIDE_SCOPE)
+
+
+async def test_a_planted_file_is_not_there_when_it_is_judged(project: Any) -> None:
+    project.tree.path.mkdir(parents=True)
+    (project.tree.path / "answers.py").write_text("THREE = 3\n")
+    judged = await project.judge({"test_calc.py": "from answers import THREE\n" + HONEST.replace("== 3", "== THREE")})
+    assert judged.is_(Verdict.CHECKS_FAILED)
+
+
+async def test_a_failing_suite_that_failed_before_is_a_reservation(project: Any) -> None:
+    project.has({"test_calc.py": "def test_red():\n    assert False\n"})
+    judged = await project.judge({"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="fix", checks=(SUITE,))
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
+    assert judged.only.fails_on_base
+    assert not judged.only.ok
+
+
+async def test_a_suite_that_the_work_broke_fails(project: Any) -> None:
+    project.has({"test_calc.py": HONEST})
+    judged = await project.judge({"calc.py": "def add(a, b):\n    return 0\n"}, recipe="fix", checks=(SUITE,))
+    assert judged.is_(Verdict.CHECKS_FAILED)
+    assert project.tree.made.count("base") == 1
+
+
+async def test_a_green_suite_is_verified_without_a_control(project: Any) -> None:
+    project.has({"test_calc.py": HONEST})
+    judged = await project.judge({"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="fix", checks=(SUITE,))
+    assert judged.is_(Verdict.VERIFIED)
+    assert judged.only.control is None
+
+
+async def test_a_flaky_check_is_a_reservation(project: Any, tmp_path: Any) -> None:
+    mark = tmp_path / "ran"
+    project.has({"test_calc.py": HONEST})
+    text = f"import pathlib\nmark = pathlib.Path({str(mark)!r})\nfirst = not mark.exists()\nmark.touch()\ndef test_it():\n    assert not first\n"
+    judged = await project.judge({"test_flaky.py": text}, recipe="fix", checks=(SUITE,))
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.FLAKY)
+    assert judged.only.ok
+    assert judged.only.flaky
+
+
+async def test_what_a_check_leaves_is_thrown_away(project: Any) -> None:
+    text = "import pathlib\ndef test_it():\n    assert not pathlib.Path('left').exists()\n    pathlib.Path('left').touch()\n    assert __import__('calc').add(1, 1) == 2\n"
+    judged = await project.judge({"test_calc.py": text})
+    assert judged.is_(Verdict.VERIFIED)
+
+
+async def test_a_hanging_check_is_ended_and_red(project: Any) -> None:
+    check = Check(name="hang", argv=["{python}", "-c", "import time; time.sleep(600)"], timeout_seconds=0.5)
+    judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
+    assert "did not end within 0.5 seconds" in judged.only.output_tail
+
+
+async def test_without_a_check_nothing_is_verified(project: Any) -> None:
+    judged = await project.judge({"notes.txt": "x"}, recipe="fix")
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CHECKS)
+
+
+async def test_an_optional_check_decides_nothing(project: Any) -> None:
+    check = Check(name="extra", argv=["{python}", "-c", "raise SystemExit(1)"], required=False)
+    judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CHECKS)
+    assert not judged.only.ok
+
+
+async def test_without_pytest_new_tests_are_not_run(project: Any) -> None:
+    project.environment("iniconfig")
+    judged = await project.judge({"test_calc.py": HONEST})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CHECKS)
+    assert "pytest" in judged.notes
+
+
+async def test_unittest_is_run_and_controlled(project: Any) -> None:
+    project.environment("iniconfig")
+    text = "import unittest\nfrom calc import add\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n    def test_nothing(self):\n        pass\n"
+    judged = await project.judge({"tests/test_calc.py": text})
+    assert judged.is_(Verdict.VERIFIED)
+    assert judged.only.control.bitten == 1
+    assert judged.only.control.survived == ["test_calc.T.test_nothing"]
+
+
+async def test_a_program_that_is_missing_is_no_failure_of_the_work(project: Any) -> None:
+    check = Check(name="lint", argv=["no-such-program-anywhere"])
+    judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
+    assert "was not run" in judged.only.output_tail
+
+
+async def test_a_configured_check_for_the_new_tests_has_a_control_too(project: Any) -> None:
+    check = Check(name="mine", argv=["{python}", "-m", "pytest", "-q", "{tests}"])
+    judged = await project.judge({"-x_test.py": HONEST}, checks=(check,))
+    assert judged.is_(Verdict.VERIFIED)
+    assert judged.only.argv[-1] == "./-x_test.py"
+
+
+async def test_code_without_functions_has_no_control(project: Any) -> None:
+    project.has({"calc.py": "ANSWER = 42\n"})
+    judged = await project.judge({"test_calc.py": "import calc\ndef test_it():\n    assert calc.ANSWER == 42\n"})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CONTROL)
+    assert judged.only.control is None
+
+
+async def test_a_check_sees_no_key(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("UNDERSTUDY_ID", "x")
+    check = Check(
+        name="env",
+        argv=[
+            "{python}",
+            "-c",
+            "import os; print(*sorted(os.environ)); raise SystemExit('OPENAI_API_KEY' in os.environ)",
+        ],
+        env={"MODE": "test"},
+    )
+    judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
+    assert judged.is_(Verdict.VERIFIED)
+    assert " MODE " in judged.only.output_tail
