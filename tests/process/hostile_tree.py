@@ -8,12 +8,13 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 TAG, SCENARIO = sys.argv[1], sys.argv[2]
 
 
 def become(role, env=None, seconds="600"):
-    os.execve("/bin/sleep", [f"{TAG}:{role}", seconds], dict(os.environ) if env is None else env)
+    os.execve("/bin/sleep", [f"{TAG}:{role}", seconds], dict(os.environ) if env is None else env)  # noqa: S606
 
 
 def fork(role, prepare=lambda: None, env=None):
@@ -43,7 +44,7 @@ def tree():
     os.waitpid(fork("scrubbed", scrubbed, env={}), 0)
     fork("ignoring", ignoring)
     stopped = fork("stopped")
-    while not open(f"/proc/{stopped}/cmdline", "rb").read().startswith(TAG.encode()):
+    while not Path(f"/proc/{stopped}/cmdline").read_bytes().startswith(TAG.encode()):
         pass
     os.kill(stopped, signal.SIGSTOP)
     thread = threading.Thread(target=fork, args=("thread",))

@@ -28,7 +28,10 @@ def interpreter_for(prefix):
     probe = "import os, sys, msgspec, understudy; os.stat(sys.executable)"
     for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
         argv = [*prefix, python, "-c", probe]
-        if os.path.exists(python) and not subprocess.run(argv, capture_output=True, env=ENVIRONMENT).returncode:
+        if (
+            os.path.exists(python)
+            and not subprocess.run(argv, check=False, capture_output=True, env=ENVIRONMENT).returncode
+        ):
             return python
     return None
 
@@ -131,9 +134,9 @@ def test_a_guardian_that_is_asked_to_end_takes_all_with_it(tagged, until, namesp
 
 
 def test_where_namespaces_are_refused_the_child_runs_without_and_says_why(tagged, until):
-    refuse = "echo 0 > /proc/sys/user/max_pid_namespaces && exec \"$@\""
+    refuse = 'echo 0 > /proc/sys/user/max_pid_namespaces && exec "$@"'
     prefix = ["unshare", "-Ur", "sh", "-c", refuse, "sh"]
-    if subprocess.run([*prefix, "true"], capture_output=True).returncode:
+    if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no user namespace to refuse one in")
     owner, about = start_owner(tagged, "tree", namespace=True, prefix=prefix)
     assert (about["namespaced"], about["reason"]) == (False, "clone: No space left on device")
@@ -146,7 +149,7 @@ def test_where_proc_cannot_be_mounted_the_child_runs_without_and_says_why(tagged
     # What containers do: something is mounted over a part of /proc, so that a fresh one would show more.
     cover = 'mount --bind /dev/null /proc/uptime && exec unshare -Ur "$@"'
     prefix = ["unshare", "-Urm", "sh", "-c", cover, "sh"]
-    if subprocess.run([*prefix, "true"], capture_output=True).returncode:
+    if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no user namespace to cover /proc in")
     owner, about = start_owner(tagged, "tree", namespace=True, prefix=prefix)
     assert (about["namespaced"], about["reason"]) == (False, "mount /proc: Operation not permitted")
@@ -163,7 +166,7 @@ def test_a_sweep_spares_other_marks_itself_and_its_ancestors(tagged):
         "child = subprocess.Popen(['sleep', '600']); print(sweep(os.environ['UNDERSTUDY_DELEGATION']), child.wait())"
     )
     marked = {**os.environ, "UNDERSTUDY_DELEGATION": tagged.tag}
-    answer = subprocess.run([sys.executable, "-c", inside], env=marked, capture_output=True, timeout=20)
+    answer = subprocess.run([sys.executable, "-c", inside], env=marked, check=False, capture_output=True, timeout=20)
     assert answer.stdout.split() == [b"1", b"-9"], answer.stderr
     assert other.poll() is None
     other.kill()

@@ -237,39 +237,45 @@ async def _start(
     guard = Guard()
     errors = Tail(streams.stderr_limit)
     feeder: Input | None = None
-    # What is ours is closed when the start fails, which ends the guardian; what is theirs once the guardian has it.
-    with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
-        try:
-            control, far_control = socket.socketpair()
-            ours.callback(control.close)
-            theirs.callback(far_control.close)
-            control.setblocking(False)
-            out_read, out_write = _pipe(ours, theirs)
-            err_read, err_write = _pipe(ours, theirs)
-            in_write: FileIO | None = None
-            in_read: FileIO | None = None
-            if streams.stdin is not None or streams.keep_stdin:
-                in_read, in_write = _pipe(theirs, ours)
-            stdout_log = _log(streams.stdout_file, streams.file_cap_bytes, ours)
-            stderr_log = _log(streams.stderr_file, streams.file_cap_bytes, ours)
-            stdin = subprocess.DEVNULL if in_read is None else in_read.fileno()
-            guardian = guard.spawn(far_control, mark, stdin, out_write.fileno(), err_write.fileno())
-            theirs.close()
-            transport, _ = await loop.create_unix_connection(lambda: guard, sock=control)
-            ours.callback(transport.abort)
-            out_pipe, stdout = await loop.connect_read_pipe(lambda: Output(streams.stdout_tail, stdout_log), out_read)
-            ours.callback(out_pipe.close)
-            err_pipe, stderr = await loop.connect_read_pipe(lambda: Output(errors, stderr_log), err_read)
-            ours.callback(err_pipe.close)
-            if in_write is not None:
-                in_pipe, feeder = await loop.connect_write_pipe(Input, in_write)
-                ours.callback(in_pipe.abort)
-        except OSError as error:
-            raise start_failure(error.errno or 0, program, cwd, step="fork") from error
-        environment = {**env, MARK: mark, CHILD_MARK: guard.child_mark}
-        transport.write(encode_call(program, argv, cwd, environment, own_namespace=own_namespace))
-        await guard.started(program, cwd)
-        ours.pop_all()
+    try:
+        # What is ours is closed when the start fails, which ends the guardian; what is theirs once the guardian has it.
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            try:
+                control, far_control = socket.socketpair()
+                ours.callback(control.close)
+                theirs.callback(far_control.close)
+                control.setblocking(False)
+                out_read, out_write = _pipe(ours, theirs)
+                err_read, err_write = _pipe(ours, theirs)
+                in_write: FileIO | None = None
+                in_read: FileIO | None = None
+                if streams.stdin is not None or streams.keep_stdin:
+                    in_read, in_write = _pipe(theirs, ours)
+                stdout_log = _log(streams.stdout_file, streams.file_cap_bytes, ours)
+                stderr_log = _log(streams.stderr_file, streams.file_cap_bytes, ours)
+                stdin = subprocess.DEVNULL if in_read is None else in_read.fileno()
+                guardian = guard.spawn(far_control, mark, stdin, out_write.fileno(), err_write.fileno())
+                theirs.close()
+                transport, _ = await loop.create_unix_connection(lambda: guard, sock=control)
+                ours.callback(transport.abort)
+                out_pipe, stdout = await loop.connect_read_pipe(
+                    lambda: Output(streams.stdout_tail, stdout_log), out_read
+                )
+                ours.callback(out_pipe.close)
+                err_pipe, stderr = await loop.connect_read_pipe(lambda: Output(errors, stderr_log), err_read)
+                ours.callback(err_pipe.close)
+                if in_write is not None:
+                    in_pipe, feeder = await loop.connect_write_pipe(Input, in_write)
+                    ours.callback(in_pipe.abort)
+            except OSError as error:
+                raise start_failure(error.errno or 0, program, cwd, step="fork") from error
+            environment = {**env, MARK: mark, CHILD_MARK: guard.child_mark}
+            transport.write(encode_call(program, argv, cwd, environment, own_namespace=own_namespace))
+            await guard.started(program, cwd)
+            ours.pop_all()
+    except BaseException:
+        await guard.gone()
+        raise
     guard.exited.add_done_callback(lambda _: _settle(stdout, stderr, feeder))
     child = Child(guard, guardian, stdout, errors)
     if feeder:

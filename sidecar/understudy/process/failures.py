@@ -23,14 +23,14 @@ def check_call(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS, "There is no program to start.", hint="Give at least the program's name."
         )
-    for text in (*argv, str(cwd), *env.values()):
+    check_environment(env)
+    for text in (*argv, str(cwd), *env, *env.values()):
         if not _can_be_passed(text):
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
                 f"A text for {argv[0]!r} holds a NUL byte or half a surrogate pair, which no program can receive.",
                 hint="Remove it, or deliver the text through standard input or a file.",
             )
-    check_environment(env)
     if not cwd.is_dir():
         raise _no_folder(cwd)
     return locate(argv[0], cwd, env)

@@ -139,6 +139,11 @@ class Guard(asyncio.Protocol):
             raise start_failure(record.errno, program, cwd, step=record.step)
         self.namespaced, self.reason = record.namespaced, record.reason
 
+    async def gone(self) -> None:
+        """Wait until a guardian whose socket was closed has been collected; at once when there is none."""
+        if self._process:
+            await asyncio.wait([self.exited], timeout=_LAST_WORDS_SECONDS)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember the socket."""
         if isinstance(transport, asyncio.Transport):

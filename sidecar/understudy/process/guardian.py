@@ -360,10 +360,11 @@ def supervise(main_program: Main, tree: Inside | Below, control: int, wake: int,
             commands += received
             *lines, commands = commands.split(b"\n")
             for line in lines:
-                if deadline is None:
+                grace = int(line[1:]) / 1000
+                if deadline is None and grace:
                     tree.signal(signal.SIGTERM)
                     tree.signal(signal.SIGCONT)  # a stopped process takes a signal only when it goes on
-                wanted = time.monotonic() + int(line[1:]) / 1000
+                wanted = time.monotonic() + grace
                 deadline = wanted if deadline is None else min(wanted, deadline)
     had_ended = main_program.status is not None
     killed = tree.kill(main_program)

@@ -208,7 +208,6 @@ class Input(asyncio.BaseProtocol):
         self._transport: asyncio.WriteTransport | None = None
         self._ready = asyncio.Event()
         self._ready.set()
-        self._lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember the pipe."""
@@ -225,7 +224,7 @@ class Input(asyncio.BaseProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter: it is the end
         """Let writers find out."""
-        self._lost = True
+        self._transport = None
         self._ready.set()
 
     def feed(self, data: bytes) -> None:
@@ -236,7 +235,7 @@ class Input(asyncio.BaseProtocol):
     async def write(self, data: bytes) -> None:
         """Write, and wait while the child is behind; raises ``tool_crashed`` when it has closed its input."""
         await self._ready.wait()
-        if self._lost or self._transport is None or self._transport.is_closing():
+        if self._transport is None or self._transport.is_closing():
             raise UnderstudyError(
                 ErrorKind.TOOL_CRASHED,
                 "The program no longer reads its input.",

@@ -1,0 +1,456 @@
+"""Starting a guarded child, talking to it, and ending it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process import identity
+from understudy.process.children import Child, run, start
+from understudy.process.environment import base_environment
+
+HERE = Path(__file__).parent
+NAMESPACES = pytest.mark.parametrize("own_namespace", [True, False])
+
+
+def python(code: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-I", "-c", code, *arguments]
+
+
+async def begin(argv, tmp_path, **options) -> Child:
+    return await start(argv, cwd=tmp_path, env=base_environment(), mark="m", **options)
+
+
+async def run_here(argv, tmp_path, **options):
+    return await run(argv, cwd=tmp_path, env=base_environment(), mark="m", **{"timeout_seconds": 20, **options})
+
+
+async def read_all(child: Child) -> bytes:
+    parts = []
+    while part := await child.read_stdout():
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def until_gone(child: Child) -> None:
+    async with asyncio.timeout(5):
+        while identity.alive(child.guardian):
+            await asyncio.sleep(0.005)
+
+
+def fds() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@NAMESPACES
+async def test_code_output_and_errors_come_back(tmp_path, own_namespace):
+    code = "import sys, os; print(os.getcwd()); print('err', file=sys.stderr); sys.exit(3)"
+    done = await run_here(python(code), tmp_path, own_namespace=own_namespace)
+    assert (done.code, done.signal, done.timed_out, done.leftovers) == (3, None, False, 0)
+    assert (done.stdout.decode(), done.stderr) == (f"{tmp_path}\n", b"err\n")
+
+
+async def test_the_signal_that_ended_a_program_is_told(tmp_path):
+    done = await run_here(python("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"), tmp_path)
+    assert (done.code, done.signal) == (None, signal.SIGSEGV)
+
+
+@NAMESPACES
+async def test_what_a_program_leaves_running_is_killed_and_counted(tmp_path, tagged, own_namespace):
+    argv = [sys.executable, str(HERE / "hostile_tree.py"), tagged.tag, "exits"]
+    done = await run_here(argv, tmp_path, own_namespace=own_namespace)
+    assert (done.code, done.leftovers) == (7, 6)
+    assert tagged.roles() == []
+
+
+@NAMESPACES
+async def test_end_gives_everybody_the_chance_to_finish(tmp_path, own_namespace):
+    # The parent ends at once, the way a JavaScript shim does; its child needs a moment to save its work.
+    code = """
+import os, signal, sys, time
+def save(*_):
+    time.sleep(0.3); open('saved', 'w').close(); os._exit(0)
+ready, told = os.pipe()
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, save); os.write(told, b'x')
+    while True: signal.pause()
+os.read(ready, 1)
+print('ready', flush=True); signal.pause()
+"""
+    child = await begin(python(code), tmp_path, own_namespace=own_namespace)
+    assert await anext(child.stdout_lines()) == b"ready"
+    ended = await child.end(5)
+    assert (ended.code, ended.signal, ended.leftovers) == (None, signal.SIGTERM, 0)
+    assert (tmp_path / "saved").exists()
+    assert await child.end(0) == ended == await child.wait() == child.ended
+
+
+@NAMESPACES
+async def test_who_ignores_the_request_is_killed_after_the_grace(tmp_path, tagged, own_namespace):
+    argv = [sys.executable, str(HERE / "hostile_tree.py"), tagged.tag, "ignores"]
+    child = await begin(argv, tmp_path, own_namespace=own_namespace)
+    await anext(child.stdout_lines())
+    began = time.monotonic()
+    ended = await child.end(0.3)
+    assert 0.3 <= time.monotonic() - began < 1.3
+    assert (ended.signal, ended.leftovers, tagged.roles()) == (signal.SIGKILL, 1, [])
+
+
+@NAMESPACES
+async def test_a_stopped_program_still_gets_its_chance(tmp_path, own_namespace):
+    code = "import os, signal; signal.signal(15, lambda *_: os._exit(5)); print(1, flush=True)\nwhile 1: os.kill(os.getpid(), 19)"
+    child = await begin(python(code), tmp_path, own_namespace=own_namespace)
+    await anext(child.stdout_lines())
+    assert (await child.end(3)).code == 5
+
+
+@NAMESPACES
+async def test_a_fork_storm_is_over_within_a_second(tmp_path, tagged, own_namespace):
+    argv = [sys.executable, str(HERE / "hostile_tree.py"), tagged.tag, "storm"]
+    child = await begin(argv, tmp_path, own_namespace=own_namespace)
+    await anext(child.stdout_lines())
+    await child.end(0)
+    assert tagged.roles() == []
+
+
+@pytest.mark.parametrize("own_namespace", [True])
+async def test_a_guardian_that_does_not_answer_is_killed_with_the_tree(tmp_path, tagged, own_namespace):
+    argv = [sys.executable, str(HERE / "hostile_tree.py"), tagged.tag, "tree"]
+    child = await begin(argv, tmp_path, own_namespace=own_namespace)
+    await anext(child.stdout_lines())
+    for pid in Path(f"/proc/{child.guardian.pid}/task/{child.guardian.pid}/children").read_text().split():
+        os.kill(int(pid), signal.SIGSTOP)  # the namespace's init
+    os.kill(child.guardian.pid, signal.SIGSTOP)
+    began = time.monotonic()
+    ended = await child.end(0.2)
+    assert time.monotonic() - began < 1.2
+    assert (ended.code, ended.signal) == (None, None)
+    assert tagged.gone(seconds=1) == []
+
+
+async def test_ending_twenty_times_at_once_is_one_end(tmp_path):
+    child = await begin(["sleep", "600"], tmp_path)
+    assert len(set(map(str, await asyncio.gather(*(child.end(1) for _ in range(20)))))) == 1
+
+
+async def test_cancelling_the_wait_ends_the_tree(tmp_path, tagged):
+    child = await begin([sys.executable, str(HERE / "hostile_tree.py"), tagged.tag, "tree"], tmp_path)
+    await anext(child.stdout_lines())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(child.wait(), 0.05)
+    assert await asyncio.to_thread(tagged.gone) == []
+    child.close()
+
+
+async def test_cancelling_the_wait_for_a_line_harms_nothing(tmp_path):
+    async with await begin(["cat"], tmp_path, keep_stdin=True) as child:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(child.stdout_lines()), 0.05)
+        await child.stdin.write(b"still here\n")
+        assert await anext(child.stdout_lines()) == b"still here"
+
+
+async def test_a_forgotten_child_is_ended(tmp_path):
+    child = await begin(["sleep", "600"], tmp_path)
+    guardian = child.guardian
+    del child
+    gc.collect()
+    async with asyncio.timeout(5):
+        while identity.alive(guardian):
+            await asyncio.sleep(0.005)
+
+
+async def test_leaving_the_block_by_an_error_ends_the_tree(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        async with await begin(["sleep", "600"], tmp_path) as child:
+            _ = 1 / 0
+    assert not identity.alive(child.guardian)
+
+
+async def test_cancelling_run_or_start_leaves_nothing(tmp_path, tagged):
+    argv = [f"{tagged.tag}", "600"]
+    (tmp_path / tagged.tag).symlink_to("/bin/sleep")
+    for delay in (0, 0.001, 0.005, 0.02, 0.1):
+        env = base_environment({"PATH": str(tmp_path)})
+        task = asyncio.ensure_future(run(argv, cwd=tmp_path, env=env, mark="m", timeout_seconds=30))
+        await asyncio.sleep(delay)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(tagged.gone) == []
+
+
+async def test_no_descriptor_is_left_behind(tmp_path):
+    await run_here(["true"], tmp_path)
+    before = fds()
+    for _ in range(5):
+        await run_here(["true"], tmp_path, stdin=b"x" * 100_000)
+        with pytest.raises(UnderstudyError):
+            await begin(["/etc/passwd/x"], tmp_path)
+        (tmp_path / "bad").write_text("#!/no/such/interpreter\n")
+        (tmp_path / "bad").chmod(0o700)
+        with pytest.raises(UnderstudyError):
+            await begin(["./bad"], tmp_path)
+    async with asyncio.timeout(5):
+        while fds() > before:
+            await asyncio.sleep(0.01)
+
+
+def test_a_child_outlives_the_thread_that_started_it(tmp_path):
+    loop = asyncio.new_event_loop()
+    children = []
+    thread = threading.Thread(
+        target=lambda: children.append(loop.run_until_complete(begin(["cat"], tmp_path, keep_stdin=True)))
+    )
+    thread.start()
+    thread.join()
+
+    async def talk() -> bytes:
+        async with children[0] as child:
+            await child.stdin.write(b"alive\n")
+            return await anext(child.stdout_lines())
+
+    assert loop.run_until_complete(talk()) == b"alive"
+    loop.close()
+
+
+async def test_a_limit_ends_the_tree_and_keeps_what_was_said(tmp_path, tagged):
+    argv = [sys.executable, str(HERE / "hostile_tree.py"), tagged.tag, "tree"]
+    done = await run_here(argv, tmp_path, timeout_seconds=1)
+    assert (done.timed_out, done.signal, done.stdout) == (True, signal.SIGTERM, b"ready\n")
+    assert tagged.roles() == []
+    assert done.seconds < 5
+
+
+async def test_standard_input_is_empty_unless_given(tmp_path):
+    assert (await run_here(["cat"], tmp_path)).stdout == b""
+    prompt = os.urandom(1_000_000)
+    assert (await run_here(["cat"], tmp_path, stdin=prompt)).stdout == prompt[-1024 * 1024 :]
+    assert (await run_here(["true"], tmp_path, stdin=prompt)).code == 0, "a program that never reads is not waited for"
+
+
+async def test_a_program_that_never_reads_holds_nobody_up(tmp_path):
+    async with await begin(["sleep", "600"], tmp_path, stdin=b"x" * 1_000_000) as child:
+        assert (await child.end(0)).signal == signal.SIGKILL
+
+
+async def test_a_writer_waits_for_a_slow_program_and_learns_of_its_end(tmp_path):
+    async with await begin(["sleep", "0.2"], tmp_path, keep_stdin=True) as child:
+        with pytest.raises(UnderstudyError) as caught:  # noqa: PT012 - the write that finds out is not known
+            for _ in range(100):
+                await child.stdin.write(b"x" * 100_000)
+        assert caught.value.kind is ErrorKind.TOOL_CRASHED
+
+
+async def test_closing_the_input_ends_it(tmp_path):
+    async with await begin(["cat"], tmp_path, keep_stdin=True, stdin=b"first ") as child:
+        await child.stdin.write(b"second")
+        child.stdin.close()
+        assert await read_all(child) == b"first second"
+        assert (await child.wait()).code == 0
+
+
+async def test_lines_are_bytes_and_the_last_may_lack_its_end(tmp_path):
+    code = r"import sys; sys.stdout.buffer.write(b'a\n\xff\xfe\r\n\n{\"half\":')"
+    async with await begin(python(code), tmp_path) as child:
+        assert [line async for line in child.stdout_lines()] == [b"a", b"\xff\xfe\r", b"", b'{"half":']
+        assert not child.last_line_complete
+
+
+async def test_a_long_line_passes_below_the_bound_and_fails_above(tmp_path):
+    code = "print('x' * 3_000_000)"
+    async with await begin(python(code), tmp_path) as child:
+        assert len(await anext(child.stdout_lines())) == 3_000_000
+        assert child.last_line_complete
+    async with await begin(python("import os\nwhile True: os.write(1, b'x' * 65536)"), tmp_path) as child:
+        with pytest.raises(UnderstudyError) as caught:
+            await anext(child.stdout_lines(max_line_bytes=100_000))
+        assert caught.value.kind is ErrorKind.MALFORMED_OUTPUT
+
+
+async def test_a_flood_of_errors_blocks_nobody(tmp_path):
+    code = "import os\nfor _ in range(160): os.write(2, b'e' * 65536)\nos.write(2, b'END')"
+    log = tmp_path / "stderr.log"
+    async with await begin(python(code), tmp_path, stderr_file=log, file_cap_bytes=100_000) as child:
+        assert (await child.wait()).code == 0
+        await read_all(child)
+        async with asyncio.timeout(5):
+            while not child.stderr_tail().endswith(b"END"):
+                await asyncio.sleep(0.005)
+        assert len(child.stderr_tail()) == 64 * 1024
+    kept = log.read_bytes()
+    assert kept[:100_000] == b"e" * 100_000
+    assert kept[100_000:] == b"\n[understudy: output beyond 100000 bytes is not kept]\n"
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+async def test_unread_output_makes_the_program_wait_and_not_our_memory_grow(tmp_path):
+    code = "import os\nfor _ in range(2000): os.write(1, b'o' * 65536)"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with await begin(python(code), tmp_path) as child:
+        await asyncio.wait([asyncio.ensure_future(asyncio.shield(child._guard.exited))], timeout=0.3)
+        assert child.ended is None
+        size = 0
+        while part := await child.read_stdout():
+            size += len(part)
+        assert size == 2000 * 65536
+        assert (await child.wait()).code == 0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000, "kilobytes"
+
+
+async def test_run_keeps_the_end_of_a_flood(tmp_path):
+    code = "import os\nfor _ in range(500): os.write(1, b'o' * 65536)\nos.write(1, b'END')"
+    done = await run_here(python(code), tmp_path, output_limit=1000)
+    assert (done.stdout, done.stdout_bytes) == (b"o" * 997 + b"END", 500 * 65536 + 3)
+
+
+async def test_output_goes_to_its_file_too(tmp_path):
+    log = tmp_path / "stdout.log"
+    async with await begin(["echo", "hello"], tmp_path, stdout_file=log) as child:
+        assert await read_all(child) == b"hello\n"
+    assert log.read_bytes() == b"hello\n"
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnderstudyError) as caught:
+        await begin(["true"], tmp_path, stdout_file=tmp_path / "link")
+    assert caught.value.kind is ErrorKind.STORE_UNAVAILABLE
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@NAMESPACES
+async def test_only_the_standard_descriptors_reach_the_program(tmp_path, own_namespace):
+    read_end, write_end = os.pipe()
+    os.set_inheritable(write_end, True)
+    code = (
+        "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{n}')))"
+    )
+    for stdin in (None, b"x"):
+        done = await run_here(python(code), tmp_path, stdin=stdin, own_namespace=own_namespace)
+        assert done.stdout in {b"[0, 1, 2]\n", b"[0, 1, 2, 3]\n"}, "3 is the listing itself"
+    os.close(read_end)
+    os.close(write_end)
+
+
+@NAMESPACES
+async def test_a_program_starts_clean(tmp_path, own_namespace):
+    code = """
+import os, resource, signal
+print(os.getsid(0) == os.getpid() == os.getpgid(0))
+print(resource.getrlimit(resource.RLIMIT_CORE))
+status = dict(line.split(':', 1) for line in open('/proc/self/status').read().splitlines())
+print(status['SigBlk'].strip(), status['SigIgn'].strip())
+"""
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+    try:
+        # -E -S -s keeps it a bare interpreter; Python itself ignores SIGPIPE and SIGXFSZ.
+        done = await run_here(python(code), tmp_path, own_namespace=own_namespace)
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    assert done.stdout.split() == [b"True", b"(0,", b"0)", b"0" * 16, b"0000000001001000"]
+
+
+async def test_the_environment_is_exactly_what_was_given_and_the_marks(tmp_path, monkeypatch):
+    monkeypatch.setenv("CANARY_API_KEY", "canary-value")
+    monkeypatch.setenv("CLAUDECODE", "1")
+    done = await run(
+        ["env"], cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "A": "b=c"}, mark="the-mark", timeout_seconds=20
+    )
+    names = dict(line.split("=", 1) for line in done.stdout.decode().splitlines())
+    assert len(names.pop("UNDERSTUDY_CHILD")) == 32
+    assert names == {"PATH": "/usr/bin:/bin", "A": "b=c", "UNDERSTUDY_DELEGATION": "the-mark"}
+
+
+async def test_secrets_of_the_child_are_not_in_its_guardian(tmp_path):
+    env = base_environment({"THE_KEY": "canary-value"})
+    async with await start(["sleep", "600"], cwd=tmp_path, env=env, mark="m") as child:
+        for name in ("environ", "cmdline"):
+            assert b"canary-value" not in Path(f"/proc/{child.guardian.pid}/{name}").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("argv", "kind", "words"),
+    [
+        (["no-such-program"], ErrorKind.TOOL_MISSING, "'no-such-program' was not found"),
+        (["./no-such-program"], ErrorKind.TOOL_MISSING, "was not found"),
+        (["./plain-file"], ErrorKind.PERMISSION_DENIED, "may not be executed"),
+        (["./no-interpreter"], ErrorKind.TOOL_MISSING, "interpreter"),
+        (["./not-a-program"], ErrorKind.TOOL_CRASHED, "could not be started"),
+        (["."], ErrorKind.TOOL_MISSING, "was not found"),
+        ([], ErrorKind.INVALID_PARAMS, "no program"),
+        (["echo", "a\0b"], ErrorKind.INVALID_PARAMS, "NUL"),
+        (["echo", "\ud800"], ErrorKind.INVALID_PARAMS, "surrogate"),
+        (["echo", "x" * 200_000], ErrorKind.INVALID_PARAMS, "longer than this system allows"),
+        (["echo", *["x" * 1000] * 8000], ErrorKind.INVALID_PARAMS, "longer than this system allows"),
+    ],
+)
+async def test_what_cannot_be_started_says_why(tmp_path, argv, kind, words):
+    (tmp_path / "plain-file").write_text("x")
+    (tmp_path / "no-interpreter").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "not-a-program").write_bytes(b"\x7fELF nonsense")
+    for name in ("no-interpreter", "not-a-program"):
+        (tmp_path / name).chmod(0o700)
+    with pytest.raises(UnderstudyError) as caught:
+        await begin(argv, tmp_path)
+    assert caught.value.kind is kind
+    assert words in caught.value.message
+    assert caught.value.hint
+
+
+async def test_a_missing_folder_and_a_bad_variable_are_named(tmp_path):
+    for cwd, env, words in [
+        (tmp_path / "none", {}, "none"),
+        (tmp_path, {"A=B": "c"}, "A=B"),
+        (tmp_path, {"A": "\0"}, "'A'"),
+    ]:
+        with pytest.raises(UnderstudyError) as caught:
+            await start(["/bin/true"], cwd=cwd, env=env, mark="m")
+        assert caught.value.kind is ErrorKind.INVALID_PARAMS
+        assert words in caught.value.message
+
+
+async def test_a_program_of_the_tree_is_not_found_through_a_relative_path_entry(tmp_path):
+    (tmp_path / "tool").write_text("#!/bin/sh\necho planted\n")
+    (tmp_path / "tool").chmod(0o700)
+    with pytest.raises(UnderstudyError):
+        await start(["tool"], cwd=tmp_path, env={"PATH": ".::bin"}, mark="m")
+    done = await run(["./tool"], cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, mark="m", timeout_seconds=9)
+    assert done.stdout == b"planted\n"
+
+
+async def test_when_descriptors_run_out_it_says_so_and_recovers(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    await run_here(["true"], tmp_path)
+    before = fds()
+    for room in range(1, 12):
+        # Descriptors are given out from the lowest free number, so the limit leaves exactly this much room at most.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before + room, hard))
+        try:
+            with pytest.raises(UnderstudyError) as caught:  # noqa: PT012 - at the largest room it may succeed
+                await begin(["true"], tmp_path)
+                raise UnderstudyError(ErrorKind.OVERLOADED, "there was room after all")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert caught.value.kind is ErrorKind.OVERLOADED
+    assert (await run_here(["true"], tmp_path)).code == 0
+    async with asyncio.timeout(5):
+        while fds() > before:
+            await asyncio.sleep(0.01)
+
+
+async def test_the_namespace_is_where_a_program_cannot_see_us(tmp_path):
+    async with await begin(["sleep", "600"], tmp_path) as child:
+        if not child.namespaced:
+            pytest.skip(child.why_not_namespaced)
+    code = "import os; print(os.getpid(), sorted(int(n) for n in os.listdir('/proc') if n.isdigit()))"
+    done = await run_here(python(code), tmp_path)
+    assert done.stdout == b"2 [1, 2]\n"
+    assert "/proc" not in [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()].pop()

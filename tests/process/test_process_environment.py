@@ -1,0 +1,63 @@
+"""A child's environment is built from names, never inherited."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.environment import base_environment, is_allowed, proxy_passwords
+
+PASSED = [
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR", "TERM", "LANG", "LC_ALL", "LC_CTYPE"),
+    *("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "all_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SYSTEMROOT"),
+]
+KEPT_BACK = [
+    *("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
+    *("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "GIT_DIR", "GIT_SSH_COMMAND", "LD_PRELOAD"),
+    *("PYTHONPATH", "NODE_OPTIONS", "BASH_ENV", "VSCODE_IPC_HOOK_CLI", "TMUX", "MY_SECRET_PROXY"),
+    *("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "UNDERSTUDY_STATE", "UNDERSTUDY_DELEGATION", "VIRTUAL_ENV"),
+]
+
+
+def test_what_is_named_passes_and_nothing_else(monkeypatch):
+    for name in PASSED + KEPT_BACK:
+        monkeypatch.setenv(name, f"canary of {name}")
+    environment = base_environment()
+    assert {name: f"canary of {name}" for name in PASSED}.items() <= environment.items()
+    assert not set(KEPT_BACK) & set(environment)
+    assert all(is_allowed(name) for name in environment)
+
+
+def test_what_is_asked_for_by_name_passes_and_wins(monkeypatch):
+    monkeypatch.setenv("LANG", "C")
+    environment = base_environment({"OPENAI_API_KEY": "k", "LANG": "de_DE.UTF-8"})
+    assert environment["OPENAI_API_KEY"] == "k"
+    assert environment["LANG"] == "de_DE.UTF-8"
+    assert "OPENAI_API_KEY" not in os.environ
+
+
+@pytest.mark.parametrize("extra", [{"": "x"}, {"A=B": "x"}, {"A\0": "x"}, {"A": "x\0"}])
+def test_what_no_process_can_have_is_refused(extra):
+    with pytest.raises(UnderstudyError) as caught:
+        base_environment(extra)
+    assert caught.value.kind is ErrorKind.INVALID_PARAMS
+
+
+def test_passwords_in_proxy_addresses_are_known():
+    environment = {
+        "HTTPS_PROXY": "http://me:p%40ss@proxy.example:8080",
+        "http_proxy": "me:plain@proxy.example",
+        "NO_PROXY": "a,b@c",
+        "OTHER": "http://a:b@c",
+    }
+    assert proxy_passwords(environment) == ["p%40ss", "p@ss", "plain"]
+
+
+@given(st.text())
+def test_any_proxy_text_is_borne(text):
+    assert all(isinstance(password, str) for password in proxy_passwords({"HTTP_PROXY": text}))

@@ -1,0 +1,63 @@
+"""Small programs, run to their end without a guardian."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.environment import base_environment
+from understudy.process.short import run_short
+
+
+def go(argv, tmp_path, **options):
+    return run_short(argv, cwd=tmp_path, env=base_environment(), **{"timeout_seconds": 20, **options})
+
+
+def test_code_and_both_streams_come_back(tmp_path):
+    done = go(["sh", "-c", "pwd; cat; echo no >&2; exit 4"], tmp_path)
+    assert (done.code, done.signal, done.stdout.decode(), done.stderr) == (4, None, f"{tmp_path}\n", b"no\n")
+    assert not done.timed_out
+
+
+def test_a_signal_is_told(tmp_path):
+    assert go(["sh", "-c", "kill -9 $$"], tmp_path).signal == 9
+
+
+def test_the_limit_kills_the_whole_group_and_keeps_what_was_said(tmp_path, tagged):
+    (tmp_path / tagged.tag).symlink_to("/bin/sleep")
+    began = time.monotonic()
+    done = go(
+        ["sh", "-c", f"trap '' TERM; echo said; ./{tagged.tag} 600 & ./{tagged.tag} 600"], tmp_path, timeout_seconds=0.3
+    )
+    assert time.monotonic() - began < 2
+    assert (done.timed_out, done.signal, done.stdout) == (True, 9, b"said\n")
+    assert tagged.gone() == []
+
+
+def test_a_child_that_holds_the_pipe_does_not_hold_us(tmp_path, tagged):
+    (tmp_path / tagged.tag).symlink_to("/bin/sleep")
+    done = go(["sh", "-c", f"./{tagged.tag} 600 & echo said"], tmp_path)
+    assert (done.code, done.stdout, done.timed_out) == (0, b"said\n", False)
+    assert done.seconds < 2
+    assert tagged.gone() == []
+
+
+def test_a_program_that_closes_its_streams_is_still_limited(tmp_path):
+    done = go(["sh", "-c", "exec sleep 600 >&- 2>&-"], tmp_path, timeout_seconds=0.3)
+    assert done.timed_out
+
+
+def test_a_flood_keeps_its_end(tmp_path):
+    code = "import os\nfor _ in range(200): os.write(1, b'o' * 65536); os.write(2, b'e' * 65536)\nos.write(1, b'END')"
+    done = go([sys.executable, "-c", code], tmp_path, output_limit=100)
+    assert (done.stdout, len(done.stderr), done.stdout_bytes) == (b"o" * 97 + b"END", 100, 200 * 65536 + 3)
+
+
+def test_a_missing_program_is_named(tmp_path):
+    with pytest.raises(UnderstudyError) as caught:
+        go(["no-such-program"], tmp_path)
+    assert caught.value.kind is ErrorKind.TOOL_MISSING
+    assert caught.value.names == ["no-such-program"]
