@@ -1,0 +1,92 @@
+"""What is tracked belongs to everybody: no path of one machine, no address of one registry, no key."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[1]
+
+ONE_MACHINE = re.compile(
+    rb"(?<![\w./-])(?:/home/(?!(?:user|you|me|ada|dev)\b)[a-z][\w.-]*/|/Users/(?!(?:user|you|me|ada|dev)\b)[A-Za-z][\w.-]*/|/root/|/work/|/lab/"
+    rb"|/opt/(?!homebrew\b)[a-z][\w.-]*/|/mnt/[a-z][\w.-]*/|/tmp/[a-z]\w+/|[C-Z]:\\\\Users\\\\)"
+)
+"""Absolute paths that exist on the machine of whoever wrote them. ``/home/ada`` and the like are examples for readers."""
+REGISTRY = re.compile(
+    rb"(?:files\.pythonhosted\.org|pypi\.org/simple|registry\.npmjs\.org|--(?:extra-)?index-url|--find-links)"
+)
+KEY = re.compile(rb"\b(?:sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{32,}|gh[pousr]_[A-Za-z0-9]{36}|AKIA[0-9A-Z]{16})\b")
+MAY_NAME_A_REGISTRY = {
+    "scripts/lock": "resolves from the published index, whatever the machine is configured to use",
+    "tests/test_tracked.py": "holds the pattern",
+}
+LARGEST = 500_000
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "-C", str(TOP), "ls-files", "-z"], capture_output=True, check=False, timeout=30)
+    if listed.returncode:
+        pytest.skip("not a checkout: there is nothing tracked")
+    return [TOP / name for name in listed.stdout.decode().split("\0") if name and (TOP / name).is_file()]
+
+
+def found(pattern: re.Pattern[bytes], allowed: dict[str, str]) -> list[str]:
+    return [
+        f"{path.relative_to(TOP)}:{number}: {match[0].decode(errors='replace')}"
+        for path in tracked()
+        if path.relative_to(TOP).as_posix() not in allowed
+        for number, line in enumerate(path.read_bytes().splitlines(), 1)
+        for match in pattern.finditer(line)
+    ]
+
+
+def test_no_path_of_one_machine():
+    assert found(ONE_MACHINE, {"tests/test_tracked.py": "holds the pattern"}) == []
+
+
+def test_no_address_of_a_registry():
+    assert found(REGISTRY, MAY_NAME_A_REGISTRY) == []
+
+
+def test_no_key():
+    assert found(KEY, {"tests/test_tracked.py": "holds the pattern"}) == []
+
+
+def test_no_large_file():
+    assert [str(path.relative_to(TOP)) for path in tracked() if path.stat().st_size > LARGEST] == []
+
+
+@pytest.mark.parametrize("name", ["build.txt", "run.txt", "dev.txt", "lock.txt"])
+def test_every_requirement_is_pinned_and_hashed(name: str):
+    text = (TOP / "requirements" / name).read_text(encoding="utf-8").replace("\\\n", " ")
+    entries = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert entries
+    for entry in entries:
+        assert re.match(r"[a-z0-9._-]+==[^ ]+ .*--hash=sha256:[0-9a-f]{64}", entry), entry
+
+
+def test_dev_contains_run():
+    def pins(name: str) -> set[str]:
+        text = (TOP / "requirements" / name).read_text(encoding="utf-8")
+        return set(re.findall(r"^([a-z0-9._-]+==\S+)", text, re.MULTILINE))
+
+    assert pins("run.txt") <= pins("dev.txt")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"see /home/kim/project/x", b"'/root/.cache'", b'"/work/main/README.md"', b"/opt/wheels/a.whl", b"/tmp/scratch/x"],
+)
+def test_the_look_itself_sees_paths(text: bytes):
+    assert ONE_MACHINE.search(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"/usr/bin/git", b"/dev/null", b"/tmp/x", b"file:///home/ada/project/a.py", b"a/root/b", b"/opt/homebrew/bin"],
+)
+def test_the_look_itself_leaves_examples_alone(text: bytes):
+    assert not ONE_MACHINE.search(text)
