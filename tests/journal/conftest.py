@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
+
 from understudy.journal import store
 from understudy.model.delegations import Explanation, StartParams
 from understudy.model.delegators import Delegator, Fits, Recipe, Scope
@@ -64,10 +66,8 @@ def make() -> Iterator[Callable[..., tuple[store.Folder, int]]]:
 
     yield new
     for descriptor in descriptors:
-        try:
+        with contextlib.suppress(OSError):
             os.close(descriptor)
-        except OSError:
-            pass
 
 
 class Second:

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from understudy.journal import disk, locks, store, summary
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 
 
 def test_a_newborn_is_complete_private_and_held(make_spec) -> None:
-    folder, lock = store.create(lambda name: make_spec(name), {"b1": b"unsaved\r\n\xff"})
+    folder, lock = store.create(make_spec, {"b1": b"unsaved\r\n\xff"})
     try:
         assert re.fullmatch(r"\d{8}-\d{6}-[0-9a-v]{5}", folder.id)
         assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
@@ -172,7 +173,9 @@ def test_a_key_whose_delegation_was_never_born_is_void(make_spec) -> None:
     os.close(lock)
 
 
-@given(st.text() | st.sampled_from(["..", "../x", "/etc", "20261121-004512-k3f9q/..", "20261121-004512-k3f9Q", "", "\0"]))
+@given(
+    st.text() | st.sampled_from(["..", "../x", "/etc", "20261121-004512-k3f9q/..", "20261121-004512-k3f9Q", "", "\0"])
+)
 def test_only_ids_become_paths(text: str) -> None:
     with pytest.raises(UnderstudyError) as caught:
         store.open_folder(text)
@@ -331,5 +334,3 @@ def test_importing_the_room_starts_no_event_loop() -> None:
     code = f"import sys; from understudy.journal import {modules}; print([m for m in ('asyncio', 'httpx', 'click', 'platformdirs', 'difflib', 'subprocess') if m in sys.modules])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.strip() == "[]"
-
-

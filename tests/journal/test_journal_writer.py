@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from understudy.journal import bounds, locks, reader, store, summary
 from understudy.journal.writer import Writer
 from understudy.model import events
@@ -58,7 +60,11 @@ def test_time_never_goes_back(make, monkeypatch) -> None:
     with Writer(folder, lock) as writer:
         writer.append(events.Text(text="a"), attempt=1)
         writer.append(events.Text(text="b"), attempt=1)
-    assert [event.at[10:] for event in reader.read_events(folder)] == ["T03:33:20.000Z", "T03:33:20.000Z", "T03:33:20.123Z"]
+    assert [event.at[10:] for event in reader.read_events(folder)] == [
+        "T03:33:20.000Z",
+        "T03:33:20.000Z",
+        "T03:33:20.123Z",
+    ]
 
 
 def test_only_the_holder_writes(make, second) -> None:
@@ -201,7 +207,9 @@ def test_the_summary_waits_a_second_for_what_lists_do_not_show(make) -> None:
 
 def forge(folder: store.Folder) -> None:
     with folder.events.open("ab") as file:
-        file.write(b'{"type":"finished","seq":3,"at":"2026-11-21T00:00:00.000Z","attempt":1,"verdict":"verified","reservations":[]}\n')
+        file.write(
+            b'{"type":"finished","seq":3,"at":"2026-11-21T00:00:00.000Z","attempt":1,"verdict":"verified","reservations":[]}\n'
+        )
 
 
 def forge_half(folder: store.Folder) -> None:
@@ -237,7 +245,9 @@ def change(folder: store.Folder) -> None:
     folder.events.write_bytes(data.replace(b"asked for", b"forged it"))
 
 
-@pytest.mark.parametrize("attack", [forge, forge_half, empty, shorten, remove, exchange, insert, change], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "attack", [forge, forge_half, empty, shorten, remove, exchange, insert, change], ids=lambda f: f.__name__
+)
 def test_foreign_bytes_are_cut_noted_and_never_verified(make, second, attack) -> None:
     """The attack comes from another process than the worker's, between two of its events."""
     folder, lock = make()
@@ -275,6 +285,20 @@ with Writer(folder(), lock) as writer:
     assert found[-1].verdict is Verdict.UNVERIFIED
     assert summary.load(folder) == summary.peek(folder)
     assert summary.load(folder).head == refold(folder).head == "abc"
+
+
+def test_a_change_in_place_is_found_at_the_end_without_being_asked(make) -> None:
+    folder, lock = make()
+    with Writer(folder, lock) as writer:
+        writer.append(STARTED, attempt=1)
+        writer.append(events.Text(text="asked for"), attempt=1)
+        change(folder)
+        writer.append(finished(), attempt=1)
+    found = reader.read_events(folder)
+    assert (found[-1].verdict, found[-1].reservations) == (Verdict.UNVERIFIED, [Reservation.TAMPERED])
+    # What the state follows from is restored; of the answer's pieces, what stands there is all that is known.
+    assert found[0].why == "asked for"
+    assert found[1].text == "forged it"
 
 
 def test_an_untouched_journal_is_not_suspected(make) -> None:
@@ -328,7 +352,9 @@ def test_planted_links_and_pipes_are_not_followed(make, tmp_path) -> None:
         events.ToolResult(call_id="c", ok=True, output="x" * 5_000_000),
         events.ToolCall(call_id="c", name="n", title="t", input={"a": ["y" * 300_000] * 9, "b": 7}),
         events.ToolCall(call_id="c", name="n", title="t", input=list(range(400_000))),
-        events.Result(files=[FileStat(path=f"p{n}" * 20, status="added", additions=1, deletions=0) for n in range(20_000)]),
+        events.Result(
+            files=[FileStat(path=f"p{n}" * 20, status="added", additions=1, deletions=0) for n in range(20_000)]
+        ),
         events.Base(commit="c", files=1, left_out=["z" * 100] * 30_000),
     ],
     ids=["text", "result", "call", "numbers", "files", "names"],
@@ -360,7 +386,9 @@ def nested(depth: int):
     "event",
     [
         events.Text(text="a\ud800b"),
-        events.ToolCall(call_id="c", name="n", title="\udcff", input={"k\ud800": 2**70, "n": float("nan"), "s": {1, 2}}),
+        events.ToolCall(
+            call_id="c", name="n", title="\udcff", input={"k\ud800": 2**70, "n": float("nan"), "s": {1, 2}}
+        ),
         events.ToolCall(call_id="c", name="n", title="t", input=nested(5000)),
         events.ToolCall(call_id="c", name="n", title="t", input=nested(900)),
         events.Phase(text="\0\x1b[2J\u2028"),
@@ -386,12 +414,19 @@ def small_disk(tmp_path: Path, monkeypatch):
     """A file system of one MiB."""
     place = tmp_path / "small"
     place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "none", str(place)], capture_output=True, check=False)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "none", str(place)], capture_output=True, check=False
+    )
     if done.returncode:
         pytest.skip("no tmpfs can be mounted here")
     monkeypatch.setenv("UNDERSTUDY_STATE", str(place / "state"))
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def write_without_end(writer: Writer) -> None:
+    while True:
+        writer.append(events.Text(text="y" * 30_000), attempt=1)
 
 
 def test_on_a_full_disk_nothing_is_half_done_and_the_end_still_fits(small_disk: Path, make, make_spec) -> None:
@@ -400,18 +435,16 @@ def test_on_a_full_disk_nothing_is_half_done_and_the_end_still_fits(small_disk: 
     with Writer(folder, lock) as writer:
         writer.append(STARTED, attempt=1)
         ballast.write_bytes(b"x" * 500_000)
-        accepted = 0
         with pytest.raises(UnderstudyError) as caught:
-            while True:
-                writer.append(events.Text(text="y" * 30_000), attempt=1)
-                accepted += 1
+            write_without_end(writer)
+        accepted = writer.last_seq - 1
         assert caught.value.kind is ErrorKind.STORE_FULL
         assert caught.value.hint
         assert folder.events.read_bytes().endswith(b"\n")
         with pytest.raises(UnderstudyError):
             store.create(make_spec, {"b": b"z" * 30_000})
         # Fill what the smaller writes would still find.
-        with ballast.open("ab", buffering=0) as file, pytest.raises(OSError):
+        with ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(b"x" * 4096)
         writer.append(finished(Verdict.FAILED), attempt=1)

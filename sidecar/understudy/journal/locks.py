@@ -6,7 +6,6 @@ to the process. The file's content is advice about whom to end; it may be missin
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import time
@@ -22,6 +21,7 @@ MAX_CHILDREN = 64
 """Guardians recorded beside a holder; one is usual."""
 
 _CONTENT_LIMIT = 64 * 1024
+_LOOKS = 20
 
 
 class Holder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -97,13 +97,22 @@ def write_holder(descriptor: int, identity: Identity, children: list[Identity]) 
 
 def read_holder(folder: Folder) -> Holder | None:
     """Return who says to hold, or last held, the lock; None when nobody wrote it yet or it is damaged."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        line, newline, _ = disk.read_whole(folder.lock, _CONTENT_LIMIT).partition(b"\n")
-        if newline:
-            holder = msgspec.json.decode(line, type=Holder)
-            # 0 and negative numbers mean groups to kill(2), 1 is the machine's first process.
-            if all(one.pid > 1 for one in (holder.identity, *holder.children)):
-                return holder
+    # A read beside a write may see the beginning of one and the end of the other (the kernel locks neither);
+    # holders are written twice or thrice in a delegation's life, so the next look sees one of them whole.
+    for _ in range(_LOOKS):
+        try:
+            content = disk.read_whole(folder.lock, _CONTENT_LIMIT)
+        except OSError:
+            return None
+        line, newline, _rest = content.partition(b"\n")
+        if not content:
+            return None
+        try:
+            holder = msgspec.json.decode(line if newline else b"", type=Holder)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        # 0 and negative numbers mean groups to kill(2), 1 is the machine's first process.
+        return holder if all(one.pid > 1 for one in (holder.identity, *holder.children)) else None
     return None
 
 

@@ -250,13 +250,16 @@ def read_spec(folder: Folder) -> Spec:
     with disk.named_failures(folder.spec):
         data = disk.read_whole(folder.spec, _SPEC_LIMIT)
     try:
-        return msgspec.json.decode(data, type=Spec)
+        spec = msgspec.json.decode(data, type=Spec)
+        if spec.id != folder.id:
+            raise msgspec.ValidationError(f"it is of delegation {spec.id[:64]}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnderstudyError(
             ErrorKind.STORE_UNAVAILABLE,
             f"{folder.spec} cannot be understood: {error}.",
             hint="It was written by another version or damaged; the delegation can only be read as files.",
         ) from error
+    return spec
 
 
 def remove_abandoned() -> int:
