@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from understudy.engine.checks.run import Judgement, JudgeRequest, judge
 from understudy.engine.checks.verdict import Facts, verdict_of
 from understudy.model.delegators import Check, Fits, Recipe, Scope
@@ -61,7 +62,7 @@ class FolderTree:
         }
 
     def tree_of(self, commit: str) -> str:
-        return hashlib.sha1(repr(sorted(self.commits[commit].items())).encode()).hexdigest()
+        return hashlib.sha256(repr(sorted(self.commits[commit].items())).encode()).hexdigest()[:40]
 
     def changed_paths(self, base: str, head: str) -> list[tuple[str, str]]:
         old, new = self.commits[base], self.commits[head]
@@ -74,14 +75,8 @@ class FolderTree:
         return self.commits[commit].get(path)
 
 
-def make_environment(folder: Path, packages: tuple[str, ...]) -> Path:
-    """Make a virtual environment by hand (what `python -m venv --without-pip` makes, in a millisecond)."""
-    libraries = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    libraries.mkdir(parents=True)
-    (folder / "bin").mkdir()
-    base = Path(os.path.realpath(sys.executable))
-    (folder / "bin" / "python").symlink_to(base)
-    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
+def link_packages(libraries: Path, packages: tuple[str, ...]) -> None:
+    """Let an environment have packages of the one that runs these tests."""
     for name in packages:
         spec = importlib.util.find_spec(name)
         assert spec is not None, name
@@ -92,6 +87,17 @@ def make_environment(folder: Path, packages: tuple[str, ...]) -> Path:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             metadata = Path(str(importlib.metadata.distribution(name)._path))
             (libraries / metadata.name).symlink_to(metadata)
+
+
+def make_environment(folder: Path, packages: tuple[str, ...]) -> Path:
+    """Make a virtual environment by hand (what `python -m venv --without-pip` makes, in a millisecond)."""
+    libraries = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    libraries.mkdir(parents=True)
+    (folder / "bin").mkdir()
+    base = Path(os.path.realpath(sys.executable))
+    (folder / "bin" / "python").symlink_to(base)
+    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
+    link_packages(libraries, packages)
     return libraries
 
 
@@ -201,5 +207,5 @@ def empty_project(tmp_path: Path) -> Project:
 
 
 @pytest.fixture
-def environment_maker() -> Callable[[Path, tuple[str, ...]], Path]:
-    return make_environment
+def package_linker() -> Callable[[Path, tuple[str, ...]], None]:
+    return link_packages

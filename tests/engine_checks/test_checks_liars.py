@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from understudy.model.delegators import Check
 from understudy.model.events import CheckFinished, CheckStarted
 from understudy.model.states import Reservation, Verdict
