@@ -97,7 +97,10 @@ class Project:
         return found
 
     def run(self, recipe: str = "tests", *files: str, **params: Any) -> Delegation:
-        return self.finish(self.start(recipe, *files, **params))
+        done = self.finish(self.start(recipe, *files, **params))
+        for event in self.events(done.id):
+            print(event)  # shown by pytest when the test fails
+        return done
 
     def events(self, identifier: str) -> list[Any]:
         return reader.read_events(store.open_folder(identifier), 0, 100_000)

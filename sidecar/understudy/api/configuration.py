@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +14,7 @@ from understudy.config import edit
 from understudy.config import trust as trusting
 from understudy.engine import places
 from understudy.journal import bell, store
-from understudy.model.delegators import Delegator, DelegatorEntry, Launch, ModelServerEntry, Scope
+from understudy.model.delegators import Delegator, DelegatorEntry, ModelServerEntry, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners import registry
 
@@ -49,11 +48,14 @@ def trust(caller: Caller, params: m.TrustParams) -> m.TrustResult:
     """Trust a workspace, withdraw it, or tell how it stands."""
     top = places.workspace_of([], params.workspace, caller.folder())
     root = store.state_root()
-    if params.trusted is not None:
-        trusting.record(top, params.trusted, root)
+    if params.trusted is None:
+        status = trusting.status(top, root)
+    else:
+        status = trusting.record(top, root, trusted=params.trusted, seen=params.seen)
         bell.ring("trust")
-    status = trusting.status(top, root)
-    return m.TrustResult(trusted=status.trusted, allows=list(status.allows), changed=list(status.changed))
+    return m.TrustResult(
+        trusted=status.trusted, allows=list(status.allows), changed=list(status.changed), seen=status.hash
+    )
 
 
 def recipes(caller: Caller, params: m.RecipesParams) -> m.RecipesResult:
@@ -91,47 +93,31 @@ def delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
 
 def create_delegator(caller: Caller, params: m.DelegatorCreateParams) -> DelegatorEntry:
     """Make a delegator."""
-    registry.check(params.delegator)
-    edit.create("delegator", params.delegator, Scope(params.scope), _editable(caller, params.scope, params.workspace))
+    made = _editor(caller, params.workspace).create(params.delegator, Scope(params.scope))
     bell.ring(CHANGED)
-    return delegator(caller, m.NameParams(name=params.delegator.name, workspace=params.workspace))
+    return made
 
 
 def create_delegator_from_tool(caller: Caller, params: m.DelegatorFromToolParams) -> DelegatorEntry:
     """Make a delegator for an agent CLI, with a generated unique name."""
-    if params.tool not in registry.ABILITIES or params.tool == registry.BACKEND:
-        known = sorted(set(registry.ABILITIES) - {registry.BACKEND})
-        raise UnderstudyError(
-            ErrorKind.UNKNOWN_TOOL,
-            f"This version has no runner for the tool {params.tool!r}.",
-            hint=f"It runs: {', '.join(known)}. Any other command runs with the tool `generic` and `launch.command`.",
-            names=difflib.get_close_matches(params.tool, known) or known,
-        )
-    taken = set(load(caller, params.workspace).delegators)
-    made = Delegator(
-        name=edit.generate_name(params.tool, params.model or "", taken), tool=params.tool, model=params.model or ""
-    )
-    if params.tool == "generic":
-        made.launch = Launch(command=[])
-    return create_delegator(
-        caller, m.DelegatorCreateParams(delegator=made, scope=params.scope, workspace=params.workspace)
-    )
+    registry.abilities_of(Delegator(name=params.tool, tool=params.tool))
+    editor = _editor(caller, params.workspace)
+    name = editor.generate_name(params.tool, params.model or "")
+    made = editor.create(Delegator(name=name, tool=params.tool, model=params.model or ""), Scope(params.scope))
+    bell.ring(CHANGED)
+    return made
 
 
 def update_delegator(caller: Caller, params: m.DelegatorUpdateParams) -> DelegatorEntry:
     """Replace a delegator."""
-    registry.check(params.delegator)
-    before = delegator(caller, m.NameParams(name=params.name, workspace=params.workspace))
-    where = _editable(caller, before.scope, params.workspace)
-    edit.update("delegator", params.name, params.delegator, params.revision, before, where)
+    made = _editor(caller, params.workspace).update(params.name, params.delegator, params.revision)
     bell.ring(CHANGED)
-    return delegator(caller, m.NameParams(name=params.delegator.name, workspace=params.workspace))
+    return made
 
 
 def delete_delegator(caller: Caller, params: m.DeleteParams) -> m.Done:
     """Remove a delegator."""
-    before = delegator(caller, m.NameParams(name=params.name, workspace=params.workspace))
-    edit.delete("delegator", params.name, params.revision, before, _editable(caller, before.scope, params.workspace))
+    _editor(caller, params.workspace).delete("delegator", params.name, params.revision)
     bell.ring(CHANGED)
     return m.Done()
 
@@ -150,24 +136,21 @@ def model_server(caller: Caller, params: m.NameParams) -> ModelServerEntry:
 
 def create_model_server(caller: Caller, params: m.ModelServerCreateParams) -> ModelServerEntry:
     """Make a model server."""
-    edit.create("model server", params.model_server, Scope(params.scope), _editable(caller, params.scope, params.workspace))
+    made = _editor(caller, params.workspace).create(params.model_server, Scope(params.scope))
     bell.ring(CHANGED)
-    return model_server(caller, m.NameParams(name=params.model_server.name, workspace=params.workspace))
+    return made
 
 
 def update_model_server(caller: Caller, params: m.ModelServerUpdateParams) -> ModelServerEntry:
     """Replace a model server."""
-    before = model_server(caller, m.NameParams(name=params.name, workspace=params.workspace))
-    where = _editable(caller, before.scope, params.workspace)
-    edit.update("model server", params.name, params.model_server, params.revision, before, where)
+    made = _editor(caller, params.workspace).update(params.name, params.model_server, params.revision)
     bell.ring(CHANGED)
-    return model_server(caller, m.NameParams(name=params.model_server.name, workspace=params.workspace))
+    return made
 
 
 def delete_model_server(caller: Caller, params: m.DeleteParams) -> m.Done:
     """Remove a model server."""
-    before = model_server(caller, m.NameParams(name=params.name, workspace=params.workspace))
-    edit.delete("model server", params.name, params.revision, before, _editable(caller, before.scope, params.workspace))
+    _editor(caller, params.workspace).delete("model_server", params.name, params.revision)
     bell.ring(CHANGED)
     return m.Done()
 
@@ -204,20 +187,8 @@ def _workspace(caller: Caller, workspace: str | None) -> Path | None:
     return places.workspace_of([], workspace, folder)
 
 
-def _editable(caller: Caller, scope: str, workspace: str | None) -> Path | None:
-    """Return the workspace whose ``.understudy`` is edited; None for the user's own folder."""
-    if scope != Scope.WORKSPACE:
-        return None
-    top = _workspace(caller, workspace)
-    if top is None:
-        raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS, "No workspace is named.", hint="Pass `workspace`, or use the scope `user`."
-        )
-    if not trusting.status(top, store.state_root()).trusted:
-        raise UnderstudyError(
-            ErrorKind.UNTRUSTED_WORKSPACE, f"{top} is not trusted.", hint=f"understudy trust {top}"
-        )
-    return top
+def _editor(caller: Caller, workspace: str | None) -> edit.Editor:
+    return edit.Editor(_workspace(caller, workspace), state=store.state_root(), abilities=registry.ABILITIES)
 
 
 def _counts() -> dict[str, tuple[int, int]]:
@@ -245,4 +216,4 @@ _LANGUAGES = {
 
 
 def _language(name: str) -> str:
-    return _LANGUAGES.get(os.path.splitext(name)[1].lower(), "")
+    return _LANGUAGES.get(Path(name).suffix.lower(), "")

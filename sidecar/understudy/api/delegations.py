@@ -7,11 +7,13 @@ import contextlib
 import os
 import time
 from datetime import UTC, datetime
+from typing import cast
 
-from understudy import git
 from understudy.api import messages as m
 from understudy.api.caller import Caller
 from understudy.engine import queue
+from understudy.git import diff as git_diff
+from understudy.git import names
 from understudy.journal import bell as bells
 from understudy.journal import control, locks, reader, recover, store, summary, writer
 from understudy.model import events as event_types
@@ -48,7 +50,7 @@ def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
     return m.PreviewResult(
         prompt=prompt.text,
         files=[
-            m.PreviewFile(path=git.quote(os.fsencode(f.path)), bytes=f.size, tokens=f.tokens, withheld=f.withheld)
+            m.PreviewFile(path=names.quote(os.fsencode(f.path)), bytes=f.size, tokens=f.tokens, withheld=f.withheld)
             for f in prompt.files
         ],
         tokens=prompt.tokens,
@@ -68,7 +70,9 @@ def list_page(caller: Caller, params: m.ListParams) -> m.ListResult:
     limit = PAGE if params.limit is None else params.limit
     if not 1 <= limit <= PAGE_AT_MOST:
         raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS, f"`limit` is {limit}; it must be 1 to {PAGE_AT_MOST}.", hint="Use `cursor` for more."
+            ErrorKind.INVALID_PARAMS,
+            f"`limit` is {limit}; it must be 1 to {PAGE_AT_MOST}.",
+            hint="Use `cursor` for more.",
         )
     workspace = params.workspace
     if workspace is not None:
@@ -130,7 +134,9 @@ def events(caller: Caller, params: m.EventsParams) -> m.EventsResult:
 
         with bells.Bell() as bell:
             bells.wait_for(more, bell, seconds)
-    return m.EventsResult(events=found, last=found[-1].seq if found else params.after)
+    return m.EventsResult(
+        events=cast("list[event_types.AnyEvent]", found), last=found[-1].seq if found else params.after
+    )
 
 
 def subscribe(caller: Caller, params: m.SubscribeParams) -> m.Done:
@@ -171,7 +177,7 @@ def diff(caller: Caller, params: m.IdParams) -> m.DiffResult:
     record, objects = ground.load(folder)
     head = _head(delegation)
     return m.DiffResult(
-        base=record.base_commit, head=head, files=git.file_diffs(objects, record.base_commit, head)
+        base=record.base_commit, head=head, files=git_diff.file_diffs(objects, record.base_commit, head)
     )
 
 
@@ -183,7 +189,7 @@ def file(caller: Caller, params: m.FileParams) -> m.FileResult:
     folder = _folder(params.id)
     record, objects = ground.load(folder)
     commit = record.base_commit if params.side == "base" else _head(_current(folder))
-    found = git.read_file(objects, commit, git.unquote(params.path))
+    found = git_diff.read_file(objects, commit, names.unquote(params.path))
     if found is None:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
@@ -256,7 +262,7 @@ def _attended(found: Delegation, folder: store.Folder | None = None) -> Delegati
 
 
 def _ended_or_queued(folder: store.Folder, by: str) -> bool:
-    """Tell whether the end is written; a delegation that waits in the queue has no worker, so its end is written here."""
+    """Tell whether the end is written; for a delegation in the queue, which has no worker, write it here."""
     found = _current(folder)
     if found.state is State.QUEUED:
         lock = locks.try_lock(folder)
@@ -264,9 +270,7 @@ def _ended_or_queued(folder: store.Folder, by: str) -> bool:
             with contextlib.closing(writer.Writer(folder, lock)) as appending:
                 if summary.load(folder).state is State.QUEUED:
                     _ = by
-                    appending.append(
-                        event_types.Finished(verdict=Verdict.CANCELLED, reservations=[]), attempt=0
-                    )
+                    appending.append(event_types.Finished(verdict=Verdict.CANCELLED, reservations=[]), attempt=0)
         return summary.load(folder).state is State.FINISHED
     return found.state is State.FINISHED
 

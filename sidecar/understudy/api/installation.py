@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
 
 FREE_BYTES = 200_000_000
-"""Less free space than this under the state folder is worth a warning: a tree of a middling project needs about as much."""
+"""Less free space than this is worth a warning: a tree of a middling project needs about as much."""
 
 
 def version(caller: Caller, params: m.Nothing) -> m.VersionResult:
@@ -68,10 +67,10 @@ def _python(caller: Caller) -> m.DoctorCheck:
 
 
 def _git(caller: Caller) -> m.DoctorCheck:
-    from understudy import git  # noqa: PLC0415 - starts a process
+    from understudy.git import call  # noqa: PLC0415 - starts a process
 
     _ = caller
-    return m.DoctorCheck(name="git", ok=True, message=f"git {git.version()}")
+    return m.DoctorCheck(name="git", ok=True, message="git " + ".".join(map(str, call.version())))
 
 
 def _state(caller: Caller) -> m.DoctorCheck:
@@ -84,7 +83,9 @@ def _state(caller: Caller) -> m.DoctorCheck:
         name="state",
         ok=free > FREE_BYTES,
         message=f"{root}, {free // 1_000_000} MB free",
-        hint=None if free > FREE_BYTES else "Free some space, or set UNDERSTUDY_STATE to a folder on another local disk.",
+        hint=None
+        if free > FREE_BYTES
+        else "Free some space, or set UNDERSTUDY_STATE to a folder on another local disk.",
     )
 
 
@@ -98,23 +99,38 @@ def _bell(caller: Caller) -> m.DoctorCheck:
     return m.DoctorCheck(
         name="bell",
         ok=heard,
-        message="Processes hear of each other's changes at once." if heard else "A message between processes was not heard.",
-        hint=None if heard else "Changes are seen after a second instead; look at the runtime folder (XDG_RUNTIME_DIR).",
+        message="Processes hear of each other's changes at once."
+        if heard
+        else "A message between processes was not heard.",
+        hint=None
+        if heard
+        else "Changes are seen after a second instead; look at the runtime folder (XDG_RUNTIME_DIR).",
     )
 
 
 def _isolation(caller: Caller) -> m.DoctorCheck:
-    from understudy import process  # noqa: PLC0415
+    import asyncio  # noqa: PLC0415
+
+    from understudy.process import children, environment  # noqa: PLC0415
 
     _ = caller
-    namespaced = process.namespaces_available()
+
+    async def tried() -> tuple[bool, str]:
+        argv = [sys.executable, "-I", "-S", "-c", ""]
+        child = await children.start(argv, cwd=Path("/"), env=environment.base_environment(), mark="doctor")
+        async with child:
+            await child.wait()
+            return child.namespaced, child.why_not_namespaced
+
+    namespaced, why = asyncio.run(tried())
+    if namespaced:
+        message = "Agents run in a process namespace: none of their processes outlives a run. They are not confined "
+        return m.DoctorCheck(name="isolation", ok=True, message=message + "otherwise: they can do what you can.")
     return m.DoctorCheck(
         name="isolation",
-        ok=namespaced,
-        message="Agents run in a process namespace of their own; not confined otherwise: they can read and write what you can."
-        if namespaced
-        else "This machine refuses process namespaces: a double kill can leave a process of an agent.",
-        hint=None if namespaced else "In a container, run with an init (`--init`) and allow user namespaces.",
+        ok=not sys.platform.startswith("linux"),
+        message=f"No process namespace ({why}): a double kill can leave a process of an agent.",
+        hint="In a container, run with an init (`--init`) and allow user namespaces.",
     )
 
 
@@ -136,13 +152,18 @@ def _configuration(caller: Caller) -> m.DoctorCheck:
         first = errors[0]
         where = f" ({first.location.uri}:{first.location.range.start.line + 1})" if first.location else ""
         return m.DoctorCheck(
-            name="configuration", ok=False, message=f"{len(errors)} errors; the first: {first.message}{where}", hint=first.hint
+            name="configuration",
+            ok=False,
+            message=f"{len(errors)} errors; the first: {first.message}{where}",
+            hint=first.hint,
         )
     own = [entry.delegator.name for entry in found.delegators if entry.scope != "builtin"]
     return m.DoctorCheck(
         name="configuration",
         ok=True,
-        message=f"delegators: {', '.join(own)}" if own else "No delegator is configured; ghostwriter writes tests without one.",
+        message=f"delegators: {', '.join(own)}"
+        if own
+        else "No delegator is configured; ghostwriter writes tests without one.",
         hint=None if own else "understudy delegators add",
     )
 
@@ -156,7 +177,7 @@ def _tools(caller: Caller) -> m.DoctorCheck:
 def _delegations(caller: Caller) -> m.DoctorCheck:
     from understudy.api import delegations  # noqa: PLC0415
 
-    live = [state for state in State if state is not State.FINISHED]
+    live: list[State] = [state for state in State if state is not State.FINISHED]
     found = delegations.list_page(caller, m.ListParams(states=live, limit=1000)).delegations
     leftovers = _leftover_trees()
     return m.DoctorCheck(
@@ -170,4 +191,4 @@ def _leftover_trees() -> int:
     from understudy.journal import store  # noqa: PLC0415
 
     trees = Path(store.state_root()) / "trees"
-    return sum(len(os.listdir(entry)) for entry in trees.iterdir() if entry.is_dir()) if trees.is_dir() else 0
+    return sum(1 for entry in trees.iterdir() if entry.is_dir() for _ in entry.iterdir()) if trees.is_dir() else 0

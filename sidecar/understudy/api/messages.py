@@ -38,6 +38,8 @@ class TrustParams(Strict, kw_only=True):
     workspace: str
     """URI or absolute path of the workspace's folder."""
     trusted: bool | None = None
+    seen: str | None = None
+    """``seen`` of the answer that was shown; when it changed meanwhile, nothing is recorded (``conflict``)."""
 
 
 class TrustResult(Wire, kw_only=True):
@@ -48,6 +50,8 @@ class TrustResult(Wire, kw_only=True):
     """What trusting it allows, in words."""
     changed: list[str]
     """What is different from what was trusted before."""
+    seen: str
+    """Stands for exactly what is listed; pass it back with ``trusted``."""
 
 
 class WorkspaceParams(Strict, kw_only=True):

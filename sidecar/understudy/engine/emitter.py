@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+
 import msgspec
 
 from understudy.journal.writer import Writer
@@ -11,7 +12,7 @@ from understudy.model.events import AnyEvent, Event, Text, Thinking
 from understudy.secrets.redaction import Redactor, TextStream
 
 LINES_A_SECOND = 30.0
-"""Joined deltas make at most so many journal lines a second: faster than a screen is read, slow enough for every reader."""
+"""Joined deltas make at most so many lines a second: faster than one reads, slow enough for every reader."""
 JOINED_CHARACTERS = 256 * 1024
 """A flood is written earlier than its turn, so that what is held in memory has a bound."""
 
@@ -38,7 +39,7 @@ class Emitter:
         self._timer: asyncio.TimerHandle | None = None
         self._stream: TextStream | None = None
 
-    def redact_with(self, redactor: Redactor) -> None:
+    def redact_with(self, redactor: Redactor | None) -> None:
         """Replace secrets that become known from now on."""
         self._redactor = redactor
 

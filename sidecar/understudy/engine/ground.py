@@ -7,7 +7,6 @@ A tree an agent has worked in is never handed on.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -16,7 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from understudy import git
+from understudy.git import base as git_base
+from understudy.git import bootstrap, call, diff, names, repository, tree
+from understudy.git.store import Store
+from understudy.git.tree import Tree
 from understudy.journal import store as journal_store
 from understudy.model import events
 from understudy.model.delegations import Delegation, FileStat
@@ -26,9 +28,6 @@ from understudy.model.spec import Spec
 from understudy.process.environment import base_environment
 from understudy.runners import treefiles
 
-REVIEW_BYTES = 20_000_000
-"""``review.diff`` is cut here; ``delegations/diff`` still has every hunk."""
-
 
 class Record(msgspec.Struct):
     """``ground.json`` in the delegation's folder: how a later process finds the ground again."""
@@ -36,7 +35,7 @@ class Record(msgspec.Struct):
     root: str
     tree: str
     base_commit: str
-    items: list[git.Item]
+    items: bootstrap.Items | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,7 @@ class Kept:
 
     commit: str
     files: list[FileStat]
+    hunks: int
 
 
 class Ground:
@@ -58,8 +58,8 @@ class Ground:
         self._workspace = Path(spec.workspace)
         self._record_path = folder.path / "ground.json"
         self._record: Record | None = None
-        self._store: git.Store | None = None
-        self._tree: git.Tree | None = None
+        self._store: Store | None = None
+        self._tree: Tree | None = None
 
     # -- making it -------------------------------------------------------------------------------------------
 
@@ -69,15 +69,16 @@ class Ground:
             self._load()
             return
         emit(events.Phase(text="Recording what you see"))
-        repository = git.locate(self._workspace)
-        root = self._claim()
-        self._store = git.Store.create(root / "store.git", repository)
-        buffers = {
-            git.unquote(quoted): (self._folder.buffers / name).read_bytes() for quoted, name in self._spec.buffers.items()
+        found = repository.locate(self._workspace)
+        root = self._claim(found)
+        self._store = Store.create(root / "store.git", found)
+        buffers: dict[str | bytes, bytes] = {
+            names.unquote(quoted): (self._folder.buffers / name).read_bytes()
+            for quoted, name in self._spec.buffers.items()
         }
-        base = git.write_base(self._store, repository, kind=self._spec.params.base or "seen", buffers=buffers)
-        git.pin(repository, self._folder.id, repository.head_commit)
-        self._record = Record(str(root), str(root / _tree_name(self._workspace)), base.commit, [])
+        base = git_base.write_base(self._store, found, kind=self._spec.params.base or "seen", buffers=buffers)
+        git_base.pin(found, self._folder.id, found.head_commit or "")
+        self._record = Record(str(root), str(root / _tree_name(self._workspace)), base.commit)
         self._save()
         emit(events.Base(commit=base.commit, files=base.files, left_out=base.left_out))
         for text in base.notes:
@@ -87,16 +88,16 @@ class Ground:
         """Check the base out into a tree with a git directory of its own, and bring along what is declared."""
         record, store = self._known()
         began = time.monotonic()
-        repository = git.locate(self._workspace)
-        self._tree = git.create_tree(store, repository, record.base_commit, Path(record.tree))
-        for text in self._tree.notes:
-            emit(events.Note(level="info", text=text))
-        bootstrap = git.bootstrap(
-            repository, Path(record.tree), copy=self._spec.bootstrap.copy, link=self._spec.bootstrap.link
+        self._tree = tree.create_tree(store, record.base_commit, Path(record.tree))
+        record.items = bootstrap.apply(
+            store,
+            repository.locate(self._workspace),
+            Path(record.tree),
+            copy=self._spec.bootstrap.copy,
+            link=self._spec.bootstrap.link,
         )
-        record.items.extend(bootstrap.items)
         self._save()
-        for text in bootstrap.notes:
+        for text in [*self._tree.notes, *record.items.notes]:
             emit(events.Note(level="warning", text=text))
         emit(events.Worktree(path=record.tree, seconds=round(time.monotonic() - began, 3)))
 
@@ -111,8 +112,8 @@ class Ground:
         self._load()
         record, store = self._known()
         if not Path(record.tree).is_dir():
-            git.create_tree(store, git.locate(self._workspace), delegation.head or record.base_commit, Path(record.tree))
-        self._tree = git.Tree.open(store, Path(record.tree))
+            tree.create_tree(store, delegation.head or record.base_commit, Path(record.tree))
+        self._tree = Tree.open(store, Path(record.tree))
 
     # -- using it --------------------------------------------------------------------------------------------
 
@@ -132,13 +133,15 @@ class Ground:
         return self._known()[0].base_commit
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of commands that the person configured for the tree: no key, no delegator's variable."""
-        return base_environment({"UNDERSTUDY_WORKTREE": str(self.tree_path), "UNDERSTUDY_WORKSPACE": str(self._workspace)})
+        """Return the environment of commands configured for the tree: no key, no delegator's variable."""
+        return base_environment(
+            {"UNDERSTUDY_WORKTREE": str(self.tree_path), "UNDERSTUDY_WORKSPACE": str(self._workspace)}
+        )
 
     def read_base(self, path: str) -> bytes | None:
         """Return a file of the base."""
         record, store = self._known()
-        found = git.read_file(store, record.base_commit, os.fsencode(path))
+        found = diff.read_file(store, record.base_commit, os.fsencode(path))
         return found[0] if found is not None else None
 
     def write_target(self, path: str, text: str) -> None:
@@ -158,63 +161,58 @@ class Ground:
         snapshot = tree.snapshot(f"{self._spec.title}\n\nDelegation: {self._folder.id}", record.base_commit)
         for text in snapshot.notes:
             emit(events.Note(level="warning", text=text))
-        review = git.unified(store, record.base_commit, snapshot.commit, limit_bytes=REVIEW_BYTES)
+        review = diff.unified(store, record.base_commit, snapshot.commit)
         temporary = self._folder.review.with_suffix(".tmp")
         temporary.write_bytes(review)
         temporary.chmod(0o600)
         temporary.replace(self._folder.review)
-        return Kept(snapshot.commit, git.stats(store, record.base_commit, snapshot.commit))
+        hunks = sum(len(file.hunks) for file in diff.file_diffs(store, record.base_commit, snapshot.commit))
+        return Kept(snapshot.commit, diff.stats(store, record.base_commit, snapshot.commit), hunks)
 
     def tree_of(self, commit: str) -> str:
         """Return the tree id of a commit."""
-        return git.tree_of(self._known()[1], commit)
+        return tree_of(self._known()[1], commit)
 
     def judged(self) -> Judged:
         """Return the tree as the checks use it."""
         record, store = self._known()
         if self._tree is None:
             raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "There is no tree to check.", hint="Start it again.")
-        return Judged(store, self._tree, record, git.locate(self._workspace))
+        return Judged(store, self._tree, record, self._save)
 
     # -- being stopped ---------------------------------------------------------------------------------------
 
     @staticmethod
     def abort() -> None:
         """End the git process that runs now, and refuse new ones until ``resume``."""
-        git.abort()
+        call.abort()
 
     @staticmethod
     def resume() -> None:
         """Allow git again, to keep the partial work."""
-        git.resume()
+        call.resume()
 
     # -- finding it again ------------------------------------------------------------------------------------
 
-    def _claim(self) -> Path:
-        repository = self._state / "trees" / _repository_key(self._workspace)
-        repository.mkdir(mode=0o700, parents=True, exist_ok=True)
-        number = 1
-        while True:
-            root = repository / str(number)
-            try:
-                root.mkdir(mode=0o700)
-            except FileExistsError:
-                number += 1
-                continue
-            (root / "lease").write_text(self._folder.id + "\n", encoding="ascii")
-            return root
+    def _claim(self, found: repository.Repository) -> Path:
+        claim = tree.claim_tree_path(self._state / "trees", tree.repository_key(found))
+        try:
+            (claim.path / "lease").write_text(self._folder.id + "\n", encoding="ascii")
+        finally:
+            claim.release()
+        return claim.path
 
     def _save(self) -> None:
         if self._record is not None:
             temporary = self._record_path.with_suffix(".tmp")
-            temporary.write_bytes(msgspec.json.encode(self._record))
+            temporary.write_bytes(msgspec.json.encode(self._record, enc_hook=os.fspath))
             temporary.chmod(0o600)
             temporary.replace(self._record_path)
 
     def _load(self) -> None:
         self._record, self._store = load(self._folder)
 
-    def _known(self) -> tuple[Record, git.Store]:
+    def _known(self) -> tuple[Record, Store]:
         if self._record is None or self._store is None:
             raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "The base was not recorded.", hint="Start it again.")
         return self._record, self._store
@@ -223,37 +221,41 @@ class Ground:
 class Judged:
     """The tree as the checks use it: made exactly one commit, read by commit."""
 
-    def __init__(self, store: git.Store, tree: git.Tree, record: Record, repository: git.Repository) -> None:
-        """Take what the ground knows."""
+    def __init__(self, store: Store, tree: Tree, record: Record, save: Callable[[], None]) -> None:
+        """Take what the ground knows; ``save`` writes the record after a bootstrap item was made anew."""
         self.path = Path(record.tree)
         self._store = store
         self._tree = tree
         self._record = record
-        self._repository = repository
+        self._save = save
 
     def materialise(self, commit: str) -> None:
         """Make the tree exactly ``commit`` plus the bootstrap, the latter made anew where it was changed."""
-        self._tree.materialise(commit, keep=[item.path for item in self._record.items])
-        git.renew(self._repository, self.path, self._record.items)
+        items = self._record.items
+        self._tree.materialise(commit, keep=items.paths() if items is not None else ())
+        if items is not None and bootstrap.changed(items):
+            self._record.items = bootstrap.renew(items)
+            self._save()
 
     def tree_of(self, commit: str) -> str:
         """Return the tree id of a commit."""
-        return git.tree_of(self._store, commit)
+        return tree_of(self._store, commit)
 
     def changed_paths(self, base: str, head: str) -> list[tuple[str, str]]:
         """Return status letter and surrogate-escaped path of every changed file."""
-        return [(status, os.fsdecode(path)) for status, path in git.changed_paths(self._store, base, head)]
+        return [(_LETTERS[status], os.fsdecode(path)) for status, path in diff.changed_paths(self._store, base, head)]
 
     def read(self, commit: str, path: str) -> bytes | None:
         """Return a file of a commit."""
-        found = git.read_file(self._store, commit, os.fsencode(path))
+        found = diff.read_file(self._store, commit, os.fsencode(path))
         return found[0] if found is not None else None
 
 
-def load(folder: journal_store.Folder) -> tuple[Record, git.Store]:
+def load(folder: journal_store.Folder) -> tuple[Record, Store]:
     """Return a delegation's ground as it was recorded; raise ``base_unavailable`` when there is none any more."""
     try:
-        record = msgspec.json.decode((folder.path / "ground.json").read_bytes(), type=Record)
+        data = (folder.path / "ground.json").read_bytes()
+        record = msgspec.json.decode(data, type=Record, dec_hook=lambda kind, value: kind(value))
     except (OSError, msgspec.DecodeError):
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
@@ -267,12 +269,15 @@ def load(folder: journal_store.Folder) -> tuple[Record, git.Store]:
             f"The tree of {folder.id} was removed.",
             hint=f"The change as text is still in {folder.review}.",
         )
-    return record, git.Store.open(root)
+    return record, Store.open(root)
 
 
-def _repository_key(workspace: Path) -> str:
-    digest = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:8]
-    return f"{_tree_name(workspace)}-{digest}"
+_LETTERS = {"added": "A", "deleted": "D", "modified": "M", "renamed": "R", "mode": "M", "type": "T"}
+
+
+def tree_of(store: Store, commit: str) -> str:
+    """Return the tree id of a commit."""
+    return store.git("rev-parse", "--verify", "--end-of-options", commit + "^{tree}").decode().split()[-1]
 
 
 def _tree_name(workspace: Path) -> str:

@@ -80,7 +80,9 @@ def build(
     if params.range is not None and files:
         parts.append(_selection(files[0], params, read))
     if params.diagnostics:
-        parts.append("# Problems reported by the editor\n\n" + "\n".join(_diagnostic(item) for item in params.diagnostics))
+        parts.append(
+            "# Problems reported by the editor\n\n" + "\n".join(_diagnostic(item) for item in params.diagnostics)
+        )
     if params.input:
         parts.append(_fenced("# Input", params.input))
     parts.extend(described)

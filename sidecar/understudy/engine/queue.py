@@ -78,7 +78,7 @@ def unmark(root: Path, identifier: str) -> None:
 def waiting(root: Path) -> list[str]:
     """Return the ids in the queue, oldest first (an id begins with its time)."""
     try:
-        return sorted(os.listdir(root / "queue"))
+        return sorted(entry.name for entry in (root / "queue").iterdir())
     except FileNotFoundError:
         return []
 

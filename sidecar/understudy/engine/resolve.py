@@ -15,7 +15,7 @@ from understudy.config import trust
 from understudy.engine import limits, places, texts
 from understudy.engine.prompt import Prompt
 from understudy.engine.prompt import build as build_prompt
-from understudy.git import diff as git_diff
+from understudy.git import names as git_names
 from understudy.journal import store
 from understudy.model.delegations import Explanation, StartParams, Tried
 from understudy.model.delegators import Check, Delegator, DelegatorEntry, ModelServer, Recipe, Scope
@@ -99,9 +99,7 @@ class Plan:
             interpreter=self.interpreter,
             trusted=self.trusted,
             created_at=created_at,
-            buffers={
-                quoted(path): str(number) for number, path in enumerate(self.buffers)
-            },
+            buffers={quoted(path): str(number) for number, path in enumerate(self.buffers)},
             notes=self.notes,
         )
 
@@ -146,7 +144,7 @@ def is_local(delegator: Delegator, model_server: ModelServer) -> bool:
 
 def quoted(path: str) -> str:
     """Return a surrogate-escaped path as it travels: as it is, or C-quoted where it is not UTF-8."""
-    return git_diff.quote(os.fsencode(path))
+    return git_names.quote(os.fsencode(path))
 
 
 def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None) -> Plan:
@@ -311,9 +309,7 @@ def _checks(configured: Mapping[str, Check], recipe: Recipe, params: StartParams
     return [configured[name] for name in names]
 
 
-def _buffers(
-    workspace: Path, params: StartParams, documents: Mapping[str, str]
-) -> tuple[dict[str, bytes], list[str]]:
+def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str]) -> tuple[dict[str, bytes], list[str]]:
     """Return the unsaved texts as bytes by path, and a note for each that could not be carried."""
     found: dict[str, bytes] = {}
     notes: list[str] = []

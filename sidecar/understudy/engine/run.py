@@ -16,18 +16,19 @@ from understudy.engine.checks import verdict as verdicts
 from understudy.engine.checks.run import Judgement, JudgeRequest, judge
 from understudy.engine.emitter import Emitter
 from understudy.engine.ground import Ground
-from understudy.git import unquote
+from understudy.git import call
+from understudy.git.names import unquote
 from understudy.journal import locks, store
 from understudy.journal.bell import Bell
 from understudy.journal.control import Cancel, ControlTail
 from understudy.journal.writer import Writer
 from understudy.model import events
 from understudy.model.delegations import Delegation, FileStat
-from understudy.model.delegators import EnvReference
+from understudy.model.delegators import EnvReference, Limits
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.spec import Spec
 from understudy.model.states import Reservation, Verdict
-from understudy.process import children, identity
+from understudy.process import children, identity, sweep
 from understudy.runners.base import Outcome, Task
 from understudy.runners.registry import runner_for
 from understudy.secrets import keys
@@ -37,7 +38,9 @@ CANCEL_SNAPSHOT_SECONDS = 2.0
 """A cancel is answered within five seconds; so much of them is there to keep the partial work as a commit."""
 SNAPSHOT_SECONDS = 300.0
 
-ENDED_EARLY = frozenset({Verdict.CANCELLED, Verdict.INTERRUPTED, Verdict.TIMED_OUT, Verdict.BUDGET_EXHAUSTED, Verdict.FAILED})
+ENDED_EARLY = frozenset(
+    {Verdict.CANCELLED, Verdict.INTERRUPTED, Verdict.TIMED_OUT, Verdict.BUDGET_EXHAUSTED, Verdict.FAILED}
+)
 """How the work itself ended; checks that run again later do not change that."""
 
 _T = TypeVar("_T")
@@ -86,6 +89,7 @@ class Run:
         """Do everything up to the verdict. Never raises for what happens to the work; only the journal can fail it."""
         loop = asyncio.get_running_loop()
         children.observe(self._child_changed)
+        call.mark_calls(sweep.MARK, self.folder.id)
         with Bell() as bell:
             loop.add_reader(bell.fileno(), self._look_at_control, bell)
             ticking = asyncio.create_task(self._tick())
@@ -104,10 +108,10 @@ class Run:
 
     async def _guarded(self, work: Awaitable[None]) -> None:
         """Run ``work`` so that a cancel, a signal or a failure ends it, and remember which."""
-        self._work = asyncio.ensure_future(work)  # type: ignore[assignment]
+        self._work = asyncio.ensure_future(work)
         self._look_at_control(None)
         try:
-            await self._work  # type: ignore[misc]
+            await self._work
         except asyncio.CancelledError:
             if self._cancelled_by is None and not self._interrupted:
                 raise
@@ -141,7 +145,7 @@ class Run:
         if self._work is not None:
             self._work.cancel()
 
-    def _child_changed(self, child: identity.Identity, alive: bool) -> None:  # noqa: FBT001 - a callback
+    def _child_changed(self, child: identity.Identity, alive: bool) -> None:
         if alive:
             self._children[child.pid] = child
         else:
@@ -221,11 +225,13 @@ class Run:
             self._emit.close()
             self._answer_due()
         except TimeoutError:
-            self._fail(UnderstudyError(
-                ErrorKind.TIMED_OUT,
-                f"{delegator.name} was still at work after {total:g} s, the limit `totalSeconds`.",
-                hint="Raise the limit, or delegate a smaller piece; the work so far is kept.",
-            ))
+            self._fail(
+                UnderstudyError(
+                    ErrorKind.TIMED_OUT,
+                    f"{delegator.name} was still at work after {total:g} s, the limit `totalSeconds`.",
+                    hint="Raise the limit, or delegate a smaller piece; the work so far is kept.",
+                )
+            )
         except UnderstudyError as failure:
             self._fail(failure)
 
@@ -280,7 +286,7 @@ class Run:
             files=self._paths(spec.files),
             target=self._target,
             interpreter=self._interpreter(),
-            limits=spec.params.limits,
+            limits=spec.params.limits or Limits(),
             environment=environment,
             key=lambda: key,
             stdout_log=self.folder.stdout,
@@ -320,14 +326,16 @@ class Run:
             await self._in_thread(ground.write_target, self._target, text)
         kept = await self._in_thread(ground.keep, self._emit, limit_seconds=limit_seconds)
         files: list[FileStat] = []
-        head = None
+        head, hunks = None, 0
         if self.spec.recipe.returns == "text":
             if kept.commit != ground.base_commit:
-                self._emit(events.Note(level="warning", text="The recipe answers with text; changes to files were dropped."))
+                self._emit(
+                    events.Note(level="warning", text="The recipe answers with text; changes to files were dropped.")
+                )
         else:
-            head, files = kept.commit, kept.files
+            head, files, hunks = kept.commit, kept.files, kept.hunks
             self._emit(events.Checkpoint(commit=kept.commit))
-        self._result = events.Result(head=head, files=files, text=text, summary=summary)
+        self._result = events.Result(head=head, files=files, text=text, summary=summary, hunks=hunks)
         self._emit(self._result)
 
     async def _judge(self) -> None:
@@ -465,5 +473,3 @@ def _fault(folder: store.Folder, error: Exception) -> UnderstudyError:
         f"The worker met a fault: {type(error).__name__}: {error}",
         hint=f"This is a fault of Understudy; the details are in {folder.path / 'worker.log'}.",
     )
-
-

@@ -19,12 +19,12 @@ from understudy.journal import store
 def main(argv: list[str]) -> int:
     """Run the delegation named by ``argv``; return the process's exit code (0: it has an end, or is queued)."""
     identifier, lock = argv[0], int(argv[1])
-    os.set_inheritable(lock, False)  # noqa: FBT003 - positional in the standard library
+    os.set_inheritable(lock, False)
     slot = None
     for option in argv[2:]:
         if option.startswith("--slot="):
             slot = int(option.removeprefix("--slot="))
-            os.set_inheritable(slot, False)  # noqa: FBT003
+            os.set_inheritable(slot, False)
     os.umask(0o077)
     folder = store.open_folder(identifier)
     spec = store.read_spec(folder)

@@ -108,13 +108,14 @@ def git(
     output_limit: int = DEFAULT_OUTPUT_LIMIT,
     extra_config: Mapping[str, str] | None = None,
     user_settings: bool = False,
+    literal_pathspecs: bool = True,
 ) -> bytes:
     """Run ``git *arguments`` and return its standard output; an exit code other than 0 is an error.
 
     ``git_dir`` is the git directory, never discovered; ``work_tree`` the working tree, which is then also the current
     folder. ``index``, ``object_directory`` and ``alternates`` replace the ones of the git directory. ``extra_config``
     is set on top of the overrides of this module. ``user_settings`` lets git see the person's own home; it is for
-    reading settings and nothing else.
+    reading settings and nothing else. ``literal_pathspecs`` is turned off for the one command that refuses it.
 
     Errors: ``tool_missing`` (no git, or one that is too old), ``timed_out``, ``store_full`` (no space left),
     ``file_too_large`` (more output than ``output_limit``), ``internal`` (anything else; the message carries the end of
@@ -132,6 +133,7 @@ def git(
         output_limit=output_limit,
         extra_config=extra_config,
         user_settings=user_settings,
+        literal_pathspecs=literal_pathspecs,
     )
     if done.truncated:
         raise UnderstudyError(
@@ -156,6 +158,7 @@ def try_git(
     output_limit: int = DEFAULT_OUTPUT_LIMIT,
     extra_config: Mapping[str, str] | None = None,
     user_settings: bool = False,
+    literal_pathspecs: bool = True,
 ) -> Completed:
     """Run git as ``git`` does, and return how it ended instead of judging the exit code.
 
@@ -164,6 +167,8 @@ def try_git(
     program = _program()
     environment = _environment(extra_config, user_settings=user_settings)
     environment["GIT_DIR"] = str(git_dir)
+    if not literal_pathspecs:
+        del environment["GIT_LITERAL_PATHSPECS"]
     if work_tree is not None:
         environment["GIT_WORK_TREE"] = str(work_tree)
     if index is not None:
@@ -333,7 +338,7 @@ def _run(
     if outcome is None:
         raise UnderstudyError(
             ErrorKind.TIMED_OUT,
-            f"git {os.fsdecode(argv[-1] if len(argv) < 3 else argv[2])} took longer than {timeout_seconds:g} s on {folder}",
+            f"git {os.fsdecode(argv[-1] if len(argv) < 3 else argv[2])} took over {timeout_seconds:g} s in {folder}",
             hint="Look for a slow or hanging disk, or work in a smaller folder.",
         )
     output, errors, truncated = outcome

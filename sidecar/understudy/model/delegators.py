@@ -57,10 +57,10 @@ class Launch(Strict, kw_only=True):
     prompt_suffix: str | None = None
     relay: bool | None = None
     command: list[str] | None = None
-    """Argument vector of a ``generic`` tool, with the slots ``{model} {prompt} {promptFile} {worktree} {sessionId}``."""
+    """Argument vector of a ``generic`` tool; slots: ``{model} {prompt} {promptFile} {worktree} {sessionId}``."""
     prompt_delivery: Literal["argument", "stdin", "file"] | None = None
     output: Literal["text", "events"] | None = None
-    """What a ``generic`` tool prints: plain text (its end is its exit), or one JSON event a line with a final ``result``."""
+    """What a ``generic`` tool prints: plain text (its end is its exit), or a JSON event a line, ``result`` last."""
 
 
 class Limits(Strict, kw_only=True):
@@ -115,7 +115,7 @@ class ModelServer(Strict, kw_only=True):
     name: str
     display_name: str | None = None
     kind: str
-    """What it is: ``openai``, ``ollama``, ``lmstudio``, ``llamacpp``, ``vllm``, ``openrouter``, ``deepseek``, ``custom``."""
+    """``openai``, ``ollama``, ``lmstudio``, ``llamacpp``, ``vllm``, ``openrouter``, ``deepseek``, ``custom``."""
     base_url: str
     """Up to, not including, ``/chat/completions`` (``http://127.0.0.1:11434/v1``)."""
     protocol: Literal["openai", "anthropic", "auto"] | None = None
@@ -139,7 +139,7 @@ class Check(Strict, kw_only=True):
 
     name: str
     argv: list[str]
-    """With the slots ``{python}`` (the project's interpreter) and ``{tests}`` (the test files the result added or changed)."""
+    """Slots: ``{python}`` (the project's interpreter), ``{tests}`` (the test files the result added or changed)."""
     cwd: str | None = None
     """Relative to the workspace."""
     env: dict[str, str] | None = None

@@ -283,9 +283,36 @@ class Unknown(Event, tag="unknown", kw_only=True):
 
 
 AnyEvent = (
-    Base | Worktree | Queued | Started | Phase | Prompt | Text | Thinking | ToolCall | ToolResult | File | Plan
-    | UsageReport | Session | Permission | PermissionAnswered | AttemptFailed | Checkpoint | Result | CheckStarted
-    | CheckFinished | Note | Finished | Decided | Applied | Undone | Amended | Discarded | Superseded | Unknown
+    Base
+    | Worktree
+    | Queued
+    | Started
+    | Phase
+    | Prompt
+    | Text
+    | Thinking
+    | ToolCall
+    | ToolResult
+    | File
+    | Plan
+    | UsageReport
+    | Session
+    | Permission
+    | PermissionAnswered
+    | AttemptFailed
+    | Checkpoint
+    | Result
+    | CheckStarted
+    | CheckFinished
+    | Note
+    | Finished
+    | Decided
+    | Applied
+    | Undone
+    | Amended
+    | Discarded
+    | Superseded
+    | Unknown
 )
 
 STATE_AFTER: dict[type[Event], State] = {

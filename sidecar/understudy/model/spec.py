@@ -37,7 +37,7 @@ class Spec(Wire, kw_only=True):
     model_server: ModelServer | None = None
     explain: Explanation
     files: list[str]
-    """Paths inside the workspace that the work is about (POSIX, C-quoted when they are not UTF-8); so are the next two."""
+    """What the work is about: paths inside the workspace, POSIX, C-quoted when not UTF-8; so are the next two."""
     context: list[str]
     target: str | None = None
     checks: list[Check]

@@ -17,7 +17,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -146,6 +146,18 @@ class Child:
     def __del__(self) -> None:
         """End the tree that nobody can ask for any more."""
         self.close()
+
+
+_observer: Callable[[Identity, bool], None] | None = None
+
+
+def observe(observer: Callable[[Identity, bool], None] | None) -> None:
+    """Have each guardian of this process reported: with True when its program runs, with False when it has ended.
+
+    Whoever owns a run keeps the list where others find it, so that they can end what is left after a kill.
+    """
+    global _observer  # noqa: PLW0603 - one owner per process: a worker
+    _observer = observer
 
 
 async def start(
@@ -277,6 +289,10 @@ async def _start(
         await guard.gone()
         raise
     guard.exited.add_done_callback(lambda _: _settle(stdout, stderr, feeder))
+    if _observer is not None:
+        _observer(guardian, True)  # noqa: FBT003 - the observer's second argument: it lives
+        told = _observer
+        guard.exited.add_done_callback(lambda _: told(guardian, False))  # noqa: FBT003
     child = Child(guard, guardian, stdout, errors)
     if feeder:
         feeder.feed(streams.stdin or b"")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from understudy.api import codes
 from understudy.api.contract.catalogue import Contract, Structure
 
 OPENRPC = "1.3.2"
@@ -35,7 +36,9 @@ def openrpc(contract: Contract) -> str:
                 "name": contract.name(method.result),
                 "schema": {"$ref": f"#/components/schemas/{contract.name(method.result)}"},
             },
-            "errors": [{"$ref": "#/components/errors/Understudy"}, {"$ref": "#/components/errors/Cancelled"}],
+            "errors": [
+                {"$ref": f"#/components/errors/{name}"} for name in ("InvalidParams", "Understudy", "Cancelled")
+            ],
             **({"x-needs-notifications": True} if method.needs_notifications else {}),
         }
         for method in contract.methods
@@ -49,13 +52,15 @@ def openrpc(contract: Contract) -> str:
         }
         for name, structure in contract.notifications.items()
     ]
+    info = {"$ref": "#/components/schemas/ErrorInfo"}
     errors = {
         "Understudy": {
-            "code": 1001,
+            "code": codes.UNDERSTUDY,
             "message": "What happened, and to what; `data` says it for programs.",
-            "data": {"$ref": "#/components/schemas/ErrorInfo"},
+            "data": info,
         },
-        "Cancelled": {"code": -32800, "message": "The client withdrew the request."},
+        "InvalidParams": {"code": codes.INVALID_PARAMS, "message": "Which parameter is wrong, and how.", "data": info},
+        "Cancelled": {"code": codes.REQUEST_CANCELLED, "message": "The client withdrew the request.", "data": info},
     }
     return dump(
         {
