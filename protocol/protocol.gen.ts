@@ -278,6 +278,8 @@ export interface TrustParams {
   /** URI or absolute path of the workspace's folder. */
   workspace: string;
   trusted?: boolean | null;
+  /** `seen` of the answer that was shown; when it changed meanwhile, nothing is recorded (`conflict`). */
+  seen?: string | null;
 }
 
 /** How the workspace stands. */
@@ -287,6 +289,8 @@ export interface TrustResult {
   allows: string[];
   /** What is different from what was trusted before. */
   changed: string[];
+  /** Stands for exactly what is listed; pass it back with `trusted`. */
+  seen: string;
 }
 
 /** The recipes that apply to a file; absent: all of the person's own. */
