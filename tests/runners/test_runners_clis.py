@@ -117,13 +117,17 @@ async def test_what_is_no_event_is_no_sign_of_life(tree, scenario):
 
 
 async def test_a_total_limit(tree):
-    error, _ = await delegate(a_task(tree, "deltas", "--amount", "100000", "--rate", "100", limits=Limits(total_seconds=0.8)))
+    error, _ = await delegate(
+        a_task(tree, "deltas", "--amount", "100000", "--rate", "100", limits=Limits(total_seconds=0.8))
+    )
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.TIMED_OUT
     assert "totalSeconds" in error.message
 
 
-@pytest.mark.parametrize("scenario", ["hang_after_result", "stdin_reader", "stderr_flood", "invalid_utf8", "children", "no_change", "deltas"])
+@pytest.mark.parametrize(
+    "scenario", ["hang_after_result", "stdin_reader", "stderr_flood", "invalid_utf8", "children", "no_change", "deltas"]
+)
 async def test_what_is_odd_and_good(tree, scenario):
     outcome, events = await delegate(a_task(tree, scenario))
     assert isinstance(outcome, Outcome), outcome
@@ -160,7 +164,9 @@ async def test_what_is_too_much_is_counted_and_not_kept(tree, monkeypatch):
     assert any("not kept" in event.text for event in events if isinstance(event, Note))
 
 
-@pytest.mark.parametrize("limits", [Limits(max_turns=3), Limits(max_tokens=300), Limits(max_output_tokens=25), Limits(max_usd="0.03")])
+@pytest.mark.parametrize(
+    "limits", [Limits(max_turns=3), Limits(max_tokens=300), Limits(max_output_tokens=25), Limits(max_usd="0.03")]
+)
 async def test_budgets(tree, limits):
     error, _ = await delegate(a_task(tree, "usage", limits=limits))
     assert isinstance(error, UnderstudyError)
@@ -193,7 +199,9 @@ async def test_cancelling_ends_the_tree(tree):
 async def test_text_output_is_the_answer(tree):
     ask = a_recipe("ask", "text")
     code = "import sys; print('You said:', sys.stdin.read())"
-    outcome, events = await delegate(a_task(tree, launch=Launch(command=[sys.executable, "-c", code]), recipe=ask, worktree=None))
+    outcome, events = await delegate(
+        a_task(tree, launch=Launch(command=[sys.executable, "-c", code]), recipe=ask, worktree=None)
+    )
     assert isinstance(outcome, Outcome), outcome
     assert outcome.text == texts(events) == "You said: Write tests for greeting.py\n"
     for code, kind in (
@@ -215,7 +223,10 @@ def replace_limits() -> Limits:
 ECHO = "import json, sys; print(json.dumps(sys.argv[1:]))"
 
 
-@pytest.mark.parametrize("prompt", ["plain", "`touch x` $(touch y) ; rm -rf *", "two\nlines\r\n", "{model} {promptFile}", "\\ \" '", "ünïcode 🎉"])
+@pytest.mark.parametrize(
+    "prompt",
+    ["plain", "`touch x` $(touch y) ; rm -rf *", "two\nlines\r\n", "{model} {promptFile}", "\\ \" '", "ünïcode 🎉"],
+)
 async def test_prompts_arrive_byte_for_byte(tree, prompt):
     for tail in (["--", "{prompt}"], ["--prompt={prompt}"], ["-p", "{prompt}"]):
         launch = Launch(command=[sys.executable, "-c", ECHO, *tail])
@@ -270,7 +281,9 @@ async def test_the_prompt_file_never_leaves_the_tree(tree, tmp_path):
 async def test_only_what_was_asked_for_is_in_the_environment(tree, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "sk-canary-0123456789")
     monkeypatch.setenv("OTHER_SECRET", "sk-other-0123456789")
-    code = "import json, os, sys; print(json.dumps(dict(os.environ))); sys.stderr.write(os.environ.get('AGENT_KEY', ''))"
+    code = (
+        "import json, os, sys; print(json.dumps(dict(os.environ))); sys.stderr.write(os.environ.get('AGENT_KEY', ''))"
+    )
     launch = Launch(command=[sys.executable, "-c", code])
     ask = a_recipe("ask", "text")
     outcome, _ = await delegate(a_task(tree, launch=launch, recipe=ask))
@@ -315,7 +328,10 @@ async def test_an_agent_cannot_declare_itself_cancelled(tree):
         (Delegator(name="d", tool="generic"), "config_invalid"),
         (Delegator(name="d", tool="generic", launch=Launch(command=["x"], docker=True)), "config_invalid"),
         (Delegator(name="d", tool="generic", launch=Launch(command=["x"], mode="tmux")), "config_invalid"),
-        (Delegator(name="d", tool="generic", launch=Launch(command=["x"]), limits=Limits(max_turns=2)), "config_invalid"),
+        (
+            Delegator(name="d", tool="generic", launch=Launch(command=["x"]), limits=Limits(max_turns=2)),
+            "config_invalid",
+        ),
         (Delegator(name="d", tool="generic", launch=Launch(command=["x"]), model_server="s"), "config_invalid"),
         (Delegator(name="d", tool="ghostwriter", launch=Launch(flags=["-x"])), "config_invalid"),
         (Delegator(name="d", tool="ghostwriter", agent="reviewer"), "config_invalid"),
@@ -330,9 +346,16 @@ def test_what_would_have_no_effect_is_refused(delegator, kind):
 
 
 def test_who_can_do_what():
-    home = Delegator(name="d", model_server="s", model="m", launch=Launch(mode="headless", sandbox="off", prompt_prefix="Be brief."))
+    home = Delegator(
+        name="d", model_server="s", model="m", launch=Launch(mode="headless", sandbox="off", prompt_prefix="Be brief.")
+    )
     assert registry.runner_for(home).name == "openai"
-    for name, returns, ok in (("ask", "text", True), ("write", "file", True), ("tests", "tree", True), ("implement", "tree", False)):
+    for name, returns, ok in (
+        ("ask", "text", True),
+        ("write", "file", True),
+        ("tests", "tree", True),
+        ("implement", "tree", False),
+    ):
         try:
             registry.check(home, a_recipe(name, returns))
         except UnderstudyError:

@@ -21,7 +21,9 @@ KEY = "sk-test-SECRET/SECRET+SECRET1234567"
 
 @pytest.fixture(scope="module")
 def server():
-    with scripted.ModelServer(answers={"fenced": "```python\nx = 1\n```\n", "open fence": "```python\nx = 1\n"}) as running:
+    with scripted.ModelServer(
+        answers={"fenced": "```python\nx = 1\n```\n", "open fence": "```python\nx = 1\n"}
+    ) as running:
         yield running
 
 
@@ -74,7 +76,11 @@ async def test_answers_arrive_whole(server, tmp_path, model):
     assert outcome.text == scripted.TEXT
     assert texts(events) == scripted.TEXT
     retried = [event for event in events if isinstance(event, Note)]
-    assert len(retried) == (1 if model in {"zero_events", "error_first", "429_once", "429_ms", "429_proxy", "500_once", "refuse_once"} else 0)
+    assert len(retried) == (
+        1
+        if model in {"zero_events", "error_first", "429_once", "429_ms", "429_proxy", "500_once", "refuse_once"}
+        else 0
+    )
     report = [event for event in events if isinstance(event, UsageReport)][-1]
     assert outcome.estimated == report.estimated == (model in UNCOUNTED)
     if not outcome.estimated:
@@ -236,7 +242,12 @@ async def test_limits_on_tokens_and_money(server, tmp_path):
 
 async def test_local_means_this_machine(server, tmp_path, monkeypatch):
     local = Delegator(name="home", model="good", model_server="s", locality="local")
-    for url in ("http://192.0.2.7:9/v1", "http://example.invalid/v1", "http://0.0.0.0:1/v1", "http://169.254.169.254/v1"):
+    for url in (
+        "http://192.0.2.7:9/v1",
+        "http://example.invalid/v1",
+        "http://0.0.0.0:1/v1",
+        "http://169.254.169.254/v1",
+    ):
         entry = ModelServer(name="s", kind="custom", base_url=url)
         error, _ = await ask(a_task(server, "good", tmp_path, delegator=local, model_server=entry))
         assert isinstance(error, UnderstudyError)
@@ -251,9 +262,13 @@ async def test_local_means_this_machine(server, tmp_path, monkeypatch):
     assert server.requests[-1].headers["host"] == f"localhost:{server.port}"
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/v1", "127.0.0.1", "http://user:pw@127.0.0.1/v1", "http://", "http://[::1/v1"])
+@pytest.mark.parametrize(
+    "url", ["ftp://127.0.0.1/v1", "127.0.0.1", "http://user:pw@127.0.0.1/v1", "http://", "http://[::1/v1"]
+)
 async def test_unusable_addresses_are_refused(server, tmp_path, url):
-    error, _ = await ask(a_task(server, "good", tmp_path, model_server=ModelServer(name="s", kind="custom", base_url=url)))
+    error, _ = await ask(
+        a_task(server, "good", tmp_path, model_server=ModelServer(name="s", kind="custom", base_url=url))
+    )
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.CONFIG_INVALID
     assert "pw" not in error.message
@@ -286,7 +301,9 @@ async def test_a_file_recipe_writes_its_target(server, tmp_path):
     system = server.requests[-1].body["messages"][0]
     assert system["role"] == "system"
     assert "src/x.py" in system["content"]
-    error, _ = await ask(replace(task, delegator=Delegator(name="c", model="open fence", model_server="s"), target="y.py"))
+    error, _ = await ask(
+        replace(task, delegator=Delegator(name="c", model="open fence", model_server="s"), target="y.py")
+    )
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.MALFORMED_OUTPUT
     assert not (tree / "y.py").exists()

@@ -152,7 +152,9 @@ def plain_json(value: Any, depth: int = 32) -> Any:
     return value
 
 
-def over_budget(limits: Limits, *, turns: int, output_tokens: int, tokens: int, cost_usd: str | None) -> UnderstudyError | None:
+def over_budget(
+    limits: Limits, *, turns: int, output_tokens: int, tokens: int, cost_usd: str | None
+) -> UnderstudyError | None:
     """Return the error for the first limit that these counts are above, None while all hold."""
     from decimal import Decimal, InvalidOperation  # noqa: PLC0415 - needed only where money is counted
 

@@ -24,9 +24,7 @@ _TIMES = Abilities().limits
 _PROMPT = frozenset({"prompt_prefix", "prompt_suffix"})
 
 ABILITIES: dict[str, Abilities] = {
-    "generic": Abilities(
-        launch=_PROMPT | {"command", "output", "prompt_delivery"}, limits=_TIMES | _BUDGETS
-    ),
+    "generic": Abilities(launch=_PROMPT | {"command", "output", "prompt_delivery"}, limits=_TIMES | _BUDGETS),
     "ghostwriter": Abilities(returns=frozenset({"tree"}), recipes=frozenset({"tests"})),
     BACKEND: Abilities(
         launch=_PROMPT,
@@ -45,7 +43,13 @@ _RUNNERS: dict[str, str] = {
     BACKEND: "understudy.runners.backends.openai",
 }
 
-_NO_EFFECT: dict[str, tuple[object, ...]] = {"mode": ("headless",), "sandbox": ("off",), "yolo": (False,), "docker": (False,), "relay": (False,)}
+_NO_EFFECT: dict[str, tuple[object, ...]] = {
+    "mode": ("headless",),
+    "sandbox": ("off",),
+    "yolo": (False,),
+    "docker": (False,),
+    "relay": (False,),
+}
 """Values that ask for nothing beyond what every runner does anyway."""
 
 

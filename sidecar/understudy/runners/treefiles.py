@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from contextlib import contextmanager, suppress
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -35,10 +35,12 @@ def safe_parts(relative: str) -> tuple[str, ...]:
 
 
 def write_new(tree: Path, relative: str, content: bytes) -> None:
-    """Create ``relative`` with ``content``; ``target_exists`` when anything has that name, ``path_escape`` via links."""
+    """Create ``relative`` with ``content``; ``target_exists`` when something has that name, else ``path_escape``."""
     with _parent(tree, relative) as (folder, name):
         try:
-            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+            descriptor = os.open(
+                name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder
+            )
         except FileExistsError:
             raise UnderstudyError(
                 ErrorKind.TARGET_EXISTS, f"{relative} already exists.", hint="Choose another file name."
@@ -61,7 +63,9 @@ def write_over(tree: Path, relative: str, content: bytes) -> bool:
                 raise _escape(relative, "is a symbolic link or a special file")
             mode = status.st_mode & 0o777
         temporary = f".{secrets.token_hex(8)}.part"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder
+        )
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
@@ -90,10 +94,8 @@ def _parent(tree: Path, relative: str) -> Iterator[tuple[int, str]]:
     current = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in folders:
-            try:
+            with suppress(FileExistsError):
                 os.mkdir(part, 0o755, dir_fd=current)
-            except FileExistsError:
-                pass
             try:
                 below = os.open(part, _FOLDER, dir_fd=current)
             except OSError as error:

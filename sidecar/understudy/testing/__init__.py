@@ -1,4 +1,4 @@
-'''Workers that do what a script says, shipped so that your own set-up can be tested without a key and without a network.
+'''Workers that do what a script says: test your set-up without a key and without a network.
 
 **The scripted agent** is an agent CLI. As a delegator (``~/.config/understudy/delegators/liar.toml``)::
 
@@ -9,8 +9,8 @@
     command = ["python", "-m", "understudy.testing.agent", "liar"]
     output = "events"
 
-``understudy.testing.agent`` lists the scenarios: agents that work, and agents that lie, hang, flood, crash and leave processes
-behind. A scenario of your own is a file (``understudy.testing.agent script.toml``): ``[[steps]]`` tables, run in order::
+``understudy.testing.agent`` lists the scenarios: agents that work, and agents that lie, hang, flood, crash and leave
+processes behind. A scenario of your own is a file of ``[[steps]]``, run in order (``understudy.testing.agent x.toml``)::
 
     [[steps]]
     write = "tests/test_greeting.py"

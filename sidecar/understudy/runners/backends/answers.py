@@ -28,7 +28,7 @@ _TEST_NAMES: dict[str, str] = {
     ".rb": "test/{stem}{n}_test.rb",
     ".java": "src/test/java/{Stem}{n}Test.java",
 }
-"""Where a language's tools look for tests; what is not here gets the name that pytest would want, with its own ending."""
+"""Where a language's tools look for tests; the others get the name that pytest would want, with their own ending."""
 
 
 def instructions(recipe: Recipe, *, files: list[str], target: str | None) -> str | None:
@@ -46,8 +46,8 @@ def instructions(recipe: Recipe, *, files: list[str], target: str | None) -> str
         )
     name = conventional_test_path(files[0]) if files else "tests/test_new.py"
     return (
-        "Answer with one fenced code block that holds a complete new test file, and put its path on the line that opens the "
-        f"fence, after the language, like this:\n\n```python {name}\n…\n```\n\n"
+        "Answer with one fenced code block that holds a complete new test file, and put its path on the line that "
+        f"opens the fence, after the language, like this:\n\n```python {name}\n…\n```\n\n"
         "Paths are relative to the root of the repository. Do not repeat or change existing files. "
         "Tests must call the code under test and check what it returns; a test that cannot fail is worthless."
     )
@@ -63,7 +63,7 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the fenced blocks of ``text`` after CommonMark's rules: a fence closes one of its kind that is not longer."""
+    """Return the fenced blocks of ``text`` after CommonMark's rules: a fence closes one that is not longer."""
     found: list[Block] = []
     lines: list[str] = []
     opened: tuple[str, str, str] | None = None
@@ -97,7 +97,9 @@ def file_content(text: str) -> str:
         if len(found) == 1 and _FENCE.match(last):
             content = found[0].content
     if not content.strip():
-        raise UnderstudyError(ErrorKind.EMPTY_OUTPUT, "The model's file is empty.", hint="Retry, or choose another model.")
+        raise UnderstudyError(
+            ErrorKind.EMPTY_OUTPUT, "The model's file is empty.", hint="Retry, or choose another model."
+        )
     return content if content.endswith("\n") else content + "\n"
 
 
@@ -157,11 +159,13 @@ def free_name(tree: Path, path: str) -> str:
         candidate = str(pure.with_name(f"{stem}_{number}{ending}{pure.suffix}"))
         if not treefiles.exists(tree, candidate):
             return candidate
-    raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{path} and its numbered names are taken.", hint="Tidy up that folder.")
+    raise UnderstudyError(
+        ErrorKind.TARGET_EXISTS, f"{path} and its numbered names are taken.", hint="Tidy up that folder."
+    )
 
 
 def _path(info: str, files: list[str]) -> str | None:
-    """Return the path on a fence's opening line (``python tests/x.py``, ``python path=…``, ``tests/x.py``, ``python:tests/x.py``)."""
+    """Return the path on a fence's opening line: ``python tests/x.py``, ``python path=…``, ``tests/x.py``."""
     match = _PATH_KEY.search(info)
     words = [match[1]] if match else info.replace(":", " ").split()
     suffix = PurePosixPath(files[0]).suffix if files else ""
@@ -179,5 +183,7 @@ def _encode(content: str) -> bytes:
 
 def _malformed(what: str) -> UnderstudyError:
     return UnderstudyError(
-        ErrorKind.MALFORMED_OUTPUT, f"The model's answer {what}.", hint="Retry, or choose a model that follows instructions."
+        ErrorKind.MALFORMED_OUTPUT,
+        f"The model's answer {what}.",
+        hint="Retry, or choose a model that follows instructions.",
     )

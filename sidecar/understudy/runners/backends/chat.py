@@ -100,7 +100,11 @@ class ChatStream:
         """Return why an answer whose stream is over cannot be used; None for a good one (which may still be empty)."""
         name = self.server
         if not self.ended:
-            what = "before its first event" if self.events == 0 else f"after {self.events} events, without announcing its end"
+            what = (
+                "before its first event"
+                if self.events == 0
+                else f"after {self.events} events, without announcing its end"
+            )
             return UnderstudyError(
                 ErrorKind.STREAM_TRUNCATED, f"The answer of model server {name!r} broke off {what}.", hint="Retry."
             )
@@ -117,7 +121,9 @@ class ChatStream:
                 hint="Raise maxOutputTokens, or delegate a smaller piece.",
             )
         if self.finish_reason == "error":
-            return UnderstudyError(ErrorKind.OVERLOADED, f"Model server {name!r} ended the answer with an error.", hint="Retry.")
+            return UnderstudyError(
+                ErrorKind.OVERLOADED, f"Model server {name!r} ended the answer with an error.", hint="Retry."
+            )
         if self.wants_tool and not self.text.strip():
             return UnderstudyError(
                 ErrorKind.MALFORMED_OUTPUT,

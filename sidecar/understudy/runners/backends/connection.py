@@ -1,7 +1,7 @@
 """Where a request may go, and with what. The only file that makes HTTP clients.
 
-A server (or a delegator) marked ``local`` is dialled at a loopback address that was checked just before, by that address,
-so that no name service can move it; proxies of the environment are not used; nothing follows a redirect.
+A server (or a delegator) marked ``local`` is dialled at a loopback address that was checked just before, by that
+address, so that no name service can move it; proxies of the environment are not used; nothing follows a redirect.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Endpoint:
 async def endpoint(server: ModelServer, *, local: bool, key: str | None) -> Endpoint:
     """Check ``server`` and return where to dial it.
 
-    Kinds: ``config_invalid`` (no http URL, credentials in it, unusable headers), ``secret_withheld`` (bound to this machine, but the
-    host is another one), ``connection_failed`` (the name cannot be resolved).
+    Kinds: ``config_invalid`` (no http URL, credentials in it, unusable headers), ``secret_withheld`` (bound to this
+    machine, but the host is another one), ``connection_failed`` (the name cannot be resolved).
     """
     import httpx  # noqa: PLC0415 - 80 ms
 
@@ -85,7 +85,11 @@ def client(where: Endpoint) -> httpx.AsyncClient:
 
 
 def _headers(server: ModelServer, key: str | None) -> dict[str, str]:
-    headers = {"User-Agent": "understudy", "Accept": "text/event-stream, application/json", "Accept-Encoding": "identity"}
+    headers = {
+        "User-Agent": "understudy",
+        "Accept": "text/event-stream, application/json",
+        "Accept-Encoding": "identity",
+    }
     headers |= server.headers or {}
     if key is not None and key.strip():
         headers["Authorization"] = f"Bearer {key.strip()}"

@@ -20,7 +20,7 @@ from understudy.runners.base import plain
 SHOWN_CHARACTERS = 200
 """How much of a body that is no JSON is worth keeping."""
 MAX_WAIT_SECONDS = 120.0
-"""A server that wants a longer pause is taken at its word: the attempt fails (the openai client draws the line there)."""
+"""Who wants a longer pause is taken at its word: the attempt fails (the openai client draws the line there too)."""
 
 _RETRIED = frozenset({408, 409, 429})
 
@@ -29,31 +29,44 @@ _BY_WORDS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = tuple(
     for kind, words in (
         (
             ErrorKind.QUOTA_EXHAUSTED,
-            r"insufficient_quota|insufficient[ _]balance|insufficient credits|quota[ _]exceeded|exceeded your current quota"
-            r"|billing|credit balance|payment required|out of credits",
+            (
+                r"insufficient_quota|insufficient[ _](balance|credits)|quota[ _]exceeded|exceeded your current quota"
+                # Not "billing" alone: answers to a mere rate limit point to the billing page too.
+                r"|plan and billing|billing_(hard_limit|not_active)|credit balance|payment required|out of credits"
+            ),
         ),
         (
             ErrorKind.CONTEXT_TOO_LONG,
-            r"context_length_exceeded|exceed_context_size|context[ _](length|window|size)|maximum context"
-            r"|prompt is too long|too many (input )?tokens|reduce the length",
+            (
+                r"context_length_exceeded|exceed_context_size|context[ _](length|window|size)|maximum context"
+                r"|prompt is too long|too many (input )?tokens|reduce the length"
+            ),
         ),
-        (ErrorKind.CONTENT_REFUSED, r"content_filter|content_policy|content management policy|responsible ?ai|moderation"),
+        (
+            ErrorKind.CONTENT_REFUSED,
+            r"content_filter|content_policy|content management policy|responsible ?ai|moderation",
+        ),
         (
             ErrorKind.AUTH_FAILED,
-            r"invalid_api_key|incorrect api key|invalid api key|authentication_error|invalid authentication|unauthorized",
+            r"invalid_api_key|(incorrect|invalid) api key|authentication_error|invalid authentication|unauthorized",
         ),
         (
             ErrorKind.MODEL_NOT_FOUND,
-            r"model_not_found|model[^.]{0,80}(does not exist|not found|not available|is not a valid)|no such model"
-            r"|unknown model|invalid model",
+            (
+                r"model_not_found|model[^.]{0,80}(does not exist|not found|not available|is not a valid)|no such model"
+                r"|unknown model|invalid model"
+            ),
         ),
-        (ErrorKind.OVERLOADED, r"overloaded|engine_overloaded|server is busy|at capacity|no capacity|service unavailable"),
+        (
+            ErrorKind.OVERLOADED,
+            r"overloaded|engine_overloaded|server is busy|at capacity|no capacity|service unavailable",
+        ),
         (ErrorKind.RATE_LIMITED, r"rate[ _-]?limit|too many requests|throttl"),
     )
 )
 
 _HINTS: dict[ErrorKind, str] = {
-    ErrorKind.AUTH_FAILED: "Set a valid key with `understudy servers set-key`, or the variable that the server's entry names.",
+    ErrorKind.AUTH_FAILED: "Set a valid key with `understudy servers set-key`, or the variable that its entry names.",
     ErrorKind.QUOTA_EXHAUSTED: "Add credit with the provider, or choose another delegator.",
     ErrorKind.RATE_LIMITED: "Wait and retry, or choose another delegator.",
     ErrorKind.OVERLOADED: "Retry later, or choose another delegator.",

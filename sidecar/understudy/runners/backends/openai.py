@@ -68,7 +68,8 @@ class Runner:
                 f"Delegator {task.delegator.name!r} has no model server.",
                 hint="Set `modelServer` to the name of a configured one.",
             )
-        key = task.key() if task.key is not None else None
+        # A keyring may take its time, and nothing else may wait for it.
+        key = await asyncio.to_thread(task.key) if task.key is not None else None
         redactor = Redactor({f"model server {server.name}": key} if key else {})
         where = await connection.endpoint(server, local=connection.is_local(task.delegator, server), key=key)
         call = _Call(task, emit, server, where, redactor, retries=self._retries, backoff_seconds=self._backoff)
@@ -93,8 +94,8 @@ class Runner:
                 f"The model {task.delegator.model!r} ended well and said nothing.",
                 hint="Retry, or choose another model.",
             )
-        text, summary = _deliver(task, text, emit)
-        return Outcome(text=text, summary=summary, usage=usage, cost_usd=chat.cost_usd, estimated=estimated)
+        delivered, summary = _deliver(task, text, emit)
+        return Outcome(text=delivered, summary=summary, usage=usage, cost_usd=chat.cost_usd, estimated=estimated)
 
     @staticmethod
     def _check_budget(task: Task, usage: Usage, cost_usd: str | None, emit: Emit) -> None:
@@ -108,7 +109,11 @@ class Runner:
         if error is not None:
             raise error
         if task.limits.max_usd is not None and cost_usd is None:
-            emit(Note(level="warning", text="The model server does not report what it costs, so maxUsd could not be held."))
+            emit(
+                Note(
+                    level="warning", text="The model server does not report what it costs, so maxUsd could not be held."
+                )
+            )
 
 
 def request_body(task: Task) -> dict[str, Any]:
@@ -119,7 +124,12 @@ def request_body(task: Task) -> dict[str, Any]:
         messages.append({"role": "system", "content": system})
     messages.append({"role": "user", "content": task.prompt})
     body: dict[str, Any] = dict(task.delegator.model_properties or {})
-    body |= {"model": task.delegator.model, "messages": messages, "stream": True, "stream_options": {"include_usage": True}}
+    body |= {
+        "model": task.delegator.model,
+        "messages": messages,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
     if task.limits.max_output_tokens is not None:
         body.setdefault("max_tokens", task.limits.max_output_tokens)
     return body
@@ -207,9 +217,7 @@ class _Call:
         """Emit and return what was used so far, and whether it is an estimate."""
         usage, estimated = self._chat.usage(self._prompt)
         if self._sent:
-            self._emit(
-                UsageReport(**msgspec.structs.asdict(usage), cost_usd=self._chat.cost_usd, estimated=estimated)
-            )
+            self._emit(UsageReport(**msgspec.structs.asdict(usage), cost_usd=self._chat.cost_usd, estimated=estimated))
         return usage, estimated
 
     async def _pause(self, again: _Retryable, tries: int) -> None:
@@ -291,7 +299,7 @@ class _Call:
             if received > MAX_STREAM_BYTES:
                 raise UnderstudyError(
                     ErrorKind.MALFORMED_OUTPUT,
-                    f"Model server {self._server.name!r} sent more than {MAX_STREAM_BYTES} bytes; the stream was cut off.",
+                    f"Model server {self._server.name!r} sent more than {MAX_STREAM_BYTES} bytes.",
                     hint="Set maxOutputTokens.",
                 )
             for event in decoder.feed(chunk):
@@ -308,7 +316,9 @@ class _Call:
                 if error.kind is not ErrorKind.MALFORMED_OUTPUT:
                     raise
         if not self._chat.ended and self._chat.events == 0:
-            raise _Retryable(self._chat.failure() or UnderstudyError(ErrorKind.STREAM_TRUNCATED, "The answer was empty."))
+            raise _Retryable(
+                self._chat.failure() or UnderstudyError(ErrorKind.STREAM_TRUNCATED, "The answer was empty.")
+            )
 
     def _take(self, data: str, clock: asyncio.Timeout) -> None:
         before = self._chat.events
@@ -379,7 +389,9 @@ class _Call:
         name = self._server.name
         if self._chat.events:
             return UnderstudyError(
-                ErrorKind.STREAM_TRUNCATED, f"The connection to model server {name!r} broke mid-answer: {said}.", hint="Retry."
+                ErrorKind.STREAM_TRUNCATED,
+                f"The connection to model server {name!r} broke mid-answer: {said}.",
+                hint="Retry.",
             )
         if isinstance(error, httpx.ProtocolError) and "disconnected" not in said and "closed" not in said:
             return UnderstudyError(
@@ -388,10 +400,11 @@ class _Call:
                 hint="Check host and port in `baseUrl`.",
             )
         url = self._where.base
+        place = f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"
         return _Retryable(
             UnderstudyError(
                 ErrorKind.CONNECTION_FAILED,
-                f"Model server {name!r} could not be reached at {url.scheme}://{url.netloc.decode('ascii', 'replace')}: {said}.",
+                f"Model server {name!r} could not be reached at {place}: {said}.",
                 hint="Check that the server runs and that `baseUrl` is right.",
             )
         )

@@ -1,4 +1,4 @@
-"""Asking a model server what it has, and whether it answers: for ``modelServers/probe|models`` and ``delegators/test``."""
+"""What a model server has, and whether it answers: for ``modelServers/probe|models`` and ``delegators/test``."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ async def probe(
         if model in names or not names:
             steps.add("model", f"{model} is listed." if names else "The server lists no models.")
         else:
-            steps.add("model", f"{model} is not among the {len(names)} listed models ({', '.join(names[:5])}, …).", ok=False)
+            steps.add(
+                "model", f"{model} is not among the {len(names)} listed models ({', '.join(names[:5])}, …).", ok=False
+            )
     if model and round_trip and (failure is None or unlisted):
         if unlisted:
             # A server without a list of models is a server all the same.
@@ -117,7 +119,12 @@ class _Steps:
 
 
 async def _round_trip(
-    server: ModelServer, model: str, *, key: Callable[[], str | None] | None, delegator: Delegator | None, seconds: float
+    server: ModelServer,
+    model: str,
+    *,
+    key: Callable[[], str | None] | None,
+    delegator: Delegator | None,
+    seconds: float,
 ) -> str:
     body = {**((delegator and delegator.model_properties) or {}), "model": model, "stream": False, "max_tokens": 16}
     body["messages"] = [{"role": "user", "content": "Answer with the word: ready"}]
@@ -154,7 +161,7 @@ async def _request(
     """Send one request and return status 200 and the body; raise for everything else."""
     import httpx  # noqa: PLC0415 - 80 ms
 
-    secret = key() if key is not None else None
+    secret = await asyncio.to_thread(key) if key is not None else None
     redactor = Redactor({f"model server {server.name}": secret} if secret else {})
     where = await connection.endpoint(server, local=connection.is_local(delegator, server), key=secret)
     kept = bytearray()
@@ -182,7 +189,9 @@ async def _request(
             hint="If it is loading a model, try again in a minute.",
         ) from None
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-        said = re.sub(r"\s+", " ", redactor.redact(plain(str(error))))[: failures.SHOWN_CHARACTERS] or type(error).__name__
+        said = (
+            re.sub(r"\s+", " ", redactor.redact(plain(str(error))))[: failures.SHOWN_CHARACTERS] or type(error).__name__
+        )
         raise UnderstudyError(
             ErrorKind.CONNECTION_FAILED,
             f"Model server {server.name!r} could not be reached at {server.base_url}: {said}.",

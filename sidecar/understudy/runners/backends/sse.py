@@ -1,8 +1,9 @@
 """Server-sent events from bytes, without I/O: any chunking of the same bytes gives the same events.
 
 The rules are the HTML standard's (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream):
-lines end in LF, CRLF or CR; a byte order mark at the start is skipped; an event ends with an empty line. Two deviations:
-what stands at the end of the stream without its empty line is given out by ``end`` (servers forget it after ``[DONE]``),
+lines end in LF, CRLF or CR; a byte order mark at the start is skipped; an event ends with an empty line. Two
+deviations: what stands at the end of the stream without its empty line is given out by ``end`` (servers forget it after
+``[DONE]``),
 and text that is not UTF-8 is an error instead of replacement characters, which would end up in somebody's file.
 """
 
@@ -39,7 +40,7 @@ class Decoder:
         self._skip_line_feed = False
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Return the events that ``chunk`` completes; ``malformed_output`` above a bound or for bytes that are no text."""
+        """Return the events that ``chunk`` completes; ``malformed_output`` above a bound or for what is no text."""
         events: list[ServerEvent] = []
         if self._skip_line_feed and chunk:
             self._skip_line_feed = False

@@ -1,4 +1,4 @@
-"""Argument vectors from templates, and the ways a prompt reaches a program. No shell, and nothing is ever joined into one string."""
+"""Argument vectors from templates, and the ways a prompt reaches a program. No shell, no joined strings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Command:
 
 
 def fill(template: list[str], values: Mapping[str, str | None]) -> list[str]:
-    """Return ``template`` with its slots filled, each inside its own argument; text that was filled in is not looked at again.
+    """Return ``template`` with its slots filled, each inside its own argument, in one pass.
 
     An argument whose slot has no value (no model, no session) is left out, and with it the option before it when the
     slot is the whole argument: ``["--resume", "{sessionId}"]`` vanishes. Braces that are no slot stay.
@@ -55,7 +55,8 @@ def fill(template: list[str], values: Mapping[str, str | None]) -> list[str]:
 def prepared(task: Task, template: list[str], delivery: Delivery | None) -> Iterator[Command]:
     """Give the command for ``task``: prompt delivered, folder chosen; what was made for it is removed afterwards.
 
-    Without ``delivery`` the template decides: ``{prompt}`` → argument, ``{promptFile}`` → file, neither → standard input.
+    Without ``delivery`` the template decides: ``{prompt}`` → argument, ``{promptFile}`` → file, neither → standard
+    input.
     Raises ``config_invalid`` when template and delivery contradict each other or the prompt cannot be an argument.
     """
     joined = "\n".join(template)
@@ -78,7 +79,9 @@ def prepared(task: Task, template: list[str], delivery: Delivery | None) -> Iter
             "sessionId": task.session_id,
         }
         yield Command(
-            argv=fill(template, values), cwd=cwd, stdin=task.prompt.encode("utf-8", "replace") if delivery == "stdin" else None
+            argv=fill(template, values),
+            cwd=cwd,
+            stdin=task.prompt.encode("utf-8", "replace") if delivery == "stdin" else None,
         )
 
 
@@ -128,5 +131,5 @@ def _invalid(task: Task, what: str) -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.CONFIG_INVALID,
         f"Delegator {task.delegator.name!r} {what}.",
-        hint='Set launch.promptDelivery to "stdin", or to "file" with the slot {promptFile}; or guard the slot: ["--", "{prompt}"].',
+        hint='Set launch.promptDelivery to "stdin", or "file" with the slot {promptFile}; or write ["--", "{prompt}"].',
     )

@@ -3,7 +3,8 @@
     command = ["my-agent", "--model", "{model}", "--prompt-file", "{promptFile}"]
     output = "events"
 
-Slots: ``{model} {prompt} {promptFile} {worktree} {sessionId}``; see ``commands.fill``. The program runs in the isolated tree.
+Slots: ``{model} {prompt} {promptFile} {worktree} {sessionId}``; see ``commands.fill``. The program runs in the
+isolated tree.
 With ``output = "text"`` (the default) what it prints is its answer and its exit is its end; with ``"events"`` it
 speaks the line format of ``protocol``.
 """

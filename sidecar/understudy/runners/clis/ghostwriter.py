@@ -25,7 +25,7 @@ class Runner:
     abilities = ABILITIES["ghostwriter"]
 
     async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Write property tests for ``task.files``; kinds: ``tool_missing``, ``input_empty``, and those of ``machinery``."""
+        """Write property tests for ``task.files``; kinds: ``tool_missing``, ``input_empty``, those of ``machinery``."""
         if task.worktree is None or not task.files:
             raise UnderstudyError(
                 ErrorKind.INPUT_EMPTY,

@@ -2,10 +2,12 @@
 
     python -I ghostwriter_agent.py --python PROJECT_PYTHON -- FILE...
 
-It works in the current folder and prints one JSON event a line (the format of ``protocol``). For each file it finds the module's
-name, lets the project's own Python run the real ``hypothesis write``, makes the tests deterministic, writes them as a new file
-beside the project's tests, runs them, and removes those that do not hold, until the rest passes twice. Then the code under
-test is broken on purpose: a test that still passes tests nothing and goes too. Nothing left: the file goes.
+It works in the current folder and prints one JSON event a line (the format of ``protocol``). For each file it finds
+the module's
+name, lets the project's own Python run the real ``hypothesis write``, makes the tests deterministic, writes them as a
+new file
+beside the project's tests, runs them, and removes those that do not hold, until the rest passes twice. Then the code
+under test is broken on purpose: a test that still passes tests nothing and goes too. Nothing left: the file goes.
 
 A program of its own: standard library only, and nothing of Understudy is imported.
 """
@@ -17,6 +19,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,59 +37,32 @@ MAX_ROUNDS = 6
 MAX_TESTS = 60
 
 _HYPOTHESIS = "import sys; from hypothesis.extra.cli import main; sys.argv[0] = 'hypothesis'; main()"
-_NEEDS = "import importlib.util as u; print(*[n for n in ('pytest', 'hypothesis', 'click', 'black') if u.find_spec(n) is None])"
+_NEEDS = """
+from importlib.util import find_spec
+print(*[name for name in ("pytest", "hypothesis", "click", "black") if find_spec(name) is None])
+"""
 _LOCATE = """
 import importlib, inspect, json, sys
 module = importlib.import_module(sys.argv[1])
 own = lambda value: getattr(value, "__module__", None) == module.__name__
-names = [n for n, v in vars(module).items() if own(v) and (inspect.isfunction(v) or inspect.isclass(v)) and not n.startswith("_")]
+kinds = lambda value: inspect.isfunction(value) or inspect.isclass(value)
+names = [name for name, value in vars(module).items() if own(value) and kinds(value) and not name.startswith("_")]
 print("\\n" + json.dumps({"file": getattr(module, "__file__", None), "names": names}))
 """
 
-_PLUGIN = '''
-"""Reports each test's outcome; armed, it breaks every function of one module once the tests are collected."""
-import functools, importlib, inspect, json, os
-
-REPORT = os.environ["GHOSTWRITER_REPORT"]
-OUTCOMES = {}
-
-
-def pytest_runtest_logreport(report):
-    if report.when == "call" or report.outcome != "passed":
-        worst = OUTCOMES.get(report.nodeid)
-        if worst in (None, "passed"):
-            OUTCOMES[report.nodeid] = report.outcome
-
-
-def pytest_sessionfinish(session):
-    with open(REPORT, "w", encoding="utf-8") as file:
-        json.dump(OUTCOMES, file)
-
-
-class Broken(Exception):
-    pass
-
-
-def broken(function):
-    @functools.wraps(function)
-    def raises(*args, **kwargs):
-        raise Broken(function.__qualname__)
-
-    return raises
-
-
-def pytest_collection_finish(session):
-    name = os.environ.get("GHOSTWRITER_BREAK")
-    if not name:
-        return
-    module = importlib.import_module(name)
-    for holder in [module, *[value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == name]]:
-        for key, value in list(vars(holder).items()):
-            if inspect.isfunction(value) and value.__module__ == name and value.__code__.co_filename == module.__file__:
-                setattr(holder, key, broken(value))
-            elif isinstance(value, (staticmethod, classmethod)):
-                setattr(holder, key, type(value)(broken(value.__func__)))
-'''
+_IDEMPOTENT = """
+import importlib, inspect, sys
+from hypothesis.extra import ghostwriter
+module = importlib.import_module(sys.argv[1])
+for name in sys.argv[2:]:
+    function = getattr(module, name)
+    if not inspect.isfunction(function):
+        continue
+    try:
+        print(ghostwriter.idempotent(function, style="pytest") + "\\x1e")
+    except Exception:
+        continue
+"""
 
 _HEADER = '''"""Properties of ``{module}``, found by ``hypothesis write`` and kept because they hold."""
 
@@ -97,7 +73,7 @@ DETERMINISTIC = settings(derandomize=True, database=None, deadline=None)
 """
 
 
-class Stop(Exception):
+class Stop(Exception):  # noqa: N818 - how a run ends, not a fault
     """The run is over without tests."""
 
     def __init__(self, kind: str, message: str, hint: str) -> None:
@@ -141,8 +117,8 @@ class Project:
         try:
             return subprocess.run(
                 [self.python, *arguments],
-                cwd=self.root, env=env, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace",
-                timeout=max(1.0, seconds), check=False,
+                cwd=self.root, env=env, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+                errors="replace", timeout=max(1.0, seconds), check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return None
@@ -175,7 +151,7 @@ def check_needs(project: Project) -> None:
 
 
 def find_sources(root: Path, path: PurePosixPath) -> tuple[Path, str]:
-    """Return the folder that imports start from, and the module's name: the first folder above ``path`` that is no package."""
+    """Return the folder that imports start from, the first above ``path`` that is no package, and the module's name."""
     folder = path.parent
     names = [] if path.stem == "__init__" else [path.stem]
     while folder.parts and (root / folder / "__init__.py").is_file():
@@ -188,7 +164,11 @@ def find_sources(root: Path, path: PurePosixPath) -> tuple[Path, str]:
             folder = folder.parent
     name = ".".join(names)
     if not names or not all(part.isidentifier() for part in names):
-        raise Stop("bad_request", f"{path} cannot be imported: its name is no module name.", "Rename it, or choose another file.")
+        raise Stop(
+            "bad_request",
+            f"{path} cannot be imported: its name is no module name.",
+            "Rename it, or choose another file.",
+        )
     return root / folder, name
 
 
@@ -201,7 +181,9 @@ def locate(project: Project, module: str, path: PurePosixPath) -> list[str]:
         found = None
     if found is None:
         why = last_line(done.stderr) if done is not None else "it took too long"
-        raise Stop("bad_request", f"The module {module} cannot be imported: {why}", "Make it importable without side effects.")
+        raise Stop(
+            "bad_request", f"The module {module} cannot be imported: {why}", "Make it importable without side effects."
+        )
     if not found["file"] or Path(found["file"]).resolve() != (project.root / path).resolve():
         raise Stop(
             "bad_request",
@@ -221,11 +203,18 @@ def ghostwrite(project: Project, module: str, names: list[str]) -> str:
     if not has_tests(text):
         parts: list[str] = []
         for name in names[:MAX_TESTS]:
-            one = project.run("-c", _HYPOTHESIS, "write", "--style", "pytest", f"{module}.{name}", seconds=WRITE_SECONDS)
+            one = project.run(
+                "-c", _HYPOTHESIS, "write", "--style", "pytest", f"{module}.{name}", seconds=WRITE_SECONDS
+            )
             if one is not None and one.returncode == 0 and has_tests(one.stdout):
                 parts.append(one.stdout)
         text = merge(parts)
     ok = has_tests(text)
+    if ok:
+        # What holds of f(f(x)) says more than that f(x) does not raise; most of it will fall, some of it stays.
+        more = project.run("-c", _IDEMPOTENT, module, *names[:MAX_TESTS], seconds=WRITE_SECONDS)
+        found = more.stdout.split("\x1e") if more is not None and more.returncode == 0 else []
+        text = merge([text, *[part for part in found if has_tests(part)]])
     emit("tool_result", callId=call, ok=ok, output=f"{text.count('def test_')} tests written." if ok else said)
     return text
 
@@ -263,7 +252,8 @@ def segment(text: str, node: ast.stmt) -> str:
 def assemble(text: str, module: str, keep: set[str] | None) -> tuple[str, list[str]]:
     """Return the test file with the tests in ``keep`` (None: all), and their names.
 
-    Each test is made deterministic; imports and helpers that nothing uses any more go; the layout is what formatters write.
+    Each test is made deterministic; imports and helpers that nothing uses any more go; the layout is what formatters
+    write.
     """
     tree = ast.parse(text)
     tests = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
@@ -293,7 +283,7 @@ def is_docstring(node: ast.stmt) -> bool:
 
 
 def import_lines(nodes: list[ast.Import | ast.ImportFrom], used: set[str]) -> list[str]:
-    """Return the imports that are used, sorted: the standard library, then what is installed, then the project's own."""
+    """Return the imports that are used, sorted: standard library, what is installed, the project's own."""
     groups: dict[int, set[str]] = {0: set(), 1: set(), 2: set()}
     from_hypothesis = {"settings"}
     for node in nodes:
@@ -308,8 +298,13 @@ def import_lines(nodes: list[ast.Import | ast.ImportFrom], used: set[str]) -> li
                 from_hypothesis.add(name.name)
                 continue
             else:
-                line, top = f"from {'.' * node.level}{node.module or ''} import {alias}", (node.module or "").split(".")[0]
-            groups[0 if top in sys.stdlib_module_names else 1 if top in {"hypothesis", "pytest", "numpy"} else 2].add(line)
+                line, top = (
+                    f"from {'.' * node.level}{node.module or ''} import {alias}",
+                    (node.module or "").split(".")[0],
+                )
+            groups[0 if top in sys.stdlib_module_names else 1 if top in {"hypothesis", "pytest", "numpy"} else 2].add(
+                line
+            )
     groups[1].add(f"from hypothesis import {', '.join(sorted(from_hypothesis))}")
     lines: list[str] = []
     for number in sorted(groups):
@@ -342,7 +337,9 @@ def test_folder(root: Path, path: PurePosixPath) -> PurePosixPath:
         PurePosixPath(found.relative_to(root).as_posix()).parent
         for pattern in (f"test_{stem}.py", f"{stem}_test.py", f"test_{stem}_*.py")
         for found in root.rglob(pattern)
-        if not any(part.startswith(".") or part in {"site-packages", "node_modules"} for part in found.relative_to(root).parts)
+        if not any(
+            part.startswith(".") or part in {"site-packages", "node_modules"} for part in found.relative_to(root).parts
+        )
         and not any(parent.is_symlink() for parent in [found, *found.parents])
     )
     if own:
@@ -366,12 +363,14 @@ def run_tests(project: Project, path: PurePosixPath, broken: str = "") -> dict[s
     report.unlink(missing_ok=True)
     plugins = project.scratch / "plugins"
     plugins.mkdir(exist_ok=True)
-    (plugins / "ghostwriter_probe.py").write_text(_PLUGIN, "utf-8")
+    # Alone in its folder: whatever stands beside it would be importable in the tests.
+    shutil.copyfile(Path(__file__).with_name("ghostwriter_probe.py"), plugins / "ghostwriter_probe.py")
     sources = project.sources
     project.sources = [*sources, plugins]
     try:
         done = project.run(
-            "-m", "pytest", "-q", "-p", "ghostwriter_probe", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist",
+            "-m", "pytest", "-q", "-p", "ghostwriter_probe", "-p", "no:cacheprovider", "-p", "no:randomly",
+            "-p", "no:xdist",
             "--no-header", "--tb=line", "-o", "addopts=", str(path),
             seconds=RUN_SECONDS, GHOSTWRITER_REPORT=str(report), GHOSTWRITER_BREAK=broken,
         )  # fmt: skip
@@ -406,7 +405,12 @@ def settle(project: Project, path: PurePosixPath, text: str, module: str) -> tup
             content, names = assemble(text, module, set(half))
             continue
         bad = [name for name in names if outcomes.get(name) != "passed"]
-        emit("tool_result", callId=call, ok=not bad, output=f"{len(names) - len(bad)} hold" + (f"; not: {', '.join(bad)}" if bad else ""))
+        emit(
+            "tool_result",
+            callId=call,
+            ok=not bad,
+            output=f"{len(names) - len(bad)} hold" + (f"; not: {', '.join(bad)}" if bad else ""),
+        )
         if not bad and number > 1:
             break
         fallen += bad
@@ -417,20 +421,26 @@ def settle(project: Project, path: PurePosixPath, text: str, module: str) -> tup
         outcomes = run_tests(project, path) if names and target.write_text(content, "utf-8") else None
         if outcomes is None or any(outcomes.get(name) != "passed" for name in names):
             return [], fallen + names, []
-    return (*bite(project, path, text, module, names, fallen),)
+    return bite(project, path, text, module, names=names, fallen=fallen)
 
 
 def bite(
-    project: Project, path: PurePosixPath, text: str, module: str, names: list[str], fallen: list[str]
+    project: Project, path: PurePosixPath, text: str, module: str, *, names: list[str], fallen: list[str]
 ) -> tuple[list[str], list[str], list[str]]:
-    """Remove the tests that pass although every function of the module raises; keep all when that cannot be said."""
+    """Remove the tests that pass although every function of the module raises; keep all when that cannot be said.
+
+    A test that a stronger one of the same function covers goes too.
+    """
     if not names:
         return [], fallen, []
     call = project.tool("pytest", f"pytest {path} with {module} broken on purpose")
     outcomes = run_tests(project, path, broken=module)
     toothless = [name for name in names if outcomes is not None and outcomes.get(name) == "passed"]
     emit("tool_result", callId=call, ok=not toothless, output=f"{len(names) - len(toothless)} notice")
-    content, names = assemble(text, module, set(names) - set(toothless))
+    stronger = {
+        name.replace("test_idempotent_", "test_fuzz_", 1) for name in names if name.startswith("test_idempotent_")
+    }
+    content, names = assemble(text, module, set(names) - set(toothless) - stronger)
     if names:
         (project.root / path).write_text(content, "utf-8")
     return names, fallen, toothless
@@ -440,9 +450,15 @@ def work(project: Project, name: str) -> str:
     """Write the tests of one file and return what to tell about it."""
     path = PurePosixPath(name)
     if path.suffix != ".py" or path.is_absolute() or ".." in path.parts or not (project.root / path).is_file():
-        raise Stop("bad_request", f"{name} is no Python file of this project.", "The ghostwriter writes tests for Python modules only.")
+        raise Stop(
+            "bad_request",
+            f"{name} is no Python file of this project.",
+            "The ghostwriter writes tests for Python modules only.",
+        )
     source, module = find_sources(project.root, path)
-    project.sources = list(dict.fromkeys([source, *([project.root / "src"] if (project.root / "src").is_dir() else []), project.root]))
+    project.sources = list(
+        dict.fromkeys([source, *([project.root / "src"] if (project.root / "src").is_dir() else []), project.root])
+    )
     emit("phase", text=f"Reading {module}")
     check_needs(project)
     names = locate(project, module, path)

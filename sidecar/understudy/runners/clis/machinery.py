@@ -1,4 +1,6 @@
-"""How every agent CLI is driven. What is known of them decided the rules:
+"""How every agent CLI is driven.
+
+What is known of them decided the rules:
 
 - exit code 0 means little: some CLIs exit 0 on every failure, others report errors as successes with a flag;
 - some hang after their result, so the result starts a short timer, and what is ended then has succeeded;
@@ -8,8 +10,8 @@
 
 Success is a terminal event *and* exit code 0 *and* no error flag *and* a text where one is due. Kinds of failure:
 ``timed_out`` (no first event; the total), ``stalled`` (no event for too long), ``tool_crashed`` (exit code or signal),
-``tool_no_result`` (exit 0 without a terminal event), ``malformed_output`` (ended in the middle of a line; a line without an
-end), ``empty_output``, ``budget_exhausted``, and whatever kind the terminal event itself names.
+``tool_no_result`` (exit 0 without a terminal event), ``malformed_output`` (ended in the middle of a line; a line
+without an end), ``empty_output``, ``budget_exhausted``, and whatever kind the terminal event itself names.
 """
 
 from __future__ import annotations
@@ -80,14 +82,17 @@ async def drive(task: Task, emit: Emit, command: Command, lines: Lines | None) -
     """
     env, secrets = environment_of(task)
     run = _Run(task, emit, Redactor(secrets), lines)
-    logs: dict[str, Path | None] = {"stdout_file": task.stdout_log, "stderr_file": task.stderr_log}
-    if secrets:
-        # Raw logs would hold whatever the program says about its keys: the redacted tail is kept instead.
-        logs = {"stdout_file": None, "stderr_file": None}
     try:
         async with asyncio.timeout(task.limits.total_seconds) as total:
             child = await children.start(
-                command.argv, cwd=command.cwd, env=env, mark=task.delegation_id, stdin=command.stdin, **logs
+                command.argv,
+                cwd=command.cwd,
+                env=env,
+                mark=task.delegation_id,
+                stdin=command.stdin,
+                # Raw logs would hold whatever the program says about its keys: a redacted tail is kept instead.
+                stdout_file=None if secrets else task.stdout_log,
+                stderr_file=None if secrets else task.stderr_log,
             )
             async with child:
                 try:
@@ -129,7 +134,7 @@ def environment_of(task: Task) -> tuple[dict[str, str], dict[str, str]]:
         if found is None:
             raise UnderstudyError(
                 ErrorKind.CONFIG_INVALID,
-                f"Delegator {name!r} takes {variable} from the environment variable {value.from_env}, which is not set.",
+                f"Delegator {name!r} takes {variable} from the variable {value.from_env}, which is not set.",
                 hint="Set it where your editor or shell starts Understudy, or remove it from the delegator's `env`.",
             )
         extra[variable] = secrets[variable] = found
@@ -242,7 +247,9 @@ class _Run:
             dropped = len(event.output) - _OUTPUT_CHARACTERS
             if dropped > 0:
                 kept = event.output[:_OUTPUT_CHARACTERS]
-                event.truncated_bytes = len(event.output.encode("utf-8", "replace")) - len(kept.encode("utf-8", "replace"))
+                event.truncated_bytes = len(event.output.encode("utf-8", "replace")) - len(
+                    kept.encode("utf-8", "replace")
+                )
                 event.output = kept
         elif isinstance(event, ToolCall):
             self._calls += 1
@@ -290,7 +297,10 @@ class _Run:
             self._emit_event(event)
         elif before <= MAX_EMITTED_CHARACTERS:
             self._emit_event(
-                Note(level="warning", text=f"Its output is above {MAX_EMITTED_CHARACTERS} characters; what follows is not kept.")
+                Note(
+                    level="warning",
+                    text=f"Its output is above {MAX_EMITTED_CHARACTERS} characters; what follows is not kept.",
+                )
             )
 
     def _outcome(self) -> Outcome:
@@ -314,7 +324,9 @@ class _Run:
         if task.recipe.returns != "tree":
             if not text.strip():
                 raise UnderstudyError(
-                    ErrorKind.EMPTY_OUTPUT, f"{_who(task)} ended well and said nothing.", hint="Retry, or choose another delegator."
+                    ErrorKind.EMPTY_OUTPUT,
+                    f"{_who(task)} ended well and said nothing.",
+                    hint="Retry, or choose another delegator.",
                 )
             if len(text) > MAX_TEXT_CHARACTERS or self._characters > MAX_TEXT_CHARACTERS:
                 raise UnderstudyError(

@@ -30,7 +30,15 @@ from understudy.runners.clis.machinery import Ending
 
 REPORTABLE = frozenset(
     {
-        *("tool_missing", "tool_crashed", "auth_failed", "quota_exhausted", "rate_limited", "overloaded", "bad_request"),
+        *(
+            "tool_missing",
+            "tool_crashed",
+            "auth_failed",
+            "quota_exhausted",
+            "rate_limited",
+            "overloaded",
+            "bad_request",
+        ),
         *("context_too_long", "content_refused", "model_not_found", "connection_failed", "timed_out", "stalled"),
         *("stream_truncated", "output_truncated", "empty_output", "malformed_output", "budget_exhausted"),
         *("permission_denied", "file_too_large", "input_empty", "config_invalid", "target_exists", "path_escape"),
@@ -111,7 +119,7 @@ def _ending(result: _Result) -> Ending:
 
 
 def _usage(usage: _Usage) -> UsageReport:
-    counts = {
+    counts: dict[str, Any] = {
         name: value if 0 <= value <= _MAX_COUNT else 0
         for name, value in msgspec.structs.asdict(usage).items()
         if isinstance(value, int)

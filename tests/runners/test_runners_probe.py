@@ -1,0 +1,122 @@
+"""Asking servers what they have and whether they answer."""
+
+import asyncio
+
+import pytest
+
+from understudy.model.delegators import KeyReference, ModelServer
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners.backends import failures, probe
+from understudy.testing import model_server as scripted
+
+KEY = "sk-right-0123456789"
+
+
+@pytest.fixture
+def server():
+    with scripted.ModelServer(models=["good", "stall"], key=KEY) as running:
+        yield running
+
+
+def an_entry(server, **more) -> ModelServer:
+    values = {"name": "scripted", "kind": "custom", "base_url": server.base_url, "api_key": KeyReference(from_env="X")}
+    return ModelServer(**(values | more))
+
+
+def steps_of(result) -> dict[str, bool]:
+    return {step.name: step.ok for step in result.steps}
+
+
+async def test_models_are_listed(server):
+    models = await probe.list_models(an_entry(server), key=lambda: KEY)
+    assert [(model.id, model.context_tokens) for model in models] == [("good", 8192), ("stall", 8192)]
+
+
+async def test_a_good_server(server):
+    result = await probe.probe(an_entry(server), model="good", key=lambda: KEY, round_trip=True)
+    assert result.ok
+    assert steps_of(result) == {"endpoint": True, "key": True, "model": True, "round_trip": True}
+
+
+async def test_each_step_fails_on_its_own(server):
+    wrong = await probe.probe(an_entry(server), model="good", key=lambda: "sk-wrong-SECRET-123", round_trip=True)
+    assert steps_of(wrong) == {"endpoint": True, "key": False}
+    assert "SECRET" not in str(wrong)
+    unknown = await probe.probe(an_entry(server), model="other", key=lambda: KEY, round_trip=True)
+    assert steps_of(unknown) == {"endpoint": True, "key": True, "model": False, "round_trip": False}
+    slow = await probe.probe(an_entry(server), model="stall", key=lambda: KEY, round_trip=True, timeout_seconds=0.4)
+    assert steps_of(slow) == {"endpoint": True, "key": True, "model": True, "round_trip": False}
+    nobody = await probe.probe(an_entry(server, base_url="http://127.0.0.1:9/v1"), model="good", round_trip=True)
+    assert steps_of(nobody) == {"endpoint": False}
+    no_list = await probe.probe(an_entry(server, base_url=server.base_url + "/x"), key=lambda: KEY)
+    assert no_list.ok
+    far = await probe.probe(an_entry(server, base_url="http://192.0.2.7/v1", locality="local"))
+    assert steps_of(far) == {"endpoint": False}
+
+
+async def test_what_is_no_list_of_models(server):
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<html>hello</html>")
+        await writer.drain()
+        writer.close()
+
+    listener = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    async with listener:
+        with pytest.raises(UnderstudyError) as caught:
+            await probe.list_models(an_entry(server, base_url=f"http://127.0.0.1:{port}/v1"))
+    assert caught.value.kind is ErrorKind.MALFORMED_OUTPUT
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"llm_provider-retry-after": "3"}, 3),
+        ({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 10),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "٣"}, None),
+        ({"retry-after": "1e9"}, None),
+        ({"retry-after": "soon"}, None),
+    ],
+)
+def test_pauses_that_servers_ask_for(headers, seconds):
+    assert failures.asked_wait(headers, now=lambda: 50.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (
+            400,
+            '{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}',
+            "context_too_long",
+        ),
+        (400, '{"error":{"message":"x","code":"content_filter"}}', "content_refused"),
+        (400, '{"detail":"Incorrect API key provided"}', "auth_failed"),
+        (402, "", "quota_exhausted"),
+        (403, "<html><body>Forbidden</body></html>", "auth_failed"),
+        (404, '{"error":"model \\"x\\" not found, try pulling it first"}', "model_not_found"),
+        (404, "Not Found", "bad_request"),
+        (429, "<html><h1>429 Too Many Requests</h1></html>", "rate_limited"),
+        (
+            429,
+            '{"error":{"message":"Rate limit reached; add a payment method at example.com/account/billing"}}',
+            "rate_limited",
+        ),
+        (500, '{"error":{"message":"Rate limit reached"}}', "rate_limited"),
+        (502, "<html><h1>502 Bad Gateway</h1></html>", "overloaded"),
+        (529, '{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}', "overloaded"),
+        (422, '{"detail":[{"loc":["body"],"msg":"extra"}]}', "bad_request"),
+    ],
+)
+def test_refusals(status, body, kind):
+    error = failures.refusal(status, body, "s", lambda text: text)
+    assert error.kind == kind
+    assert "<" not in error.message
+    assert str(status) in error.message
