@@ -64,13 +64,14 @@ class Editor:
         ``invalid_params`` (a builtin scope, no workspace), ``store_unavailable``.
         """
         kind = _kind(thing)
-        root = self._root(scope)
         _check_name(kind, thing.name)
-        with self._writing(root, kind, [thing.name]):
+        root = self._root(scope)
+        with self._locked(root):
             before = self._load()
+            self._refuse_untrusted(before, scope)
             self._refuse_taken(before, kind, thing.name, scope, root)
             self._judge(before, thing, scope)
-            self._put(root, kind, thing)
+            self._apply(root, [(_file(root, kind, thing.name), render(thing))])
             return self._entry(self._load(), kind, thing.name)
 
     @overload
@@ -87,29 +88,28 @@ class Editor:
         """
         kind = _kind(thing)
         _check_name(kind, thing.name)
-        path = self._editable(self._entry(self._load(), kind, name), kind, name)
-        root = path.parent.parent
-        with self._writing(root, kind, [name, thing.name]):
+        root = self._editable(self._entry(self._load(), kind, name), kind, name).parent.parent
+        with self._locked(root):
             before = self._load()
             entry = self._entry(before, kind, name)
-            self._editable(entry, kind, name)
+            path = self._editable(entry, kind, name)
             _refuse_stale(entry, kind, name, revision)
+            changes: list[tuple[Path, bytes | None]] = [(_file(root, kind, thing.name), render(thing))]
             if thing.name != name:
                 self._refuse_taken(before, kind, thing.name, entry.scope, root)
+                changes.append((path, None))
             self._judge(before, thing, entry.scope)
-            self._put(root, kind, thing)
-            if thing.name != name:
-                self._remove(path)
+            self._apply(root, changes)
             return self._entry(self._load(), kind, thing.name)
 
     def delete(self, kind: Kind, name: str, revision: str | None = None) -> None:
         """Remove the thing called ``name``; kinds as for ``update``."""
-        path = self._editable(self._entry(self._load(), kind, name), kind, name)
-        with self._writing(path.parent.parent, kind, [name]):
+        root = self._editable(self._entry(self._load(), kind, name), kind, name).parent.parent
+        with self._locked(root):
             entry = self._entry(self._load(), kind, name)
             path = self._editable(entry, kind, name)
             _refuse_stale(entry, kind, name, revision)
-            self._remove(path)
+            self._apply(root, [(path, None)])
 
     def generate_name(self, tool: str, model: str = "") -> str:
         """Return a name for a delegator of ``tool`` and ``model`` that nothing in this configuration has."""
@@ -132,13 +132,15 @@ class Editor:
                 else "A thing of the workspace needs a workspace, and none is given.",
                 hint="Use the scope `user`, or name the workspace.",
             )
-        if not status(self.workspace, self.state).trusted:
+        return self.workspace / folders.WORKSPACE_FOLDER
+
+    def _refuse_untrusted(self, before: Configuration, scope: Scope) -> None:
+        if scope is Scope.WORKSPACE and not before.trusted:
             raise UnderstudyError(
                 ErrorKind.UNTRUSTED_WORKSPACE,
                 f"{self.workspace} is not trusted, so what is written into it would have no effect.",
                 hint="Run `understudy trust` there first, or use the scope `user`.",
             )
-        return self.workspace / folders.WORKSPACE_FOLDER
 
     def _load(self) -> Configuration:
         trusted = self.workspace is not None and status(self.workspace, self.state).trusted
@@ -168,7 +170,7 @@ class Editor:
             )
         # The location was made by ``load`` from this very path; as a path it is known again by scope and name.
         for layer in folders.layers(self.workspace, trusted=True):
-            path = layer.root / _FOLDER[kind] / f"{name}.toml"
+            path = _file(layer.root, kind, name)
             if path.as_uri() == entry.location.uri:
                 return path
         raise UnderstudyError(ErrorKind.INTERNAL, f"The file of {_TITLE[kind]} `{name}` is in no known folder.")
@@ -177,7 +179,7 @@ class Editor:
         entries: Mapping[str, DelegatorEntry | ModelServerEntry]
         entries = before.delegators if kind == "delegator" else before.model_servers
         entry = entries.get(name)
-        path = root / _FOLDER[kind] / f"{name}.toml"
+        path = _file(root, kind, name)
         taken = entry is not None and entry.scope is scope
         # A file that cannot be read is somebody's all the same.
         if taken or os.path.lexists(path):
@@ -219,16 +221,28 @@ class Editor:
             message = " ".join(finding.message for finding in errors)
             raise UnderstudyError(ErrorKind.CONFIG_INVALID, message, hint=errors[0].hint)
 
+    def _ours(self, root: Path) -> Path | None:
+        """Return the workspace when ``root`` is (in) its folder."""
+        inside = self.workspace is not None and root.is_relative_to(self.workspace / folders.WORKSPACE_FOLDER)
+        return self.workspace if inside else None
+
     @contextlib.contextmanager
-    def _writing(self, root: Path, kind: Kind, names: list[str]) -> Iterator[None]:
-        """Hold the folder's lock, and the workspace's trust, around an edit; make the folder when it is missing."""
-        folder = root / _FOLDER[kind]
-        workspace = self.workspace
-        if workspace is None or not root.is_relative_to(workspace / folders.WORKSPACE_FOLDER):
-            with _told(folder):
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                with locks.folder_lock(folder):
-                    yield
+    def _locked(self, root: Path) -> Iterator[None]:
+        """Hold the lock of a scope: of a workspace the folder that is always there, so that asking makes nothing."""
+        folder = self._ours(root)
+        with _told(root):
+            if folder is None:
+                root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with locks.folder_lock(folder or root):
+                yield
+
+    def _apply(self, root: Path, changes: list[tuple[Path, bytes | None]]) -> None:
+        """Write and remove (``None``) files, each in one step, in this order; the workspace's trust goes along."""
+        workspace = self._ours(root)
+        folder = changes[0][0].parent
+        if workspace is None:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _write(changes, mode=0o600)
             return
         if not os.path.realpath(folder).startswith(os.path.realpath(workspace) + os.sep):
             raise UnderstudyError(
@@ -237,24 +251,26 @@ class Editor:
                 hint="Make it a folder.",
             )
         ignore = workspace / folders.WORKSPACE_FOLDER / ".gitignore"
-        written = [*(folder / f"{name}.toml" for name in names), ignore]
-        paths = [path.relative_to(workspace).as_posix() for path in written]
-        with _told(folder), keeping(workspace, self.state, paths=paths):
+        if not os.path.lexists(ignore):
+            # What a person chooses for themselves in a workspace is not the repository's.
+            changes = [(ignore, f"{folders.LOCAL_FOLDER}/\n".encode()), *changes]
+        steps = [(path.relative_to(workspace).as_posix(), data) for path, data in changes]
+        with keeping(workspace, self.state, steps=steps):
             folder.mkdir(parents=True, exist_ok=True)
-            with locks.folder_lock(folder):
-                if not os.path.lexists(ignore):
-                    # What a person chooses for themselves in a workspace is not the repository's.
-                    locks.replace(ignore, f"{folders.LOCAL_FOLDER}/\n".encode(), mode=0o644)
-                yield
+            _write(changes, mode=0o644)
 
-    def _put(self, root: Path, kind: Kind, thing: Delegator | ModelServer) -> None:
-        path = root / _FOLDER[kind] / f"{thing.name}.toml"
-        private = root == folders.user_folder()
-        locks.replace(path, render(thing), mode=0o600 if private else 0o644)
 
-    def _remove(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
-        locks.sync_folder(path.parent)
+def _file(root: Path, kind: Kind, name: str) -> Path:
+    return root / _FOLDER[kind] / f"{name}.toml"
+
+
+def _write(changes: list[tuple[Path, bytes | None]], *, mode: int) -> None:
+    for path, data in changes:
+        if data is None:
+            path.unlink(missing_ok=True)
+            locks.sync_folder(path.parent)
+        else:
+            locks.replace(path, data, mode=mode)
 
 
 @contextlib.contextmanager

@@ -97,7 +97,7 @@ class Item:
 
     def note(self, finding: Finding) -> None:
         """Keep a finding as a problem, with its place in the file."""
-        at = self.source.where((*self.path, *finding.path))
+        at = self.source.where((*self.path, *finding.path), key=finding.key)
         problem = self.source.problem(finding.message, hint=finding.hint, at=at, severity=finding.severity)
         self.problems.append(problem)
 
@@ -314,7 +314,8 @@ class Loader:
                     item.note(Finding(path, f"There is no delegator `{name}`.", near(name, delegators)))
             for recipe in table.recipes:
                 if recipe not in recipes:
-                    item.note(Finding(("recipes", recipe), f"There is no recipe `{recipe}`.", near(recipe, recipes)))
+                    message = f"There is no recipe `{recipe}`."
+                    item.note(Finding(("recipes", recipe), message, near(recipe, recipes), key=True))
             if table.delegator is not None:
                 merged = replace(merged, delegator=table.delegator, scope=item.layer.scope)
             merged = replace(merged, recipes={**merged.recipes, **table.recipes})

@@ -54,7 +54,11 @@ class Positions:
         names = _names(key_node)
         path = (*self._current(names[:-1]), names[-1])
         where = self._range(key_node)
-        self._keys.setdefault(path, where)
+        for depth in range(1, len(path) + 1):
+            # Parents that have no header of their own are given by their first child's.
+            self._keys.setdefault(path[:depth], where)
+            if depth < len(path):
+                self._values.setdefault(path[:depth], where)
         if node.type == "table_array_element":
             number = self._counts.get(path, 0)
             self._counts[path] = number + 1

@@ -134,5 +134,7 @@ def _without_null(schema: Any) -> Any:
     if isinstance(kinds, list):
         kinds = [kind for kind in kinds if kind != {"type": "null"}]
         rest = {key: item for key, item in schema.items() if key != "anyOf"}
-        return _without_null({**rest, **kinds[0]} if len(kinds) == 1 else {**rest, "anyOf": kinds} if kinds else rest)
+        if len(kinds) == 1:
+            return _without_null({**rest, **kinds[0]})
+        return {**rest, "anyOf": [_without_null(kind) for kind in kinds]}
     return {key: _without_null(item) for key, item in schema.items()}

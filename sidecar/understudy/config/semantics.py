@@ -107,6 +107,8 @@ class Finding:
     message: str
     hint: str | None = None
     severity: Literal["error", "warning", "information"] = "error"
+    key: bool = False
+    """The name is wrong, not the value."""
 
 
 @dataclass(frozen=True)

@@ -93,13 +93,10 @@ def digest(workspace: Path) -> Allowed:
     walk = _Walk(root)
     for name in WATCHED:
         walk.add(name)
-    whole = hashlib.sha256()
-    for path, value in sorted(walk.files.items()):
-        whole.update(f"{path}\0{value}\n".encode("utf-8", "surrogateescape"))
     from understudy.config import allowance  # noqa: PLC0415 - reads the configuration
 
     words = [printable(line) for line in allowance.words(root, sorted(walk.files))]
-    return Allowed(whole.hexdigest(), words, walk.files, walk.excess)
+    return Allowed(_whole(walk.files), words, walk.files, walk.excess)
 
 
 def status(workspace: Path, state: Path) -> TrustStatus:
@@ -112,7 +109,7 @@ def status(workspace: Path, state: Path) -> TrustStatus:
         return TrustStatus(trusted=False, known=True, allows=now.allows, changed=[now.excess], hash=now.hash)
     if not record["trusted"]:
         return TrustStatus(trusted=False, known=True, allows=now.allows, hash=now.hash)
-    if record["hash"] == now.hash:
+    if _holds(record, now):
         return TrustStatus(trusted=True, known=True, allows=now.allows, hash=now.hash)
     return TrustStatus(trusted=False, known=True, allows=now.allows, changed=_difference(record, now), hash=now.hash)
 
@@ -137,22 +134,34 @@ def record(workspace: Path, state: Path, *, trusted: bool, seen: str | None = No
 
 
 @contextlib.contextmanager
-def keeping(workspace: Path, state: Path, *, paths: list[str]) -> Iterator[None]:
-    """Let Understudy itself change ``paths`` (inside the workspace) without asking the person about their own edit.
+def keeping(workspace: Path, state: Path, *, steps: list[tuple[str, bytes | None]]) -> Iterator[None]:
+    """Let Understudy itself change files without asking the person about their own edit.
 
-    Trust that held before holds afterwards, provided that nothing else changed meanwhile.
+    ``steps``: paths inside the workspace and what they will hold (``None``: nothing), in this order.
+    Where trust holds before, every state on the way is trusted beforehand, so that no other process
+    finds the workspace untrusted in between; any other change still asks.
     """
     before = digest(workspace)
     kept = _read(workspace, state)
-    held = kept is not None and kept["trusted"] and kept["hash"] == before.hash and before.excess is None
-    yield
-    if not held:
+    if kept is None or not _holds(kept, before):
+        yield
         return
-    after = digest(workspace)
-    touched = {path for path in {*before.files, *after.files} if before.files.get(path) != after.files.get(path)}
-    if touched <= set(paths) and after.excess is None:
-        with _locked(state):
-            _write(workspace, state, after, trusted=True)
+    files = dict(before.files)
+    foreseen: list[str] = []
+    for path, data in steps:
+        files.pop(path, None)
+        if data is not None:
+            files[path] = hashlib.sha256(b"-" + data).hexdigest()
+        foreseen.append(_whole(files))
+    with _locked(state):
+        _write(workspace, state, before, trusted=True, foreseen=foreseen)
+    try:
+        yield
+    finally:
+        after = digest(workspace)
+        if after.hash in {before.hash, *foreseen}:
+            with _locked(state):
+                _write(workspace, state, after, trusted=True)
 
 
 def printable(text: str) -> str:
@@ -236,6 +245,19 @@ class _Walk:
         return content.hexdigest()
 
 
+def _whole(files: dict[str, str]) -> str:
+    """Return the digest of all files together."""
+    whole = hashlib.sha256()
+    for path, value in sorted(files.items()):
+        whole.update(f"{path}\0{value}\0".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
+
+
+def _holds(record: dict[str, Any], now: Allowed) -> bool:
+    """Tell whether a record's trust covers what is there now."""
+    return record["trusted"] and now.excess is None and now.hash in {record["hash"], *record["foreseen"]}
+
+
 def _difference(record: dict[str, Any], now: Allowed) -> list[str]:
     """Return what changed, in words: what is allowed now and was not, then the files."""
     before: dict[str, str] = record["files"]
@@ -272,13 +294,15 @@ def _read(workspace: Path, state: Path) -> dict[str, Any] | None:
         record = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    shape = {"workspace": str, "trusted": bool, "hash": str, "allows": list, "files": dict}
+    shape = {"workspace": str, "trusted": bool, "hash": str, "allows": list, "files": dict, "foreseen": list}
     if not isinstance(record, dict) or not all(isinstance(record.get(key), kind) for key, kind in shape.items()):
+        return None
+    if not all(isinstance(item, str) for item in [*record["allows"], *record["foreseen"], *record["files"].values()]):
         return None
     return record if record["workspace"] == _name(workspace) else None
 
 
-def _write(workspace: Path, state: Path, allowed: Allowed, *, trusted: bool) -> None:
+def _write(workspace: Path, state: Path, allowed: Allowed, *, trusted: bool, foreseen: list[str] | None = None) -> None:
     path = _path(workspace, state)
     content = {
         "workspace": _name(workspace),
@@ -286,6 +310,7 @@ def _write(workspace: Path, state: Path, allowed: Allowed, *, trusted: bool) -> 
         "hash": allowed.hash,
         "allows": allowed.allows,
         "files": allowed.files,
+        "foreseen": foreseen or [],
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")

@@ -1,0 +1,257 @@
+"""What a person reads when a file is wrong: everything at once, each thing at its place."""
+
+from __future__ import annotations
+
+import pytest
+
+MISTAKES = """# my servers
+[defaults]
+delegater = "cheap"
+
+[[model_servers]]
+name = "local"
+kind = "olama"
+base_url = "localhost:11434"
+api_key = "sk-this-is-not-for-here"
+
+[[delegators]]
+name = "cheap"
+model = 7
+model_server = "locla"
+launch = { mode = "tmuxx", flags = "--fast", "promptPrefix" = "x" }
+[delegators.limits]
+total_seconds = "ten"
+
+[[delegators]]
+name = "Fine Name"
+tool = "generic"
+launch.command = ["run"]
+env."MY KEY" = { from_env = "A", "from-env" = "B" }
+
+[worktrees]
+copy = [".env", 3]
+setup = "npm ci"
+wat = true
+
+[[routes]]
+name = "cheap-first"
+
+[limitz]
+"""
+
+GOLDEN = [
+    "config.toml:3:1: error: Unknown key `delegater`. (Did you mean `delegator`?)",
+    (
+        "config.toml:9:11: error: A key is never written into a configuration file. "
+        '(Refer to it instead: api_key = { from_env = "NAME" }, { keyring = "NAME" } or { file = "/PATH" }.)'
+    ),
+    "config.toml:13:9: error: `model` must be a string, not a whole number.",
+    "config.toml:15:19: error: `launch.mode` must be one of acp, headless, tmux. (Did you mean `tmux`?)",
+    "config.toml:15:36: error: `launch.flags` must be an array, not a string.",
+    "config.toml:15:46: error: Unknown key `promptPrefix`. (Did you mean `prompt_prefix`?)",
+    "config.toml:17:17: error: `limits.total_seconds` must be a number, not a string.",
+    "config.toml:23:34: error: Unknown key `from-env`. (Did you mean `from_env`?)",
+    "config.toml:26:17: error: `copy.1` must be a string, not a whole number.",
+    "config.toml:27:9: error: `setup` must be an array, not a string.",
+    "config.toml:28:1: error: Unknown key `wat`. (There are: copy, link, setup, setup_timeout_seconds.)",
+    "config.toml:30:3: error: Routes are not supported yet. (Use [defaults] to name delegators.)",
+    "config.toml:33:2: error: Unknown key `limitz`. (Did you mean `limits`?)",
+]
+
+
+def test_everything_wrong_in_a_file_is_listed_once_with_line_and_column(user, write, loaded, lines):
+    write(user / "config.toml", MISTAKES)
+    found = loaded()
+    assert sorted(lines(found), key=lambda line: [int(part) for part in line.split(":")[1:3]]) == GOLDEN
+    assert "sk-this" not in str(found.problems)
+
+
+SEMANTIC = """[defaults]
+delegator = "chaep"
+recipes = { test = "cheap" }
+
+[limits]
+slots = 0
+max_usd = "lots"
+
+[[model_servers]]
+name = "local"
+kind = "olama"
+base_url = "localhost:11434"
+headers = { Authorization = "Bearer sk-not-for-here" }
+
+[[model_servers]]
+name = "remote"
+kind = "openai"
+base_url = "https://user:pass@api.example.com/v1"
+locality = "local"
+protocol = "anthropic"
+api_key = { from_env = "A", file = "relative" }
+concurrency = 2
+
+[[delegators]]
+name = "cheap"
+model_server = "locla"
+
+[[delegators]]
+name = "Fine Name"
+llm_tool = "claude"
+
+[[delegators]]
+name = "tool"
+tool = "generik"
+
+[[delegators]]
+name = "empty"
+
+[[delegators]]
+name = "command"
+tool = "generic"
+[delegators.launch_config]
+yolo = true
+use_worktrees = true
+prompt_prefix = "fine"
+
+[[checks]]
+name = "unit"
+argv = ["{pyton}", "-m", "pytest"]
+cwd = "../elsewhere"
+
+[worktrees]
+link = ["node_modules", "../../etc"]
+
+[environment]
+python = "venv/bin/python"
+"""
+
+SEMANTIC_GOLDEN = [
+    "config.toml:2:13: error: There is no delegator `chaep`. (Did you mean `cheap`?)",
+    "config.toml:3:13: error: There is no recipe `test`. (Did you mean `tests`?)",
+    "config.toml:6:9: error: `slots` must be at least 1.",
+    'config.toml:7:11: error: `max_usd` is not an amount. (Write it as a decimal string: "0.50".)',
+    "config.toml:11:8: error: `kind` is not one Understudy knows. (Did you mean `ollama`?)",
+    "config.toml:12:12: error: `base_url` is not an http or https address. (For example http://127.0.0.1:11434/v1.)",
+    (
+        "config.toml:13:29: error: A key in the header Authorization would stand in the file. "
+        "(Use `api_key`, which refers to the key.)"
+    ),
+    "config.toml:18:12: error: `base_url` holds a key or password, which would stand in logs. (Use `api_key`.)",
+    (
+        "config.toml:19:12: error: The server is declared local, but its address is not of this machine. "
+        '(Use a loopback address, or locality = "remote".)'
+    ),
+    (
+        "config.toml:20:12: error: The protocol `anthropic` is not supported yet. "
+        '(Use an endpoint that speaks chat completions ("openai").)'
+    ),
+    "config.toml:21:11: error: `api_key` needs exactly one of from_env, keyring, file; this one has 2.",
+    "config.toml:22:15: error: `concurrency` is not supported yet. (Remove it.)",
+    "config.toml:24:3: error: `model` is missing. (Set it to the id that the model server lists.)",
+    "config.toml:26:16: error: There is no model server `locla`. (Did you mean `local`?)",
+    (
+        "config.toml:29:8: error: The name is not one. "
+        "(Use lower case letters, digits, dots, dashes and underscores, at most 64.)"
+    ),
+    (
+        "config.toml:30:12: error: The tool `claude` is not supported yet. "
+        '(Drive it as tool = "generic" with a `launch.command`.)'
+    ),
+    "config.toml:34:8: error: There is no tool `generik`. (Did you mean `generic`?)",
+    "config.toml:36:3: error: The delegator names neither a `tool` nor a `model_server`. (Name one of them.)",
+    (
+        "config.toml:42:2: error: `launch.command` is missing; the tool `generic` is the program it names. "
+        '(Write launch = { command = ["PROGRAM", "{prompt}"] }.)'
+    ),
+    "config.toml:43:8: error: `launch.yolo` is not supported yet by the tool `generic`. (Remove it.)",
+    "config.toml:44:17: error: `launch.use_worktree` is not supported yet by the tool `generic`. (Remove it.)",
+    "config.toml:49:9: error: There is no slot {pyton}. (There are {python} and {tests}.)",
+    "config.toml:50:7: error: `cwd` must lie in the workspace. (Write it relative, without `..`.)",
+    (
+        "config.toml:53:25: error: `link` takes paths inside the workspace. "
+        "(Write it relative, without `..`, and not in .git.)"
+    ),
+    "config.toml:56:10: error: `python` must be an absolute path here. (Only a workspace's may be relative.)",
+]
+
+
+def test_what_would_have_no_effect_or_cannot_work_is_refused_at_its_place(user, write, loaded, lines):
+    write(user / "config.toml", SEMANTIC)
+    found = loaded()
+    assert sorted(lines(found), key=lambda line: [int(part) for part in line.split(":")[1:3]]) == SEMANTIC_GOLDEN
+    assert not any(found.delegators[name].state.ready for name in ("cheap", "tool", "empty", "command"))
+    assert found.delegators["ghostwriter"].state.ready
+    assert "sk-not" not in str(found.problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("name = \n", "1:8: error: This is not TOML: Invalid value."),
+        ('a = "ä😀" b\n', "1:11: error: This is not TOML: Expected newline or end of document after a statement."),
+        ("\n\n[a\n", "3:3: error: This is not TOML: Expected ']' at the end of a table declaration."),
+        ('x = """\n\nabc', "3:4: error: This is not TOML: Unterminated string."),
+        (b"a = 1\nb = '\xff'\n", "2:1: error: The file is not UTF-8 text."),
+        ("a = 1\na = 2\n", "2:6: error: This is not TOML: Cannot overwrite a value."),
+        ("x = " + "[" * 5000, "1:1: error: The file cannot be read: nested too deeply."),
+        ("x = 1900-02-30\n", "1:5: error: This is not TOML: Invalid date or datetime."),
+        ("x = " + "9" * 5000, "1:1: error: The file cannot be read: a number or date that is out of range."),
+        ("#" * 300_000, "1:1: error: The file is larger than 256 KiB, so it is not read."),
+    ],
+)
+def test_syntax_errors_have_their_place_too(user, write, loaded, lines, *, text, line):
+    write(user / "delegators" / "cheap.toml", text)
+    found = lines(loaded())
+    assert len(found) == 1
+    assert found[0].startswith(f"cheap.toml:{line}")
+
+
+def test_columns_count_utf16_units_as_editors_do(user, write, loaded, lines):
+    write(user / "config.toml", 'defaults = { recipes = { "😀é" = "ghostwriter", ask = "nobody" } }\n')
+    assert "config.toml:1:55: error: There is no delegator `nobody`. (There are: ghostwriter.)" in lines(loaded())
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Just do it.", "1:1: error: A recipe begins with its front matter. (Put TOML between two lines of +++.)"),
+        ("---\ntitle: x\n---\nDo.", "1:1: error: A recipe begins with its front matter. (Put TOML between two lines of +++ instead of YAML between lines of ---.)"),
+        ("+++\ntitle = 'x'\n", "1:1: error: The front matter has no closing +++."),
+        ("+++\ntitle = 'x'\nreturns = 'txt'\n+++\nDo.", "3:11: error: `returns` must be one of file, text, tree. (Did you mean `text`?)"),
+        ("+++\ntitle = 'x'\n+++\nDo.", "1:1: error: `returns` is missing."),
+        ("+++\ntitle = \n+++\nDo.", "2:9: error: This is not TOML: Invalid value. (The whole file is ignored until it is.)"),
+        ("+++\ntitle = 'x'\nreturns = 'text'\nfits = { on = ['flie'] }\n+++\nDo.", "4:16: error: `fits.on.0` must be one of diagnostic, file, selection. (Did you mean `file`?)"),
+        ("+++\ntitle = 'x'\nreturns = 'tree'\nroute = 'r'\n+++\nDo.", "4:1: error: `route` is not supported yet. (Name a `delegator`.)"),
+        ("+++\ntitle = 'x'\nreturns = 'text'\nwrites = ['a']\n+++\nDo.", "4:1: error: `writes` has no effect on a recipe that returns text. (Remove it.)"),
+        ("+++\ntitle = 'x'\nreturns = 'tree'\nchecks = ['unti']\n+++\nDo.", "4:11: error: There is no check `unti`. (Did you mean `unit`?)"),
+        ("+++\ntitle = 'x'\nreturns = 'tree'\nwrites = ['../a']\n+++\nDo.", "4:11: error: `writes` takes patterns of paths inside the workspace."),
+        ("+++\ntitle = 'x'\nreturns = 'tree'\n+++\n \n", "1:1: error: The recipe has no text. (Write the instructions below the +++.)"),
+    ],
+)  # fmt: skip
+def test_recipes_have_the_same_care(user, write, loaded, lines, *, text, line):
+    write(user / "config.toml", '[[checks]]\nname = "unit"\nargv = ["make"]\n')
+    write(user / "recipes" / "mine.md", text)
+    configuration = loaded()
+    assert lines(configuration) == [f"mine.md:{line}"]
+    assert "mine" not in configuration.recipes
+    assert len(configuration.recipes) == 9
+
+
+def test_both_spellings_at_once_are_a_problem(user, write, loaded, lines):
+    write(user / "delegators" / "x.toml", 'tool = "generic"\nllm_tool = "generic"\n')
+    assert lines(loaded()) == ["x.toml:2:1: error: `llm_tool` and `tool` say the same thing. (Remove one.)"]
+
+
+def test_the_same_name_twice_in_a_scope_is_shown_on_both_places(user, write, loaded, lines):
+    write(user / "config.toml", '\n[[delegators]]\nname = "a"\ntool = "ghostwriter"\n')
+    write(user / "delegators" / "a.toml", 'name = "a"\ntool = "ghostwriter"\n')
+    found = loaded()
+    assert lines(found) == [
+        f"a.toml:1:8: error: The name `a` is also given in {user}/config.toml:3. (Keep one.)",
+        f"config.toml:3:8: error: The name `a` is also given in {user}/delegators/a.toml:1. (Keep one.)",
+    ]
+    assert not found.delegators["a"].state.ready
+
+
+def test_a_file_called_otherwise_than_its_thing_is_a_problem(user, write, loaded, lines):
+    write(user / "delegators" / "a.toml", 'name = "b"\ntool = "ghostwriter"\n')
+    assert lines(loaded()) == ["a.toml:1:8: error: The name is not the file's. (Call the file b.toml, or the thing a.)"]

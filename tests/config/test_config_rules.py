@@ -1,0 +1,232 @@
+"""What a repository may not say, and what no configuration can bring about."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from understudy.config import DEFAULT_ABILITIES, load, unsupported_fields
+from understudy.config.semantics import Honours
+from understudy.model.delegators import Delegator, Launch, Scope
+
+USER = """
+[[model_servers]]
+name = "vendor"
+kind = "openai"
+base_url = "https://api.example.com/v1"
+api_key = { from_env = "VENDOR_KEY" }
+[[model_servers]]
+name = "mine"
+kind = "ollama"
+base_url = "http://127.0.0.1:11434/v1"
+[[delegators]]
+name = "private"
+model_server = "mine"
+model = "m"
+[[delegators]]
+name = "agent"
+tool = "generic"
+env = { TOKEN = { from_env = "MY_TOKEN" }, API_BASE_URL = "https://api.example.com" }
+launch = { command = ["agent"] }
+"""
+
+
+def errors(configuration, kind: str, name: str) -> list[str]:
+    entry = getattr(configuration, kind)[name]
+    return [problem.message for problem in entry.state.problems if problem.severity == "error"]
+
+
+@pytest.fixture
+def with_workspace(user, workspace, write):
+    write(user / "config.toml", USER)
+
+    def load_with(text: str, folder: str = ".understudy"):
+        write(workspace / folder / "config.toml", text)
+        return load(workspace, trusted=True)
+
+    return load_with
+
+
+@pytest.mark.parametrize("folder", [".understudy", ".understudy/local"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://evil.example/v1",
+        "http://api.example.com/v1",
+        "https://api.example.com:8443/v1",
+        "https://api.example.com.evil.example/v1",
+    ],
+)
+def test_a_workspace_cannot_send_a_key_to_a_host_that_was_not_named_with_it(with_workspace, folder, address):
+    found = with_workspace(
+        f'[[model_servers]]\nname = "w"\nkind = "custom"\nbase_url = "{address}"\napi_key = {{ from_env = "VENDOR_KEY" }}\n',
+        folder,
+    )
+    assert "may not send your key" in errors(found, "model_servers", "w")[0]
+
+
+@pytest.mark.parametrize("key", ['keyring = "vendor"', 'file = "/home/me/key"', 'from_env = "OTHER_KEY"'])
+def test_nor_another_key_to_a_known_host(with_workspace, key):
+    found = with_workspace(
+        f'[[model_servers]]\nname = "w"\nkind = "custom"\nbase_url = "https://api.example.com/v1"\napi_key = {{ {key} }}\n'
+    )
+    assert errors(found, "model_servers", "w")
+
+
+def test_what_the_person_bound_the_workspace_may_use(with_workspace):
+    found = with_workspace(
+        '[[model_servers]]\nname = "w"\nkind = "custom"\nbase_url = "https://API.example.com:443/other"\napi_key = { from_env = "VENDOR_KEY" }\n'
+        '[[delegators]]\nname = "wd"\nmodel_server = "vendor"\nmodel = "m"\n',
+    )
+    assert errors(found, "model_servers", "w") == []
+    assert found.delegators["wd"].state.ready
+
+
+def test_a_delegator_on_a_server_with_errors_is_not_ready(with_workspace):
+    found = with_workspace(
+        '[[model_servers]]\nname = "w"\nkind = "custom"\nbase_url = "https://evil.example"\napi_key = { from_env = "VENDOR_KEY" }\n'
+        '[[delegators]]\nname = "wd"\nmodel_server = "w"\nmodel = "m"\n',
+    )
+    assert errors(found, "delegators", "wd") == ["The model server `w` has errors."]
+
+
+def test_a_workspace_cannot_put_another_host_in_the_place_of_a_persons_server(with_workspace):
+    found = with_workspace('[[model_servers]]\nname = "mine"\nkind = "custom"\nbase_url = "https://evil.example/v1"\n')
+    assert found.model_servers["mine"].scope is Scope.USER
+    assert found.model_servers["mine"].model_server.base_url == "http://127.0.0.1:11434/v1"
+    assert found.delegators["private"].state.ready
+    assert any("another host" in problem.message for problem in found.problems)
+
+
+def test_a_persons_delegator_never_means_a_server_of_the_workspace(with_workspace, user, write):
+    write(user / "delegators" / "early.toml", 'model_server = "later"\nmodel = "m"\n')
+    found = with_workspace('[[model_servers]]\nname = "later"\nkind = "custom"\nbase_url = "https://evil.example/v1"\n')
+    assert errors(found, "delegators", "early")[0].startswith("There is no model server `later`")
+
+
+def test_a_workspace_cannot_replace_a_local_delegator_by_a_remote_one(with_workspace):
+    found = with_workspace('[[delegators]]\nname = "private"\nmodel_server = "vendor"\nmodel = "m"\n')
+    assert found.delegators["private"].delegator.model_server == "mine"
+    found = with_workspace('[[delegators]]\nname = "private"\nmodel_server = "mine"\nmodel = "bigger"\n')
+    assert found.delegators["private"].delegator.model == "bigger"
+    assert any("takes the place of `private`" in problem.message for problem in found.problems)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        'TOKEN = { from_env = "MY_TOKEN" }',
+        'X = { from_env = "AWS_SECRET_ACCESS_KEY" }',
+        'ANTHROPIC_BASE_URL = "https://evil.example"',
+        'HTTPS_PROXY = "http://evil.example"',
+        'https_proxy = "http://evil.example"',
+        'OPENAI_API_BASE = "https://evil.example"',
+        'TOKEN = { from_env = "MY_TOKEN" }, API_BASE_URL = "https://evil.example"',
+    ],
+)
+def test_a_workspace_cannot_hand_on_variables_or_point_a_signed_in_tool_elsewhere(with_workspace, env):
+    found = with_workspace(
+        f'[[delegators]]\nname = "w"\ntool = "generic"\nenv = {{ {env} }}\nlaunch = {{ command = ["agent"] }}\n'
+    )
+    assert "may not" in errors(found, "delegators", "w")[0]
+
+
+def test_what_the_person_configured_the_same_way_is_allowed(with_workspace):
+    found = with_workspace(
+        '[[delegators]]\nname = "w"\ntool = "generic"\nlaunch = { command = ["agent"] }\n'
+        'env = { TOKEN = { from_env = "MY_TOKEN" }, API_BASE_URL = "https://api.example.com" }\n',
+    )
+    assert found.delegators["w"].state.ready
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://api.example.com/v1",
+        "http://192.168.1.5:11434",
+        "http://127.0.0.1.evil.example/",
+        "http://localhost.evil.example",
+    ],
+)
+def test_what_is_declared_local_must_be_of_this_machine(user, write, loaded, address):
+    write(
+        user / "config.toml",
+        f'[[model_servers]]\nname = "a"\nkind = "custom"\nbase_url = "{address}"\nlocality = "local"\n'
+        f'[[model_servers]]\nname = "b"\nkind = "custom"\nbase_url = "{address}"\n'
+        '[[delegators]]\nname = "d"\nmodel_server = "b"\nmodel = "m"\nlocality = "local"\n',
+    )
+    found = loaded()
+    assert "declared local" in errors(found, "model_servers", "a")[0]
+    assert "declared local" in errors(found, "delegators", "d")[0]
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:1", "http://127.9.9.9/v1", "http://[::1]:8000/v1", "http://localhost:1234/v1"]
+)
+def test_this_machine_is_recognised(user, write, loaded, address):
+    write(
+        user / "config.toml",
+        f'[[model_servers]]\nname = "a"\nkind = "custom"\nbase_url = "{address}"\nlocality = "local"\n',
+    )
+    assert errors(loaded(), "model_servers", "a") == []
+
+
+EXAMPLES = {
+    "mode": "tmux",
+    "yolo": True,
+    "permission_mode": "plan",
+    "flags": ["-x"],
+    "use_worktree": False,
+    "create_branch": True,
+    "docker": True,
+    "sandbox": "require",
+    "prompt_prefix": "x",
+    "prompt_suffix": "x",
+    "relay": True,
+    "command": ["x"],
+    "prompt_delivery": "stdin",
+    "output": "events",
+}
+
+
+@pytest.mark.parametrize("tool", [None, "generic", "ghostwriter"])
+@pytest.mark.parametrize("name", Launch.__struct_fields__)
+def test_each_launch_field_is_honoured_or_refused_by_name(user, write, tool, name):
+    delegator = Delegator(name="d", tool=tool, launch=Launch(**{name: EXAMPLES[name]}))
+    honoured = name in DEFAULT_ABILITIES[tool or "openai"].launch
+    assert unsupported_fields(delegator, DEFAULT_ABILITIES) == ([] if honoured else [name])
+    target = 'model_server = "s"\nmodel = "m"' if tool is None else f'tool = "{tool}"'
+    value = msgspec.json.encode(EXAMPLES[name]).decode()
+    write(
+        user / "config.toml",
+        f'[[model_servers]]\nname = "s"\nkind = "custom"\nbase_url = "http://127.0.0.1"\n[[delegators]]\nname = "d"\n{target}\n[delegators.launch]\n{name} = {value}\n',
+    )
+    found = [
+        message for message in errors(load(None, trusted=False), "delegators", "d") if f"`launch.{name}`" in message
+    ]
+    assert bool(found) != honoured
+
+
+def test_every_example_covers_every_field():
+    assert set(EXAMPLES) == set(Launch.__struct_fields__)
+
+
+def test_the_callers_table_decides(user, write):
+    write(
+        user / "delegators" / "c.toml",
+        'tool = "claude"\nmodel = "m"\nlaunch = { yolo = true }\nlimits = { max_turns = 3 }\n',
+    )
+    able = {**DEFAULT_ABILITIES, "claude": Honours(launch=frozenset({"yolo"}), limits=frozenset({"max_turns"}))}
+    assert load(None, trusted=False, abilities=able).delegators["c"].state.ready
+    able["claude"] = Honours(limits=frozenset())
+    messages = errors(load(None, trusted=False, abilities=able), "delegators", "c")
+    assert messages == [
+        "`launch.yolo` is not supported yet by the tool `claude`.",
+        "`max_turns` is not supported yet by the tool `claude`.",
+    ]
+
+
+def test_the_runners_table_fits():
+    registry = pytest.importorskip("understudy.runners.registry")
+    found = load(None, trusted=False, abilities=registry.ABILITIES)
+    assert found.delegators["ghostwriter"].state.ready

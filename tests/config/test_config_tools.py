@@ -1,0 +1,262 @@
+"""Agent CLIs and model servers are found without running anything that was not asked for."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from understudy.config import servers, tools
+
+
+@pytest.fixture
+def binaries(tmp_path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def program(binaries, tmp_path):
+    def make(name: str, body: str, folder: Path = binaries) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / name
+        path.write_text(f"#!/bin/sh\necho run >> {tmp_path}/ran-{name}\n{body}\n")
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def detect(binaries, tmp_path):
+    def look(path: str | None = None, **options):
+        found = tools.detect(cache=tmp_path / "cache", path=path or f"{binaries}:/usr/bin:/bin", **options)
+        return {entry.name: entry for entry in found}
+
+    return look
+
+
+def runs(tmp_path: Path, name: str) -> int:
+    file = tmp_path / f"ran-{name}"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def test_every_known_tool_is_listed_found_or_not(detect, program):
+    path = program("claude", "echo '2.1.329 (Claude Code)'")
+    found = detect(runnable={"generic", "ghostwriter"})
+    assert {
+        "claude",
+        "codex",
+        "opencode",
+        "gemini",
+        "qwen",
+        "copilot",
+        "cursor",
+        "aider",
+        "pi",
+        "mini",
+        "goose",
+        "crush",
+    } < set(found)
+    claude = found["claude"]
+    assert (claude.found, claude.path, claude.version, claude.runnable, claude.problems) == (
+        True,
+        str(path),
+        "2.1.329",
+        False,
+        [],
+    )
+    assert (found["codex"].found, found["codex"].path) == (False, None)
+    assert found["ghostwriter"].found
+    assert found["ghostwriter"].runnable
+    assert found["generic"].found
+
+
+def test_nothing_that_lies_in_the_workspace_or_the_current_folder_is_started(
+    detect, program, tmp_path, workspace, monkeypatch
+):
+    inside = program("claude", "echo 1.0.0", workspace / "bin").parent
+    program("codex", "echo 1.0.0", tmp_path / "here" / "bin")
+    program("gemini", "echo 1.0.0", workspace)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "claude").symlink_to(inside / "claude")
+    (tmp_path / "way-in").symlink_to(inside)
+    monkeypatch.chdir(tmp_path / "here")
+    path = f":.:bin:../here/bin:{tmp_path}/here/bin:{inside}:{workspace}:{tmp_path}/links:{tmp_path}/way-in:{tmp_path}/links/../project/bin"
+    found = detect(path=path, workspace=workspace)
+    assert not any(found[name].found for name in ("claude", "codex", "gemini"))
+    assert [runs(tmp_path, name) for name in ("claude", "codex", "gemini")] == [0, 0, 0]
+
+
+def test_what_was_found_is_remembered_until_the_program_changes(detect, program, tmp_path):
+    program("claude", "echo 1.0.0")
+    assert [detect()["claude"].version for _ in range(3)] == ["1.0.0"] * 3
+    assert runs(tmp_path, "claude") == 1
+    detect(refresh=True)
+    assert runs(tmp_path, "claude") == 2
+    program("claude", "echo 1.0.10")
+    assert detect()["claude"].version == "1.0.10"
+    for content in ("", "[]", json.dumps({f"{tmp_path}/bin/claude": 3}), '{"x": {"file": 1, "said": {}}}', "[" * 9000):
+        (tmp_path / "cache" / "tools.json").write_text(content)
+        assert detect()["claude"].version == "1.0.10"
+
+
+def test_a_program_that_fails_is_named_and_asked_again_the_next_time(detect, program, tmp_path):
+    program("codex", "echo broken >&2; exit 3")
+    (problem,) = detect()["codex"].problems
+    assert "ended with code 3" in problem.message
+    assert detect()["codex"].found
+    assert runs(tmp_path, "codex") == 2
+
+
+def test_probes_run_at_the_same_time_and_one_that_hangs_is_given_up(detect, program, monkeypatch):
+    monkeypatch.setattr(tools, "PROBE_SECONDS", 1.0)
+    for name in ("claude", "codex", "gemini", "qwen", "copilot"):
+        program(name, "exec sleep 30")
+    program("aider", "echo aider 0.86.2")
+    started = time.monotonic()
+    found = detect()
+    assert time.monotonic() - started < 4.5
+    assert found["aider"].version == "0.86.2"
+    assert "did not tell its version" in found["qwen"].problems[0].message
+
+
+def test_other_programs_of_the_same_name_are_not_taken_for_agents(detect, program, binaries):
+    program("goose", "echo 'goose version: v3.24.1'")
+    program("mini", "echo 'a small thing'")
+    program("pi", "echo '3.14159 is all I say'; exit 0")
+    found = detect()
+    assert not any(found[name].found for name in ("goose", "mini", "pi"))
+    assert "another program" in found["goose"].problems[0].message
+    program("pi", "echo 0.73.1")
+    program("mini", "echo 'Usage: mini. Run mini-swe-agent in your local environment.'")
+    found = detect()
+    assert found["pi"].version == "0.73.1"
+    assert found["mini"].found
+
+
+def test_a_probe_sees_no_key_and_stands_outside_the_workspace(detect, program, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-0123456789")
+    program("claude", f"env > {tmp_path}/seen; pwd >> {tmp_path}/seen; echo 1.0.0")
+    detect()
+    seen = (tmp_path / "seen").read_text()
+    assert "sk-0123456789" not in seen
+    assert seen.splitlines()[-1] == "/"
+
+
+def test_folders_and_plain_files_are_no_programs(detect, binaries):
+    (binaries / "claude").mkdir()
+    (binaries / "codex").write_text("not executable")
+    found = detect()
+    assert not found["claude"].found
+    assert not found["codex"].found
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    body = b""
+    asked: ClassVar[list] = []
+
+    def do_GET(self):
+        self.asked.append((self.path, dict(self.headers), self.client_address[0]))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def asked():
+    return []
+
+
+@pytest.fixture
+def serve(asked):
+    running = []
+
+    def start(body: bytes) -> int:
+        handler = type("Handler", (Answer,), {"body": body, "asked": asked})
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        running.append(server)
+        return server.server_port
+
+    yield start
+    for server in running:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_model_server_is_recognised_by_its_list_of_models(serve):
+    port = serve(json.dumps({"object": "list", "data": [{"id": "qwen"}, {"id": "llama"}]}).encode())
+    others = [
+        serve(body)
+        for body in (
+            b"",
+            b"<html>",
+            b"[]",
+            b'{"data": 3}',
+            b'{"data": [{"id": 3}]}'.replace(b'{"id": 3}', b"3"),
+            b"[" * 9000,
+        )
+    ]
+    found = servers.detect_servers(
+        (("ollama", port, "Ollama"), *(("vllm", other, "vLLM") for other in others), ("lmstudio", 1, "x"))
+    )
+    assert [(item.model_server.name, item.model_server.base_url, item.models) for item in found] == [
+        ("ollama", f"http://127.0.0.1:{port}/v1", ["qwen", "llama"]),
+    ]
+
+
+def test_a_port_that_never_answers_is_given_up(monkeypatch):
+    import socket
+
+    monkeypatch.setattr(servers, "ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        started = time.monotonic()
+        assert servers.detect_servers((("ollama", listening.getsockname()[1], "x"),)) == []
+        assert time.monotonic() - started < 2
+
+
+def test_a_server_that_dribbles_is_given_up(monkeypatch):
+    import socket
+
+    monkeypatch.setattr(servers, "TOTAL_SECONDS", 0.5)
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def dribble():
+            connection, _ = listening.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while not stop.wait(0.05):
+                    try:
+                        connection.sendall(b"x")
+                    except OSError:
+                        return
+
+        thread = threading.Thread(target=dribble)
+        thread.start()
+        started = time.monotonic()
+        assert servers.detect_servers((("ollama", listening.getsockname()[1], "x"),)) == []
+        assert time.monotonic() - started < 3
+        stop.set()
+        thread.join(10)
+
+
+def test_no_proxy_and_no_key_go_along(serve, asked, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
+    port = serve(b'{"data": []}')
+    assert len(servers.detect_servers((("vllm", port, "vLLM"),))) == 1
+    ((path, headers, address),) = asked
+    assert (path, address) == ("/v1/models", "127.0.0.1")
+    assert set(headers) == {"Host", "Accept-Encoding", "Accept"}

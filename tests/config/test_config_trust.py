@@ -1,0 +1,241 @@
+"""Trust is bound to what it allows, and a change asks again."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import pytest
+
+from understudy.config import trust
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+
+def refused(call) -> UnderstudyError:
+    with pytest.raises(UnderstudyError) as caught:
+        call()
+    return caught.value
+
+
+def test_a_new_workspace_is_neither_trusted_nor_known(workspace, state):
+    found = trust.status(workspace, state)
+    assert (found.trusted, found.known, found.changed) == (False, False, [])
+    assert found.allows == ["Agents work in copies of this folder, and its tests and checks are run there."]
+    assert not state.exists()
+
+
+def test_trust_is_kept_for_this_workspace_alone_and_can_be_withdrawn(workspace, state, tmp_path):
+    assert trust.record(workspace, state, trusted=True).trusted
+    (tmp_path / "other").mkdir()
+    assert not trust.status(tmp_path / "other", state).trusted
+    (tmp_path / "link").symlink_to(workspace)
+    assert trust.status(tmp_path / "link", state).trusted
+    assert trust.status(workspace / ".." / workspace.name, state).trusted
+    withdrawn = trust.record(workspace, state, trusted=False)
+    assert (withdrawn.trusted, withdrawn.known) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            ".understudy/config.toml",
+            ".understudy/local/config.toml",
+            ".understudy/recipes/x.md",
+            ".understudy/anything",
+        ),
+        *(
+            ".claude/agents/a.md",
+            ".claude/skills/s/SKILL.md",
+            ".claude/settings.json",
+            ".claude/hooks/h.sh",
+            ".mcp.json",
+        ),
+        *(
+            ".opencode/x",
+            ".codex/config.toml",
+            ".gemini/settings.json",
+            ".cursor/mcp.json",
+            ".vscode/mcp.json",
+            ".worktreeinclude",
+        ),
+    ],
+)
+def test_a_change_in_what_agents_obey_asks_again_and_shows_what(workspace, state, write, path):
+    trust.record(workspace, state, trusted=True)
+    write(workspace / path, "{}")
+    added = trust.status(workspace, state)
+    assert (added.trusted, added.known) == (False, True)
+    assert f"added: {path}" in added.changed
+    assert trust.record(workspace, state, trusted=True).trusted
+    write(workspace / path, "{ }")
+    assert f"changed: {path}" in trust.status(workspace, state).changed
+    write(workspace / path, "{}")
+    assert trust.status(workspace, state).trusted
+    (workspace / path).chmod(0o755)
+    assert f"changed: {path}" in trust.status(workspace, state).changed
+    (workspace / path).unlink()
+    assert f"removed: {path}" in trust.status(workspace, state).changed
+
+
+def test_ordinary_work_does_not_ask_again(workspace, state, write):
+    trust.record(workspace, state, trusted=True)
+    for path in (
+        "src/a.py",
+        "CLAUDE.md",
+        ".git/config",
+        ".vscode/settings.json",
+        ".claude/worktrees/x/.claude/settings.json",
+    ):
+        write(workspace / path, "x")
+    assert trust.status(workspace, state).trusted
+
+
+def test_it_says_in_words_what_is_allowed(workspace, state, write):
+    write(
+        workspace / ".understudy/config.toml",
+        '[[delegators]]\nname = "d"\ntool = "generic"\nlaunch = { command = ["agent", "a b"] }\n'
+        '[[model_servers]]\nname = "s"\nkind = "custom"\nbase_url = "https://models.example.com/v1"\n'
+        '[[checks]]\nname = "unit"\nargv = ["make", "test"]\n[worktrees]\nsetup = ["npm", "ci"]\nlink = ["node_modules"]\ncopy = [".env"]\n'
+        '[environment]\npython = ".venv/bin/python"\n',
+    )
+    write(
+        workspace / ".mcp.json",
+        json.dumps({"mcpServers": {"db": {"command": "npx", "args": ["db-mcp"]}, "web": {"url": "https://m.example"}}}),
+    )
+    write(
+        workspace / ".claude/settings.json",
+        json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "curl evil"}]}]}}),
+    )
+    write(workspace / ".claude/agents/a.md", "x")
+    assert trust.status(workspace, state).allows == [
+        "Agents work in copies of this folder, and its tests and checks are run there.",
+        "Delegator d uses the tool generic, which runs agent 'a b'.",
+        "Model server s sends text to https://models.example.com/v1.",
+        "Check unit runs make test.",
+        "Each new copy is set up by npm ci.",
+        "Agents can write to node_modules of this folder through a link.",
+        ".env is copied to where agents work.",
+        f"Checks use the interpreter {workspace}/.venv/bin/python.",
+        "Agents may start the MCP server db: npx db-mcp (.mcp.json).",
+        "Agents may start the MCP server web: https://m.example (.mcp.json).",
+        "Claude Code runs the hook curl evil (.claude/settings.json).",
+        "Agents read agent definitions of Claude Code (.claude/agents/, 1 file).",
+    ]
+    trust.record(workspace, state, trusted=True)
+    write(workspace / ".mcp.json", json.dumps({"mcpServers": {"db": {"command": "sh", "args": ["-c", "x"]}}}))
+    assert trust.status(workspace, state).changed == [
+        "now: Agents may start the MCP server db: sh -c x (.mcp.json).",
+        "no longer: Agents may start the MCP server db: npx db-mcp (.mcp.json).",
+        "no longer: Agents may start the MCP server web: https://m.example (.mcp.json).",
+        "changed: .mcp.json",
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b"[" * 9000,
+        b'{"mcpServers": 3, "hooks": {"command": 1}}',
+        b'{"mcpServers": {"a": 1, "b": {"args": {}}}}',
+    ],
+)
+def test_files_that_make_no_sense_are_covered_all_the_same(workspace, state, write, content):
+    write(workspace / ".mcp.json", content)
+    write(workspace / ".claude/settings.json", content)
+    found = trust.status(workspace, state)
+    assert any(".mcp.json" in line for line in found.allows)
+    assert trust.record(workspace, state, trusted=True).trusted
+
+
+def test_what_is_shown_cannot_steer_the_terminal(workspace, state, write):
+    write(workspace / ".mcp.json", json.dumps({"mcpServers": {"\x1b[2Ja\u202eb\u2028": {"command": "x\n\ry\u009b"}}}))
+    (workspace / ".claude/agents").mkdir(parents=True)
+    write(workspace / ".claude/agents" / "a\x1b[31m.md", "x")
+    trust.record(workspace, state, trusted=True)
+    write(workspace / ".claude/agents" / "b\n\x1b.md", "x")
+    found = trust.status(workspace, state)
+    for line in [*found.allows, *found.changed]:
+        assert not set("\x1b\n\r\u202e\u2028\u009b") & set(line)
+
+
+def test_a_link_is_covered_with_what_it_means(workspace, state, write, tmp_path):
+    target = write(workspace / "tools" / "settings.json", "{}")
+    (workspace / ".claude").mkdir()
+    (workspace / ".claude/settings.json").symlink_to(target)
+    (workspace / ".claude/skills").symlink_to(workspace / "tools")
+    (workspace / "tools" / "loop").symlink_to(workspace / "tools")
+    trust.record(workspace, state, trusted=True)
+    target.write_text("{ }")
+    assert not trust.status(workspace, state).trusted
+    trust.record(workspace, state, trusted=True)
+    outside = write(tmp_path / "outside.json", "{}")
+    (workspace / ".claude/settings.json").unlink()
+    (workspace / ".claude/settings.json").symlink_to(outside)
+    found = trust.status(workspace, state)
+    assert not found.trusted
+    assert ".claude/settings.json is a link to something outside this folder." in found.allows
+
+
+def test_things_that_are_no_files_hold_nobody_up(workspace, state):
+    (workspace / ".understudy").mkdir()
+    os.mkfifo(workspace / ".understudy/config.toml")
+    os.mkfifo(workspace / ".mcp.json")
+    assert trust.record(workspace, state, trusted=True).trusted
+
+
+def test_a_folder_that_is_too_large_to_look_at_cannot_be_trusted(workspace, state, write, monkeypatch):
+    trust.record(workspace, state, trusted=True)
+    monkeypatch.setattr(trust, "MAX_FILES", 3)
+    for number in range(5):
+        write(workspace / ".understudy" / str(number), "x")
+    assert not trust.status(workspace, state).trusted
+    assert "too many" in refused(lambda: trust.record(workspace, state, trusted=True)).message
+    monkeypatch.setattr(trust, "MAX_FILES", 4000)
+    monkeypatch.setattr(trust, "MAX_BYTES", 3)
+    assert "too much" in refused(lambda: trust.record(workspace, state, trusted=True)).message
+
+
+def test_what_changed_between_the_question_and_the_answer_is_not_trusted(workspace, state, write):
+    shown = trust.status(workspace, state)
+    write(workspace / ".mcp.json", "{}")
+    error = refused(lambda: trust.record(workspace, state, trusted=True, seen=shown.hash))
+    assert error.kind is ErrorKind.CONFLICT
+    assert not trust.status(workspace, state).trusted
+    assert trust.record(workspace, state, trusted=True, seen=trust.status(workspace, state).hash).trusted
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda file: file.write_text("{"),
+        lambda file: file.write_text("[]"),
+        lambda file: file.write_text(file.read_text().replace('"trusted": true', '"trusted": "yes"')),
+        lambda file: file.write_text(file.read_text().replace('"workspace": "/', '"workspace": "/x/')),
+        lambda file: file.chmod(0o666),
+        lambda file: (file.rename(file.with_suffix(".x")), file.symlink_to(file.with_suffix(".x"))),
+    ],
+)
+def test_a_record_that_cannot_be_relied_on_is_none(workspace, state, spoil):
+    trust.record(workspace, state, trusted=True)
+    [file] = (state / "trust").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    spoil(file)
+    found = trust.status(workspace, state)
+    assert (found.trusted, found.known) == (False, False)
+
+
+def test_a_workspace_with_a_name_that_is_not_utf8(tmp_path, state):
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)
+    from pathlib import Path
+
+    workspace = Path(os.fsdecode(folder))
+    (workspace / ".understudy").mkdir()
+    Path(os.fsdecode(folder + b"/.understudy/\xff")).write_text("x")
+    assert trust.record(workspace, state, trusted=True).trusted
+    assert trust.status(workspace, state).trusted
