@@ -116,7 +116,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; an empty one when there is no file or no object in it."""
     try:
         value = json.loads(_read(path))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -128,9 +128,10 @@ def jest_counts(report: dict[str, Any]) -> Counts | None:
     """
     if "numTotalTests" not in report:
         return None
+    results = report.get("testResults")
     broken = [
         result
-        for result in report.get("testResults", [])
+        for result in (results if isinstance(results, list) else [])
         if isinstance(result, dict) and result.get("status") == "failed" and not result.get("assertionResults")
     ]
     return Counts(
@@ -147,14 +148,14 @@ def go_counts(output: str) -> Counts | None:
     for line in output.splitlines():
         try:
             event = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if not isinstance(event, dict) or "Action" not in event:
             continue
         seen = True
         action, test = event["Action"], event.get("Test", "")
-        if action in {"pass", "fail", "skip"} and test and "/" not in test:
-            outcomes[str(event.get("Package")), test] = action
+        if action in ("pass", "fail", "skip") and test and "/" not in str(test):
+            outcomes[str(event.get("Package")), str(test)] = str(action)
     if not seen:
         return None
     actions = list(outcomes.values())
@@ -197,8 +198,8 @@ def _lines_of(path: Path) -> Iterator[dict[str, Any]]:
     for line in _read(path).splitlines():
         try:
             entry = json.loads(line)
-        except ValueError:
-            continue  # torn by a kill
+        except (ValueError, RecursionError):
+            continue  # torn by a kill, or nonsense
         if isinstance(entry, dict):
             yield entry
 

@@ -15,7 +15,6 @@ import understudy_control  # type: ignore[import-not-found] # a neighbour on the
 import understudy_report  # type: ignore[import-not-found]
 
 _ADDOPTS = "PYTEST_ADDOPTS"
-_OWN_ADDOPTS = "UNDERSTUDY_PROBE_ADDOPTS"
 _WORKER_KEY = "understudy_settings"
 _FILES_KEY = "understudy_files"
 
@@ -23,14 +22,6 @@ _FILES_KEY = "understudy_files"
 class _Probe:
     def __init__(self) -> None:
         self.settings = understudy_report.take_settings()
-        own = os.environ.pop(_OWN_ADDOPTS, None)
-        if own is not None and _ADDOPTS in os.environ:
-            # A pytest that a test starts is not ours to watch.
-            rest = os.environ[_ADDOPTS].replace(own, "").strip()
-            if rest:
-                os.environ[_ADDOPTS] = rest
-            else:
-                del os.environ[_ADDOPTS]
         self.recorder: Any = None
         self.loaded: Any = None
         self.is_worker = False
@@ -46,6 +37,15 @@ class _Probe:
     def arm(self) -> None:
         if self.settings is not None and self.settings.control:
             understudy_control.arm(self.settings.control)
+
+    def leave_addopts(self) -> None:
+        # A pytest that a test starts is not ours to watch. Not earlier: workers of pytest-xdist find us there.
+        if self.settings is not None and self.settings.addopts and _ADDOPTS in os.environ:
+            rest = os.environ[_ADDOPTS].replace(self.settings.addopts, "").strip()
+            if rest:
+                os.environ[_ADDOPTS] = rest
+            else:
+                del os.environ[_ADDOPTS]
 
     def report(self, **entry: Any) -> None:
         if self.recorder is not None:
@@ -89,6 +89,7 @@ def pytest_xdist_node_collection_finished(node: Any, ids: Any) -> None:  # noqa:
 def pytest_collection_finish(session: Any) -> None:
     """Report what was collected; then the code under test may raise."""
     _probe.report(k="collected", ids=[item.nodeid for item in session.items])
+    _probe.leave_addopts()
     _probe.arm()
 
 

@@ -16,6 +16,8 @@ FOLDER = "UNDERSTUDY_PROBE_FOLDER"
 ROOT = "UNDERSTUDY_PROBE_ROOT"
 CONTROL = "UNDERSTUDY_PROBE_CONTROL"
 COLLECT = "UNDERSTUDY_PROBE_COLLECT"
+ADDOPTS = "UNDERSTUDY_PROBE_ADDOPTS"
+"""What the check added to ``PYTEST_ADDOPTS``."""
 
 _LOADED_SUFFIXES = (".py", ".pyc", ".pyd", ".so")
 _MOST_OPENED = 50_000
@@ -31,13 +33,14 @@ class Settings:
         self.folder: str = values[FOLDER]
         self.root: str = values.get(ROOT, "")
         self.control: Optional[str] = values.get(CONTROL)  # noqa: UP045
+        self.addopts: str = values.get(ADDOPTS, "")
         self.collect_only = COLLECT in values
 
 
 def take_settings() -> Optional[Settings]:  # noqa: UP045
     """Return the settings and remove them from the environment; ``None`` where no check is running."""
     values = {}
-    for name in (FOLDER, ROOT, CONTROL, COLLECT):
+    for name in (FOLDER, ROOT, CONTROL, COLLECT, ADDOPTS):
         value = os.environ.pop(name, None)
         if value is not None:
             values[name] = value

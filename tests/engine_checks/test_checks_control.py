@@ -1,0 +1,158 @@
+"""The control with real test suites: what is bitten, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from understudy.model.delegators import Check
+from understudy.model.states import Reservation, Verdict
+
+PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
+
+
+@pytest.mark.parametrize(
+    ("code", "test"),
+    [
+        pytest.param(
+            "class Box:\n    def __init__(self, x):\n        self.x = x\n",
+            "import pytest\nfrom calc import Box\n@pytest.fixture\ndef box():\n    return Box(1)\ndef test_it(box):\n    assert box.x == 1\n",
+            id="in setup",
+        ),
+        pytest.param(
+            "def numbers():\n    yield 1\n",
+            "from calc import numbers\ndef test_it():\n    assert list(numbers()) == [1]\n",
+            id="generator",
+        ),
+        pytest.param(
+            "import asyncio\nasync def get():\n    '''doc'''\n    await asyncio.sleep(0)\n    return 1\n",
+            "import asyncio\nfrom calc import get\ndef test_it():\n    assert asyncio.run(get()) == 1\n",
+            id="coroutine",
+        ),
+        pytest.param(
+            "def main():\n    print('hello')\nif __name__ == '__main__':\n    main()\n",
+            "import subprocess, sys\ndef test_it():\n    assert subprocess.check_output([sys.executable, '-m', 'calc']) == b'hello\\n'\n",
+            id="in a program that the test starts",
+        ),
+        pytest.param(
+            "def check(x):\n    if x < 0:\n        raise ValueError(x)\n",
+            "import pytest, calc\ndef test_it():\n    with pytest.raises(ValueError):\n        calc.check(-1)\n",
+            id="expects another exception",
+        ),
+        pytest.param(
+            "def double(x):\n    '''\n    >>> double(2)\n    4\n    '''\n    return 2 * x\n",
+            "import doctest, calc\ndef test_it():\n    assert doctest.testmod(calc).failed == 0\n",
+            id="doctest",
+        ),
+        pytest.param(
+            "def f():\n    return 1\n",
+            "import unittest, calc\nclass T(unittest.TestCase):\n    def test_it(self):\n        with self.subTest('x'):\n            self.assertEqual(calc.f(), 1)\n",
+            id="TestCase with a subtest",
+        ),
+    ],
+)
+async def test_honest_tests_are_bitten(project: Any, code: str, test: str) -> None:
+    project.has({"calc.py": code})
+    judged = await project.judge({"test_calc.py": test})
+    assert judged.is_(Verdict.VERIFIED)
+    assert (judged.only.control.bitten, judged.only.control.survived) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        pytest.param(
+            "import calc\nVALUE = calc.f()\ndef test_it():\n    assert VALUE == 1\n", id="calls while it is collected"
+        ),
+        pytest.param(
+            "import calc\nimport pytest\n@pytest.fixture\ndef end():\n    yield\n    calc.f()\ndef test_it(end):\n    pass\n",
+            id="in teardown",
+        ),
+        pytest.param(
+            "import calc, pytest\ndef test_it():\n    try:\n        calc.f()\n    except Exception:\n        pytest.skip('no')\n",
+            id="skips",
+        ),
+        pytest.param("import importlib, calc\ndef test_it():\n    importlib.reload(calc)\n", id="reloads"),
+    ],
+)
+async def test_failures_elsewhere_do_not_count(project: Any, test: str) -> None:
+    project.has({"calc.py": "def f():\n    return 1\nTABLE = [f()]\n"})
+    judged = await project.judge({"test_calc.py": test})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOTHING_BITTEN)
+
+
+async def test_tests_that_hang_on_broken_code_prove_nothing(project: Any) -> None:
+    test = "import calc, time\ndef test_it():\n    try:\n        calc.add(1, 2)\n    except Exception:\n        time.sleep(600)\n"
+    check = Check(name="mine", argv=["{python}", "-m", "pytest", "-q", "{tests}"], timeout_seconds=3)
+    judged = await project.judge({"test_calc.py": test}, checks=(check,))
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CONTROL)
+    assert "did not end" in judged.notes
+
+
+async def test_a_bite_before_a_hang_counts(project: Any) -> None:
+    test = "import calc, time\ndef test_a():\n    assert calc.add(1, 2) == 3\ndef test_b():\n    try:\n        calc.add(1, 2)\n    except Exception:\n        time.sleep(600)\n"
+    check = Check(name="mine", argv=["{python}", "-m", "pytest", "-q", "{tests}"], timeout_seconds=3)
+    judged = await project.judge({"test_calc.py": test}, checks=(check,))
+    assert judged.is_(Verdict.VERIFIED)
+    assert (judged.only.control.bitten, judged.only.control.survived) == (1, [])
+
+
+async def test_property_tests_are_bitten_quickly(project: Any) -> None:
+    project.environment(*PYTEST, "hypothesis", "sortedcontainers", "_hypothesis_pytestplugin", "_hypothesis_globals")
+    test = "from hypothesis import given, settings, strategies as st\nfrom calc import add\n@settings(max_examples=500)\n@given(st.lists(st.integers()), st.integers())\ndef test_it(xs, y):\n    assert add(len(xs), y) == y + len(xs)\n"
+    judged = await project.judge({"test_calc.py": test})
+    assert judged.is_(Verdict.VERIFIED)
+    assert judged.only.control.bitten == 1
+
+
+async def test_parallel_runs_are_seen_and_controlled(project: Any) -> None:
+    libraries = project.environment(*PYTEST, "xdist", "execnet")
+    (libraries / "generated.py").write_text("X = 1\n")
+    project.has({"pytest.ini": "[pytest]\naddopts = -p xdist.plugin -n 2\n"})
+    honest = "from calc import add\ndef test_a():\n    assert add(1, 2) == 3\ndef test_b():\n    assert True\n"
+    judged = await project.judge({"test_calc.py": honest})
+    assert judged.is_(Verdict.VERIFIED)
+    assert judged.only.passed == 2
+    assert (judged.only.control.bitten, judged.only.control.survived) == (1, ["test_calc.py::test_b"])
+    (project.checkout / "elsewhere.py").write_text("X = 1\n")
+    stray = f"import sys\nsys.path.append({str(project.checkout)!r})\nimport elsewhere\n" + honest
+    judged = await project.judge({"test_calc.py": stray})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.WRONG_TREE)
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ((), "no Python file"),
+        (("calc.c",), "no Python file"),
+        (("gone.py",), "not in the result"),
+        (("test_calc.py",), "no Python file"),
+    ],
+)
+async def test_without_code_to_break_there_is_no_control(project: Any, files: tuple[str, ...], why: str) -> None:
+    test = "from calc import add\ndef test_it():\n    assert add(1, 2) == 3\n"
+    judged = await project.judge({"test_calc.py": test}, files=files)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CONTROL)
+    assert why in judged.notes
+
+
+async def test_a_link_out_of_the_tree_is_not_written_through(project: Any) -> None:
+    outside = project.checkout / "outside.py"
+    outside.write_text("def f():\n    return 1\n")
+    project.tree._keep = ("linked.py",)
+    project.tree.path.mkdir(parents=True)
+    (project.tree.path / "linked.py").symlink_to(outside)
+    test = "def test_it():\n    assert True\n"
+    judged = await project.judge({"test_calc.py": test}, files=("linked.py",))
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CONTROL)
+    assert outside.read_text() == "def f():\n    return 1\n"
+
+
+async def test_a_nested_pytest_is_not_watched(project: Any) -> None:
+    inner = "def test_inner():\n    assert False\n"
+    test = "import os, subprocess, sys\nfrom calc import add\ndef test_it(tmp_path):\n    assert not [name for name in os.environ if 'PROBE' in name or name == 'PYTEST_ADDOPTS']\n"
+    test += f"    (tmp_path / 'test_inner.py').write_text({inner!r})\n    done = subprocess.run([sys.executable, '-m', 'pytest', str(tmp_path)])\n    assert done.returncode == add(0, 1)\n"
+    judged = await project.judge({"test_calc.py": test})
+    assert judged.is_(Verdict.VERIFIED)
+    assert (judged.only.passed, judged.only.failed) == (1, 0)
