@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from understudy.git.call import git
+from understudy.git.call import failure, git
 from understudy.git.names import looks_secret, quote, refused
 from understudy.git.repository import Repository, resolve, submodule_objects
 from understudy.git.store import Store
@@ -199,6 +199,7 @@ def _write_revision(store: Store, repository: Repository, revision: str) -> Base
         except UnderstudyError as error:
             raise _reason(repository, error) from error
         index.replace(store.base_index)
+        store.hide(commit, [path for path, entry in entries.items() if entry.tag.upper() == "S"])
     notes = _note_submodules(store, repository, entries)
     return Base(commit, tree, sum(entry.mode != "160000" for entry in entries.values()), [], notes)
 
@@ -542,9 +543,18 @@ class _Writer:
         )
 
     def _ignored(self, path: bytes) -> bool:
+        # check-ignore does not know literal pathspecs; "./" before the path keeps a leading ":" from meaning anything.
         done = self.store.try_git(
-            "check-ignore", "-q", "-z", "--stdin", work_tree=self.top, index=self.index, stdin=path + b"\0"
+            "check-ignore",
+            "-z",
+            "--stdin",
+            work_tree=self.top,
+            index=self.index,
+            stdin=b"./" + path + b"\0",
+            literal_pathspecs=False,
         )
+        if done.code > 1:  # 1: not ignored
+            raise failure(("check-ignore",), done, self.top)
         return done.code == 0
 
     def _commit(self, nested: list[bytes]) -> Base:
@@ -562,6 +572,7 @@ class _Writer:
             pack = self.store.path / "objects" / "pack" / "pack"
             self.store.git("pack-objects", "-q", "--revs", pack, stdin=wanted.encode())
         self.index.replace(self.store.base_index)
+        self.store.hide(commit, [path for path, entry in entries.items() if entry.tag.upper() == "S"])
         self.notes += _note_submodules(self.store, self.repository, entries)
         if nested:
             named = ", ".join(quote(path) for path in nested[:5]) + (" …" if len(nested) > 5 else "")

@@ -23,6 +23,7 @@ from typing import Literal
 from understudy.git.names import quote, refused
 from understudy.git.repository import Repository
 from understudy.git.store import Store
+from understudy.git.tree import Tree
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 INCLUDE = ".worktreeinclude"
@@ -59,15 +60,14 @@ class Items:
         return [item.path for item in self.items]
 
 
-def apply(
-    store: Store, repository: Repository, tree_path: Path, *, copy: Iterable[str] = (), link: Iterable[str] = ()
-) -> Items:
+def apply(tree: Tree, repository: Repository, *, copy: Iterable[str] = (), link: Iterable[str] = ()) -> Items:
     """Copy and link into the tree, after its base was written, and say what was done.
 
     ``copy`` are further patterns, ``link`` paths inside the checkout. A path that the base already has is left alone.
+    The tree is told, so that nothing brought in becomes part of a result, ignored or not.
     Errors: ``config_invalid`` for a link that is no path inside the checkout, ``store_full``.
     """
-    target = Path(os.path.realpath(tree_path))
+    target = tree.path
     result = Items(repository.top, target)
     for name in link:
         _link(result, name)
@@ -75,7 +75,9 @@ def apply(
     if patterns:
         links = [item.path + b"/" for item in result.items]
         budget = COPY_TOTAL_BYTES
-        paths = [p for p in _matching(store, repository, patterns) if not any(p.startswith(below) for below in links)]
+        paths = [
+            p for p in _matching(tree.store, repository, patterns) if not any(p.startswith(below) for below in links)
+        ]
         for path in paths[:COPY_FILES]:
             source = _at(repository.top, path)
             found = os.lstat(source)
@@ -89,6 +91,7 @@ def apply(
                 result.items.append(Item(path, "copy", _fingerprint(_at(target, path))))
         if len(paths) > COPY_FILES:
             result.notes.append(f"{len(paths) - COPY_FILES} more files match and were not copied.")
+    tree.exclude(result.paths())
     return result
 
 

@@ -62,8 +62,8 @@ def file_diffs(store: Store, base: str, head: str) -> list[FileDiff]:
     """Return what changed from ``base`` to ``head``, file by file, in the order of paths; every hunk pending.
 
     A hunk is a maximal run of changed lines (histogram, no context), its starts as in `git diff -U0`: one-based, and
-    the line before for an empty side. Creation, deletion, rename, change of type, change of mode and binary contents are
-    one hunk each; when the mode changes along with the contents, its hunk comes first and is all zeros, as are hunks
+    the line before for an empty side. Creation, deletion, rename, change of type or mode and binary contents are one
+    hunk each; when the mode changes along with the contents, its hunk comes first and is all zeros, as are hunks
     without lines. A hunk's id depends on path, both blobs and its place in the file alone.
 
     Errors: ``base_unavailable`` when a commit is not there, ``file_too_large`` for a difference beyond bounds.

@@ -51,6 +51,12 @@ def rules_of(store: Store, tree: str) -> bytes:
     return b"\n".join(parts) + b"\n"
 
 
+def pattern_of(path: bytes) -> bytes:
+    """Return the pattern that matches this path alone."""
+    plain = b"".join(_ESCAPES.get(code, bytes([code])) for code in path)
+    return b"/" + (plain[:-1] + b"\\ " if plain.endswith(b" ") else plain)
+
+
 def translate(folder: bytes, text: bytes) -> bytes:
     """Return the patterns of a `.gitignore` in ``folder`` (empty, or ending with a slash) as patterns from the top."""
     prefix = b"/" + b"".join(_ESCAPES.get(code, bytes([code])) for code in folder)

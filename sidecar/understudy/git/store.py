@@ -122,6 +122,20 @@ class Store:
             else "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
         )
 
+    def hide(self, commit: str, paths: list[bytes]) -> None:
+        """Remember which files of the base the user does not see because they lie outside the sparse cone."""
+        if self.sparse:
+            (self.own / "hidden").write_bytes(commit.encode() + b"\0" + b"\0".join(paths))
+
+    def hidden(self, commit: str) -> set[bytes]:
+        """Return the files of ``commit`` that no tree shows: those hidden in the base that it leaves as they are."""
+        record = self.own / "hidden"
+        if not record.exists():
+            return set()
+        base, *paths = record.read_bytes().split(b"\0")
+        changed = set(self.git("diff-tree", "-r", "-z", "--name-only", base, commit).split(b"\0"))
+        return set(paths) - changed - {b""}
+
     def git(self, *arguments: str | bytes | Path, **keywords: Any) -> bytes:
         """Run ``call.git`` on this store."""
         return git(*arguments, git_dir=self.path, **keywords)

@@ -24,7 +24,7 @@ from typing import Any
 
 from understudy.git.base import Base
 from understudy.git.call import Completed, git, try_git
-from understudy.git.excludes import rules_of
+from understudy.git.excludes import pattern_of, rules_of
 from understudy.git.names import collisions, quote, refused
 from understudy.git.repository import Repository
 from understudy.git.store import SCRATCH, Store, borrowing_git_dir, write_tree_git_dir
@@ -42,6 +42,9 @@ RESULT_NEW_FILES = 50_000
 
 _WORKERS = {"checkout.workers": "0", "checkout.thresholdForParallelism": "100", "core.fsync": "none"}
 """As many workers as there are cores; a tree can be made again, so it is not flushed to disk."""
+
+_WHOLE = {"core.sparseCheckout": "false"}
+"""Which files are hidden is said file by file (``Tree._cover``), not by patterns: a base may have files outside."""
 
 _TRIES = 3
 
@@ -125,7 +128,7 @@ def create_tree(store: Store, base: Base | str, path: Path) -> Tree:
             remove_tree(entry)
         raise
     tree.rules.write_bytes(rules_of(store, commit))
-    tree.state.write_text(json.dumps({"base": commit, "path": os.fsencode(path).hex()}))
+    tree.state.write_text(json.dumps({"base": commit, "excluded": []}))
     return tree
 
 
@@ -167,13 +170,24 @@ class Tree:
         """The base's ignore rules as one list."""
         return self._own(".ignore")
 
+    @property
+    def excluded(self) -> list[bytes]:
+        """What was brought into the tree from outside (``bootstrap``): never part of a result, and kept."""
+        return [bytes.fromhex(path) for path in json.loads(self.state.read_bytes())["excluded"]]
+
+    def exclude(self, paths: Iterable[bytes]) -> None:
+        """Add to ``excluded``, and hide the paths from git in the tree as well."""
+        every = sorted({*self.excluded, *paths})
+        self.state.write_text(json.dumps({"base": self.base, "excluded": [path.hex() for path in every]}))
+        self._hide(every)
+
     def snapshot(self, message: str, parent: str) -> Snapshot:
         """Read the tree as files and write them as a commit on ``parent``; the same files as ``parent``'s: ``parent``.
 
         Not part of it: what the base's rules ignore, generated files (``excludes.GENERATED``), the scratch folder,
-        every `.git`, pipes and sockets, names that git refuses, files above the limits, changes inside submodules; each
-        but the first three is noted. Files of a repository that the agent made inside the tree are part of it. Links are
-        recorded as links; nothing behind them is read.
+        every `.git`, pipes and sockets, names that git refuses, files above the limits, changes inside submodules;
+        each but the first three is noted. Files of a repository that the agent made inside the tree are part of it.
+        Links are recorded as links; nothing behind them is read.
 
         Errors: ``base_unavailable`` when the tree cannot be read, ``store_full``, ``timed_out``.
         """
@@ -197,32 +211,35 @@ class Tree:
                         make_readable(self.path)
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
-    def materialise(self, commit: str, keep: Iterable[bytes | str] = ()) -> None:
-        """Make the tree exactly ``commit``, plus what ``keep`` names, with a fresh `.git`.
+    def materialise(self, commit: str, keep: Iterable[bytes] | None = None) -> None:
+        """Make the tree exactly ``commit``, plus what ``keep`` names (absent: ``excluded``), with a fresh `.git`.
 
         Removed is everything else: ignored files, pipes, nested repositories, hard links, files with odd permissions
         (they are written anew). Ends in an error unless git finds no difference afterwards.
         """
         self._check_root()
-        self.checkout(commit, keep)
+        excluded = self.excluded
+        self.checkout(commit, excluded if keep is None else keep)
+        self._hide(excluded)
 
-    def checkout(self, commit: str, keep: Iterable[bytes | str] = ()) -> None:
+    def checkout(self, commit: str, keep: Iterable[bytes] = ()) -> None:
         """Do the work of ``materialise`` and of ``create_tree``."""
-        kept = [path if isinstance(path, bytes) else os.fsencode(path) for path in keep]
         wanted = self._wanted(commit)
+        hidden = self.store.hidden(commit)
         fresh = not self.index.exists()
         if not fresh:
-            sweep(self.path, wanted, kept)
+            sweep(self.path, {path: mode for path, mode in wanted.items() if path not in hidden}, keep)
         with self.store.temporary() as folder:
             index = folder / "index"
             try:
-                if fresh:
+                if fresh and not hidden:
                     # Nothing to verify: git writes into an empty folder and fails when it cannot.
-                    self._git("read-tree", "-m", "-u", commit, index=index, extra_config=_WORKERS)
+                    self._git("read-tree", "-m", "-u", commit, index=index, extra_config=_WORKERS | _WHOLE)
                 else:
-                    shutil.copyfile(self.index, index)
-                    shutil.copystat(self.index, index)
-                    self._rewrite(commit, index)
+                    if not fresh:
+                        shutil.copyfile(self.index, index)
+                        shutil.copystat(self.index, index)
+                    self._rewrite(commit, index, hidden)
                     self._verify(commit, index)
             except UnderstudyError as error:
                 if error.kind is ErrorKind.INTERNAL:
@@ -256,6 +273,15 @@ class Tree:
     def _own(self, suffix: str) -> Path:
         key = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
         return self.store.own / "trees" / (key + suffix)
+
+    def _hide(self, paths: list[bytes]) -> None:
+        dot_git = self.path / ".git"
+        if paths and stat.S_ISDIR(os.lstat(dot_git).st_mode):
+            rules = (self.store.path / "info" / "exclude").read_bytes()
+            rules += b"".join(pattern_of(path) + b"\n" for path in paths)
+            target = dot_git / "info" / "exclude"
+            target.unlink(missing_ok=True)  # whatever an agent put there: a link is not followed
+            target.write_bytes(rules)
 
     def _git(self, *arguments: str | bytes | Path, index: Path, **keywords: Any) -> bytes:
         return self.store.git(*arguments, work_tree=self.path, index=index, **keywords)
@@ -291,7 +317,7 @@ class Tree:
     def _read(self, index: Path, message: str, parent: str) -> Snapshot:
         shutil.copyfile(self.index, index)
         shutil.copystat(self.index, index)
-        reader = _Reader(self.path)
+        reader = _Reader(self.path, self.excluded)
         null = "0" * len(self.store.empty_tree)
         gone: list[bytes] = []
         take: list[bytes] = []
@@ -331,24 +357,29 @@ class Tree:
     def _try(self, *arguments: str, index: Path) -> Completed:
         return try_git(*arguments, git_dir=self.store.path, work_tree=self.path, index=index)
 
-    def _rewrite(self, commit: str, index: Path) -> None:
-        """Bring the index to ``commit``, keeping what is known of files that stay, and write the files that differ."""
-        self._git("read-tree", "-m", commit, index=index)
-        self._uncover(commit, index)
+    def _rewrite(self, commit: str, index: Path, hidden: set[bytes]) -> None:
+        """Bring the index to ``commit``, keeping what is known of files that stay, and write the files that differ.
+
+        ``--reset``, because a plain merge refuses while a file differs from the index.
+        """
+        self._git("read-tree", "--reset", commit, index=index, extra_config=_WHOLE)
+        self._cover(index, hidden)
         paths = b"".join(path + b"\0" for mode, _, path in self._changes(index) if mode != "160000")
         if paths:
-            self._git("checkout-index", "-f", "-u", "-z", "--stdin", stdin=paths, index=index, extra_config=_WORKERS)
+            self._git(
+                "checkout-index", "-f", "-u", "-z", "--stdin", stdin=paths, index=index, extra_config=_WORKERS | _WHOLE
+            )
 
-    def _uncover(self, commit: str, index: Path) -> None:
-        """With a sparse cone: what the result changes outside the cone is there all the same, to be judged."""
-        if not self.store.sparse or not self.state.exists():
+    def _cover(self, index: Path, hidden: set[bytes]) -> None:
+        """Mark exactly the hidden files as not in the tree."""
+        if not self.store.sparse:
             return
-        changed = set(self.store.git("diff-tree", "-r", "-z", "--name-only", self.base, commit).split(b"\0"))
-        listing = self._git("ls-files", "-z", "-t", index=index).split(b"\0")
-        hidden = [line[2:] for line in listing if line.startswith(b"S ") and line[2:] in changed]
-        if hidden:
-            paths = b"".join(path + b"\0" for path in hidden)
-            self._git("update-index", "--no-skip-worktree", "-z", "--stdin", stdin=paths, index=index)
+        listing = self._git("ls-files", "-z", "-t", index=index, extra_config=_WHOLE).split(b"\0")
+        shown = [line[2:] for line in listing if line.startswith(b"S ") and line[2:] not in hidden]
+        for option, paths in (("--no-skip-worktree", shown), ("--skip-worktree", sorted(hidden))):
+            if paths:
+                names = b"".join(path + b"\0" for path in paths)
+                self._git("update-index", option, "-z", "--stdin", stdin=names, index=index, extra_config=_WHOLE)
 
     def _verify(self, commit: str, index: Path) -> None:
         left = [path for mode, _, path in self._changes(index) if mode != "160000"]
@@ -424,7 +455,8 @@ class Tree:
 class _Reader:
     """Decide which files of a tree go into a result, within the limits."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, excluded: list[bytes]) -> None:
+        self.excluded = set(excluded)
         self.root = os.fsencode(root) + b"/"
         self.notes: list[str] = []
         self.left_out: list[bytes] = []
@@ -451,6 +483,8 @@ class _Reader:
     def new_files(self, listed: list[bytes], rules: bytes) -> list[bytes]:
         taken: list[bytes] = []
         for path in listed:
+            if path.rstrip(b"/") in self.excluded:
+                continue
             if path.endswith(b"/"):
                 inside = self._nested(path[:-1], rules)
                 self.notes.append(

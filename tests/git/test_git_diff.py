@@ -1,0 +1,134 @@
+"""Results split into hunks."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from understudy.git.diff import changed_paths, file_diffs, read_file, stats, unified
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+
+@pytest.fixture
+def change(bench):
+    """Run a command in a tree of the prepared repository and return the store and both commits."""
+
+    def run(prepare: str, command: str):
+        bench.init(prepare)
+        store, base, tree = bench.tree()
+        bench.sh(command, tree.path)
+        return store, base.commit, tree.snapshot("m", base.commit).commit
+
+    return run
+
+
+def ranges(diff):
+    return [(h.old_start, h.old_lines, h.new_start, h.new_lines) for h in diff.hunks]
+
+
+def test_every_kind_of_change(change):
+    store, base, head = change(
+        "seq 20 > text; seq 30 > moved; seq 5 > gone; printf 'a\\0b' > binary; echo m > mode; ln -s f1 link; echo t > type; seq 9 > both",
+        "sed -i -e 2d -e 's/^10$/ten/' -e '15a new' text; mv moved elsewhere; sed -i 3d elsewhere; rm gone; printf 'a\\0c' > binary;"
+        "chmod +x mode; ln -sfn f2 link; ln -sfn x type; chmod +x both; sed -i 4d both; printf 'p\\nq\\nr\\n' > added; touch empty; printf 'x' > no-newline",
+    )
+    found = {each.path: each for each in file_diffs(store, base, head)}
+    assert {path: each.status for path, each in found.items()} == {
+        "text": "modified",
+        "elsewhere": "renamed",
+        "gone": "deleted",
+        "binary": "modified",
+        "mode": "mode",
+        "link": "modified",
+        "type": "type",
+        "both": "modified",
+        "added": "added",
+        "empty": "added",
+        "no-newline": "added",
+    }
+    assert ranges(found["text"]) == [(2, 1, 1, 0), (10, 1, 9, 1), (15, 0, 15, 1)]
+    assert ranges(found["elsewhere"]) == [(3, 1, 2, 0)]
+    assert found["elsewhere"].from_ == "moved"
+    assert ranges(found["gone"]) == [(1, 5, 0, 0)]
+    assert ranges(found["added"]) == [(0, 0, 1, 3)]
+    assert ranges(found["empty"]) == [(0, 0, 0, 0)]
+    assert ranges(found["binary"]) == [(0, 0, 0, 0)]
+    assert found["binary"].binary
+    assert ranges(found["mode"]) == [(0, 0, 0, 0)]
+    assert ranges(found["link"]) == [(1, 1, 1, 1)]
+    assert ranges(found["type"]) == [(1, 1, 1, 1)]
+    assert ranges(found["both"]) == [(0, 0, 0, 0), (4, 1, 3, 0)]
+    identifiers = [hunk.id for each in found.values() for hunk in each.hunks]
+    assert len(set(identifiers)) == len(identifiers)
+    assert all(re.fullmatch("[0-9a-f]{12}", each) for each in identifiers)
+    assert file_diffs(store, base, head) == list(found.values())
+    counted = {each.path: (each.status, each.additions, each.deletions) for each in stats(store, base, head)}
+    assert counted["text"] == ("modified", 2, 2)
+    assert counted["elsewhere"] == ("renamed", 0, 1)
+    assert counted["binary"] == ("modified", 0, 0)
+    assert ("deleted", b"moved") in changed_paths(store, base, head)
+
+
+def test_hostile_names_and_contents_do_not_confuse_the_parser(bench):
+    bench.init()
+    store, base, tree = bench.tree()
+    lines = (
+        b"diff --git a/x b/x\n@@ -1,9 +1,9 @@\nBinary files a and b differ\n--- a\n+++ b\n-- x\n\\ No newline\n\rx\n"
+    )
+    for name in (b"a\n@@ -1 +1 @@\ndiff --git a/q b/q", b"\xff", b'"q"', b" b/x", b"x => y"):
+        with open(os.fsencode(tree.path) + b"/" + name.replace(b"/", b"_"), "wb") as stream:
+            stream.write(lines)
+    (tree.path / "f1").write_bytes(lines)
+    head = tree.snapshot("m", base.commit).commit
+    found = file_diffs(store, base.commit, head)
+    assert len(found) == 6
+    assert all(len(each.hunks) == 1 for each in found)
+    assert [ranges(each)[0][3] for each in found] == [8] * 6
+    assert '"\\377"' in [each.path for each in found]
+    assert len(stats(store, base.commit, head)) == 6
+
+
+def test_attributes_of_the_agent_hide_nothing(change):
+    store, base, head = change("", "echo '* -diff binary' > .gitattributes; echo hidden > f1; printf 'x\\r\\n' > f2")
+    assert not any(each.binary for each in file_diffs(store, base, head))
+    assert b"+hidden" in unified(store, base, head)
+    assert read_file(store, head, b"f2") == (b"x\r\n", "100644")
+
+
+def test_the_unified_diff_applies(bench, files):
+    bench.init("seq 50 > n; printf 'a\\r\\nb\\r\\n' > dos")
+    store, base, tree = bench.tree()
+    bench.sh(
+        "sed -i -e 3d -e 's/40/x/' n; printf 'c\\r\\n' >> dos; mkdir d; echo new > 'd/ü'; rm f3; chmod +x f2; mv f1 g1",
+        tree.path,
+    )
+    head = tree.snapshot("m", base.commit).commit
+    patch = bench.root / "p"
+    patch.write_bytes(unified(store, base.commit, head))
+    bench.sh(f"git apply {patch}")
+    assert files(bench.repo) == files(tree.path)
+
+
+def test_files_are_read_within_bounds(change):
+    store, base, head = change("mkdir d; ln -s /x l", "head -c 3000 /dev/zero > big")
+    assert read_file(store, head, b"l") == (b"/x", "120000")
+    assert read_file(store, head, b"missing") is None
+    assert read_file(store, head, b"d") is None
+    assert read_file(store, base, b"big") is None
+    with pytest.raises(UnderstudyError) as caught:
+        read_file(store, head, b"big", limit=1000)
+    assert caught.value.kind is ErrorKind.FILE_TOO_LARGE
+    with pytest.raises(UnderstudyError) as caught:
+        file_diffs(store, base, "0" * 40)
+    assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
+
+
+def test_a_large_difference_is_cut_at_a_file(change, monkeypatch):
+    monkeypatch.setattr("understudy.git.diff.UNIFIED_BYTES", 20_000)
+    store, base, head = change("", "seq 1000 > a; seq 5000 > b")
+    text = unified(store, base, head)
+    assert b"b/a" in text
+    assert b"b/b" not in text
+    assert text.endswith(b"too large to be shown.\n")

@@ -1,0 +1,150 @@
+"""Paths on the wire, and paths that deserve a second look."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.git.excludes import translate
+from understudy.git.names import c_quote, flagged, looks_secret, quote, refused, unquote
+from understudy.git.store import Store
+
+
+@given(st.binary(min_size=1, max_size=40).filter(lambda path: b"\0" not in path))
+def test_quoting_is_undone(path):
+    assert unquote(quote(path)) == path
+    assert unquote(c_quote(path)) == path
+    quote(path).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "wire"),
+    [
+        (b"plain", "plain"),
+        ("ü".encode(), "ü"),
+        (b"new\nline", "new\nline"),
+        (b"\xff\n", '"\\377\\n"'),
+        (b'"x\\', '"\\"x\\\\"'),
+    ],
+)
+def test_wire_forms(path, wire):
+    assert quote(path) == wire
+
+
+@pytest.mark.parametrize("text", ['"', '"x', '"\\x"', '"\\"', '"\\400"', '"\\37"'])
+def test_what_is_no_quoted_path_is_refused(text):
+    with pytest.raises(ValueError):
+        unquote(text)
+
+
+def test_git_quotes_alike(bench):
+    bench.init()
+    name = b'\xff"\\\n\t\x01 \x7fz'
+    (bench.repo / __import__("os").fsdecode(name)).write_text("x")
+    listed = subprocess.run(["git", "ls-files", "-o"], cwd=bench.repo, capture_output=True, check=True).stdout
+    assert listed.decode().strip() == c_quote(name)
+
+
+def test_flagged_and_secret_names():
+    for path in (
+        ".husky/pre-commit",
+        ".github/workflows/x.yml",
+        "a/.vscode/tasks.json",
+        "CLAUDE.md",
+        ".mcp.json",
+        "package.json",
+        "web/package.json",
+        ".claude/settings.json",
+        "conftest.py",
+        "x.pth",
+        "Makefile",
+        ".gitattributes",
+        "AGENTS.md",
+    ):
+        assert flagged(path), path
+    for path in ("src/hooks.py", "src/main.py", "docs/github.md", "README.md"):
+        assert flagged(path.encode()) is None, path
+    for path in (b".env", b"a/.env.local", b"x.pem", b"id_rsa", b".ssh/config", b"prod.env"):
+        assert looks_secret(path), path
+    for path in (b".env.example", b"id_rsa.pub", b"env.py", b"keys.py"):
+        assert not looks_secret(path), path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/x",
+        ".GIT/x",
+        "a/../x",
+        "/x",
+        "",
+        "a//b",
+        "git~1/x",
+        "GIT~1",
+        ".g\u200cit/x",
+        ".git /x",
+        ".git./x",
+        ".git::$INDEX_ALLOCATION/x",
+        "a\\.git\\x",
+        "./x",
+    ],
+)
+def test_names_that_git_refuses(bench, path):
+    assert refused(path.encode())
+    if path:
+        bench.init()
+        store = Store.create(bench.state / "s", bench.locate())
+        blob = store.git("hash-object", "-w", "--stdin", stdin=b"x").decode().strip()
+        store.try_git(
+            "update-index",
+            "--add",
+            "-z",
+            "--index-info",
+            stdin=f"100644 {blob}\t{path}\0".encode(),
+            index=bench.state / "i",
+        )
+        assert store.git("ls-files", index=bench.state / "i") == b""
+
+
+RULES = st.lists(
+    st.text("ab*?/!\\[]# ", min_size=1, max_size=6).filter(lambda line: "\n" not in line), min_size=0, max_size=4
+)
+FILES = [
+    f"{a}{b}{c}" for a in ("a", "b", "a b", "#", "!a") for b in ("", "/a", "/b/a", "/[a]") for c in ("", "b", "/ab")
+]
+
+
+@pytest.fixture(scope="module")
+def rule_repository(tmp_path_factory):
+    root = tmp_path_factory.mktemp("rules")
+    subprocess.run(["git", "init", "-q", root], check=True)
+    (root / "a b").mkdir()
+    for name in FILES:
+        target = root / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text("x")
+        except OSError:
+            continue
+    return root
+
+
+@given(top=RULES, below=RULES)
+def test_rules_in_one_list_mean_what_they_mean_in_folders(rule_repository, top, below):
+    root = rule_repository
+    for folder, rules in ((root, top), (root / "a b", below)):
+        (folder / ".gitignore").write_text("".join(rule + "\n" for rule in rules))
+    listing = root / ".git" / "rules"
+    listing.write_bytes(
+        translate(b"", (root / ".gitignore").read_bytes())
+        + b"\n"
+        + translate(b"a b/", (root / "a b" / ".gitignore").read_bytes())
+    )
+
+    def others(*options):
+        return subprocess.run(["git", "ls-files", "-o", *options], cwd=root, capture_output=True, check=True).stdout
+
+    assert others(f"--exclude-from={listing}") == others("--exclude-per-directory=.gitignore")
