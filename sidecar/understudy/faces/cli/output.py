@@ -37,8 +37,12 @@ def error(problem: UnderstudyError, *, as_json: bool) -> None:
     paint = terminal.Paint(on=terminal.has_colour(sys.stderr))
     place = f"{problem.location.uri}:{problem.location.range.start.line + 1}: " if problem.location else ""
     click.echo(f"{paint('error:', fg='red', bold=True)} {place}{terminal.clean(problem.message)}", err=True)
-    if problem.names:
-        click.echo(f"  near: {', '.join(map(terminal.one_line, problem.names[:NAMES_SHOWN]))}", err=True)
+    names = [terminal.one_line(name) for name in problem.names or []]
+    if names and problem.kind.startswith("unknown_"):
+        click.echo(f"  near: {', '.join(names[:NAMES_SHOWN])}", err=True)
+    else:
+        for name in names:
+            click.echo(f"  - {name}", err=True)
     if problem.hint:
         click.echo(f"{paint('hint:', fg='cyan')} {terminal.clean(problem.hint)}", err=True)
 

@@ -17,14 +17,14 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 _RANGE = re.compile(r"([1-9]\d{0,8})(?::([1-9]\d{0,8}))?")
 
 _LIMITS: tuple[tuple[str, type, str], ...] = (
-    ("total-seconds", float, "All attempts together."),
-    ("idle-seconds", float, "Between two events of the agent."),
-    ("first-event-seconds", float, "From the start of an attempt to its first event."),
-    ("after-result-seconds", float, "From the agent's last word to its exit."),
-    ("max-turns", int, "Turns of the agent."),
-    ("max-output-tokens", int, "Tokens of one answer."),
-    ("max-tokens", int, "Tokens of the whole delegation."),
-    ("max-usd", str, "Money, in USD."),
+    ("total-seconds", float, "Limit: all attempts together."),
+    ("idle-seconds", float, "Limit: between two events of the agent."),
+    ("first-event-seconds", float, "Limit: from the start of an attempt to its first event."),
+    ("after-result-seconds", float, "Limit: from the agent's last word to its exit."),
+    ("max-turns", int, "Limit: turns of the agent."),
+    ("max-output-tokens", int, "Limit: tokens of one answer."),
+    ("max-tokens", int, "Limit: tokens of the whole delegation."),
+    ("max-usd", str, "Limit: money, in USD."),
 )
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
-import jsonrpcserver
 import msgspec
 
 from understudy.api import codes, table
 from understudy.api.caller import Caller
 from understudy.api.faults import internal
 from understudy.model.errors import ErrorKind, UnderstudyError
+
+with warnings.catch_warnings():
+    # It reads its schema with a function that Python 3.11 and 3.12 call deprecated, and 3.13 no longer.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import jsonrpcserver
 
 Message = dict[str, Any]
 
