@@ -77,6 +77,25 @@ def test_many_recoverers_write_one_end(make, second) -> None:
         assert len(ends(folder)) == 1
 
 
+def test_an_end_written_between_the_look_and_the_lock_stays_the_only_one(make, second, monkeypatch) -> None:
+    real = locks.try_lock
+    for call in (recover.recover, recover.end_and_finish):
+        folder, lock = make()
+        os.close(lock)
+
+        def overtaken(asked: store.Folder) -> int | None:
+            assert second(asked, "say(recover.recover(folder()))").line() == "True"
+            monkeypatch.setattr(locks, "try_lock", real)
+            deadline = time.monotonic() + 5
+            while locks.is_held(asked):
+                assert time.monotonic() < deadline
+            return real(asked)
+
+        monkeypatch.setattr(locks, "try_lock", overtaken)
+        assert call(folder) is False
+        assert len(ends(folder)) == 1
+
+
 def test_a_newborn_whose_asker_died_is_ended(make) -> None:
     folder, lock = make()
     assert recover.recover(folder) is False

@@ -54,14 +54,16 @@ def recover(folder: Folder) -> bool:
     if lock is None:
         return False
     try:
+        # Whoever held the lock a moment ago may have written the end.
         if summary.load(folder).state not in NEEDS_HOLDER:
             return False
         holder = locks.read_holder(folder)
         if holder is None or holder.boot_id == identity.boot_id():
             _end_everything(folder, holder)
-        return _finish(folder, lock, Verdict.INTERRUPTED, _INTERRUPTED, NEEDS_HOLDER)
+        _finish(folder, lock, Verdict.INTERRUPTED, _INTERRUPTED)
     finally:
         os.close(lock)
+    return True
 
 
 def recover_all(limit: int = 1000, seconds: float = 2.0) -> list[str]:
@@ -106,26 +108,22 @@ def end_and_finish(folder: Folder, verdict: Verdict = Verdict.CANCELLED, *, seco
             )
         time.sleep(0.01)
     try:
-        living = frozenset(State) - {State.FINISHED}
-        if summary.load(folder).state not in living:
+        if summary.load(folder).state is State.FINISHED:
             return False
         holder = locks.read_holder(folder)
         if holder is None or holder.boot_id == identity.boot_id():
             _end_everything(folder, holder)
-        return _finish(folder, lock, verdict, _CANCELLED if verdict is Verdict.CANCELLED else None, living)
+        _finish(folder, lock, verdict, _CANCELLED if verdict is Verdict.CANCELLED else None)
     finally:
         os.close(lock)
+    return True
 
 
-def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None, states: frozenset[State]) -> bool:
+def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None) -> None:
     with Writer(folder, lock) as writer:
-        # Opening brought torn lines and a summary that was behind in order: only now the state is final.
-        if writer.delegation.state not in states:
-            return False
         attempts = writer.delegation.attempts
         attempt = max((one.n for one in attempts), default=0)
         writer.append(Finished(verdict=verdict, reservations=[], error=error), attempt=attempt)
-        return True
 
 
 def _end_everything(folder: Folder, holder: Holder | None) -> None:
