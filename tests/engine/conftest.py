@@ -165,3 +165,13 @@ def _processes_of(state: str) -> list[str]:
         if not found or time.monotonic() > deadline:
             return found
         time.sleep(0.05)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Show what the workers logged beside a failure."""
+    report = yield
+    if report.failed and "project" in getattr(item, "funcargs", {}):
+        for log in sorted(store.state_root().rglob("worker.log")):
+            report.sections.append((str(log), log.read_text(errors="replace")[-4000:]))
+    return report

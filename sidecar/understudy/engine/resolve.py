@@ -18,10 +18,11 @@ from understudy.engine.prompt import build as build_prompt
 from understudy.git import names as git_names
 from understudy.journal import store
 from understudy.model.delegations import Explanation, StartParams, Tried
-from understudy.model.delegators import Check, Delegator, DelegatorEntry, ModelServer, Recipe, Scope
+from understudy.model.delegators import Check, Delegator, DelegatorEntry, EnvReference, ModelServer, Recipe, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.spec import SPEC_VERSION, Bootstrap, Spec
 from understudy.runners import registry
+from understudy.secrets.redaction import Redactor
 
 DEFAULT_SLOTS = 8
 """Agents mostly wait for a model, so more of them than cores is right; each is a few hundred MB (measured)."""
@@ -192,7 +193,8 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None)
     worktrees = configuration.worktrees
     return Plan(
         params=msgspec.structs.replace(
-            params, limits=limits.merged(params.limits, delegator.limits, configuration.limits)
+            _without_keys(params, delegator, server),
+            limits=limits.merged(params.limits, delegator.limits, configuration.limits),
         ),
         recipe=recipe,
         workspace=workspace,
@@ -328,6 +330,26 @@ def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str])
         elif content != disk:
             found[path] = content
     return found, notes
+
+
+def _without_keys(params: StartParams, delegator: Delegator, server: ModelServer | None) -> StartParams:
+    """Return ``params`` without the keys that this delegation uses, should a person have pasted one into the task.
+
+    What is asked for is stored and sent. Keys that are not in the environment are known to the worker only, which
+    takes them out of the prompt.
+    """
+    names = [value.from_env for value in (delegator.env or {}).values() if isinstance(value, EnvReference)]
+    if server is not None and server.api_key is not None and server.api_key.from_env is not None:
+        names.append(server.api_key.from_env)
+    known = {name: os.environ[name] for name in names if os.environ.get(name)}
+    if not known:
+        return params
+    redactor = Redactor(known)
+    return msgspec.structs.replace(
+        params,
+        task=redactor.redact(params.task) if params.task else params.task,
+        input=redactor.redact(params.input) if params.input else params.input,
+    )
 
 
 def _refuse_what_is_not_built(params: StartParams) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from understudy.engine import queue, resolve
 from understudy.engine.checks import verdict as verdicts
@@ -71,6 +72,7 @@ class Run:
         self._judgement: Judgement | None = None
         self._before: Delegation | None = None
         self._queued = False
+        self._threads: set[asyncio.Future[Any]] = set()
 
     @property
     def needs_tree(self) -> bool:
@@ -375,18 +377,24 @@ class Run:
 
     async def _conclude(self, *, only_check: bool) -> None:
         """Keep what there is, say the verdict, free the slot."""
+        if self._threads:
+            # A thread whose git was aborted is on its way out; only then may git be called again.
+            await asyncio.wait(self._threads, timeout=CANCEL_SNAPSHOT_SECONDS)
+        if self._ground is not None:
+            self._ground.resume()
         if self._result is None:
             # Stopped before the work was kept; what cannot be kept in time stays in the tree.
             with contextlib.suppress(UnderstudyError, asyncio.CancelledError, TimeoutError):
-                if self._ground is not None:
-                    self._ground.resume()
-                await asyncio.wait_for(self._keep(CANCEL_SNAPSHOT_SECONDS), CANCEL_SNAPSHOT_SECONDS)
+                await self._keep(CANCEL_SNAPSHOT_SECONDS)
         self._emit.close()
         ground, result = self._ground, self._result
-        changed = None
+        changed = False
         if ground is not None and result is not None and result.head is not None:
-            changed = ground.tree_of(result.head) != ground.tree_of(ground.base_commit)
-        verdict, reservations = self._verdict(changed=bool(changed))
+            try:
+                changed = ground.tree_of(result.head) != ground.tree_of(ground.base_commit)
+            except UnderstudyError as failure:
+                self._failure = self._failure or failure
+        verdict, reservations = self._verdict(changed=changed)
         info: ErrorInfo | None = self._failure.info() if self._failure is not None else None
         if only_check:
             verdict, reservations, info = self._same_end(verdict, reservations, info)
@@ -433,8 +441,13 @@ class Run:
 
     async def _in_thread(self, call: Callable[..., _T], *args: object, limit_seconds: float | None = None) -> _T:
         """Run blocking git work beside the loop; a cancel aborts the git process, so the thread ends at once."""
+        future = asyncio.get_running_loop().run_in_executor(None, functools.partial(call, *args))
+        self._threads.add(future)
+        future.add_done_callback(self._threads.discard)
+        # Somebody may have stopped waiting for this thread; then nobody asks for what it raised.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
         async with asyncio.timeout(limit_seconds):
-            return await asyncio.to_thread(call, *args)
+            return await asyncio.shield(future)
 
 
 def _environment(declared: dict[str, str | EnvReference]) -> tuple[dict[str, str], dict[str, str]]:
