@@ -1,0 +1,279 @@
+"""The main job, from beginning to end, in a throwaway repository: delegate the tests of one module and judge them.
+
+    make demo                          the standard library's textwrap, copied under another name; ghostwriter writes
+    make demo FILE=path/to/module.py   a module of your own (copied alone: what it imports must be installed in .venv)
+    make demo DELEGATOR=liar           an agent that writes a test which cannot fail, and what becomes of it
+    make demo DELEGATOR=NAME           a delegator of your own configuration, or another scripted agent
+                                       (`python -m understudy.testing.agent --help` lists them)
+
+The exit code is 0 for the verdict ``verified`` only, else that of ``understudy start`` (`understudy --help` lists
+them); make then says "Error" below it, which is its way of saying the same. Nothing outside a folder in the
+temporary directory is written. That folder stays, so that you can look at it, until the next demo removes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+PREFIX = f"understudy-demo-{os.getuid()}-"
+IN_USE = ".in-use"
+GIT = ("git", "-c", "user.name=Understudy demo", "-c", "user.email=demo@example.invalid", "-c", "commit.gpgSign=false")
+GIT_SECONDS = 60
+CLI = (sys.executable, "-m", "understudy")
+OWN_TOOLS = {"generic", "ghostwriter"}
+"""Tools that come with Understudy: there is nothing to suggest about them."""
+SCENARIOS = {
+    "liar": "a test that asserts True",
+    "swallow": "a test that swallows whatever happens",
+    "skipped": "tests that are all skipped",
+    "failing": "a test that fails",
+    "edits_code": "a change to the code under test, and tests that fit it",
+    "edits_conftest": "a change to conftest.py that makes every test pass",
+    "no_change": "nothing at all",
+}
+"""Scripted agents that a demo can show, and what they write."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demo; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--file", type=Path, help="a Python module of your own")
+    parser.add_argument("--delegator", metavar="NAME", help="who does it")
+    options = parser.parse_args(arguments)
+    file = options.file and options.file.expanduser()
+    if file is not None and (problem := unusable(file)):
+        sys.stderr.write(f"{problem}\n")
+        return 2
+    remove_old_ones()
+    top = Path(tempfile.mkdtemp(prefix=PREFIX))
+    with (top / IN_USE).open("w") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        return Demo(top, file, options.delegator).run()
+
+
+class Demo:
+    """One demo in its own folder."""
+
+    def __init__(self, top: Path, file: Path | None, delegator: str | None) -> None:
+        """Use the folder ``top``, which is empty."""
+        self.project = top / "project"
+        self.launcher = top / "understudy"
+        self.file = file
+        self.delegator = delegator
+        self.scripted = delegator in SCENARIOS
+        own = {"UNDERSTUDY_STATE": str(top / "state")}
+        if delegator is None or self.scripted:
+            own["UNDERSTUDY_CONFIG"] = str(top / "config")
+        self.own: Mapping[str, str] = own
+        self.environment = {**os.environ, **own}
+
+    def run(self) -> int:
+        """Make the project, delegate, show what came of it; return the exit code."""
+        under_test = self.make_project()
+        self.make_configuration()
+        say(f"A throwaway repository: {self.project}")
+        say(f"The job: tests for {under_test}{self.who()}")
+        chosen = [] if self.delegator is None else ["--delegator", self.delegator]
+        sys.stdout.flush()
+        started = self.understudy("start", "tests", under_test, "--trust", *chosen)
+        code = started.returncode
+        delegation = self.latest()
+        if delegation is None:
+            say("It did not start; the message above says why.")
+            return code or 1
+        name = delegation["id"]
+        if (delegation.get("result") or {}).get("files"):
+            self.understudy("diff", name)
+        self.say_where_to_look(delegation)
+        if self.delegator is None:
+            say_what_else()
+        return code if delegation.get("verdict") == "verified" else code or 1
+
+    def make_project(self) -> str:
+        """Make the repository, with one commit; return the path of the module under test in it."""
+        source = self.file or Path(textwrap.__file__)
+        package = self.project / ("folding" if self.file is None else "yours")
+        package.mkdir(parents=True)
+        under_test = package / ("wrapping.py" if self.file is None else source.name)
+        shutil.copyfile(source, under_test)
+        if under_test.name != "__init__.py":
+            (package / "__init__.py").touch()
+        (self.project / ".gitignore").write_text(".understudy/local/\n__pycache__/\n", encoding="utf-8")
+        for step in (("init", "--quiet", "--template="), ("add", "."), ("commit", "--quiet", "--message=A module")):
+            subprocess.run([*GIT, *step], cwd=self.project, env=without_git(), check=True, timeout=GIT_SECONDS)
+        return under_test.relative_to(self.project).as_posix()
+
+    def make_configuration(self) -> None:
+        """Say that the project's environment is the checkout's .venv, and who the scripted agent is."""
+        local = self.project / ".understudy" / "local"
+        local.mkdir(parents=True)
+        write(local / "config.toml", "[environment]", f"python = {quoted(sys.executable)}")
+        if self.scripted:
+            folder = self.launcher.parent / "config" / "delegators"
+            folder.mkdir(parents=True)
+            command = [sys.executable, "-m", "understudy.testing.agent", str(self.delegator)]
+            write(
+                folder / f"{self.delegator}.toml",
+                f"name = {quoted(str(self.delegator))}",
+                'tool = "generic"',
+                "[launch]",
+                f"command = [{', '.join(map(quoted, command))}]",
+                'output = "events"',
+            )
+        exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in self.own.items())
+        self.launcher.write_text(f'#!/bin/sh\n{exports}exec {shlex.join(CLI)} "$@"\n', encoding="utf-8")
+        self.launcher.chmod(0o755)
+
+    def who(self) -> str:
+        """Return who does it, as the end of a sentence."""
+        if self.delegator is None:
+            return ", written by ghostwriter (Hypothesis; no model, no key, no network)"
+        if self.scripted:
+            return f", by an agent that leaves {SCENARIOS[self.delegator]} and claims success"
+        return f", by your delegator {self.delegator}"
+
+    def understudy(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        """Run the command line as a person would, on this terminal."""
+        say(f"$ understudy {shlex.join(arguments)}")
+        environment = {**self.environment, "PAGER": ""}
+        return subprocess.run([*CLI, *arguments], cwd=self.project, env=environment, check=False)
+
+    def latest(self) -> dict[str, Any] | None:
+        """Return the delegation that was made, None where there is none."""
+        listed = subprocess.run(
+            [*CLI, "list", "--limit", "1", "--json"],
+            cwd=self.project,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+        found = json.loads(listed.stdout)["delegations"] if listed.returncode == 0 else []
+        return found[0] if found else None
+
+    def say_where_to_look(self, delegation: Mapping[str, Any]) -> None:
+        """Print the next commands of a curious person."""
+        name = delegation["id"]
+        commands = {
+            f"../understudy show {name}": "the verdict again, with what was run",
+            f"../understudy watch {name}": "everything that happened, event by event",
+            "git status --short": "nothing: the work is in a tree of its own",
+        }
+        if (delegation.get("result") or {}).get("files"):
+            commands[f"../understudy diff {name} | git apply"] = "take the result"
+        width = max(map(len, commands))
+        say(
+            "Look around (all of it stays until the next demo):",
+            f"  cd {shlex.quote(str(self.project))}",
+            *(f"  {command:<{width}}   {why}" for command, why in commands.items()),
+        )
+
+
+def say_what_else() -> None:
+    """Print how to use the agent CLIs and model servers of this machine, where there are any."""
+    lines = []
+    for tool in found_tools():
+        if tool["runnable"]:
+            lines.append(f"  {tool['displayName']}: .venv/bin/understudy delegators add --from-tool {tool['name']}")
+        else:
+            lines.append(
+                f"  {tool['displayName']}: .venv/bin/understudy delegators add my-{tool['name']} --tool generic"
+                f" -- {tool['name']} OPTIONS '{{prompt}}'   (OPTIONS: what makes it work without asking)"
+            )
+    for server in found_servers():
+        made = server.model_server
+        model = f" --model {shlex.quote(server.models[0])}" if server.models else " --model MODEL"
+        lines += [
+            f"  {made.display_name} with {len(server.models)} models at {made.base_url}:",
+            f"    .venv/bin/understudy servers add {made.name} --kind {made.kind} --url {made.base_url}",
+            f"    .venv/bin/understudy delegators add my-{made.name} --server {made.name}{model}",
+        ]
+    if lines:
+        say("Found on this machine; let one of them do it:", *lines, "  make demo DELEGATOR=NAME")
+    else:
+        say(
+            "No agent CLI and no model server was found on this machine. When you have one:",
+            "  .venv/bin/understudy delegators add      asks what it needs to know",
+            "  make demo DELEGATOR=NAME",
+        )
+    say("An agent that lies: make demo DELEGATOR=liar")
+
+
+def found_tools() -> list[dict[str, Any]]:
+    """Return the agent CLIs that are installed here, as ``tools/list`` describes them."""
+    asked = subprocess.run([*CLI, "tools", "--json"], stdout=subprocess.PIPE, check=False, timeout=120)
+    tools = json.loads(asked.stdout)["tools"] if asked.returncode == 0 else []
+    return [tool for tool in tools if tool["found"] and tool["name"] not in OWN_TOOLS]
+
+
+def found_servers() -> list[Any]:
+    """Return the model servers that answer on this machine's usual ports."""
+    from understudy.config.servers import detect_servers  # noqa: PLC0415 - so that --help needs no .venv
+
+    return list(detect_servers())
+
+
+def unusable(file: Path) -> str | None:
+    """Return why a file cannot be the module under test, None when it can."""
+    if not file.is_file():
+        return f"{file} is no file. FILE names a Python module, relative to {Path.cwd()}."
+    if file.suffix != ".py" or not file.stem.isidentifier():
+        return f"{file.name} cannot be imported as a Python module. FILE names one, such as FILE=src/module.py."
+    return None
+
+
+def remove_old_ones() -> None:
+    """Remove the folders of earlier demos, those of a demo that runs right now excepted."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError), (folder / IN_USE).open("a") as mark:
+            if folder.is_symlink() or folder.lstat().st_uid != os.getuid() or not locked(mark):
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def locked(mark: TextIO) -> bool:
+    """Take the lock of a demo's folder, and tell whether nobody else had it."""
+    try:
+        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def without_git() -> dict[str, str]:
+    """Return the environment without what would point git at another repository, or at a person's settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return {**kept, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
+
+def write(path: Path, *lines: str) -> None:
+    """Write a small text file."""
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def quoted(text: str) -> str:
+    """Return ``text`` as a TOML string (JSON's escapes are a part of TOML's)."""
+    return json.dumps(text)
+
+
+def say(*lines: str) -> None:
+    """Print a paragraph."""
+    print("\n" + "\n".join(lines), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
