@@ -136,6 +136,12 @@ def test_every_room_has_a_floor():
     assert rooms - {"testing"} <= set(FLOORS), "give the new room a floor here and in sidecar/README.md"
 
 
+def test_the_page_draws_the_same_floors():
+    page = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
+    drawn = {room: int(floor) for floor, room in re.findall(r"^\| (\d) \| \[`(\w+)`\]", page, re.MULTILINE)}
+    assert drawn == {room: floor for room, floor in FLOORS.items() if room != "__main__"}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=relative)
 def test_imports_go_down(path: Path):
     own = path.relative_to(PACKAGE).with_suffix("").parts[0]
