@@ -26,7 +26,7 @@ e2e: setup ## run the heavy tests; what fails is run once more
 	$(PYTHON_IN) scripts/e2e.py
 
 bench: setup ## measure, as ratios within one run
-	$(PYTHON_IN) -m tests.benchmarks
+	$(PYTHON_IN) tests/benchmarks/bench.py
 
 lint: setup ## look without changing: style, types, generated files, tracked files
 	.venv/bin/ruff check $(SOURCES)
