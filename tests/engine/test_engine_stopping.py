@@ -14,11 +14,13 @@ import pytest
 
 from understudy.journal import locks, store
 
-SLOW = """
+ENDLESS = f"600.{os.getpid()}"
+
+SLOW = f"""
     pathlib.Path("half.txt").write_text("half of the work")
     say(type="text", text="working")
     import subprocess
-    subprocess.Popen(["sleep", "600"], start_new_session=True)
+    subprocess.Popen(["sleep", "{ENDLESS}"], start_new_session=True)
     import signal
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     time.sleep(600)
@@ -44,7 +46,7 @@ def sleepers():
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                found += (entry / "cmdline").read_bytes() == b"sleep\x00600\x00"
+                found += (entry / "cmdline").read_bytes() == f"sleep\0{ENDLESS}\0".encode()
             except OSError:
                 continue
     return found
@@ -104,7 +106,7 @@ def test_cancel_while_checks_run(project):
 
         [[checks]]
         name = "endless"
-        argv = ["sleep", "600"]
+        argv = ["sleep", "{ENDLESS}"]
     """)
     project.program("quick", "pathlib.Path('new.txt').write_text('x')\nsay(type='result', ok=True, text='done')")
     identifier = project.start("implement", delegator="quick", task="x")

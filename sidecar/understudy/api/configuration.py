@@ -171,12 +171,14 @@ def set_key(caller: Caller, params: m.SetKeyParams) -> m.Done:
         )
     reference = keys.store_key(params.name, params.key)
     changed = msgspec.structs.replace(before.model_server, api_key=reference)
-    update_model_server(
-        caller,
-        m.ModelServerUpdateParams(
-            name=params.name, model_server=changed, revision=before.revision, workspace=params.workspace
-        ),
+    update = m.ModelServerUpdateParams(
+        name=params.name, model_server=changed, revision=before.revision, workspace=params.workspace
     )
+    try:
+        update_model_server(caller, update)
+    except UnderstudyError:
+        keys.forget_key(reference)
+        raise
     return m.Done()
 
 

@@ -23,6 +23,7 @@ from understudy.model.states import NEEDS_HOLDER, State, Verdict
 
 CANCEL_SECONDS = 4.0
 """A cancel that the worker has not taken by then is carried out from here."""
+LEAVING_SECONDS = 3.0
 EVENTS_AT_ONCE = 1000
 EVENTS_WAIT_SECONDS = 60.0
 WAIT_SECONDS = 3600.0
@@ -216,7 +217,7 @@ def check(caller: Caller, params: m.IdParams) -> Delegation:
             hint="Wait for it: understudy wait " + folder.id,
         )
     ground.load(folder)
-    lock = locks.try_lock(folder)
+    lock = _lock_soon(folder)
     if lock is None:
         raise UnderstudyError(
             ErrorKind.CONFLICT, f"Somebody else is at work on {folder.id}.", hint="Try again when it has finished."
@@ -259,6 +260,14 @@ def _attended(found: Delegation, folder: store.Folder | None = None) -> Delegati
     if recover.recover(folder):
         queue.start_next(store.state_root())
     return summary.load(folder)
+
+
+def _lock_soon(folder: store.Folder) -> int | None:
+    """Take the lock; a worker that has just finished lets go of it within a moment."""
+    deadline = time.monotonic() + LEAVING_SECONDS
+    while (lock := locks.try_lock(folder)) is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return lock
 
 
 def _ended_or_queued(folder: store.Folder, by: str) -> bool:

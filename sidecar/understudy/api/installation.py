@@ -29,8 +29,8 @@ def tools(caller: Caller, params: m.ToolsParams) -> m.ToolsResult:
     from understudy.config import tools as known  # noqa: PLC0415 - starts processes
     from understudy.runners import registry  # noqa: PLC0415
 
-    _ = caller
-    return m.ToolsResult(tools=known.detect(refresh=params.refresh, runnable=registry.ABILITIES))
+    found = known.detect(refresh=params.refresh, runnable=registry.ABILITIES, workspace=caller.folder())
+    return m.ToolsResult(tools=found)
 
 
 def doctor(caller: Caller, params: m.Nothing) -> m.DoctorResult:

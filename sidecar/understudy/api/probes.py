@@ -7,7 +7,6 @@ import os
 import time
 from pathlib import Path
 
-from understudy import config
 from understudy.api import configuration
 from understudy.api import messages as m
 from understudy.api.caller import Caller
@@ -23,7 +22,7 @@ def test_delegator(caller: Caller, params: m.NameParams) -> ProbeResult:
     steps = [_configured(entry)]
     delegator = entry.delegator
     if steps[0].ok and delegator.tool is not None:
-        steps.extend(_tool_steps(entry, loaded))
+        steps.extend(_tool_steps(caller, entry))
     if steps[-1].ok and delegator.model_server is not None:
         server = configuration.find(
             loaded.model_servers, delegator.model_server, ErrorKind.UNKNOWN_MODEL_SERVER, "model server"
@@ -60,11 +59,10 @@ def _configured(entry: DelegatorEntry) -> ProbeStep:
     )
 
 
-def _tool_steps(entry: DelegatorEntry, loaded: config.Configuration) -> list[ProbeStep]:
+def _tool_steps(caller: Caller, entry: DelegatorEntry) -> list[ProbeStep]:
     from understudy.process import failures  # noqa: PLC0415 - not for model servers
     from understudy.process.environment import base_environment  # noqa: PLC0415
 
-    _ = loaded
     delegator = entry.delegator
     began = time.monotonic()
     if delegator.tool == "generic":
@@ -76,7 +74,7 @@ def _tool_steps(entry: DelegatorEntry, loaded: config.Configuration) -> list[Pro
             return [ProbeStep(name="binary", ok=False, message=error.message, seconds=time.monotonic() - began)]
     from understudy.api import installation  # noqa: PLC0415
 
-    tools = installation.tools(_NOBODY, m.ToolsParams(refresh=True)).tools
+    tools = installation.tools(caller, m.ToolsParams(refresh=True)).tools
     tool = next((tool for tool in tools if tool.name == delegator.tool), None)
     seconds = time.monotonic() - began
     if tool is None or not tool.found:
@@ -106,10 +104,3 @@ def _server_steps(server: ModelServer, delegator: Delegator | None) -> list[Prob
 
 def _key_of(server: ModelServer) -> str | None:
     return None if server.api_key is None else keys.resolve(server.api_key, os.environ)
-
-
-class _Nobody:
-    """A caller for requests made on our own behalf."""
-
-
-_NOBODY: Caller = _Nobody()  # type: ignore[assignment]

@@ -90,9 +90,8 @@ class Ground:
         began = time.monotonic()
         self._tree = tree.create_tree(store, record.base_commit, Path(record.tree))
         record.items = bootstrap.apply(
-            store,
+            self._tree,
             repository.locate(self._workspace),
-            Path(record.tree),
             copy=self._spec.bootstrap.copy,
             link=self._spec.bootstrap.link,
         )

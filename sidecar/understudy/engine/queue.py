@@ -112,8 +112,8 @@ def start_next(root: Path) -> list[str]:
             lock = locks.try_lock(folder)
             try:
                 if lock is not None and summary.load(folder).state is State.QUEUED:
+                    # The mark stays until the worker says `started`: should it die before, it is still in line.
                     start.spawn_worker(folder, lock, slot=slot)
-                    unmark(root, identifier)
                     started.append(identifier)
             finally:
                 os.close(slot)

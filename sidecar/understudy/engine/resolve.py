@@ -294,6 +294,14 @@ def _server_of(configuration: config.Configuration, delegator: Delegator) -> Mod
             configuration.model_servers,
             "understudy servers list",
         )
+    wrong = next((problem for problem in entry.state.problems if problem.severity == "error"), None)
+    if wrong is not None:
+        raise UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            f"The model server {entry.model_server.name!r} cannot be used: {wrong.message}",
+            hint=wrong.hint or "Correct its configuration.",
+            location=wrong.location or entry.location,
+        )
     return entry.model_server
 
 

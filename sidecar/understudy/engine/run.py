@@ -105,6 +105,7 @@ class Run:
                 ticking.cancel()
                 loop.remove_reader(bell.fileno())
                 self._writer.close()
+                self._let_go()
 
     # -- being stopped ---------------------------------------------------------------------------------------
 
@@ -147,11 +148,19 @@ class Run:
         if self._work is not None:
             self._work.cancel()
 
+    def _let_go(self) -> None:
+        """Free the folder's lock: others may record decisions, or check again, from here on."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
     def _child_changed(self, child: identity.Identity, alive: bool) -> None:
         if alive:
             self._children[child.pid] = child
         else:
             self._children.pop(child.pid, None)
+        if self._lock < 0:
+            return
         locks.write_holder(self._lock, identity.current(), list(self._children.values()))
 
     # -- the work --------------------------------------------------------------------------------------------
@@ -181,7 +190,7 @@ class Run:
                     # Leave while the queue's lock is held: who frees a slot from now on sees a queued
                     # delegation with a free lock.
                     self._writer.flush_summary()
-                    os.close(self._lock)
+                    self._let_go()
         return not self._queued
 
     async def _set_up(self, ground: Ground) -> None:
@@ -219,6 +228,7 @@ class Run:
             why=spec.explain.because,
         )
         self._emit(started)
+        queue.unmark(self.root, self.folder.id)
         self._emit(events.Prompt(tokens=-(-len(task.prompt.encode()) // 4)))
         total = task.limits.total_seconds
         try:
@@ -394,6 +404,7 @@ class Run:
                 changed = ground.tree_of(result.head) != ground.tree_of(ground.base_commit)
             except UnderstudyError as failure:
                 self._failure = self._failure or failure
+        self._writer.verify()
         verdict, reservations = self._verdict(changed=changed)
         info: ErrorInfo | None = self._failure.info() if self._failure is not None else None
         if only_check:

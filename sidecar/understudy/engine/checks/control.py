@@ -81,7 +81,7 @@ async def run_control(plan: Plan, setting: Setting, files: Sequence[str], green:
 
 def _why_untouchable(path: Path, tree: Path) -> str:
     """Say why the file is not to be written; make it writable otherwise."""
-    if path.is_symlink() or not path.resolve().is_relative_to(tree.resolve()):
+    if not path.resolve().is_relative_to(tree.resolve()):
         return "it leads out of the tree"
     if not path.is_file():
         return "it is not in the result"

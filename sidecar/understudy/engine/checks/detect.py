@@ -92,7 +92,7 @@ def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest:
     if not has_python:
         return None, "The new Python tests were not run: no Python was found for this project."
     if has_pytest:
-        argv = [PYTHON_SLOT, "-m", "pytest", "-p", "no:cacheprovider", TESTS_SLOT]
+        argv = [PYTHON_SLOT, "-m", "pytest", TESTS_SLOT]
         return _plan("pytest", argv, tests), None
     if all(b"unittest" in (read(test) or b"") for test in tests):
         return _plan("unittest", [PYTHON_SLOT, "-m", "understudy_unittest", TESTS_SLOT], tests), None

@@ -257,14 +257,11 @@ class _Judge:
         on_base = Plan(check=plan.check, kind=plan.kind, tests=existing, builtin=plan.builtin, uses_tests=True)
         before = (await self._once(on_base, request.base, collect_only=True)).report.collected
         after = green.report.collected
-        missing = sorted({_function(test) for test in before} - {_function(test) for test in after})
-        if missing:
-            self._reserve(Reservation.OUTSIDE_SCOPE, f"Tests that were there before are gone: {_named(missing)}.")
-            return before
-        fewer = Counter(map(_function, before)) - Counter(map(_function, after))
-        if fewer:
+        # By function: a test that is gone counts all its cases.
+        gone = Counter(map(_function, before)) - Counter(map(_function, after))
+        if gone:
             self._reserve(
-                Reservation.OUTSIDE_SCOPE, f"Tests are run for fewer cases than before: {_named(sorted(fewer))}."
+                Reservation.OUTSIDE_SCOPE, f"Tests or cases that were there before are gone: {_named(sorted(gone))}."
             )
         return before
 
