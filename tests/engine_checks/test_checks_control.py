@@ -90,6 +90,7 @@ async def test_tests_that_hang_on_broken_code_prove_nothing(project: Any) -> Non
     assert "did not end" in judged.notes
 
 
+@pytest.mark.heavy
 async def test_a_bite_before_a_hang_counts(project: Any) -> None:
     test = "import calc, time\ndef test_a():\n    assert calc.add(1, 2) == 3\ndef test_b():\n    try:\n        calc.add(1, 2)\n    except Exception:\n        time.sleep(600)\n"
     check = Check(name="mine", argv=["{python}", "-m", "pytest", "-q", "{tests}"], timeout_seconds=3)
@@ -98,6 +99,7 @@ async def test_a_bite_before_a_hang_counts(project: Any) -> None:
     assert (judged.only.control.bitten, judged.only.control.survived) == (1, [])
 
 
+@pytest.mark.heavy
 async def test_property_tests_are_bitten_quickly(project: Any) -> None:
     project.environment(*PYTEST, "hypothesis", "sortedcontainers", "_hypothesis_pytestplugin", "_hypothesis_globals")
     test = "from hypothesis import given, settings, strategies as st\nfrom calc import add\n@settings(max_examples=500)\n@given(st.lists(st.integers()), st.integers())\ndef test_it(xs, y):\n    assert add(len(xs), y) == y + len(xs)\n"
@@ -106,6 +108,7 @@ async def test_property_tests_are_bitten_quickly(project: Any) -> None:
     assert judged.only.control.bitten == 1
 
 
+@pytest.mark.heavy
 async def test_parallel_runs_are_seen_and_controlled(project: Any) -> None:
     libraries = project.environment(*PYTEST, "xdist", "execnet")
     (libraries / "generated.py").write_text("X = 1\n")

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import time
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from understudy.model.delegators import Check
@@ -249,3 +255,40 @@ async def test_a_check_sees_no_key(project: Any, monkeypatch: pytest.MonkeyPatch
     judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
     assert judged.is_(Verdict.VERIFIED)
     assert " MODE " in judged.only.output_tail
+
+
+async def test_a_check_that_is_cancelled_leaves_no_process(project: Any, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    code = f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    check = Check(name="hang", argv=["{python}", "-c", code])
+    task = asyncio.ensure_future(project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,)))
+    deadline = time.monotonic() + 20
+    while not (pid.exists() and pid.read_text()):
+        assert time.monotonic() < deadline
+        assert not task.done()
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    mark = code.encode()
+    while any(mark in line for line in command_lines()):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    assert list(project.scratch.iterdir()) == []
+
+
+def command_lines() -> list[bytes]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found.append((folder / "cmdline").read_bytes())
+    return found
+
+
+async def test_names_that_are_not_utf8_can_be_reported(project: Any) -> None:
+    odd = os.fsdecode(b"caf\xe9/test_odd.py")
+    judged = await project.judge({odd: HONEST, os.fsdecode(b"x\xff.txt"): "x"})
+    assert Reservation.OUTSIDE_SCOPE in judged.reservations
+    for event in judged.events:
+        msgspec.json.encode(event)
+    msgspec.json.encode(judged.results)
