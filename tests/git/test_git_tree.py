@@ -188,6 +188,16 @@ def test_materialise_makes_exactly_the_commit(bench, files, tmp_path):
     assert bench.sh("git status --porcelain --ignored", tree.path).split("\n")[0] == "?? keep/"
 
 
+def test_a_file_with_another_name_outside_is_written_anew(bench, tmp_path):
+    bench.init()
+    _, base, tree = bench.tree()
+    bench.sh(f"ln f1 {tmp_path}/other", tree.path)
+    tree.snapshot("m", base.commit)
+    tree.materialise(base.commit)
+    (tree.path / "f1").write_text("a check writes")
+    assert (tmp_path / "other").read_text() == "l1\nl2\nl3\n1\n"
+
+
 def test_materialise_sees_through_forged_times(bench, files):
     bench.init("printf 'aaaa' > same")
     _, base, tree = bench.tree()
