@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ def test_lines_do_not_depend_on_where_the_pieces_are_cut(parts: list[bytes], cut
     lines = Lines(longest=20)
     found: list[bytes | None] = []
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in pairwise(places):
         found += lines.feed(data[start:end])
     found += lines.end()
     expected = [None if len(line) > 20 else line for line in data.split(b"\n")]
@@ -63,7 +64,10 @@ def test_what_is_no_json_is_refused(line: bytes) -> None:
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
 )

@@ -102,14 +102,23 @@ def test_our_errors_carry_kind_and_hint_and_near_names() -> None:
 
 
 def test_a_batch_is_answered_as_one() -> None:
-    batch = [VERSION, 5, VERSION | {"id": 2, "method": "x"}, {"jsonrpc": "2.0", "method": "understudy/version"}, VERSION | {"id": 3}]
+    batch = [
+        VERSION,
+        5,
+        VERSION | {"id": 2, "method": "x"},
+        {"jsonrpc": "2.0", "method": "understudy/version"},
+        VERSION | {"id": 3},
+    ]
     (answers,) = served(line(batch))
     assert Counter(str(answer["id"]) for answer in answers) == Counter(["1", "None", "2", "3"])
 
 
 def test_notifications_and_responses_and_blank_lines_get_no_answer() -> None:
     notification = {"jsonrpc": "2.0", "method": "understudy/version"}
-    assert served(line(notification), line([notification]), b"\n \r\n", line({"jsonrpc": "2.0", "id": 1, "result": 2})) == []
+    assert (
+        served(line(notification), line([notification]), b"\n \r\n", line({"jsonrpc": "2.0", "id": 1, "result": 2}))
+        == []
+    )
 
 
 def test_too_long_a_batch_is_one_mistake() -> None:
@@ -139,7 +148,13 @@ def test_a_fault_is_answered_in_a_sentence_and_kept_in_a_file(monkeypatch: pytes
     assert "faults.log" in answer["error"]["data"]["hint"]
 
 
-scalars = st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+)
 ids = scalars | st.lists(scalars, max_size=1)
 requests = st.fixed_dictionaries(
     {},
@@ -153,7 +168,9 @@ requests = st.fixed_dictionaries(
     },
 )
 messages = requests | scalars | st.lists(requests | scalars, max_size=4)
-lines = st.binary(max_size=40).map(lambda raw: raw.replace(b"\n", b"")) | messages.map(lambda found: json.dumps(found).encode())
+lines = st.binary(max_size=40).map(lambda raw: raw.replace(b"\n", b"")) | messages.map(
+    lambda found: json.dumps(found).encode()
+)
 
 
 def due(message: Any) -> list[Any] | None:
@@ -237,7 +254,9 @@ def test_what_runs_at_the_end_of_the_stream_is_finished_or_withdrawn(rpc, journa
     monkeypatch.setattr(session, "FINISH_SECONDS", 0.2)
     writer = journal()
     started = time.monotonic()
-    (answer,) = served(line({"jsonrpc": "2.0", "id": 3, "method": "understudy/delegations/wait", "params": {"id": writer.folder.id}}))
+    (answer,) = served(
+        line({"jsonrpc": "2.0", "id": 3, "method": "understudy/delegations/wait", "params": {"id": writer.folder.id}})
+    )
     assert answer["error"]["code"] == -32800
     assert time.monotonic() - started < 5
 
@@ -247,7 +266,9 @@ def test_nothing_that_is_printed_comes_between_two_messages(tmp_path: Path) -> N
     program += "real = i.version\n"
     program += "def loud(caller, params):\n print('oops'); os.write(1, b'oops'); os.system('echo oops'); return real(caller, params)\n"
     program += "i.version = loud\nsys.exit(rpc.serve_stdio())\n"
-    found = subprocess.run([sys.executable, "-c", program], input=line(VERSION), capture_output=True, timeout=30, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", program], input=line(VERSION), capture_output=True, timeout=30, check=True
+    )
     assert json.loads(found.stdout)["id"] == 1
     assert found.stdout.count(b"\n") == 1
     assert found.stderr.count(b"oops") == 3

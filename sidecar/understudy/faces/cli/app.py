@@ -73,6 +73,10 @@ Every command has `--help` with examples, and `--json` prints the contract's str
 """
 
 
+class _ReaderGone(Exception):  # noqa: N818 - nothing went wrong
+    """Nobody reads stdout any more; click would answer a ``BrokenPipeError`` with exit code 1."""
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one only to run it."""
 
@@ -101,6 +105,15 @@ class LazyGroup(click.Group):
             hint = f" Did you mean {' or '.join(near)}?" if near else " `understudy --help` lists the commands."
             ctx.fail(f"There is no command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, and tell a reader that went away from a failure."""
+        try:
+            answer = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise _ReaderGone from None
+        return answer
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in their sections."""
@@ -145,7 +158,6 @@ def main(arguments: Sequence[str]) -> int:
     as_json = wants_json(arguments)
     try:
         answer: Any = group.main(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
-        sys.stdout.flush()
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
@@ -153,7 +165,7 @@ def main(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         return Exit.CANCELLED
-    except BrokenPipeError:
+    except (BrokenPipeError, _ReaderGone):
         return _pipe_closed()
     except Exception as error:
         return _any_error(error, as_json=as_json)

@@ -94,12 +94,12 @@ def control(result: CheckResult) -> str | None:
         return None
     bitten, survived = result.control.bitten, result.control.survived
     total = bitten + len(survived)
+    if total == 1:
+        verb = "fails" if bitten else "passes even"
+        name = f": {_some(survived)}" if survived else ""
+        return f"the new test {verb} when the code under test is broken{name}"
     if not survived:
-        return (
-            f"all {total} new tests fail when the code under test is broken"
-            if total > 1
-            else "the new test fails when the code under test is broken"
-        )
+        return f"all {total} new tests fail when the code under test is broken"
     verb = "fails" if bitten == 1 else "fail"
     these = "this one survived" if len(survived) == 1 else "these survived"
     return f"{bitten} of {total} new tests {verb} when the code under test is broken; {these}: {_some(survived)}"

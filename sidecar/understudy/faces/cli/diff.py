@@ -92,7 +92,9 @@ def coloured(patch: bytes, paint: terminal.Paint) -> str:
 
 def split(patch: bytes) -> list[bytes]:
     """Return the parts of a patch, one a file. A line of content never begins with ``diff --git``: it has a prefix."""
-    starts = [0] if patch.startswith(_HEADER) else []
+    if not patch:
+        return []
+    starts = [0]
     place = patch.find(b"\n" + _HEADER)
     while place >= 0:
         starts.append(place + 1)

@@ -111,7 +111,9 @@ def print_card(delegation: Delegation, *, shown_answer: str = "") -> None:
     result = delegation.result
     if delegation.verdict == "answered" and result and result.text and not terminal.is_terminal(sys.stdout):
         # `understudy start ask … > answer.md` is the answer and nothing else, byte for byte.
-        click.echo(result.text, nl=not result.text.endswith("\n"))
+        # As bytes, because click takes escapes out of text.
+        ending = "" if result.text.endswith("\n") else "\n"
+        click.echo((result.text + ending).encode("utf-8", "replace"), nl=False)
         return
     if shown_answer and not shown_answer.endswith("\n"):
         click.echo()

@@ -111,6 +111,6 @@ def trust(*, path: str | None, withdraw: bool, status: bool, yes: bool, json_: b
         raise click.UsageError("there is no terminal to ask on: add --yes")
     if not yes and not click.confirm("Trust this folder?", default=False, err=True):
         return exits.Exit.UNVERIFIED
-    trusting.record(workspace, trusted=True)
+    trusting.record(workspace, trusted=True, seen=standing.seen)
     click.echo("Trusted.")
     return exits.Exit.OK

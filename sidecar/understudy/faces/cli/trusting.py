@@ -35,13 +35,14 @@ def can_ask() -> bool:
 
 def ask(workspace: Path) -> bool:
     """Show what trusting ``workspace`` allows and ask once; record a yes. Returns whether it is trusted now."""
-    if describe(workspace, to_stderr=True).trusted:
+    standing = describe(workspace, to_stderr=True)
+    if standing.trusted:
         return True
     if not click.confirm("Trust this folder?", default=False, err=True):
         return False
-    return record(workspace, trusted=True)
+    return record(workspace, trusted=True, seen=standing.seen)
 
 
-def record(workspace: Path, *, trusted: bool) -> bool:
-    """Trust ``workspace``, or withdraw it; return how it stands then."""
-    return bool(call("workspace/trust", workspace=str(workspace), trusted=trusted).trusted)
+def record(workspace: Path, *, trusted: bool, seen: str | None = None) -> bool:
+    """Trust ``workspace``, or withdraw it; return how it stands then. ``seen``: only exactly what was shown."""
+    return bool(call("workspace/trust", workspace=str(workspace), trusted=trusted, seen=seen).trusted)

@@ -1,0 +1,434 @@
+"""The command line: help, parsing, errors, exit codes, completion; and how little it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from understudy.api import messages as m
+from understudy.api import table
+from understudy.faces.cli import app, calls, exits, options, start
+from understudy.model import events as e
+from understudy.model.delegations import DelegationResult, Explanation, FileStat
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import Reservation, State, Verdict
+
+
+def run(*arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: PLW1510 - in the dictionary
+        [sys.executable, "-m", "understudy", *arguments],
+        **({"capture_output": True, "text": True, "timeout": 60, "check": False, "stdin": subprocess.DEVNULL} | given),
+    )
+
+
+def commands(group: click.Group = app.group, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    found = []
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        found.append(((*path, name), command))
+        if isinstance(command, click.Group):
+            found += commands(command, (*path, name))
+    return found
+
+
+def test_the_help_tells_the_first_steps_and_the_exit_codes() -> None:
+    text = CliRunner().invoke(app.group, ["--help"]).output
+    assert "First steps:" in text
+    for code, meaning in exits.MEANING.items():
+        assert f"{code.value}  {meaning}" in text
+    for path, _ in commands():
+        if len(path) == 1:
+            assert re.search(rf"^  {path[0]} ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), commands(), ids=lambda value: "-".join(value) if isinstance(value, tuple) else ""
+)
+def test_every_command_explains_itself_with_examples_that_parse(path: tuple[str, ...], command: click.Command) -> None:
+    text = CliRunner().invoke(app.group, [*path, "--help"]).output
+    assert "Examples:" in text
+    assert f"understudy {path[0]}" in text
+    assert command.help
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+
+
+def test_only_what_is_needed_is_imported() -> None:
+    program = "import sys; sys.argv=['understudy', {0!r}]; from understudy.__main__ import main\n"
+    program += "try: main()\nexcept SystemExit: pass\n"
+    program += "print(sorted(set(sys.modules) & {{'msgspec','asyncio','httpx','jsonrpcserver','keyring','subprocess','difflib'}}))"
+    for argument in ("--version", "--help"):
+        found = subprocess.run(
+            [sys.executable, "-c", program.format(argument)], capture_output=True, text=True, check=True
+        )
+        assert found.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_worker_imports_no_command_line() -> None:
+    program = "import sys; sys.argv=['understudy','worker','x','-1']; from understudy import __main__\n"
+    program += "import types; fake=types.ModuleType('understudy.engine.worker'); fake.main=lambda a: print(a, 'click' in sys.modules) or 0\n"
+    program += "import understudy.engine; understudy.engine.worker=fake; sys.modules['understudy.engine.worker']=fake; sys.exit(__main__.main())"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "['x', '-1'] False\n"
+
+
+def test_an_unknown_command_names_near_ones() -> None:
+    found = run("strat")
+    assert found.returncode == exits.Exit.USAGE
+    assert "start" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_usage_errors_are_json_where_json_is_asked_for() -> None:
+    found = run("show", "--json")
+    assert found.returncode == exits.Exit.USAGE
+    assert json.loads(found.stdout)["error"]["kind"] == "invalid_params"
+
+
+def test_an_error_is_a_sentence_and_a_hint() -> None:
+    found = run("show", "zzzzz")
+    assert found.returncode == exits.Exit.ERROR
+    assert found.stdout == ""
+    assert found.stderr.startswith("error: ")
+    assert "hint: " in found.stderr
+    same = run("show", "zzzzz", "--json")
+    assert same.returncode == exits.Exit.ERROR
+    assert json.loads(same.stdout)["error"]["kind"] == "unknown_delegation"
+    assert same.stderr == ""
+
+
+def test_a_fault_shows_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(table, "call", broken)
+    assert app.main(["version"]) == exits.Exit.ERROR
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    assert "faults.log" in captured.err
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        found = subprocess.run(
+            [sys.executable, "-m", "understudy", "version"],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert found.stderr == b""
+    assert found.returncode == exits.Exit.PIPE_CLOSED
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """Record what commands ask of the table, after checking it against the contract."""
+    seen: list[tuple[str, Any]] = []
+    answers = {
+        "delegations/start": m.StartResult(
+            id="20261121-004512-k3f9q", explain=Explanation(delegator="q", tried=[], because="so")
+        ),
+    }
+
+    def record(name: str, params: Any, caller: Any) -> Any:
+        decoded = table.decode_params(table.method(name), params)
+        seen.append((name, decoded))
+        return answers[name]
+
+    monkeypatch.setattr(calls.table, "call", record)
+    return seen
+
+
+def test_start_says_everything_that_can_be_asked(asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "unsaved").write_text("text é")
+    code = app.main(
+        [
+            "start",
+            "tests",
+            "a b.py",
+            "/x/c.py",
+            "--task",
+            "do it",
+            "--context",
+            "d.md",
+            "--range",
+            "10:20",
+            "--target",
+            "t.py",
+            "--input",
+            "unsaved",
+            "-d",
+            "claude",
+            "--base",
+            "head",
+            "--check",
+            "unit",
+            "--check",
+            "lint",
+            "--total-seconds",
+            "60",
+            "--max-usd",
+            "0.50",
+            "--max-turns",
+            "3",
+            "--idempotency-key",
+            "k",
+            "--buffer",
+            "a b.py=unsaved",
+            "--workspace",
+            ".",
+            "--detach",
+        ]
+    )
+    assert code == exits.Exit.OK
+    ((name, params),) = asked
+    assert name == "delegations/start"
+    assert params.files == [f"file://{tmp_path}/a%20b.py", "file:///x/c.py"]
+    assert (params.range.start.line, params.range.end.line) == (9, 20)
+    assert (params.task, params.input, params.delegator, params.base) == ("do it", "text é", "claude", "head")
+    assert (params.checks, params.idempotency_key) == (["unit", "lint"], "k")
+    assert (params.limits.total_seconds, params.limits.max_usd, params.limits.max_turns) == (60.0, "0.50", 3)
+    assert (params.buffers[0].uri, params.buffers[0].text) == (f"file://{tmp_path}/a%20b.py", "text é")
+
+
+def test_detached_prints_the_id_alone(asked, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["start", "tests", "a.py", "--detach"]) == 0
+    assert capsys.readouterr().out == "20261121-004512-k3f9q\n"
+    assert app.main(["start", "tests", "a.py", "--detach", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["explain"]["delegator"] == "q"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--range", "0"),
+        ("--range", "20:10"),
+        ("--range", "x"),
+        ("--buffer", "x"),
+        ("--buffer", "x=missing"),
+        ("--max-turns", "many"),
+        ("--task", "a", "--task-file", "-"),
+        ("--task-file", "missing"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_starts(asked, arguments: tuple[str, ...]) -> None:
+    assert app.main(["start", "tests", "a.py", *arguments]) == exits.Exit.USAGE
+    assert asked == []
+
+
+def test_an_untrusted_workspace_is_trusted_when_told_so_and_only_then(monkeypatch, tmp_path: Path, capsys) -> None:
+    trusted: list[str] = []
+
+    def answer(name: str, params: Any, caller: Any) -> Any:
+        if name == "workspace/trust":
+            trusted.append(params["workspace"])
+            return m.TrustResult(trusted=True, allows=[], changed=[], seen="s")
+        if not trusted:
+            raise UnderstudyError(ErrorKind.UNTRUSTED_WORKSPACE, "not trusted", hint="trust it")
+        return m.StartResult(id="x", explain=Explanation(delegator="q", tried=[], because="so"))
+
+    monkeypatch.setattr(calls.table, "call", answer)
+    monkeypatch.chdir(tmp_path)
+    assert app.main(["start", "tests", "a.py", "--detach"]) == exits.Exit.ERROR
+    assert "hint: trust it" in capsys.readouterr().err
+    assert app.main(["start", "tests", "a.py", "--detach", "--trust"]) == exits.Exit.OK
+    assert trusted == [str(tmp_path)]
+
+
+def test_a_key_is_never_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(calls.table, "call", lambda name, params, caller: seen.append(params) or m.Done())
+    result = CliRunner().invoke(app.group, ["servers", "set-key", "openai"], input="sk-secret\n")
+    assert result.exit_code == 0
+    assert seen[0]["key"] == "sk-secret"
+    assert "sk-secret" not in result.output
+    from understudy.faces.cli.servers import servers
+
+    assert not any("key" in opt for parameter in servers.commands["set-key"].params for opt in parameter.opts)
+    assert CliRunner().invoke(app.group, ["servers", "set-key", "openai", "sk-secret"]).exit_code == exits.Exit.USAGE
+
+
+def test_delegators_and_servers_are_made_shown_changed_and_removed() -> None:
+    made = run(
+        "delegators",
+        "add",
+        "mine",
+        "--tool",
+        "generic",
+        "--env-from",
+        "TOKEN=MY_TOKEN",
+        "--json",
+        "--",
+        "tool",
+        "--print",
+        "{prompt}",
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    declared = json.loads(made.stdout)["delegator"]
+    assert declared["launch"]["command"] == ["tool", "--print", "{prompt}"]
+    assert declared["env"] == {"TOKEN": {"fromEnv": "MY_TOKEN"}}
+    changed = run(
+        "delegators",
+        "update",
+        "mine",
+        "--max-turns",
+        "3",
+        "--unset",
+        "env",
+        "--command",
+        "other 'two words' {prompt}",
+        "--json",
+    )
+    assert changed.returncode == 0, changed.stdout
+    declared = json.loads(changed.stdout)["delegator"]
+    assert declared["limits"] == {"maxTurns": 3}
+    assert declared["launch"]["command"] == ["other", "two words", "{prompt}"]
+    assert "env" not in declared
+    assert "mine" in run("delegators").stdout
+    assert run("delegators", "remove", "mine").returncode == 0
+    assert run("delegators", "show", "mine", "--json").returncode == exits.Exit.ERROR
+    assert run("servers", "add", "local", "--kind", "ollama", "--url", "http://127.0.0.1:1/v1").returncode == 0
+    listed = json.loads(run("servers", "list", "--json").stdout)
+    assert [entry["modelServer"]["baseUrl"] for entry in listed["modelServers"]] == ["http://127.0.0.1:1/v1"]
+    assert run("servers", "probe", "local").returncode == exits.Exit.UNVERIFIED
+
+
+def finished(writer, verdict: Verdict, *reservations: Reservation) -> str:
+    writer.append(e.Started(delegator="quick", model="m", why="you asked"), attempt=1)
+    files = [FileStat(path="tests/test_a.py", status="added", additions=3, deletions=0)]
+    writer.append(e.Result(head="b" * 40, files=files), attempt=1)
+    writer.append(e.Finished(verdict=verdict, reservations=list(reservations)), attempt=1)
+    writer.close()
+    return str(writer.folder.id)
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_watch_and_wait_end_with_the_code_of_the_verdict(journal, verdict: Verdict, capsys) -> None:
+    identifier = finished(journal(), verdict)
+    expected = exits.of_verdict(verdict)
+    assert app.main(["watch", identifier]) == expected
+    text = capsys.readouterr().out
+    assert "quick (m) starts: you asked\n" in text
+    assert verdict.replace("_", " ").upper() in text
+    assert app.main(["wait", identifier[-5:]]) == expected
+    assert app.main(["show", identifier]) == 0
+
+
+def test_watching_as_json_is_the_journal(journal, capsys) -> None:
+    writer = journal()
+    identifier = finished(writer, Verdict.VERIFIED)
+    capsys.readouterr()
+    assert app.main(["watch", identifier, "--json", "--after", "1"]) == 0
+    events = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+    assert [(event["seq"], event["type"]) for event in events] == [(2, "result"), (3, "finished")]
+
+
+def test_waiting_has_a_limit(journal, capsys) -> None:
+    done, running = journal(), journal()
+    first = finished(done, Verdict.VERIFIED)
+    running.append(e.Started(delegator="quick", model="m", why="w"), attempt=1)
+    assert app.main(["wait", first, running.folder.id, "--timeout", "0.1"]) == exits.Exit.NOT_FINISHED
+    assert "running" in capsys.readouterr().out
+
+
+def test_lists_are_tables_for_people_and_structures_for_programs(journal, capsys) -> None:
+    identifiers = [finished(journal(), Verdict.UNVERIFIED, Reservation.FLAKY) for _ in range(3)]
+    assert app.main(["list"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == identifiers[::-1]
+    assert app.main(["list", "--limit", "2", "--json"]) == 0
+    page = json.loads(capsys.readouterr().out)
+    assert len(page["delegations"]) == 2
+    assert page["cursor"]
+    assert app.main(["list", "--all", "--json"]) == 0
+    assert [one["id"] for one in json.loads(capsys.readouterr().out)["delegations"]] == identifiers[::-1]
+
+
+def test_a_diff_in_a_pipe_is_the_patch(journal) -> None:
+    writer = journal()
+    patch = b"diff --git a/tests/test_a.py b/tests/test_a.py\n@@ -0,0 +1 @@\n+\xff\x1b[2J\ndiff --git a/b b/b\n@@ -1 +1 @@\n-x\n+y\n"
+    writer.folder.review.write_bytes(patch)
+    identifier = finished(writer, Verdict.VERIFIED)
+    assert run("diff", identifier, text=False).stdout == patch
+    assert run("diff", identifier, "--", "tests/", text=False).stdout == patch[: patch.index(b"diff --git a/b")]
+    assert run("diff", identifier, "--", "nothing", text=False).stdout == b""
+    assert run("diff", identifier, "--stat").stdout.split() == ["added", "+3", "-0", "tests/test_a.py"]
+
+
+def test_an_answer_in_a_pipe_is_the_answer(delegation, capsysbinary) -> None:
+    from understudy.faces.cli import following
+
+    answer = "An\x1b[1m answer\n\n"
+    following.print_card(delegation(verdict=Verdict.ANSWERED, result=DelegationResult(text=answer, files=[])))
+    assert capsysbinary.readouterr().out == answer.encode()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_scripts(shell: str, tmp_path: Path) -> None:
+    found = run("completion", shell)
+    assert found.returncode == 0
+    assert "_UNDERSTUDY_COMPLETE" in found.stdout
+    program = shutil.which(shell)
+    if program is None:
+        return
+    script = tmp_path / "script"
+    script.write_text(found.stdout)
+    assert subprocess.run([program, "-n", str(script)], capture_output=True, check=False).returncode == 0
+
+
+def complete(words: str) -> list[str]:
+    count = len(words.split(" ")) - 1
+    environment = dict(os.environ) | {
+        "_UNDERSTUDY_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(count),
+    }
+    found = run(env=environment)
+    return [text.partition(",")[2] for text in found.stdout.splitlines()]
+
+
+def test_commands_options_ids_and_names_are_completed(journal) -> None:
+    identifier = finished(journal(), Verdict.VERIFIED)
+    assert complete("understudy sta") == ["start"]
+    assert "--detach" in complete("understudy start --det")
+    assert complete(f"understudy show {identifier[:6]}") == [identifier]
+    assert complete(f"understudy show {identifier[-5:-1]}") == [identifier]
+    assert "tests" in complete("understudy start te")
+    assert complete("understudy delegators te") == ["test"]
+
+
+def test_completion_never_complains(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise UnderstudyError(ErrorKind.STORE_UNAVAILABLE, "no", hint="no")
+
+    monkeypatch.setattr(table, "call", broken)
+    context, parameter = click.Context(app.group), start.start.params[0]
+    for function in (
+        options.complete_identifiers,
+        options.complete_delegators,
+        options.complete_recipes,
+        options.complete_tools,
+    ):
+        assert function(context, parameter, "") == []
+
+
+def test_states_offered_are_the_contracts() -> None:
+    found = run("list", "--state", "x").stderr
+    assert all(state in found for state in State)

@@ -1,0 +1,256 @@
+"""Subscriptions: missed events first, then live ones, none twice, none lost, and a slow client costs nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+
+from understudy.api import messages as m
+from understudy.api import subscriptions
+from understudy.journal import bell
+from understudy.journal.writer import Writer
+from understudy.model import events as e
+from understudy.model.states import State, Verdict
+
+WRITE = """
+import os, sys
+from understudy.journal import store
+from understudy.journal.writer import Writer
+from understudy.model import events as e
+folder = store.open_folder(sys.argv[1])
+with Writer(folder, int(sys.argv[2])) as writer:
+    for number in range(int(sys.argv[3])):
+        writer.append(e.Text(text=f"{number} " + "x" * 50), attempt=1)
+    writer.append(e.Finished(verdict="answered", reservations=[]), attempt=1)
+"""
+
+
+class Client:
+    """What a face would send, with the times."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[float, str, Any]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.following = subscriptions.Subscriptions(self._send)
+
+    def _send(self, name: str, params: Any) -> None:
+        self.gate.wait(30)
+        self.sent.append((time.monotonic(), name, params))
+
+    def batches(self, identifier: str | None = None) -> list[m.EventNotification]:
+        found = [params for _, name, params in list(self.sent) if name == "event"]
+        return [batch for batch in found if identifier in {None, batch.id}]
+
+    def seqs(self, identifier: str) -> list[int]:
+        return [event.seq for batch in self.batches(identifier) for event in batch.events]
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    found = Client()
+    yield found
+    found.gate.set()
+    found.following.close()
+    thread = found.following._thread
+    if thread is not None:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def reached(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.005)
+
+
+def write(writer: Writer, count: int) -> None:
+    for number in range(count):
+        writer.append(e.Text(text=str(number)), attempt=1)
+
+
+def test_missed_events_come_first_then_live_ones(journal, client: Client) -> None:
+    writer = journal()
+    write(writer, 5)
+    client.following.follow(writer.folder.id, {writer.folder.id: 2})
+    reached(lambda: client.seqs(writer.folder.id) == [3, 4, 5])
+    write(writer, 3)
+    reached(lambda: client.seqs(writer.folder.id) == [3, 4, 5, 6, 7, 8])
+    assert not client.batches("other")
+
+
+def test_following_again_sends_nothing_twice_and_unfollowing_ends_it(journal, client: Client) -> None:
+    writer, other = journal(), journal()
+    for _ in range(3):
+        client.following.follow(writer.folder.id, {})
+    client.following.follow(None, {})
+    write(writer, 4)
+    reached(lambda: client.seqs(writer.folder.id) == [1, 2, 3, 4])
+    client.following.unfollow(writer.folder.id)
+    write(writer, 2)
+    write(other, 2)
+    reached(lambda: client.seqs(other.folder.id) == [1, 2])
+    assert client.seqs(writer.folder.id) == [1, 2, 3, 4]
+
+
+def test_everything_is_new_ones_too_and_decisions_on_ended_ones(journal, client: Client) -> None:
+    ended, running, known = journal(), journal(), journal()
+    ended.append(e.Finished(verdict=Verdict.ANSWERED, reservations=[]), attempt=0)
+    write(running, 2)
+    write(known, 3)
+    client.following.follow(None, {known.folder.id: 3})
+    reached(lambda: client.seqs(running.folder.id) == [1, 2])
+    later = journal()
+    write(later, 1)
+    ended.append(e.Discarded(rescue_ref="refs/x"), attempt=0)
+    write(known, 1)
+    reached(lambda: client.seqs(later.folder.id) == [1])
+    reached(lambda: client.seqs(ended.folder.id) == [2])
+    reached(lambda: client.seqs(known.folder.id) == [4])
+    reached(lambda: ended.folder.id in client.following._ended)
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_two_processes_lose_nothing_and_repeat_nothing(journal, client: Client, deaf: bool, monkeypatch) -> None:
+    if deaf:
+        monkeypatch.setattr(bell.Bell, "_bind", lambda self: None)
+    writer = journal()
+    writer.close()
+    lock = writer._lock
+    os.set_inheritable(lock, True)
+    client.following.follow(None, {})
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITE, writer.folder.id, str(lock), "5000"], pass_fds=(lock,)
+    ) as process:
+        assert process.wait(timeout=60) == 0
+    reached(lambda: len(client.seqs(writer.folder.id)) >= 5001)
+    assert client.seqs(writer.folder.id) == list(range(1, 5002))
+
+
+def test_batches_are_bounded_in_size_and_in_rate(journal, client: Client) -> None:
+    writer = journal()
+    for _ in range(60):
+        writer.append(e.Text(text="x" * 30_000), attempt=1)
+    client.following.follow(writer.folder.id, {})
+    reached(lambda: len(client.seqs(writer.folder.id)) == 60)
+    sizes = [len(msgspec.json.encode(batch.events)) for batch in client.batches()]
+    assert max(sizes) <= subscriptions.BATCH_BYTES + 2
+    assert min(sizes[:-1]) > subscriptions.BATCH_BYTES - 40_000  # and filled
+    times = [at for at, _, _ in client.sent]
+    assert all(after - before >= 0.9 / subscriptions.BATCHES_A_SECOND for before, after in pairwise(times))
+
+
+def test_a_slow_client_reads_later_and_nothing_grows(journal, client: Client) -> None:
+    writer = journal()
+    client.gate.clear()
+    client.following.follow(writer.folder.id, {})
+    write(writer, 1)
+    reached(lambda: client.following._active)
+    write(writer, 3000)
+    time.sleep(0.2)  # not a wait for anything: time in which a queue would have grown
+    assert all(len(stream._ahead) <= 64 for stream in client.following._active.values())
+    assert client.sent == []
+    client.gate.set()
+    reached(lambda: client.seqs(writer.folder.id) == list(range(1, 3002)))
+
+
+def test_a_client_that_is_gone_ends_the_thread(journal) -> None:
+    def gone(name: str, params: Any) -> None:
+        raise BrokenPipeError
+
+    following = subscriptions.Subscriptions(gone)
+    writer = journal()
+    write(writer, 1)
+    following.follow(writer.folder.id, {})
+    thread = following._thread
+    assert thread is not None
+    thread.join(10)
+    assert not thread.is_alive()
+    following.follow(writer.folder.id, {})
+
+
+def test_a_dead_worker_is_noticed_by_whoever_follows(journal, client: Client, monkeypatch) -> None:
+    monkeypatch.setattr(subscriptions, "LOOK_AFTER_WORKER_SECONDS", 0.0)
+    writer = journal()
+    writer.append(e.Started(delegator="quick", model="m", why="w"), attempt=1)
+    client.following.follow(writer.folder.id, {})
+    reached(lambda: client.seqs(writer.folder.id) == [1])
+    writer.close()
+    fcntl.flock(writer._lock, fcntl.LOCK_UN)
+    reached(lambda: isinstance(client.batches()[-1].events[-1], e.Finished))
+    assert client.batches()[-1].events[-1].verdict is Verdict.INTERRUPTED
+
+
+def test_changes_are_told_together(journal, client: Client) -> None:
+    client.following.announce_changes()
+    time.sleep(0.1)  # the bell must hang before it is rung; a lost one would only be told later
+    for name in ("configuration", "configuration", "trust", "doctor"):
+        bell.ring(name)
+    reached(lambda: client.sent)
+    assert {name for _, name, _ in client.sent} == {"changed"}
+    told = {one for _, _, params in client.sent for one in params.collections}
+    assert told == {"delegators", "modelServers", "recipes", "trust"}
+    assert len(client.sent) <= 2
+    write(journal(), 1)
+    reached(lambda: any("delegations" in params.collections for _, _, params in client.sent))
+
+
+def test_a_program_follows_a_delegation(journal, rpc) -> None:
+    writer = journal()
+    write(writer, 3)
+    program = rpc()
+    program.ask(1, "delegations/subscribe", {"id": writer.folder.id})
+    seen: list[int] = []
+    answered = 0
+    while len(seen) < 3 or not answered:
+        message = program.next()
+        answered += message.get("id") == 1
+        if message.get("method") == "understudy/event":
+            assert message["params"]["id"] == writer.folder.id
+            seen += [event["seq"] for event in message["params"]["events"]]
+    write(writer, 2)
+    while len(seen) < 5:
+        message = program.next()
+        if message.get("method") == "understudy/event":
+            seen += [event["seq"] for event in message["params"]["events"]]
+    assert seen == [1, 2, 3, 4, 5]
+    assert all(message.get("method") == "understudy/changed" for message in program.end())
+
+
+def test_a_program_that_does_not_read_gets_everything_later(journal) -> None:
+    writer = journal()
+    for _ in range(40):
+        writer.append(e.Text(text="x" * 30_000), attempt=1)
+    command = [sys.executable, "-m", "understudy", "rpc"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        request = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "understudy/delegations/subscribe",
+            "params": {"id": writer.folder.id},
+        }
+        server.stdin.write(json.dumps(request).encode() + b"\n")
+        server.stdin.flush()
+        write(writer, 500)
+        writer.append(e.Finished(verdict=Verdict.ANSWERED, reservations=[]), attempt=1)
+        seqs: list[int] = []
+        while len(seqs) < 541:
+            message = json.loads(server.stdout.readline())
+            if message.get("method") == "understudy/event":
+                seqs += [event["seq"] for event in message["params"]["events"]]
+        assert seqs == list(range(1, 542))
+        server.stdin.close()
+        assert server.wait(timeout=20) == 0
+    assert writer.delegation.state is State.FINISHED

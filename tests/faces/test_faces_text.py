@@ -1,0 +1,380 @@
+"""What people read: events as lines, the live view, the verdict card, diffs in colour."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.faces.cli import card, diff, exits, lines, live, terminal
+from understudy.model import events as e
+from understudy.model.delegations import Attempt, CheckResult, Control, DelegationResult, FileStat, Usage, no_usage
+from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.states import Reservation, State, Verdict
+
+PLAIN = terminal.Paint(on=False)
+
+
+def check_result(**changes) -> CheckResult:
+    given_ = {
+        "name": "pytest",
+        "argv": ["pytest"],
+        "exit_code": 0,
+        "seconds": 1.24,
+        "tree": "0" * 40,
+        "passed": 6,
+        "output_tail": "",
+        "flaky": False,
+        "fails_on_base": False,
+        "ok": True,
+        "required": True,
+    }
+    return CheckResult(**(given_ | changes))
+
+
+def test_a_verified_card(delegation) -> None:
+    found = delegation(
+        verdict=Verdict.VERIFIED,
+        confined=True,
+        worktree="/state/trees/p/1",
+        attempts=[Attempt(n=1, delegator="quick", model="m", started_at="", from_="", usage=no_usage())],
+        result=DelegationResult(files=[FileStat(path="tests/test_wrap.py", status="added", additions=40, deletions=0)]),
+        checks=[check_result(control=Control(bitten=6, survived=[]))],
+        usage=Usage(
+            input_tokens=12_345,
+            output_tokens=950,
+            cache_read_tokens=11_000,
+            cache_write_tokens=0,
+            reasoning_tokens=0,
+            turns=3,
+            tool_calls=5,
+        ),
+        cost_usd="0.0123",
+        cost_known=True,
+    )
+    assert card.card(found, PLAIN) == (
+        "20261121-004512-k3f9q  Write tests: wrap.py\n"
+        "VERIFIED: a required check passed on exactly this result, and nothing speaks against it\n"
+        "\n"
+        "✓ check pytest: 6 passed in 1.2 s\n"
+        "    control: all 6 new tests fail when the code under test is broken\n"
+        "\n"
+        "added    tests/test_wrap.py  +40 -0\n"
+        "\n"
+        "by quick in 1:10\n"
+        "12.3k tokens in (11.0k cached), 950 out, $0.0123\n"
+        "tree: /state/trees/p/1\n"
+        "\n"
+        "next: understudy diff 20261121-004512-k3f9q   understudy check 20261121-004512-k3f9q\n"
+    )
+
+
+def test_an_unverified_card_says_why_and_what_to_do(delegation) -> None:
+    found = delegation(
+        verdict=Verdict.UNVERIFIED,
+        reservations=[Reservation.NOTHING_BITTEN, Reservation.FLAKY],
+        worktree="/state/trees/p/1",
+        checks=[check_result(control=Control(bitten=5, survived=["tests/test_wrap.py::test_nothing"]))],
+    )
+    assert card.card(found, PLAIN) == (
+        "20261121-004512-k3f9q  Write tests: wrap.py\n"
+        "UNVERIFIED: there is a result, and a reason not to rely on it without looking\n"
+        "\n"
+        "! nothing bitten: with the code under test broken on purpose, every new test still passes\n"
+        "    these tests prove nothing: ask for ones that fail when the code is wrong\n"
+        "! flaky: a check was red once and green once on the same tree\n"
+        "    run `understudy check 20261121-004512-k3f9q` again, and look for what is random\n"
+        "\n"
+        "✓ check pytest: 6 passed in 1.2 s\n"
+        "    control: 5 of 6 new tests fail when the code under test is broken; this one survived: tests/test_wrap.py::test_nothing\n"
+        "\n"
+        "by quick in 1:10, not confined\n"
+        "tree: /state/trees/p/1\n"
+        "\n"
+        "next: understudy watch 20261121-004512-k3f9q   (what happened, event by event)\n"
+    )
+
+
+def test_a_failed_card_shows_error_and_output(delegation) -> None:
+    found = delegation(
+        verdict=Verdict.CHECKS_FAILED,
+        error=ErrorInfo(ErrorKind.TOOL_CRASHED, "it\x1b[31m broke", "look\x07 here"),
+        checks=[
+            check_result(
+                ok=False, exit_code=1, passed=None, output_tail="one\n\x1b]0;title\x07two\n", wrong_tree=["a.py"]
+            )
+        ],
+    )
+    text = card.card(found, PLAIN)
+    assert "✗ tool crashed: it broke\n    look here\n" in text
+    assert "✗ check pytest: exit code 1 in 1.2 s\n    loaded from your checkout: a.py\n    | one\n    | two\n" in text
+
+
+def test_every_verdict_and_reservation_is_explained_and_every_verdict_has_a_code(delegation) -> None:
+    for verdict in Verdict:
+        assert card.VERDICTS[verdict] in card.card(delegation(verdict=verdict), PLAIN)
+        assert exits.of_verdict(verdict) in exits.Exit
+    for reservation in Reservation:
+        assert all(card.RESERVATIONS[reservation])
+    assert set(exits.MEANING) == set(exits.Exit)
+    assert exits.of_verdict(Verdict.UNVERIFIED) != exits.of_verdict(Verdict.VERIFIED) == 0
+
+
+def test_an_answer_is_shown_once(delegation) -> None:
+    found = delegation(verdict=Verdict.ANSWERED, result=DelegationResult(text="Because.\n", files=[]))
+    assert card.card(found, PLAIN).count("Because.") == 1
+    assert "Because." not in card.card(found, PLAIN, shown_answer="Because.")
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (Control(bitten=1, survived=[]), "the new test fails when the code under test is broken"),
+        (
+            Control(bitten=1, survived=["a", "b"]),
+            "1 of 3 new tests fails when the code under test is broken; these survived: a, b",
+        ),
+        (
+            Control(bitten=0, survived=["a"]),
+            "the new test passes even when the code under test is broken: a",
+        ),
+    ],
+)
+def test_the_control_in_words(result: Control, words: str) -> None:
+    assert card.control(check_result(control=result)) == words
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (e.Base(commit="a" * 40, files=0, left_out=[]), "starts from aaaaaaaaaa"),
+        (
+            e.Base(commit="a" * 40, files=1, left_out=["big.bin"]),
+            "starts from aaaaaaaaaa, 1 file different from HEAD; left out: big.bin",
+        ),
+        (e.Queued(position=2), "waits for a free slot (position 2)"),
+        (
+            e.Started(delegator="q", model="m", why="you asked for it", tool="claude"),
+            "q (claude, m) starts: you asked for it",
+        ),
+        (e.ToolCall(call_id="1", name="Edit", title="Edit wrap.py", input={}), "→ Edit wrap.py"),
+        (e.ToolResult(call_id="1", ok=True, output="fine"), None),
+        (
+            e.AttemptFailed(kind=ErrorKind.OVERLOADED, message="busy", will_retry=True, wait_seconds=2.0),
+            "failed: busy; trying again in 2 s",
+        ),
+        (
+            e.AttemptFailed(kind=ErrorKind.OVERLOADED, message="busy", will_retry=False, next_delegator="b"),
+            "failed: busy; b goes on",
+        ),
+        (e.Text(text="x"), None),
+        (e.Note(level="warning", text="odd\nthing"), "warning: odd thing"),
+        (
+            e.Finished(verdict=Verdict.UNVERIFIED, reservations=[Reservation.NO_CHECKS]),
+            "finished: unverified (no checks)",
+        ),
+        (e.CheckFinished.of(check_result(passed=0)), "✓ check pytest: no test ran in 1.2 s"),
+        (
+            e.CheckFinished.of(check_result(ok=False, failed=2, fails_on_base=True)),
+            "✗ check pytest: 6 passed, 2 failed in 1.2 s, red before the work too",
+        ),
+        (e.File(path="a\x1b[2Jb", change="added"), "added ab"),
+    ],
+)
+def test_an_event_is_one_line(event: e.Event, text: str | None) -> None:
+    assert lines.line(event) == text
+
+
+@given(st.text())
+def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
+    cleaned = terminal.clean(text)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", cleaned)
+    assert "\n" not in terminal.one_line(text)
+
+
+@pytest.mark.parametrize(
+    ("hostile", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]52;c;c2VjcmV0\x07x", "x"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bP+q\x1b\\x", "x"),
+        ("a\rb", "a\nb"),
+        ("\x9b2Jx", "x"),
+        ("\x1b[", ""),
+        ("a\u202eb", "ab"),
+        ("tab\tstays", "tab\tstays"),
+    ],
+)
+def test_hostile_text_is_harmless(hostile: str, shown: str) -> None:
+    assert terminal.clean(hostile) == shown
+
+
+@given(st.text(max_size=60), st.integers(1, 40))
+def test_a_cut_text_fits(text: str, columns: int) -> None:
+    assert terminal.width_of(terminal.cut(text, columns)) <= columns
+
+
+def test_wide_characters_take_two_columns() -> None:
+    assert terminal.width_of("日本e\u0301") == 5
+    assert terminal.cut("日本語", 5) == "日本…"
+
+
+class Screen(io.StringIO):
+    """A terminal of one view: what a person would see."""
+
+    def rows(self) -> list[str]:
+        rows = [""]
+        for piece in re.findall(r"\r\x1b\[2K|\n|[^\r\n]+", self.getvalue()):
+            if piece == "\n":
+                rows.append("")
+            elif piece == "\r\x1b[2K":
+                rows[-1] = ""
+            else:
+                rows[-1] += piece
+        return rows
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def view_of(screen: io.StringIO, clock: Clock, **changes) -> live.View:
+    return live.View(screen, **({"redraw": True, "colour": False, "columns": lambda: 60, "clock": clock} | changes))
+
+
+def test_the_live_view_keeps_lines_above_one_status_line() -> None:
+    screen, clock = Screen(), Clock()
+    view = view_of(screen, clock)
+    view.show(e.Started(delegator="q", model="m", why="you asked"))
+    clock.now = 7
+    view.show(
+        e.ToolCall(
+            call_id="1", name="Edit", title="Edit a file with a name that is much too long for a terminal", input={}
+        )
+    )
+    view.show(
+        e.UsageReport(
+            input_tokens=12_000,
+            output_tokens=300,
+            cache_read_tokens=0,
+            cache_write_tokens=0,
+            reasoning_tokens=0,
+            turns=1,
+            tool_calls=1,
+        )
+    )
+    clock.now = 8
+    view.tick()
+    assert screen.rows() == [
+        "q (m) starts: you asked",
+        "→ Edit a file with a name that is much too long for a termi…",
+        "running · 0:08 · 1 step · 12.3k tokens · Edit a file with …",
+    ]
+    assert all(len(row) <= 60 for row in screen.rows())
+    view.clear()
+    assert screen.rows()[-1] == ""
+
+
+def test_the_status_line_is_calm() -> None:
+    screen, clock = Screen(), Clock()
+    view = view_of(screen, clock)
+    view.show(e.Phase(text="reading"))
+    written = len(screen.getvalue())
+    for _ in range(100):
+        view.tick()
+    assert len(screen.getvalue()) == written
+    clock.now = 0.5
+    view.tick()
+    assert len(screen.getvalue()) == written  # nothing to say that is not there
+    clock.now = 1.0
+    view.tick()
+    assert len(screen.getvalue()) > written
+
+
+def test_a_pipe_gets_plain_lines() -> None:
+    screen = Screen()
+    view = view_of(screen, Clock(), redraw=False)
+    view.show(e.Phase(text="reading"))
+    view.show(e.Phase(text="reading"))
+    view.tick()
+    view.show(e.Finished(verdict=Verdict.VERIFIED, reservations=[]))
+    view.clear()
+    assert screen.getvalue() == "reading\nfinished: verified\n"
+
+
+def test_an_answer_streams_without_a_status_in_it() -> None:
+    screen, said = Screen(), []
+    view = view_of(screen, Clock(), answer=said.append)
+    view.show(e.Phase(text="thinking"))
+    view.show(e.Text(text="Be"))
+    view.show(e.Text(text="cause"))
+    assert said == ["Be", "cause"]
+    assert screen.rows() == ["thinking", ""]
+
+
+def test_no_colour_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert terminal.has_colour(Terminal())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not terminal.has_colour(Terminal())
+    assert terminal.can_redraw(Terminal())
+    monkeypatch.setenv("TERM", "dumb")
+    assert not terminal.can_redraw(Terminal())
+    assert not terminal.can_redraw(io.StringIO())
+
+
+PATCH = b"""diff --git a/old.py b/new.py
+--- a/old.py
++++ b/new.py
+@@ -1,2 +1,2 @@
+--- a comment of SQL
+++ something
+ diff --git is not at the beginning here
+diff --git "a/t\\303\\244st.py" "b/t\\303\\244st.py"
+--- a/x
++++ b/x
+@@ -1 +1 @@
+-a
++\x1b[2Jb
+"""
+
+
+def test_a_patch_is_split_by_file() -> None:
+    parts = diff.split(PATCH)
+    assert b"".join(parts) == PATCH
+    assert [diff.concerns(part, {"new.py"}) for part in parts] == [True, False]
+    assert [diff.concerns(part, {'"t\\303\\244st.py"'}) for part in parts] == [False, True]
+    assert [diff.concerns(part, {"ew.py", "w.py"}) for part in parts] == [False, False]
+    assert diff.split(b"") == []
+
+
+def test_a_coloured_patch_is_the_patch(monkeypatch: pytest.MonkeyPatch) -> None:
+    coloured = diff.coloured(PATCH, terminal.Paint(on=True))
+    assert "\x1b[2J" not in coloured
+    assert terminal.clean(coloured) == PATCH.decode().replace("\x1b[2J", "")
+    rows = coloured.splitlines()
+    assert rows[1].startswith("\x1b[1m")  # a header: bold
+    assert rows[4].startswith("\x1b[31m")  # a removed line, though it looks like a header: red
+
+
+def test_durations_and_counts() -> None:
+    assert [live.duration(seconds) for seconds in (-1, 7, 754, 3723)] == ["0:00", "0:07", "12:34", "1:02:03"]
+    assert [live.thousands(count) for count in (950, 12_345, 1_200_000)] == ["950", "12.3k", "1.2M"]
+
+
+def test_a_running_card_names_what_it_does(delegation) -> None:
+    text = card.card(delegation(state=State.RUNNING, finished_at=None, activity="Edit\x1b[2J wrap.py"), PLAIN)
+    assert "RUNNING: Edit wrap.py" in text
+    assert "understudy cancel 20261121-004512-k3f9q" in text
