@@ -62,8 +62,8 @@ class Here:
         _ = delegation, after
         raise UnderstudyError(
             ErrorKind.UNKNOWN_METHOD,
-            "this face cannot send notifications",
-            hint="use delegations/events with waitSeconds",
+            "This face cannot send notifications.",
+            hint="Use delegations/events with waitSeconds.",
         )
 
     def unfollow(self, delegation: str | None) -> None:

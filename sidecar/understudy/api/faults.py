@@ -17,7 +17,7 @@ def internal(what: str, error: BaseException) -> UnderstudyError:
     """Write ``error``'s traceback to ``<state>/faults.log`` and return the typed error that names the file."""
     if isinstance(error, OSError) and error.errno in {28, 122}:  # ENOSPC, EDQUOT: the commonest fault is a full disk
         return UnderstudyError(
-            ErrorKind.STORE_FULL, f"{what}: the disk is full", hint="free some space and try again; nothing was lost"
+            ErrorKind.STORE_FULL, f"{what}: the disk is full.", hint="Free some space and try again; nothing was lost."
         )
     path = None
     with contextlib.suppress(Exception):
@@ -34,5 +34,5 @@ def internal(what: str, error: BaseException) -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.INTERNAL,
         f"{what}: {type(error).__name__}: {error}",
-        hint=f"this is a fault of Understudy; the details are in {path}" if path else "this is a fault of Understudy",
+        hint=f"This is a fault of Understudy; the details are in {path}." if path else "This is a fault of Understudy.",
     )

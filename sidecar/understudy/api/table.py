@@ -242,7 +242,7 @@ def method(name: str) -> Method:
 
         raise UnderstudyError(
             ErrorKind.UNKNOWN_METHOD,
-            f"there is no method {name!r}",
+            f"There is no method {name!r}.",
             hint="`understudy version` tells which contract this version speaks",
             names=difflib.get_close_matches(name.removeprefix(PREFIX), METHODS, n=3),
         )
@@ -255,7 +255,7 @@ def decode_params(found: Method, params: Any) -> Any:
         return msgspec.convert({} if params is None else params, found.params)
     except msgspec.ValidationError as error:
         raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS, f"{found.wire_name}: {error}", hint="see protocol/README.md for its parameters"
+            ErrorKind.INVALID_PARAMS, f"{found.wire_name}: {error}", hint="See protocol/README.md for its parameters."
         ) from None
 
 

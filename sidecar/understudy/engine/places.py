@@ -22,13 +22,13 @@ def path_of(uri: str) -> Path:
         if parts.scheme != "file" or parts.netloc not in {"", "localhost"}:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
-                f"{uri!r} does not name a file on this machine",
-                hint="give a file: URI or an absolute path",
+                f"{uri!r} does not name a file on this machine.",
+                hint="Give a file: URI or an absolute path.",
             )
         raw = unquote_to_bytes(parts.path)
     if b"\0" in raw or not raw.startswith(b"/"):
         raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS, f"{uri!r} is not an absolute path", hint="give a file: URI or an absolute path"
+            ErrorKind.INVALID_PARAMS, f"{uri!r} is not an absolute path.", hint="Give a file: URI or an absolute path."
         )
     return Path(os.path.normpath(os.fsdecode(raw)))
 
@@ -51,7 +51,7 @@ def workspace_of(uris: list[str], workspace: str | None, folder: Path | None) ->
         named = path_of(workspace)
         if not named.is_dir():
             raise UnderstudyError(
-                ErrorKind.BASE_UNAVAILABLE, f"{named} is not a folder", hint="name the folder of the workspace"
+                ErrorKind.BASE_UNAVAILABLE, f"{named} is not a folder.", hint="Name the folder of the workspace."
             )
         return repository.workspace_of(named.resolve())
     if uris:
@@ -59,7 +59,7 @@ def workspace_of(uris: list[str], workspace: str | None, folder: Path | None) ->
     if folder is not None:
         return repository.workspace_of(folder.resolve())
     raise UnderstudyError(
-        ErrorKind.INVALID_PARAMS, "no file and no workspace is named", hint="name a file, or pass `workspace`"
+        ErrorKind.INVALID_PARAMS, "No file and no workspace is named.", hint="Name a file, or pass `workspace`."
     )
 
 
@@ -71,9 +71,9 @@ def inside(workspace: Path, uri: str) -> str:
     except ValueError:
         raise UnderstudyError(
             ErrorKind.PATH_ESCAPE,
-            f"{path} is outside the workspace {workspace}",
-            hint="name files of one workspace; start another delegation for another one",
+            f"{path} is outside the workspace {workspace}.",
+            hint="Name files of one workspace; start another delegation for another one.",
         ) from None
     if relative == Path() or ".git" in relative.parts:
-        raise UnderstudyError(ErrorKind.PATH_ESCAPE, f"{path} is not a file of the workspace", hint="name a file")
+        raise UnderstudyError(ErrorKind.PATH_ESCAPE, f"{path} is not a file of the workspace.", hint="Name a file.")
     return relative.as_posix()

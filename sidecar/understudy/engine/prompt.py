@@ -91,8 +91,8 @@ def build(
     if not (params.task or files or context or params.input or target):
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
-            f"there is nothing for the recipe {recipe.name!r} to work on",
-            hint="name a file, or say what is asked for with --task",
+            f"There is nothing for the recipe {recipe.name!r} to work on.",
+            hint="Name a file, or say what is asked for with --task.",
         )
     return Prompt("\n\n".join(part for part in parts if part) + "\n", tuple(sent))
 
@@ -120,14 +120,14 @@ def _files(
                 if size > FILE_BYTES:
                     raise UnderstudyError(
                         ErrorKind.FILE_TOO_LARGE,
-                        f"{path} has {size} bytes; at most {FILE_BYTES} are sent of one file",
-                        hint="select the part that matters, or use an agent CLI, which reads files by itself",
+                        f"{path} has {size} bytes; at most {FILE_BYTES} are sent of one file.",
+                        hint="Select the part that matters, or use an agent CLI, which reads files by itself.",
                     )
                 if total > ALL_BYTES:
                     raise UnderstudyError(
                         ErrorKind.CORPUS_TOO_LARGE,
-                        f"the files together have more than {ALL_BYTES} bytes",
-                        hint="name fewer files, or use an agent CLI, which reads files by itself",
+                        f"The files together have more than {ALL_BYTES} bytes.",
+                        hint="Name fewer files, or use an agent CLI, which reads files by itself.",
                     )
             sent.append(PromptFile(path, size, withheld))
             texts.append(_described(path, content, withheld, inline=inline))

@@ -37,8 +37,8 @@ def locked(root: Path) -> Iterator[None]:
                 if time.monotonic() > deadline:
                     raise UnderstudyError(
                         ErrorKind.STORE_UNAVAILABLE,
-                        f"{root / 'queue.lock'} has been held for {LOCK_SECONDS:g} s",
-                        hint="another Understudy process hangs; `understudy doctor` names it",
+                        f"{root / 'queue.lock'} has been held for {LOCK_SECONDS:g} s.",
+                        hint="Another Understudy process hangs; `understudy doctor` names it.",
                     ) from None
                 time.sleep(0.005)
         yield

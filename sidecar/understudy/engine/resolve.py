@@ -169,8 +169,8 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None)
     ):
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
-            f"{workspace} is not trusted, so nothing may run in it",
-            hint=f"look at what it allows and trust it: understudy trust {workspace}",
+            f"{workspace} is not trusted, so nothing may run in it.",
+            hint=f"Look at what it allows and trust it: understudy trust {workspace}.",
             names=list(status.changed or status.allows) or None,
         )
     files = [places.inside(workspace, uri) for uri in params.files or []]
@@ -178,17 +178,17 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None)
     target = places.inside(workspace, params.target) if params.target else None
     if recipe.returns == "file" and target is None:
         raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS, f"the recipe {recipe.name!r} writes one file", hint="name it with --target"
+            ErrorKind.INVALID_PARAMS, f"The recipe {recipe.name!r} writes one file.", hint="Name it with --target."
         )
     buffers, notes = _buffers(workspace, params, documents)
     for path in [*files, *context]:
         if path not in buffers and not (workspace / path).is_file():
             raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, f"{workspace / path} is not a file", hint="name files that exist"
+                ErrorKind.INVALID_PARAMS, f"{workspace / path} is not a file.", hint="Name files that exist."
             )
     if recipe.name == "tests" and not files:
         raise UnderstudyError(
-            ErrorKind.INPUT_EMPTY, "no file under test is named", hint="understudy start tests PATH/TO/FILE"
+            ErrorKind.INPUT_EMPTY, "No file under test is named.", hint="understudy start tests PATH/TO/FILE"
         )
     worktrees = configuration.worktrees
     return Plan(
@@ -253,14 +253,14 @@ def choose(
         skipped = "; ".join(f"{item.name}: {item.skipped}" for item in tried)
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATOR,
-            f"no delegator can run the recipe {recipe.name!r} ({skipped})",
-            hint="add one with `understudy delegators add`, or name one with --delegator",
+            f"No delegator can run the recipe {recipe.name!r} ({skipped}).",
+            hint="Add one with `understudy delegators add`, or name one with --delegator.",
             names=[entry.delegator.name for entry in own] or None,
         )
     raise UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATOR,
-        f"several delegators are configured and none is the default for {recipe.name!r}",
-        hint="name one with --delegator, or set `delegator` under [defaults] in config.toml",
+        f"Several delegators are configured and none is the default for {recipe.name!r}.",
+        hint="Name one with --delegator, or set `delegator` under [defaults] in config.toml.",
         names=[entry.delegator.name for entry in own],
     )
 
@@ -271,7 +271,7 @@ def _unusable(entry: DelegatorEntry, recipe: Recipe) -> UnderstudyError | None:
     if wrong is not None:
         return UnderstudyError(
             ErrorKind.CONFIG_INVALID,
-            f"the delegator {delegator.name!r} cannot be used: {wrong.message}",
+            f"The delegator {delegator.name!r} cannot be used: {wrong.message}",
             hint=wrong.hint or "correct its configuration",
             location=wrong.location or entry.location,
         )
@@ -366,7 +366,7 @@ def _refuse_what_is_not_built(params: StartParams) -> None:
         if value is not None:
             kind = ErrorKind.UNKNOWN_ROUTE if name == "route" else ErrorKind.UNKNOWN_AGENT
             raise UnderstudyError(
-                kind, f"there is no {name} {value!r}: this version has none", hint="name a delegator instead"
+                kind, f"There is no {name} {value!r}: this version has none.", hint="Name a delegator instead."
             )
 
 
@@ -375,7 +375,7 @@ def _unknown(kind: ErrorKind, what: str, name: str, known: Iterable[str], where:
     near = difflib.get_close_matches(name, names, n=3)
     return UnderstudyError(
         kind,
-        f"there is no {what} {name!r}",
-        hint=f"did you mean {near[0]!r}?" if near else f"see {where}",
+        f"There is no {what} {name!r}.",
+        hint=f"Did you mean {near[0]!r}?" if near else f"See {where}.",
         names=near or names[:20],
     )
