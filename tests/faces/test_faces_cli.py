@@ -140,7 +140,8 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """Record what commands ask of the table, after checking it against the contract."""
     seen: list[tuple[str, Any]] = []
-    answers = {
+    answers: dict[str, Any] = {
+        "delegations/list": m.ListResult(delegations=[]),
         "delegations/start": m.StartResult(
             id="20261121-004512-k3f9q", explain=Explanation(delegator="q", tried=[], because="so")
         ),
@@ -206,6 +207,30 @@ def test_start_says_everything_that_can_be_asked(asked, tmp_path: Path, monkeypa
     assert (params.checks, params.idempotency_key) == (["unit", "lint"], "k")
     assert (params.limits.total_seconds, params.limits.max_usd, params.limits.max_turns) == (60.0, "0.50", 3)
     assert (params.buffers[0].uri, params.buffers[0].text) == (f"file://{tmp_path}/a%20b.py", "text é")
+
+
+def test_a_list_is_narrowed_by_everything_the_contract_has(
+    asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = [
+        "--state",
+        "running",
+        "--state",
+        "queued",
+        "--workspace",
+        ".",
+        "-d",
+        "claude",
+        "--text",
+        "x",
+        "-n",
+        "7",
+    ]
+    assert app.main(["list", *arguments]) == 0
+    ((_, params),) = asked
+    assert params.states == [State.RUNNING, State.QUEUED]
+    assert (params.workspace, params.delegator, params.text, params.limit) == (f"file://{tmp_path}", "claude", "x", 7)
 
 
 def test_detached_prints_the_id_alone(asked, capsys: pytest.CaptureFixture[str]) -> None:

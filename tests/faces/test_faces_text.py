@@ -40,7 +40,17 @@ def test_a_verified_card(delegation) -> None:
         verdict=Verdict.VERIFIED,
         confined=True,
         worktree="/state/trees/p/1",
-        attempts=[Attempt(n=1, delegator="quick", model="m", started_at="", from_="", usage=no_usage())],
+        attempts=[
+            Attempt(
+                n=1,
+                delegator="quick",
+                model="m",
+                started_at="2026-11-21T00:45:12.000Z",
+                finished_at="2026-11-21T00:46:22.500Z",
+                from_="",
+                usage=no_usage(),
+            )
+        ],
         result=DelegationResult(files=[FileStat(path="tests/test_wrap.py", status="added", additions=40, deletions=0)]),
         checks=[check_result(control=Control(bitten=6, survived=[]))],
         usage=Usage(
@@ -91,7 +101,7 @@ def test_an_unverified_card_says_why_and_what_to_do(delegation) -> None:
         "✓ check pytest: 6 passed in 1.2 s\n"
         "    control: 5 of 6 new tests fail when the code under test is broken; this one survived: tests/test_wrap.py::test_nothing\n"
         "\n"
-        "by quick in 1:10, not confined\n"
+        "by quick, not confined\n"
         "tree: /state/trees/p/1\n"
         "\n"
         "next: understudy watch 20261121-004512-k3f9q   (what happened, event by event)\n"
@@ -150,10 +160,10 @@ def test_the_control_in_words(result: Control, words: str) -> None:
 @pytest.mark.parametrize(
     ("event", "text"),
     [
-        (e.Base(commit="a" * 40, files=0, left_out=[]), "starts from aaaaaaaaaa"),
+        (e.Base(commit="a" * 40, files=0, left_out=[]), "starts from aaaaaaaaaa (0 files)"),
         (
             e.Base(commit="a" * 40, files=1, left_out=["big.bin"]),
-            "starts from aaaaaaaaaa, 1 file different from HEAD; left out: big.bin",
+            "starts from aaaaaaaaaa (1 file); left out: big.bin",
         ),
         (e.Queued(position=2), "waits for a free slot (position 2)"),
         (

@@ -202,11 +202,14 @@ def _some(names: list[str]) -> str:
 
 
 def _seconds(delegation: Delegation) -> float | None:
-    if delegation.finished_at is None:
-        return None
-    try:
-        return (
-            datetime.fromisoformat(delegation.finished_at) - datetime.fromisoformat(delegation.started_at)
-        ).total_seconds()
-    except ValueError:
-        return None
+    """Return how long the attempts took together: checks that ran again an hour later are not the agent's time."""
+    total = 0.0
+    for attempt in delegation.attempts:
+        if attempt.finished_at is None:
+            return None
+        try:
+            began, ended = datetime.fromisoformat(attempt.started_at), datetime.fromisoformat(attempt.finished_at)
+        except ValueError:
+            return None
+        total += (ended - began).total_seconds()
+    return total if delegation.attempts else None

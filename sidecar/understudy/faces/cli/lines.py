@@ -14,12 +14,7 @@ def line(event: e.Event) -> str | None:
     """Return the line for one event, None for those that a person need not see (deltas, usage, sessions)."""
     match event:
         case e.Base(commit=commit, files=files, left_out=left_out):
-            text = (
-                f"starts from {commit[:10]}, {plural(files, 'file')} different from HEAD"
-                if files
-                else f"starts from {commit[:10]}"
-            )
-            return text + _left_out(left_out)
+            return f"starts from {commit[:10]} ({plural(files, 'file')}){_left_out(left_out)}"
         case e.Worktree(path=path, seconds=seconds):
             return f"tree ready in {seconds:.1f} s: {one_line(path)}"
         case e.Queued(position=position):
@@ -41,9 +36,9 @@ def line(event: e.Event) -> str | None:
             return f"answered: {one_line(option)} (by {one_line(by)})"
         case e.AttemptFailed(message=message, will_retry=again, next_delegator=following, wait_seconds=wait):
             return f"failed: {one_line(message)}{_what_next(again, following, wait)}"
-        case e.Result(files=files):
+        case e.Result(files=files) if files:
             added, removed = sum(file.additions for file in files), sum(file.deletions for file in files)
-            return f"result: {plural(len(files), 'file')}, +{added} -{removed}" if files else "result"
+            return f"result: {plural(len(files), 'file')}, +{added} -{removed}"
         case e.CheckStarted(name=name):
             return f"check {name} runs"
         case e.CheckFinished():

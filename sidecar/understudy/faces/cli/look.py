@@ -10,7 +10,7 @@ import click
 
 from understudy.faces.cli import card, exits, options, output
 from understudy.faces.cli.calls import call, resolve, uri
-from understudy.model.states import State, Verdict
+from understudy.model.states import State
 
 _PAGE = 1000
 
@@ -25,13 +25,6 @@ _PAGE = 1000
 )
 @click.option(
     "--state", "states", multiple=True, type=click.Choice([str(state) for state in State]), help="Only these states."
-)
-@click.option(
-    "--verdict",
-    "verdicts",
-    multiple=True,
-    type=click.Choice([str(verdict) for verdict in Verdict]),
-    help="Only these verdicts.",
 )
 @click.option("--workspace", metavar="DIR", type=click.Path(), help="Only those of this workspace.")
 @click.option(
@@ -48,7 +41,6 @@ _PAGE = 1000
 def list_(
     *,
     states: tuple[str, ...],
-    verdicts: tuple[str, ...],
     workspace: str | None,
     limit: int,
     all_: bool,
@@ -58,7 +50,6 @@ def list_(
     """List delegations, newest first."""
     params = {
         "states": list(states) or None,
-        "verdicts": list(verdicts) or None,
         "workspace": uri(workspace) if workspace else None,
         "limit": _PAGE if all_ else limit,
         **given,
