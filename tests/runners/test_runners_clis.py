@@ -109,7 +109,7 @@ async def test_every_bad_end_is_its_own_kind(tree, scenario, kind):
 
 @pytest.mark.parametrize("scenario", ["silent", "noise"])
 async def test_what_is_no_event_is_no_sign_of_life(tree, scenario):
-    limits = Limits(first_event_seconds=0.8, idle_seconds=30)
+    limits = Limits(first_event_seconds=0.8, idle_seconds=30, total_seconds=10)
     error, _ = await delegate(a_task(tree, scenario, limits=limits))
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.TIMED_OUT

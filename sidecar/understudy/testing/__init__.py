@@ -10,7 +10,7 @@
     output = "events"
 
 ``understudy.testing.agent`` lists the scenarios: agents that work, and agents that lie, hang, flood, crash and leave
-processes behind. A scenario of your own is a file of ``[[steps]]``, run in order (``understudy.testing.agent x.toml``)::
+processes behind. A scenario of your own is a file of ``[[steps]]``, in order (``understudy.testing.agent x.toml``)::
 
     [[steps]]
     write = "tests/test_greeting.py"
