@@ -7,6 +7,7 @@ import contextlib
 import os
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import cast
 
 from understudy.api import messages as m
@@ -205,7 +206,8 @@ def file(caller: Caller, params: m.FileParams) -> m.FileResult:
 
 def check(caller: Caller, params: m.IdParams) -> Delegation:
     """Run the checks again in a worker of their own, and return the delegation with its new verdict."""
-    from understudy.engine import ground  # noqa: PLC0415 - as above
+    from understudy.config import trust  # noqa: PLC0415 - as above
+    from understudy.engine import ground  # noqa: PLC0415
     from understudy.engine import start as starting  # noqa: PLC0415
 
     folder = _folder(params.id)
@@ -217,6 +219,13 @@ def check(caller: Caller, params: m.IdParams) -> Delegation:
             hint="Wait for it: understudy wait " + folder.id,
         )
     ground.load(folder)
+    workspace = Path(before.workspace)
+    if not trust.status(workspace, store.state_root()).trusted:
+        raise UnderstudyError(
+            ErrorKind.UNTRUSTED_WORKSPACE,
+            f"{workspace} is not trusted, so no check may run.",
+            hint=f"Look at what it allows: understudy trust {workspace}",
+        )
     lock = _lock_soon(folder)
     if lock is None:
         raise UnderstudyError(

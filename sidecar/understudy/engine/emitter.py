@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import msgspec
 
 from understudy.journal.writer import Writer
+from understudy.model.errors import UnderstudyError
 from understudy.model.events import AnyEvent, Event, Text, Thinking
 from understudy.secrets.redaction import Redactor, TextStream
 
@@ -29,7 +29,6 @@ class Emitter:
     def __init__(self, writer: Writer, redactor: Redactor | None = None) -> None:
         """Append through ``writer``; it must be used from one event loop only."""
         self.attempt = 0
-        self.observer: Callable[[Event], None] | None = None
         self._writer = writer
         self._redactor = redactor
         self._kind: type[Event] | None = None
@@ -38,6 +37,7 @@ class Emitter:
         self._written_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._stream: TextStream | None = None
+        self._late: UnderstudyError | None = None
 
     def redact_with(self, redactor: Redactor | None) -> None:
         """Replace secrets that become known from now on."""
@@ -45,8 +45,7 @@ class Emitter:
 
     def __call__(self, event: Event) -> None:
         """Append ``event``, now or joined with its neighbours."""
-        if self.observer is not None:
-            self.observer(event)
+        self._raise_what_came_late()
         if not isinstance(event, _DELTAS):
             self.close()
             self._append(event)
@@ -66,7 +65,7 @@ class Emitter:
         if self._characters > JOINED_CHARACTERS or loop.time() >= due:
             self.flush()
         elif self._timer is None:
-            self._timer = loop.call_at(due, self.flush)
+            self._timer = loop.call_at(due, self._flush_late)
 
     def flush(self) -> None:
         """Write what is joined so far."""
@@ -80,8 +79,21 @@ class Emitter:
         self._write(text if self._stream is None else self._stream.feed(text))
         self._written_at = asyncio.get_running_loop().time()
 
+    def _flush_late(self) -> None:
+        # A timer has nobody to raise to: what goes wrong (a full disk) is raised to whoever emits next.
+        try:
+            self.flush()
+        except UnderstudyError as error:
+            self._late = error
+
+    def _raise_what_came_late(self) -> None:
+        if self._late is not None:
+            late, self._late = self._late, None
+            raise late
+
     def close(self) -> None:
         """Write everything that is joined or held back; the next delta begins anew."""
+        self._raise_what_came_late()
         self.flush()
         if self._stream is not None:
             self._write(self._stream.finish())

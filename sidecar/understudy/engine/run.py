@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from understudy.config import trust
 from understudy.engine import queue, resolve
 from understudy.engine.checks import verdict as verdicts
 from understudy.engine.checks.run import Judgement, JudgeRequest, judge
@@ -89,7 +90,7 @@ class Run:
 
     async def live(self, *, only_check: bool = False) -> None:
         """Do everything up to the verdict. Never raises for what happens to the work; only the journal can fail it."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         children.observe(self._child_changed)
         call.mark_calls(sweep.MARK, self.folder.id)
         with Bell() as bell:
@@ -170,15 +171,26 @@ class Run:
             self._emit(events.Note(level="warning", text=text))
         if self.needs_tree:
             self._ground = Ground(self.folder, self.spec, self.root)
-            await self._in_thread(self._ground.make_base, self._emit)
+            await self._in_thread(self._ground.make_base, self._tell)
         if not self._take_slot():
             return
+        self._check_trust()
         if self._ground is not None:
-            await self._in_thread(self._ground.make_tree, self._emit)
+            await self._in_thread(self._ground.make_tree, self._tell)
             await self._set_up(self._ground)
         await self._attempt(1)
         await self._keep()
         await self._judge()
+
+    def _check_trust(self) -> None:
+        """Refuse to go on when trust was withdrawn, or what it covers changed, since the click."""
+        workspace = Path(self.spec.workspace)
+        if self.spec.trusted and not trust.status(workspace, self.root).trusted:
+            raise UnderstudyError(
+                ErrorKind.UNTRUSTED_WORKSPACE,
+                f"{workspace} is not trusted any more: what it allows has changed since this was started.",
+                hint=f"Look at what it allows now: understudy trust {workspace}",
+            )
 
     def _take_slot(self) -> bool:
         if self._slot is None:
@@ -218,7 +230,8 @@ class Run:
     async def _attempt(self, number: int) -> None:
         spec, delegator = self.spec, self.spec.delegator
         self._emit.attempt = number
-        task, secrets = self._task()
+        interpreter = await self._in_thread(self._interpreter)
+        task, secrets = self._task(interpreter)
         self._emit.redact_with(Redactor(secrets) if secrets else None)
         started = events.Started(
             delegator=delegator.name,
@@ -232,11 +245,13 @@ class Run:
         self._emit(events.Prompt(tokens=-(-len(task.prompt.encode()) // 4)))
         total = task.limits.total_seconds
         try:
-            async with asyncio.timeout(total):
+            async with asyncio.timeout(total) as limit:
                 self._outcome = await runner_for(delegator).run(task, self._emit)
             self._emit.close()
             self._answer_due()
         except TimeoutError:
+            if not limit.expired():
+                raise
             self._fail(
                 UnderstudyError(
                     ErrorKind.TIMED_OUT,
@@ -265,7 +280,7 @@ class Run:
                 hint="Try again, or choose another model.",
             )
 
-    def _task(self) -> tuple[Task, dict[str, str]]:
+    def _task(self, interpreter: str | None) -> tuple[Task, dict[str, str]]:
         spec, delegator, ground = self.spec, self.spec.delegator, self._ground
         prompt = resolve.prompt_for(
             recipe=spec.recipe,
@@ -297,7 +312,7 @@ class Run:
             model_server=spec.model_server,
             files=self._paths(spec.files),
             target=self._target,
-            interpreter=self._interpreter(),
+            interpreter=interpreter,
             limits=spec.params.limits or Limits(),
             environment=environment,
             key=lambda: key,
@@ -336,7 +351,7 @@ class Run:
             return
         if self.spec.recipe.returns == "file" and self._failure is None and text and self._target is not None:
             await self._in_thread(ground.write_target, self._target, text)
-        kept = await self._in_thread(ground.keep, self._emit, limit_seconds=limit_seconds)
+        kept = await self._in_thread(ground.keep, self._tell, limit_seconds=limit_seconds)
         files: list[FileStat] = []
         head, hunks = None, 0
         if self.spec.recipe.returns == "text":
@@ -457,8 +472,21 @@ class Run:
         future.add_done_callback(self._threads.discard)
         # Somebody may have stopped waiting for this thread; then nobody asks for what it raised.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        async with asyncio.timeout(limit_seconds):
-            return await asyncio.shield(future)
+        try:
+            async with asyncio.timeout(limit_seconds):
+                return await asyncio.shield(future)
+        except TimeoutError:
+            if self._ground is not None:
+                self._ground.abort()
+            raise UnderstudyError(
+                ErrorKind.TIMED_OUT,
+                f"Git was still at work on the tree after {limit_seconds} s.",
+                hint="The work is still in the tree; look for a slow or full disk.",
+            ) from None
+
+    def _tell(self, event: events.Event) -> None:
+        """Emit from another thread: the event is appended by the loop, in order, before the thread's result is seen."""
+        self._loop.call_soon_threadsafe(self._emit, event)
 
 
 def _environment(declared: dict[str, str | EnvReference]) -> tuple[dict[str, str], dict[str, str]]:
