@@ -191,4 +191,5 @@ def _leftover_trees() -> int:
     from understudy.journal import store  # noqa: PLC0415
 
     trees = Path(store.state_root()) / "trees"
-    return sum(1 for entry in trees.iterdir() if entry.is_dir() for _ in entry.iterdir()) if trees.is_dir() else 0
+    folders = [entry for entry in trees.iterdir() if entry.is_dir()] if trees.is_dir() else []
+    return sum(1 for folder in folders for entry in folder.iterdir() if entry.is_dir())
