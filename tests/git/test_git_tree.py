@@ -105,6 +105,11 @@ def test_snapshot_follows_the_rules_of_the_base_not_of_the_agent(bench):
     names = store.git("diff-tree", "-r", "--name-only", base.commit, shot.commit).split()
     assert names == [b".gitignore", b"hidden.py", b"only-here", b"sub/keep.log"]
     assert b"/sub/only-here" in rules_of(store, base.commit)
+    again = create_tree(store, shot.commit, bench.state / "again")
+    (again.path / "hidden.py").write_text("y")
+    (again.path / "hidden.py").rename(again.path / "sub" / "hidden.py")
+    again_shot = again.snapshot("m", shot.commit)
+    assert b"sub/hidden.py" in store.git("diff-tree", "-r", "--name-only", shot.commit, again_shot.commit).split()
 
 
 def test_snapshot_of_hostile_files(bench, tmp_path):

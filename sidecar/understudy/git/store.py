@@ -122,8 +122,16 @@ class Store:
             else "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
         )
 
+    def base_commit(self) -> str | None:
+        """Return the base that was written last, whose ignore rules hold for every tree of the store."""
+        try:
+            return (self.own / "base").read_text()
+        except FileNotFoundError:
+            return None
+
     def hide(self, commit: str, paths: list[bytes]) -> None:
-        """Remember which files of the base the user does not see because they lie outside the sparse cone."""
+        """Remember the base, and which of its files the user does not see because they lie outside the sparse cone."""
+        (self.own / "base").write_text(commit)
         if self.sparse:
             (self.own / "hidden").write_bytes(commit.encode() + b"\0" + b"\0".join(paths))
 

@@ -127,8 +127,10 @@ def create_tree(store: Store, base: Base | str, path: Path) -> Tree:
         for entry in list(path.iterdir()):
             remove_tree(entry)
         raise
-    tree.rules.write_bytes(rules_of(store, commit))
-    tree.state.write_text(json.dumps({"base": commit, "excluded": []}))
+    # A tree made of a result has the base's rules all the same: the result's were written by an agent.
+    start = store.base_commit() or commit
+    tree.rules.write_bytes(rules_of(store, start))
+    tree.state.write_text(json.dumps({"base": start, "excluded": []}))
     return tree
 
 
@@ -152,7 +154,7 @@ class Tree:
 
     @property
     def base(self) -> str:
-        """The commit that the tree was made of."""
+        """The base of the store when the tree was made: its ignore rules hold."""
         return str(json.loads(self.state.read_bytes())["base"])
 
     @property
