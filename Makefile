@@ -6,6 +6,7 @@ READY := .venv/.setup-complete
 SOURCES := sidecar scripts tests
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test e2e bench lint fix generate lock package clean
+.PHONY: style types generated
 
 help: ## say what the verbs are
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -29,10 +30,17 @@ bench: setup ## measure, as ratios within one run
 	$(PYTHON_IN) tests/benchmarks/bench.py
 
 lint: setup ## look without changing: style, types, generated files, tracked files
+	@$(MAKE) --no-print-directory --keep-going style types generated
+
+style: # the parts of lint, so that one look shows everything that is wrong
 	.venv/bin/ruff check $(SOURCES)
 	.venv/bin/ruff format --check $(SOURCES)
+
+types:
 	.venv/bin/mypy
 	.venv/bin/mypy scripts/*.py
+
+generated:
 	$(PYTHON_IN) -m understudy.api.contract --check
 	$(PYTHON_IN) -m pytest -q tests/test_floors.py tests/test_tracked.py
 

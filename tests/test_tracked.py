@@ -11,8 +11,8 @@ import pytest
 TOP = Path(__file__).parents[1]
 
 ONE_MACHINE = re.compile(
-    rb"(?<![\w./-])(?:/home/(?!(?:user|you|me|ada|dev)\b)[a-z][\w.-]*/|/Users/(?!(?:user|you|me|ada|dev)\b)[A-Za-z][\w.-]*/|/root/|/work/|/lab/"
-    rb"|/opt/(?!homebrew\b)[a-z][\w.-]*/|/mnt/[a-z][\w.-]*/|/tmp/[a-z]\w+/|[C-Z]:\\\\Users\\\\)"
+    rb"(?<![\w./-])(?:/home/(?!(?:user|you|me|ada|dev)\b)[a-z][\w.-]*/|/Users/(?!(?:user|you|me|ada|dev)\b)[A-Za-z][\w.-]*/|/root/|/work/"
+    rb"|/opt/(?!(?:homebrew|python)\b)[a-z][\w.-]*/|/mnt/[a-z][\w.-]*/|/tmp/[a-z]\w+/|[C-Z]:\\\\Users\\\\)"
 )
 """Absolute paths that exist on the machine of whoever wrote them. ``/home/ada`` and the like are examples for readers."""
 REGISTRY = re.compile(
@@ -78,7 +78,7 @@ def test_dev_contains_run():
 
 @pytest.mark.parametrize(
     "text",
-    [b"see /home/kim/project/x", b"'/root/.cache'", b'"/work/main/README.md"', b"/opt/wheels/a.whl", b"/tmp/scratch/x"],
+    [b"see /home/kim/project/x", b"'/root/.cache'", b'"/work/main/README.md"', b"/opt/tools/a.whl", b"/tmp/scratch/x"],
 )
 def test_the_look_itself_sees_paths(text: bytes):
     assert ONE_MACHINE.search(text)
