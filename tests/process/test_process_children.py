@@ -107,10 +107,10 @@ async def test_who_ignores_the_request_is_killed_after_the_grace(tmp_path, tagge
 
 
 @NAMESPACES
-async def test_a_stopped_program_still_gets_its_chance(tmp_path, own_namespace):
-    code = "import os, signal; signal.signal(15, lambda *_: os._exit(5)); print(1, flush=True)\nwhile 1: os.kill(os.getpid(), 19)"
-    child = await begin(python(code), tmp_path, own_namespace=own_namespace)
-    await anext(child.stdout_lines())
+async def test_a_stopped_program_still_gets_its_chance(tmp_path, tagged, until, own_namespace):
+    code = "import os, signal; signal.signal(15, lambda *_: os._exit(5)); os.kill(os.getpid(), 19)\nwhile 1: signal.pause()"
+    child = await begin(python(code, tagged.tag), tmp_path, own_namespace=own_namespace)
+    until(lambda: any(" T " in Path(f"/proc/{pid}/stat").read_text() for pid in tagged.pids()))
     assert (await child.end(3)).code == 5
 
 
@@ -123,19 +123,21 @@ async def test_a_fork_storm_is_over_within_a_second(tmp_path, tagged, own_namesp
     assert tagged.roles() == []
 
 
-@pytest.mark.parametrize("own_namespace", [True])
-async def test_a_guardian_that_does_not_answer_is_killed_with_the_tree(tmp_path, tagged, own_namespace):
+async def test_a_guardian_that_does_not_answer_is_killed_with_the_tree(tmp_path, tagged):
     argv = [sys.executable, str(HERE / "hostile_tree.py"), tagged.tag, "tree"]
-    child = await begin(argv, tmp_path, own_namespace=own_namespace)
-    await anext(child.stdout_lines())
-    for pid in Path(f"/proc/{child.guardian.pid}/task/{child.guardian.pid}/children").read_text().split():
-        os.kill(int(pid), signal.SIGSTOP)  # the namespace's init
-    os.kill(child.guardian.pid, signal.SIGSTOP)
-    began = time.monotonic()
-    ended = await child.end(0.2)
-    assert time.monotonic() - began < 1.2
-    assert (ended.code, ended.signal) == (None, None)
-    assert tagged.gone(seconds=1) == []
+    child = await begin(argv, tmp_path)
+    try:
+        await anext(child.stdout_lines())
+        for pid in Path(f"/proc/{child.guardian.pid}/task/{child.guardian.pid}/children").read_text().split():
+            os.kill(int(pid), signal.SIGSTOP)  # the namespace's init
+        os.kill(child.guardian.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        ended = await asyncio.wait_for(child.end(0.2), 5)
+        assert time.monotonic() - began < 1.2
+        assert (ended.code, ended.signal) == (None, None)
+        assert tagged.gone(seconds=1) == []
+    finally:  # a stopped guardian does not notice its owner's end
+        identity.end(child.guardian, signal.SIGKILL)
 
 
 async def test_ending_twenty_times_at_once_is_one_end(tmp_path):
@@ -417,7 +419,8 @@ async def test_a_missing_folder_and_a_bad_variable_are_named(tmp_path):
         assert words in caught.value.message
 
 
-async def test_a_program_of_the_tree_is_not_found_through_a_relative_path_entry(tmp_path):
+async def test_a_program_of_the_tree_is_not_found_through_a_relative_path_entry(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "tool").write_text("#!/bin/sh\necho planted\n")
     (tmp_path / "tool").chmod(0o700)
     with pytest.raises(UnderstudyError):

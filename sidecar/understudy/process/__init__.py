@@ -16,7 +16,8 @@ both are killed at once           nothing is left                          the p
                                                                            its mark
 ================================  =======================================  ====================================
 
-Not promised: a process which somebody else's server starts on the program's behalf (``docker run``,
+Not promised: that a guardian somebody *stopped* (SIGSTOP, with its namespace's init) notices its owner's death; ending it
+by its identity ends the tree. A process which somebody else's server starts on the program's behalf (``docker run``,
 ``systemd-run``, an already running tmux server) is not its descendant. On macOS there is neither a
 namespace nor a subreaper: descendants and the program's process group are ended, a daemon that left both is not found.
 

@@ -207,7 +207,10 @@ class Guard(asyncio.Protocol):
         await asyncio.wait([self._silent], timeout=_LAST_WORDS_SECONDS)
         last, leftovers = self._last, 0
         if last is None and self._process and self._process.returncode != 0:
-            leftovers = await asyncio.to_thread(sweep, self.child_mark, name=CHILD_MARK, limit_seconds=_SWEEP_SECONDS)
+            with contextlib.suppress(RuntimeError):  # the loop is shutting down and starts no thread any more
+                leftovers = await asyncio.to_thread(
+                    sweep, self.child_mark, name=CHILD_MARK, limit_seconds=_SWEEP_SECONDS
+                )
         if self._transport:
             self._transport.abort()
         if not self.exited.done():
