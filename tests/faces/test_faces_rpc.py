@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -261,6 +262,34 @@ def test_what_runs_at_the_end_of_the_stream_is_finished_or_withdrawn(rpc, journa
     assert time.monotonic() - started < 5
 
 
+def test_what_does_not_even_hear_that_is_answered_for_and_not_again(monkeypatch) -> None:
+    monkeypatch.setattr(session, "FINISH_SECONDS", 0.1)
+    monkeypatch.setattr(session, "WITHDRAWN_SECONDS", 0.1)
+    begun, release, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def stubborn(message: Any, caller: Any) -> bytes:
+        begun.set()
+        release.wait(20)
+        return line({"jsonrpc": "2.0", "id": 1, "result": {}})
+
+    monkeypatch.setattr(session.dispatch, "answer", stubborn)
+    finish = session.Request.finish
+
+    def watched(request: Any, response: bytes) -> None:
+        finish(request, response)
+        if b"result" in response:
+            ended.set()
+
+    monkeypatch.setattr(session.Request, "finish", watched)
+    direct = Direct()
+    direct.session.feed(line(VERSION))
+    assert begun.wait(20)
+    direct.session.end()
+    release.set()
+    assert ended.wait(20)
+    assert [answer["error"]["code"] for answer in direct.answers()] == [-32800]
+
+
 def test_nothing_that_is_printed_comes_between_two_messages(tmp_path: Path) -> None:
     program = "import os,sys; from understudy.faces import rpc; from understudy.api import installation as i\n"
     program += "real = i.version\n"
@@ -356,8 +385,6 @@ def test_a_file_is_no_socket_and_a_shared_folder_no_place(tmp_path: Path) -> Non
 
 
 def test_a_stranger_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
     from understudy.faces.rpc import serving
 
     ours, theirs = socket.socketpair(socket.AF_UNIX)

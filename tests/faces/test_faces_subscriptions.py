@@ -105,7 +105,13 @@ def test_following_again_sends_nothing_twice_and_unfollowing_ends_it(journal, cl
     assert client.seqs(writer.folder.id) == [1, 2, 3, 4]
 
 
-def test_everything_is_new_ones_too_and_decisions_on_ended_ones(journal, client: Client) -> None:
+@pytest.mark.parametrize("deaf", [False, True])
+def test_everything_is_new_ones_too_and_decisions_on_ended_ones(
+    journal, client: Client, deaf: bool, monkeypatch
+) -> None:
+    if deaf:
+        monkeypatch.setattr(bell.Bell, "_bind", lambda self: None)
+        monkeypatch.setattr(subscriptions, "SLOW_LOOK_SECONDS", 0.0)
     ended, running, known = journal(), journal(), journal()
     ended.append(e.Finished(verdict=Verdict.ANSWERED, reservations=[]), attempt=0)
     write(running, 2)
