@@ -50,7 +50,7 @@ def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
     decided = plan(params, caller.documents(), caller.folder())
     prompt = decided.prompt()
     return m.PreviewResult(
-        prompt=prompt.text,
+        prompt=prompt.shown,
         files=[
             m.PreviewFile(path=names.quote(os.fsencode(f.path)), bytes=f.size, tokens=f.tokens, withheld=f.withheld)
             for f in prompt.files

@@ -11,6 +11,7 @@ from understudy.git import names
 from understudy.model.delegations import StartParams
 from understudy.model.delegators import Delegator, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners.base import decorate
 
 FILE_BYTES = 750_000
 """One file above this is refused: it would not fit a context window, and cutting it silently would mislead."""
@@ -39,11 +40,18 @@ class Prompt:
 
     text: str
     files: tuple[PromptFile, ...]
+    system: str | None = None
+    """What our own loop tells a model about the form of the answer; agent CLIs have system messages of their own."""
+
+    @property
+    def shown(self) -> str:
+        """Return everything that is sent, for a person to read."""
+        return f"# System message\n\n{self.system}\n\n# Message\n\n{self.text}" if self.system else self.text
 
     @property
     def tokens(self) -> int:
-        """Return the estimated number of tokens of the whole text."""
-        return tokens_of(len(self.text.encode("utf-8", "replace")))
+        """Return the estimated number of tokens of everything that is sent."""
+        return tokens_of(len(((self.system or "") + self.text).encode("utf-8", "replace")))
 
 
 def tokens_of(size: int) -> int:
@@ -71,9 +79,6 @@ def build(
     """
     inline = delegator.tool is None
     parts = [recipe.prompt.strip()]
-    launch = delegator.launch
-    if launch is not None and launch.prompt_prefix:
-        parts.insert(0, launch.prompt_prefix.strip())
     if params.task and params.task.strip():
         parts.append("# What is asked for\n\n" + params.task.strip())
     described, sent = _files(files, context, target, read, inline=inline, local=local)
@@ -86,15 +91,22 @@ def build(
     if params.input:
         parts.append(_fenced("# Input", params.input))
     parts.extend(described)
-    if launch is not None and launch.prompt_suffix:
-        parts.append(launch.prompt_suffix.strip())
     if not (params.task or files or context or params.input or target):
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
             f"There is nothing for the recipe {recipe.name!r} to work on.",
             hint="Name a file, or say what is asked for with --task.",
         )
-    return Prompt("\n\n".join(part for part in parts if part) + "\n", tuple(sent))
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    return Prompt(decorate(text, delegator.launch), tuple(sent), system=_system(recipe, delegator, files, target))
+
+
+def _system(recipe: Recipe, delegator: Delegator, files: list[str], target: str | None) -> str | None:
+    if delegator.tool is not None:
+        return None
+    from understudy.runners.backends import answers  # noqa: PLC0415 - only for model servers
+
+    return answers.instructions(recipe, files=files, target=target)
 
 
 def _files(
