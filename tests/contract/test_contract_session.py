@@ -1,0 +1,100 @@
+"""The recorded session and the refusals among the golden messages, played to the real ``understudy rpc``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy import __version__
+from understudy.api import codes
+
+EXAMPLES = Path(__file__).parents[2] / "protocol" / "examples"
+SESSION = [json.loads(line) for line in (EXAMPLES / "session.jsonl").read_text(encoding="utf-8").splitlines()]
+SECONDS = 30
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", str(tmp_path / "config"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "understudy", "rpc"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=SECONDS)
+
+
+def played(process: subprocess.Popen[str], lines: list[str]) -> list[Any]:
+    """Send ``lines``, end the stream, and return everything that came back."""
+    out, err = process.communicate("".join(f"{line}\n" for line in lines), timeout=SECONDS)
+    assert process.returncode == 0, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def for_programs(message: Any) -> Any:
+    """A message without what is for people: wording may change at any time."""
+    if isinstance(message, list):
+        return sorted((for_programs(item) for item in message), key=json.dumps)
+    if "error" not in message:
+        return message
+    error = message["error"]
+    data = error.get("data")
+    kept = {key: data[key] for key in ("kind", "names") if key in data} if isinstance(data, dict) else None
+    return {**message, "error": {"code": error["code"], "data": kept}}
+
+
+def test_the_session_goes_as_it_was_recorded(server: subprocess.Popen[str]):
+    expected = [for_programs(entry["server"]) for entry in SESSION if "server" in entry]
+    answers = [
+        for_programs(answer) for answer in played(server, [entry["client"] for entry in SESSION if "client" in entry])
+    ]
+    # Requests are answered as they finish; the order in the recording is that of somebody who waits each time.
+    assert sorted(answers, key=json.dumps) == sorted(expected, key=json.dumps)
+    assert {"version": __version__, "protocolVersion": 1} in [
+        answer.get("result") for answer in answers if isinstance(answer, dict)
+    ]
+
+
+def test_the_session_shows_each_sort_of_answer():
+    answers = [entry["server"] for entry in SESSION if "server" in entry]
+    shown = {answer["error"]["code"] for answer in answers if isinstance(answer, dict) and "error" in answer}
+    assert shown == {
+        codes.PARSE_ERROR,
+        codes.INVALID_REQUEST,
+        codes.METHOD_NOT_FOUND,
+        codes.INVALID_PARAMS,
+        codes.UNDERSTUDY,
+    }
+    assert any(isinstance(answer, list) for answer in answers)
+
+
+def test_golden_refusals_are_what_a_client_gets(server: subprocess.Popen[str]):
+    examples = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in EXAMPLES.glob("*.json")}
+    refused = {
+        name: example
+        for name, example in examples.items()
+        if example.get("expect", {}).get("error", {}).get("code") in {codes.INVALID_PARAMS, codes.METHOD_NOT_FOUND}
+    }
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": name, "method": example["method"], "params": example["params"]})
+        for name, example in refused.items()
+    ]
+    answers = {answer["id"]: answer["error"] for answer in played(server, lines)}
+    assert answers.keys() == refused.keys()
+    for name, example in refused.items():
+        expected = example["expect"]["error"]
+        assert answers[name]["code"] == expected["code"], name
+        assert {key: answers[name]["data"][key] for key in expected["data"]} == expected["data"], name
+        assert answers[name]["message"], name
