@@ -11,13 +11,12 @@ what happens                      with a PID namespace                     where
 ================================  =======================================  ====================================
 the program ends                  nothing outlives it                      nothing outlives it
 the owner is killed               nothing is left                          nothing is left
-the guardian is killed            nothing is left                          the program, and what kept its mark
-both are killed at once           nothing is left                          the program; ``sweep`` ends what kept
-                                                                           its mark
+the guardian is killed            nothing is left                          only what dropped its mark is left
+both are killed at once           nothing is left                          the same, once ``sweep`` was called
 ================================  =======================================  ====================================
 
-Not promised: that a guardian somebody *stopped* (SIGSTOP, with its namespace's init) notices its owner's death; ending it
-by its identity ends the tree. A process which somebody else's server starts on the program's behalf (``docker run``,
+Not promised: that a guardian somebody *stopped* (SIGSTOP, with its namespace's init) notices its owner's death; ending
+it by its identity ends the tree. A process which somebody else's server starts on the program's behalf (``docker run``,
 ``systemd-run``, an already running tmux server) is not its descendant. On macOS there is neither a
 namespace nor a subreaper: descendants and the program's process group are ended, a daemon that left both is not found.
 

@@ -290,9 +290,9 @@ async def _start(
         raise
     guard.exited.add_done_callback(lambda _: _settle(stdout, stderr, feeder))
     if _observer is not None:
-        _observer(guardian, True)  # noqa: FBT003 - the observer's second argument: it lives
+        _observer(guardian, True)  # the second argument: it lives
         told = _observer
-        guard.exited.add_done_callback(lambda _: told(guardian, False))  # noqa: FBT003
+        guard.exited.add_done_callback(lambda _: told(guardian, False))
     child = Child(guard, guardian, stdout, errors)
     if feeder:
         feeder.feed(streams.stdin or b"")
