@@ -69,6 +69,7 @@ class Ground:
             self._load()
             return
         emit(events.Phase(text="Recording what you see"))
+        kind = self._spec.params.base or "seen"
         found = repository.locate(self._workspace)
         root = self._claim(found)
         self._store = Store.create(root / "store.git", found)
@@ -76,8 +77,9 @@ class Ground:
             names.unquote(quoted): (self._folder.buffers / name).read_bytes()
             for quoted, name in self._spec.buffers.items()
         }
-        base = git_base.write_base(self._store, found, kind=self._spec.params.base or "seen", buffers=buffers)
-        git_base.pin(found, self._folder.id, found.head_commit or "")
+        base = git_base.write_base(self._store, found, kind=kind, buffers=buffers)
+        kept = found.head_commit if kind == "seen" else base.commit
+        git_base.pin(found, self._folder.id, kept or "")
         self._record = Record(str(root), str(root / _tree_name(self._workspace)), base.commit)
         self._save()
         emit(events.Base(commit=base.commit, files=base.files, left_out=base.left_out))
@@ -86,17 +88,11 @@ class Ground:
 
     def make_tree(self, emit: Callable[[Event], None]) -> None:
         """Check the base out into a tree with a git directory of its own, and bring along what is declared."""
-        record, store = self._known()
+        record, _ = self._known()
         began = time.monotonic()
-        self._tree = tree.create_tree(store, record.base_commit, Path(record.tree))
-        record.items = bootstrap.apply(
-            self._tree,
-            repository.locate(self._workspace),
-            copy=self._spec.bootstrap.copy,
-            link=self._spec.bootstrap.link,
-        )
+        self._tree = self._check_out(record.base_commit)
         self._save()
-        for text in [*self._tree.notes, *record.items.notes]:
+        for text in [*self._tree.notes, *(record.items.notes if record.items is not None else ())]:
             emit(events.Note(level="warning", text=text))
         emit(events.Worktree(path=record.tree, seconds=round(time.monotonic() - began, 3)))
 
@@ -110,9 +106,23 @@ class Ground:
             )
         self._load()
         record, store = self._known()
-        if not Path(record.tree).is_dir():
-            tree.create_tree(store, delegation.head or record.base_commit, Path(record.tree))
-        self._tree = Tree.open(store, Path(record.tree))
+        if Path(record.tree).is_dir():
+            self._tree = Tree.open(store, Path(record.tree))
+        else:
+            self._tree = self._check_out(delegation.head or record.base_commit)
+            self._save()
+
+    def _check_out(self, commit: str) -> Tree:
+        """Make the tree of a commit with its bootstrap, and note what was brought in."""
+        record, store = self._known()
+        made = tree.create_tree(store, commit, Path(record.tree))
+        record.items = bootstrap.apply(
+            made,
+            repository.locate(self._workspace),
+            copy=self._spec.bootstrap.copy,
+            link=self._spec.bootstrap.link,
+        )
+        return made
 
     # -- using it --------------------------------------------------------------------------------------------
 
