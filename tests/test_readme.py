@@ -45,7 +45,7 @@ def test_every_command_that_is_shown_is_understood():
             assert found is not None, line
             command, words = found, words[1:]
         known = {option for parameter in command.params for option in parameter.opts} | {"--help", "--version"}
-        for word in words:
+        for word in words[: words.index("--") if "--" in words else None]:
             if word.startswith("-"):
                 assert word in known, f"{line}: {word}"
 

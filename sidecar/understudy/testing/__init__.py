@@ -29,7 +29,7 @@ processes behind. A scenario of your own is a file of ``[[steps]]``, in order (`
 
 **The scripted model server** speaks chat completions on the loopback interface; the model's name chooses the scenario::
 
-    understudy servers create scripted --kind custom --base-url http://127.0.0.1:8099/v1
+    understudy servers add scripted --kind custom --url http://127.0.0.1:8099/v1
     python -m understudy.testing.model_server --port 8099
 
 In Python tests it is a context manager::
