@@ -19,7 +19,10 @@ README = (TOP / "README.md").read_text(encoding="utf-8")
 
 def test_the_first_commands_are_the_demo_and_the_tests():
     [first, *_] = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
-    assert [shlex.split(line.removeprefix("$ "), comments=True) for line in first.splitlines()] == [["make", "demo"], ["make", "test"]]
+    assert [shlex.split(line.removeprefix("$ "), comments=True) for line in first.splitlines()] == [
+        ["make", "demo"],
+        ["make", "test"],
+    ]
 
 
 def test_every_verdict_is_explained_with_its_exit_code():
@@ -74,5 +77,7 @@ def test_every_link_leads_somewhere():
 
 def test_the_table_of_liars_names_its_test():
     assert (TOP / "tests/engine/test_engine_lies.py").exists()
-    done = subprocess.run(["make", "-n", "demo", "DELEGATOR=liar"], cwd=TOP, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["make", "-n", "demo", "DELEGATOR=liar"], cwd=TOP, capture_output=True, text=True, check=False
+    )
     assert "liar" in done.stdout

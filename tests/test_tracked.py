@@ -78,7 +78,13 @@ def test_dev_contains_run():
 
 @pytest.mark.parametrize(
     "text",
-    [b"see /home/kim/project/x", b"'/root/.cache'", b'"/work/project/README.md"', b"/opt/tools/a.whl", b"/tmp/scratch/x"],
+    [
+        b"see /home/kim/project/x",
+        b"'/root/.cache'",
+        b'"/work/project/README.md"',
+        b"/opt/tools/a.whl",
+        b"/tmp/scratch/x",
+    ],
 )
 def test_the_look_itself_sees_paths(text: bytes):
     assert ONE_MACHINE.search(text)

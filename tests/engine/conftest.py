@@ -158,7 +158,10 @@ def _processes_of(state: str) -> list[str]:
             if not entry.name.isdigit() or int(entry.name) == os.getpid():
                 continue
             try:
-                if f"UNDERSTUDY_STATE={state}".encode() in (entry / "environ").read_bytes().split(b"\0") or state.encode() in (entry / "cmdline").read_bytes():
+                if (
+                    f"UNDERSTUDY_STATE={state}".encode() in (entry / "environ").read_bytes().split(b"\0")
+                    or state.encode() in (entry / "cmdline").read_bytes()
+                ):
                     found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
             except OSError:
                 continue

@@ -31,7 +31,10 @@ def test_an_honest_agent_is_verified(project):
     done = project.run("tests", "calc.py", delegator="honest")
     assert (done.verdict, done.reservations) == ("verified", [])
     [check] = done.checks
-    assert check.ok and check.passed == 2 and check.control.bitten == 2 and not check.control.survived
+    assert check.ok
+    assert check.passed == 2
+    assert check.control.bitten == 2
+    assert not check.control.survived
     assert [stat.path for stat in done.result.files] == ["tests/test_calc.py"]
     assert not (project.top / "tests").exists(), "the user's files change by decisions only"
     assert project.fingerprint() == before
@@ -61,7 +64,8 @@ def test_a_test_that_cannot_fail_is_unverified(project, text):
     done = project.run("tests", "calc.py", delegator="liar")
     assert (done.verdict, done.reservations) == ("unverified", ["nothing_bitten"])
     [check] = done.checks
-    assert check.ok and check.control.bitten == 0
+    assert check.ok
+    assert check.control.bitten == 0
     assert check.control.survived == ["tests/test_calc.py::test_it"]
 
 
@@ -83,7 +87,9 @@ def test_deleted_tests_are_outside_the_scope(project):
     project.write("tests/test_old.py", "def test_old():\n    assert 1 + 1 == 2\n")
     project.commit()
     project.trust()
-    project.program("deleter", "os.unlink('tests/test_old.py')\n" + textwrap.dedent(writing("tests/test_calc.py", HONEST)))
+    project.program(
+        "deleter", "os.unlink('tests/test_old.py')\n" + textwrap.dedent(writing("tests/test_calc.py", HONEST))
+    )
     done = project.run("tests", "calc.py", delegator="deleter")
     assert (done.verdict, done.reservations) == ("unverified", ["outside_scope"])
 
@@ -91,7 +97,7 @@ def test_deleted_tests_are_outside_the_scope(project):
 def test_fewer_tests_than_before_is_outside_the_scope(project):
     project.write("tests/test_calc.py", HONEST)
     project.commit()
-    project.program("gutter", writing("tests/test_calc.py", HONEST.split("\n\n\ndef test_clamp")[0] + "\n"))
+    project.program("gutter", writing("tests/test_calc.py", HONEST.split("\n\n\ndef test_clamp", maxsplit=1)[0] + "\n"))
     done = project.run("tests", "calc.py", delegator="gutter")
     assert (done.verdict, done.reservations) == ("unverified", ["outside_scope"])
 
@@ -107,7 +113,11 @@ def test_edited_code_under_test_is_outside_the_scope(project):
 def test_an_edited_conftest_changes_the_check(project):
     conftest = "import pytest\n\n\n@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_call(item):\n    try:\n        yield\n    except Exception:\n        pass\n    return None\n"
     lie = "import calc\n\n\ndef test_it():\n    assert calc.add(1, 1) == 3\n"
-    project.program("judge", textwrap.dedent(writing("conftest.py", conftest)).rsplit("say", 1)[0] + textwrap.dedent(writing("tests/test_calc.py", lie)))
+    project.program(
+        "judge",
+        textwrap.dedent(writing("conftest.py", conftest)).rsplit("say", 1)[0]
+        + textwrap.dedent(writing("tests/test_calc.py", lie)),
+    )
     done = project.run("tests", "calc.py", delegator="judge")
     assert done.verdict in {"unverified", "checks_failed"}
     assert "check_changed" in done.reservations
@@ -116,14 +126,21 @@ def test_an_edited_conftest_changes_the_check(project):
 def test_a_pass_only_on_the_users_checkout_is_never_verified(project, tmp_path):
     """The user's environment holds an editable install of the checkout; the agent breaks the code in its tree."""
     environment = tmp_path / "env"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", str(environment)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", str(environment)], check=True
+    )
     python = environment / "bin" / "python"
     site = subprocess.run(
-        [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], check=True, capture_output=True, text=True
+        [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.strip()
     packages = subprocess.run(
         [sys.executable, "-c", "import pytest, pathlib; print(pathlib.Path(pytest.__file__).parent.parent)"],
-        check=True, capture_output=True, text=True,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.strip()
     project.git("rm", "-q", "calc.py")
     project.write("src/calc.py", "def add(a, b):\n    return a + b\n")
@@ -144,7 +161,10 @@ def test_a_pass_only_on_the_users_checkout_is_never_verified(project, tmp_path):
 
 def test_an_ignored_file_is_not_part_of_what_is_judged(project):
     text = "import pathlib\n\n\ndef test_it():\n    assert pathlib.Path('ignored.txt').exists()\n"
-    project.program("planter", "pathlib.Path('ignored.txt').write_text('planted')\n" + textwrap.dedent(writing("tests/test_calc.py", text)))
+    project.program(
+        "planter",
+        "pathlib.Path('ignored.txt').write_text('planted')\n" + textwrap.dedent(writing("tests/test_calc.py", text)),
+    )
     done = project.run("tests", "calc.py", delegator="planter")
     assert done.verdict == "checks_failed"
     assert [stat.path for stat in done.result.files] == ["tests/test_calc.py"]
@@ -163,7 +183,9 @@ def test_a_child_that_still_writes_is_gone_before_the_judgement(project):
     late = project.call("delegations/file", id=done.id, path="tests/late.py", side="result").text
     from pathlib import Path
 
-    assert (Path(done.worktree) / "tests/late.py").read_text() == late, "the tree is the result and nothing writes any more"
+    assert (Path(done.worktree) / "tests/late.py").read_text() == late, (
+        "the tree is the result and nothing writes any more"
+    )
     assert done.verdict in {"verified", "unverified"}
 
 
@@ -228,8 +250,14 @@ def test_a_configured_check_verifies_other_recipes(project):
         argv = ["{{python}}", "-m", "pytest", "-q"]
         configured_by = ["conftest.py", "pyproject.toml"]
     """)
-    project.program("doer", "pathlib.Path('calc.py').write_text(pathlib.Path('calc.py').read_text() + '\\n# more\\n')\nsay(type='result', ok=True, text='done')")
+    project.program(
+        "doer",
+        "pathlib.Path('calc.py').write_text(pathlib.Path('calc.py').read_text() + '\\n# more\\n')\nsay(type='result', ok=True, text='done')",
+    )
     done = project.run("implement", "calc.py", delegator="doer", task="a comment")
     assert (done.verdict, done.reservations) == ("verified", []), (done.reservations, done.checks)
-    project.program("breaker", "pathlib.Path('calc.py').write_text('def add(a, b): return 0\\ndef clamp(*a): return 0\\n')\nsay(type='result', ok=True, text='done')")
+    project.program(
+        "breaker",
+        "pathlib.Path('calc.py').write_text('def add(a, b): return 0\\ndef clamp(*a): return 0\\n')\nsay(type='result', ok=True, text='done')",
+    )
     assert project.run("implement", "calc.py", delegator="breaker", task="break it").verdict == "checks_failed"

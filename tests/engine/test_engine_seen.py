@@ -52,7 +52,9 @@ def test_the_base_can_be_head(quick):
 def test_an_unsaved_text_keeps_the_files_encoding(quick, encoding):
     (quick.top / "words.txt").write_bytes("Straße\r\n".encode(encoding))
     done = quick.run(
-        "implement", delegator="quick", task="x",
+        "implement",
+        delegator="quick",
+        task="x",
         buffers=[{"uri": (quick.top / "words.txt").as_uri(), "text": "Grüße\r\nStraße\r\n"}],
     )
     assert (tree(done) / "words.txt").read_bytes() == "Grüße\r\nStraße\r\n".encode(encoding)
@@ -60,7 +62,9 @@ def test_an_unsaved_text_keeps_the_files_encoding(quick, encoding):
 
 def test_a_text_that_does_not_fit_is_not_carried_and_named(quick):
     (quick.top / "words.txt").write_bytes("Straße\n".encode("latin-1"))
-    done = quick.run("implement", delegator="quick", task="x", buffers=[{"uri": (quick.top / "words.txt").as_uri(), "text": "→\n"}])
+    done = quick.run(
+        "implement", delegator="quick", task="x", buffers=[{"uri": (quick.top / "words.txt").as_uri(), "text": "→\n"}]
+    )
     assert (tree(done) / "words.txt").read_bytes() == "Straße\n".encode("latin-1")
     assert any("words.txt" in getattr(event, "text", "") for event in quick.events(done.id))
 
@@ -71,7 +75,9 @@ def test_a_folder_that_is_no_repository(quick, tmp_path):
     (plain / "a.txt").write_text("a\n")
     quick.call("workspace/trust", workspace=str(plain), trusted=True)
     quick.program("adder", "pathlib.Path('b.txt').write_text('b\\n')\n" + DONE)
-    done = quick.finish(quick.call("delegations/start", recipe="implement", task="x", delegator="adder", workspace=str(plain)).id)
+    done = quick.finish(
+        quick.call("delegations/start", recipe="implement", task="x", delegator="adder", workspace=str(plain)).id
+    )
     assert [stat.path for stat in done.result.files] == ["b.txt"]
     assert sorted(path.name for path in plain.iterdir()) == ["a.txt"]
 
@@ -82,13 +88,18 @@ def test_no_commit_yet(quick, tmp_path):
     subprocess.run(["git", "init", "-q", str(fresh)], check=True)
     (fresh / "a.txt").write_text("a\n")
     quick.call("workspace/trust", workspace=str(fresh), trusted=True)
-    done = quick.finish(quick.call("delegations/start", recipe="implement", task="x", delegator="quick", workspace=str(fresh)).id)
-    assert done.verdict == "no_changes" and (tree(done) / "a.txt").read_text() == "a\n"
+    done = quick.finish(
+        quick.call("delegations/start", recipe="implement", task="x", delegator="quick", workspace=str(fresh)).id
+    )
+    assert done.verdict == "no_changes"
+    assert (tree(done) / "a.txt").read_text() == "a\n"
 
 
 def test_a_subfolder_and_the_top_level_are_one_workspace(quick):
     quick.write("pkg/mod.py", "x = 1\n")
-    result = quick.call("delegations/start", recipe="implement", task="x", delegator="quick", files=[str(quick.top / "pkg/mod.py")])
+    result = quick.call(
+        "delegations/start", recipe="implement", task="x", delegator="quick", files=[str(quick.top / "pkg/mod.py")]
+    )
     done = quick.finish(result.id)
     assert done.workspace == str(quick.top)
     listed = quick.call("delegations/list", workspace=str(quick.top / "pkg")).delegations
@@ -125,7 +136,9 @@ def test_a_failing_set_up_says_what_it_said(quick):
         setup = ["{sys.executable}", "-c", "import sys; sys.exit('no network today')"]
     """)
     done = quick.run("implement", delegator="quick", task="x")
-    assert done.verdict == "failed" and done.error.kind == "tool_crashed" and "no network today" in done.error.message
+    assert done.verdict == "failed"
+    assert done.error.kind == "tool_crashed"
+    assert "no network today" in done.error.message
 
 
 def test_nothing_runs_in_a_workspace_that_is_not_trusted(quick):
@@ -140,7 +153,8 @@ def test_a_change_of_what_was_trusted_asks_again(quick):
     assert quick.call("workspace/trust", workspace=str(quick.top)).trusted
     quick.write(".understudy/config.toml", '[[checks]]\nname = "evil"\nargv = ["touch", "/tmp/x"]\n')
     answer = quick.call("workspace/trust", workspace=str(quick.top))
-    assert not answer.trusted and answer.changed
+    assert not answer.trusted
+    assert answer.changed
     with pytest.raises(UnderstudyError) as caught:
         quick.start("implement", delegator="quick", task="x")
     assert caught.value.kind == "untrusted_workspace"
@@ -171,7 +185,8 @@ def test_what_cannot_be_meant_is_refused_by_name(quick, params, kind):
     with pytest.raises(UnderstudyError) as caught:
         quick.call("delegations/start", **asked)
     assert caught.value.kind == kind
-    assert caught.value.message and caught.value.hint
+    assert caught.value.message
+    assert caught.value.hint
 
 
 def test_the_same_idempotency_key_is_the_same_delegation(quick):
@@ -182,8 +197,11 @@ def test_the_same_idempotency_key_is_the_same_delegation(quick):
 
 
 def test_a_preview_sends_nothing_and_shows_everything(quick):
-    shown = quick.call("delegations/preview", recipe="tests", files=[str(quick.top / "calc.py")], delegator="quick", task="be thorough")
-    assert "be thorough" in shown.prompt and "calc.py" in shown.prompt
+    shown = quick.call(
+        "delegations/preview", recipe="tests", files=[str(quick.top / "calc.py")], delegator="quick", task="be thorough"
+    )
+    assert "be thorough" in shown.prompt
+    assert "calc.py" in shown.prompt
     assert shown.explain.delegator == "quick"
     assert quick.call("delegations/list").delegations == []
 
@@ -191,6 +209,6 @@ def test_a_preview_sends_nothing_and_shows_everything(quick):
 def test_the_prompt_of_the_run_is_what_was_shown(quick):
     quick.program("echo", "say(type='result', ok=True, text=pathlib.Path(sys.argv[1]).read_text())")
     file = quick.config / "delegators" / "echo.toml"
-    file.write_text(file.read_text().replace(".py\"]", ".py\", \"{promptFile}\"]"))
+    file.write_text(file.read_text().replace('.py"]', '.py", "{promptFile}"]'))
     shown = quick.call("delegations/preview", recipe="ask", task="why?", delegator="echo", workspace=str(quick.top))
     assert quick.run("ask", delegator="echo", task="why?").result.text.strip() == shown.prompt.strip()

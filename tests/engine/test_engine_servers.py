@@ -11,7 +11,9 @@ TESTS = "```python tests/test_calc.py\nfrom calc import add\n\n\ndef test_add():
 
 @pytest.fixture
 def served(project):
-    with ModelServer(answers={"scholar": "Because.", "author": "```\n# Notes\n\nFirst.\n```\n", "tester": TESTS}) as server:
+    with ModelServer(
+        answers={"scholar": "Because.", "author": "```\n# Notes\n\nFirst.\n```\n", "tester": TESTS}
+    ) as server:
         folder = project.config / "model-servers"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "scripted.toml").write_text(f'name = "scripted"\nkind = "custom"\nbase_url = "{server.base_url}"\n')

@@ -74,7 +74,8 @@ def test_cancel_from_this_process_keeps_the_partial_work(slow):
     at_work(slow, identifier)
     began = time.monotonic()
     done = slow.call("delegations/cancel", id=identifier)
-    assert done.state == "finished" and done.verdict == "cancelled"
+    assert done.state == "finished"
+    assert done.verdict == "cancelled"
     assert time.monotonic() - began < 6
     assert nothing_left(1)
     assert [stat.path for stat in done.result.files] == ["half.txt"]
@@ -86,7 +87,9 @@ def test_cancel_from_another_process(slow):
     identifier = slow.start("implement", delegator="slow", task="half")
     at_work(slow, identifier)
     code = "import sys; from understudy.api import table; from understudy.api.caller import Here; print(table.call('delegations/cancel', {'id': sys.argv[1]}, Here()).verdict)"
-    out = subprocess.run([sys.executable, "-c", code, identifier], capture_output=True, text=True, timeout=30, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", code, identifier], capture_output=True, text=True, timeout=30, check=True
+    ).stdout
     assert out.strip() == "cancelled"
     assert slow.finish(identifier).verdict == "cancelled"
     assert nothing_left(1)
@@ -154,13 +157,17 @@ def test_a_kill_leaves_no_process_and_one_end(slow, victims):
 
 
 def test_the_asker_may_be_killed(project):
-    project.program("patient", "time.sleep(1)\npathlib.Path('new.txt').write_text('x')\nsay(type='result', ok=True, text='done')")
+    project.program(
+        "patient", "time.sleep(1)\npathlib.Path('new.txt').write_text('x')\nsay(type='result', ok=True, text='done')"
+    )
     code = (
         "import os, signal, sys; from pathlib import Path; from understudy.api import table; from understudy.api.caller import Here\n"
         "print(table.call('delegations/start', {'recipe': 'implement', 'task': 'x', 'delegator': 'patient', 'workspace': sys.argv[1]}, Here()).id, flush=True)\n"
         "os.killpg(os.getpgrp(), signal.SIGKILL)"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, str(project.top)], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(project.top)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     out, _ = process.communicate(timeout=30)
     assert process.returncode == -signal.SIGKILL
     assert project.finish(out.strip()).verdict == "unverified"
@@ -168,7 +175,10 @@ def test_the_asker_may_be_killed(project):
 
 def test_the_queue_holds_what_has_no_slot_and_starts_it_in_order(project):
     project.settings(f'[environment]\npython = "{sys.executable}"\n\n[limits]\nslots = 1\n')
-    project.program("gate", "while not pathlib.Path(os.environ['GATE']).exists(): time.sleep(0.02)\nsay(type='result', ok=True, text='done')")
+    project.program(
+        "gate",
+        "while not pathlib.Path(os.environ['GATE']).exists(): time.sleep(0.02)\nsay(type='result', ok=True, text='done')",
+    )
     file = project.config / "delegators" / "gate.toml"
     gate = project.config / "open"
     file.write_text(file.read_text() + f'\n[env]\nGATE = "{gate}"\n')
@@ -208,22 +218,27 @@ def test_checks_again_after_the_end(project):
     done = project.run("implement", delegator="doer", task="x")
     assert done.reservations == ["no_checks"]
     again = project.call("delegations/check", id=done.id)
-    assert again.verdict == "unverified" and len(finished(project, done.id)) == 2
+    assert again.verdict == "unverified"
+    assert len(finished(project, done.id)) == 2
 
 
 def test_a_key_never_reaches_journal_log_prompt_or_argv(project, monkeypatch):
     secret = "sk-canary-0123456789abcdef"
     monkeypatch.setenv("CANARY_KEY", secret)
-    project.program("leaker", """
+    project.program(
+        "leaker",
+        """
         key = os.environ["AGENT_KEY"]
         for piece in (key[:9], key[9:], " ", key): say(type="text", text=piece)
         sys.stderr.write(key)
         say(type="result", ok=True, text="the key is " + key)
-    """)
+    """,
+    )
     file = project.config / "delegators" / "leaker.toml"
     file.write_text(file.read_text() + '\n[env]\nAGENT_KEY = { from_env = "CANARY_KEY" }\n')
     done = project.run("ask", delegator="leaker", task=f"what is it? {secret}")
-    assert done.verdict == "answered" and "<secret:" in done.result.text
+    assert done.verdict == "answered"
+    assert "<secret:" in done.result.text
     for path in store.state_root().rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes(), path

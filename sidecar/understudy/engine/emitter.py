@@ -16,6 +16,9 @@ LINES_A_SECOND = 30.0
 JOINED_CHARACTERS = 256 * 1024
 """A flood is written earlier than its turn, so that what is held in memory has a bound."""
 
+POLL_ROUNDING_SECONDS = 0.001
+"""epoll waits whole milliseconds, rounded up (epoll_wait(2)), so a timer is asked for that much earlier."""
+
 _DELTAS: tuple[type[Event], ...] = (Text, Thinking)
 
 
@@ -65,7 +68,7 @@ class Emitter:
         if self._characters > JOINED_CHARACTERS or loop.time() >= due:
             self.flush()
         elif self._timer is None:
-            self._timer = loop.call_at(due, self._flush_late)
+            self._timer = loop.call_at(due - POLL_ROUNDING_SECONDS, self._flush_late, due)
 
     def flush(self) -> None:
         """Write what is joined so far."""
@@ -79,12 +82,14 @@ class Emitter:
         self._write(text if self._stream is None else self._stream.feed(text))
         self._written_at = asyncio.get_running_loop().time()
 
-    def _flush_late(self) -> None:
+    def _flush_late(self, due: float) -> None:
         # A timer has nobody to raise to: what goes wrong (a full disk) is raised to whoever emits next.
         try:
             self.flush()
         except UnderstudyError as error:
             self._late = error
+        # A timer is always a little late; counted from when it was due, the delays do not add up.
+        self._written_at = due
 
     def _raise_what_came_late(self) -> None:
         if self._late is not None:

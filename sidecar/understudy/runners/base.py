@@ -120,6 +120,20 @@ def decorate(prompt: str, launch: Launch | None) -> str:
     return "\n\n".join(part for part in (launch.prompt_prefix, prompt, launch.prompt_suffix) if part)
 
 
+def delivery_of(command: list[str], asked: str | None) -> tuple[str, str | None]:
+    """Return how a generic command gets its prompt (``argument``, ``file``, ``stdin``), and what is wrong with that.
+
+    Without ``asked`` the template decides: ``{prompt}`` → argument, ``{promptFile}`` → file, neither → standard input.
+    """
+    joined = "\n".join(command)
+    delivery = asked or ("argument" if "{prompt}" in joined else "file" if "{promptFile}" in joined else "stdin")
+    if delivery != "argument" and "{prompt}" in joined:
+        return delivery, f"delivers its prompt by {delivery} but has the slot {{prompt}} in its command"
+    if delivery == "file" and "{promptFile}" not in joined:
+        return delivery, "delivers its prompt as a file but has no slot {promptFile} in its command"
+    return delivery, None
+
+
 def estimate_tokens(text: str) -> int:
     """Return roughly how many tokens ``text`` is."""
     return (len(text) + CHARACTERS_PER_TOKEN - 1) // CHARACTERS_PER_TOKEN

@@ -14,7 +14,7 @@ import msgspec
 from understudy.model.delegators import Delegator, Launch, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import camel
-from understudy.runners.base import Abilities, Runner
+from understudy.runners.base import Abilities, Runner, delivery_of
 
 BACKEND = "openai"
 """The name in ``ABILITIES`` of what runs a delegator without a tool."""
@@ -129,6 +129,12 @@ def _check_launch(launch: Launch | None, able: Abilities, what: str, refuse: _Re
         raise refuse(f"sets `launch.{camel(name)}` to {value!r}, which {what} does not honour", "Remove that field.")
     if "command" in able.launch and (launch is None or not launch.command or not launch.command[0]):
         raise refuse("has no `launch.command`", "Set it to the argument vector of the program to run.")
+    if "command" in able.launch and launch is not None:
+        _, wrong = delivery_of(launch.command or [], launch.prompt_delivery)
+        if wrong is not None:
+            raise refuse(
+                wrong, "Use the slot {prompt} for an argument, {promptFile} for a file, neither for standard input."
+            )
     if "output" in able.launch and launch is not None and launch.output not in {"text", "events", None}:
         raise refuse("has an unknown `launch.output`", "Use `text` or `events`.")
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners import treefiles
-from understudy.runners.base import Task
+from understudy.runners.base import Task, delivery_of
 
 RUN_FOLDER = ".understudy-run"
 """In the tree while an attempt runs: what the program is handed as files. Ignored by git, and removed at the end."""
@@ -60,13 +60,10 @@ def prepared(task: Task, template: list[str], delivery: Delivery | None) -> Iter
     Raises ``config_invalid`` when template and delivery contradict each other or the prompt cannot be an argument.
     """
     joined = "\n".join(template)
-    if delivery is None:
-        delivery = "argument" if "{prompt}" in joined else "file" if "{promptFile}" in joined else "stdin"
-    if delivery != "argument" and "{prompt}" in joined:
-        raise _invalid(task, f"delivers its prompt by {delivery} but has the slot {{prompt}} in its command")
-    if delivery == "file" and "{promptFile}" not in joined:
-        raise _invalid(task, "delivers its prompt as a file but has no slot {promptFile} in its command")
-    if delivery == "argument":
+    chosen, wrong = delivery_of(template, delivery)
+    if wrong is not None:
+        raise _invalid(task, wrong)
+    if chosen == "argument":
         if "{prompt}" not in joined:
             template = [*template, "{prompt}"]
         _check_argument(task, template)
