@@ -7,6 +7,7 @@ Everything happens in a temporary folder. The exit code is 1 when a number is mi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -31,8 +32,6 @@ os.environ.update(
 )
 for name in ("home", "config/delegators", "run"):
     (SCRATCH / name).mkdir(parents=True, mode=0o700)
-
-import contextlib
 
 from understudy.api import table  # noqa: E402 - the environment first
 from understudy.api.caller import Here  # noqa: E402

@@ -78,7 +78,7 @@ def prepared(task: Task, template: list[str], delivery: Delivery | None) -> Iter
         yield Command(
             argv=fill(template, values),
             cwd=cwd,
-            stdin=task.prompt.encode("utf-8", "replace") if delivery == "stdin" else None,
+            stdin=task.prompt.encode("utf-8", "replace") if chosen == "stdin" else None,
         )
 
 
