@@ -7,6 +7,7 @@ ringer sends the name of what changed to every socket there. A bell carries no d
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import secrets
@@ -169,6 +170,7 @@ def _ring(data: bytes) -> None:
         sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         sender.setblocking(False)
         _ringer = (os.getpid(), sender)
+        atexit.register(sender.close)
     sender = _ringer[1]
     with _short(place) as short:
         for name in names:
