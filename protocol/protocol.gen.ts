@@ -404,6 +404,8 @@ export interface Limits {
   firstEventSeconds?: number | null;
   /** From the terminal event to the exit of the process. */
   afterResultSeconds?: number | null;
+  /** How long a question of the agent waits for a person; then it is rejected. */
+  answerSeconds?: number | null;
   maxTurns?: number | null;
   maxOutputTokens?: number | null;
   maxTokens?: number | null;
@@ -1157,6 +1159,8 @@ export interface DecidedEvent {
   decision: "accept" | "reject" | "pending";
   /** What the hunk's decision was before, so that counts follow from the events alone. */
   was?: "accept" | "reject" | "pending";
+  /** An accept was tried and does not merge into what the person sees; the hunk stays pending. */
+  conflict?: boolean;
   reason?: string;
   by: string;
 }
@@ -1189,6 +1193,12 @@ export interface AmendedEvent {
   attempt: number;
   path: string;
   head: string;
+  /** Hunk of the new result → the same hunk before: its decision holds. Every other hunk is pending. */
+  carried?: Record<string, string>;
+  /** Hunks of the new result that hold what was edited by hand. */
+  edited?: string[];
+  /** The counts after the edit. */
+  review?: Review;
 }
 
 /** The tree is gone; the rescue ref brings it back. */

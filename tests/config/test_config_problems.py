@@ -53,7 +53,7 @@ GOLDEN = [
     "config.toml:23:34: error: Unknown key `from-env`. (Did you mean `from_env`?)",
     "config.toml:26:17: error: `copy.1` must be a string, not a whole number.",
     "config.toml:27:9: error: `setup` must be an array, not a string.",
-    "config.toml:28:1: error: Unknown key `wat`. (There are: copy, link, setup, setup_timeout_seconds.)",
+    "config.toml:28:1: error: Unknown key `wat`. (There are: copy, keep_bytes, keep_days, link, setup, setup_timeout_seconds.)",
     "config.toml:30:3: error: Routes are not supported yet. (Use [defaults] to name delegators.)",
     "config.toml:33:2: error: Unknown key `limitz`. (Did you mean `limits`?)",
 ]

@@ -41,6 +41,10 @@ from understudy.model.delegators import (
 
 SETUP_TIMEOUT_SECONDS = 600.0
 """A set-up command installs a project's dependencies; ten minutes is a slow `npm ci`."""
+KEEP_DAYS = 14.0
+"""A tree that nobody has touched for two weeks goes; a rescue ref brings it back."""
+KEEP_BYTES = 20_000_000_000
+"""All trees together: a laptop's disk can spare as much, and it holds some hundred trees of a middling project."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +60,14 @@ class Defaults:
 
 @dataclass(frozen=True)
 class Worktrees:
-    """What a new tree gets besides tracked files."""
+    """What a new tree gets besides tracked files, and how long trees are kept."""
 
     copy: list[str] = field(default_factory=list)
     link: list[str] = field(default_factory=list)
     setup: list[str] = field(default_factory=list)
     setup_timeout_seconds: float = SETUP_TIMEOUT_SECONDS
+    keep_days: float = KEEP_DAYS
+    keep_bytes: int = KEEP_BYTES
 
 
 @dataclass(frozen=True)
@@ -358,6 +364,13 @@ class Loader:
                 item.note(Finding(("setup",), "An argument holds a NUL byte."))
             if table.setup_timeout_seconds is not None and table.setup_timeout_seconds <= 0:
                 item.note(Finding(("setup_timeout_seconds",), "`setup_timeout_seconds` must be above zero."))
+            for name in ("keep_days", "keep_bytes"):
+                kept = getattr(table, name)
+                if kept is not None and item.layer.scope is Scope.WORKSPACE:
+                    message = f"`{name}` is for a person's own configuration: it decides when their trees go."
+                    item.note(Finding((name,), message, "Move it to your own config.toml."))
+                elif kept is not None and kept < 0:
+                    item.note(Finding((name,), f"`{name}` must not be negative."))
             if item.usable:
                 given = {name: getattr(table, name) for name in table.__struct_fields__}
                 merged = replace(merged, **{name: value for name, value in given.items() if value is not None})

@@ -106,12 +106,16 @@ class DefaultsTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class WorktreesTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """``[worktrees]``: what a new tree gets besides tracked files."""
+    """``[worktrees]``: what a new tree gets besides tracked files, and how long trees are kept."""
 
     copy: list[str] | None = None
     link: list[str] | None = None
     setup: list[str] | None = None
     setup_timeout_seconds: float | None = None
+    keep_days: float | None = None
+    """Days after its last event that a tree stays on disk; in a person's own configuration only, as is the next."""
+    keep_bytes: int | None = None
+    """Bytes that all trees may take together; decided ones go first, the oldest of them first."""
 
 
 class EnvironmentTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -14,6 +14,8 @@ DEFAULTS = Limits(
     first_event_seconds=300.0,
     # CLIs are known to hang after their result; theirs is the time to write a session file.
     after_result_seconds=30.0,
+    # Long enough to come back from a coffee, short enough that a forgotten question does not hold a slot for hours.
+    answer_seconds=900.0,
 )
 
 

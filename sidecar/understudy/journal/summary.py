@@ -457,6 +457,8 @@ def _decided(delegation: Delegation, event: events.Decided, change: _Change) -> 
 
 def _amended(delegation: Delegation, event: events.Amended, change: _Change) -> None:
     change["head"] = event.head
+    if event.review is not None:
+        change["review"] = event.review
     if delegation.verdict in {Verdict.VERIFIED, Verdict.CHECKS_FAILED}:
         # The checks judged another tree.
         change["verdict"] = Verdict.UNVERIFIED

@@ -74,6 +74,8 @@ class Limits(Strict, kw_only=True):
     """From the start of an attempt to its first event."""
     after_result_seconds: float | None = None
     """From the terminal event to the exit of the process."""
+    answer_seconds: float | None = None
+    """How long a question of the agent waits for a person; then it is rejected."""
     max_turns: int | None = None
     max_output_tokens: int | None = None
     max_tokens: int | None = None

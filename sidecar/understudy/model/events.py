@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model.delegations import CheckResult, Control, FileStat, PermissionOption
+from understudy.model.delegations import CheckResult, Control, FileStat, PermissionOption, Review
 from understudy.model.errors import ErrorInfo
 from understudy.model.states import Reservation, State, Verdict
 from understudy.model.wire import Wire
@@ -239,6 +239,8 @@ class Decided(Event, tag="decided", kw_only=True):
     decision: Literal["accept", "reject", "pending"]
     was: Literal["accept", "reject", "pending"] = "pending"
     """What the hunk's decision was before, so that counts follow from the events alone."""
+    conflict: bool = False
+    """An accept was tried and does not merge into what the person sees; the hunk stays pending."""
     reason: str | None = None
     by: str
 
@@ -262,6 +264,12 @@ class Amended(Event, tag="amended", kw_only=True):
 
     path: str
     head: str
+    carried: dict[str, str] = msgspec.field(default_factory=dict)
+    """Hunk of the new result → the same hunk before: its decision holds. Every other hunk is pending."""
+    edited: list[str] = msgspec.field(default_factory=list)
+    """Hunks of the new result that hold what was edited by hand."""
+    review: Review | None = None
+    """The counts after the edit."""
 
 
 class Discarded(Event, tag="discarded", kw_only=True):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import msgspec
+
 from understudy.model.delegations import Delegation, Explanation, Review, StartParams, no_usage
 from understudy.model.delegators import Check, Delegator, ModelServer, Recipe
 from understudy.model.states import State
@@ -20,6 +24,23 @@ class Bootstrap(Wire, kw_only=True):
     setup: list[str]
     """Argument vector run once in the new tree."""
     setup_timeout_seconds: float
+
+
+class Origin(Wire, kw_only=True):
+    """The delegation that this one goes on from: a reply to its result, or another try from its base."""
+
+    kind: Literal["reply", "retry"]
+    parent: str
+    base: str
+    """The parent's base."""
+    head: str | None = None
+    """The parent's result, for a reply."""
+    undecided: list[str] = msgspec.field(default_factory=list)
+    """Hunks of the parent's result that nobody has decided on: they are under review again."""
+    words: str | None = None
+    """What is told besides the parent's own task: what was accepted and rejected, why, and what is asked for now."""
+    session_id: str | None = None
+    """The tool's session to go on with."""
 
 
 class Spec(Wire, kw_only=True):
@@ -54,6 +75,7 @@ class Spec(Wire, kw_only=True):
     """What the asker has to say about this request (a text that could not be carried, …)."""
     group_id: str | None = None
     parent_id: str | None = None
+    origin: Origin | None = None
 
 
 def initial(spec: Spec) -> Delegation:
