@@ -89,7 +89,12 @@ def list_page(caller: Caller, params: m.ListParams) -> m.ListResult:
         limit=limit,
         cursor=params.cursor,
     )
-    fresh = [_attended(item) for item in found]
+    fresh = []
+    for item in found:
+        try:
+            fresh.append(_attended(item))
+        except UnderstudyError:
+            fresh.append(item)  # a full disk must not hide the list; whoever looks next tries again
     queue.start_next(store.state_root())
     return m.ListResult(delegations=fresh, cursor=cursor)
 
@@ -161,7 +166,7 @@ def cancel(caller: Caller, params: m.IdParams) -> Delegation:
         return _current(folder)
     control.append_control(folder, control.Cancel(by=caller.name, at=_now()))
     with bells.Bell() as bell:
-        bells.wait_for(lambda: _ended_or_queued(folder, caller.name), bell, CANCEL_SECONDS)
+        bells.wait_for(lambda: _ended_or_queued(folder), bell, CANCEL_SECONDS)
     if summary.load(folder).state is not State.FINISHED:
         recover.end_and_finish(folder, Verdict.CANCELLED)
     queue.unmark(store.state_root(), folder.id)
@@ -236,16 +241,23 @@ def check(caller: Caller, params: m.IdParams) -> Delegation:
     finally:
         os.close(lock)
 
-    def judged() -> bool:
-        return caller.cancelled() or (not locks.is_held(folder) and _current(folder).last_seq > before.last_seq)
-
+    # The lock went from here to the worker, so a free one means that the worker is gone.
     with bells.Bell() as bell:
-        done = bells.wait_for(judged, bell, WAIT_SECONDS)
+        done = bells.wait_for(lambda: caller.cancelled() or not locks.is_held(folder), bell, WAIT_SECONDS)
+    if caller.cancelled():
+        raise UnderstudyError(ErrorKind.CANCELLED, f"Waiting for {folder.id} was withdrawn.", hint="It goes on.")
     if not done:
         raise UnderstudyError(
             ErrorKind.TIMED_OUT, f"The checks of {folder.id} still run.", hint="understudy watch " + folder.id
         )
-    return _current(folder)
+    after = _current(folder)
+    if after.last_seq == before.last_seq:
+        raise UnderstudyError(
+            ErrorKind.INTERRUPTED,
+            f"The worker that was to check {folder.id} ended before it began.",
+            hint=f"What it said is in {folder.path / 'worker.log'}.",
+        )
+    return after
 
 
 def _folder(identifier: str) -> store.Folder:
@@ -279,7 +291,7 @@ def _lock_soon(folder: store.Folder) -> int | None:
     return lock
 
 
-def _ended_or_queued(folder: store.Folder, by: str) -> bool:
+def _ended_or_queued(folder: store.Folder) -> bool:
     """Tell whether the end is written; for a delegation in the queue, which has no worker, write it here."""
     found = _current(folder)
     if found.state is State.QUEUED:
@@ -287,7 +299,6 @@ def _ended_or_queued(folder: store.Folder, by: str) -> bool:
         if lock is not None:
             with contextlib.closing(writer.Writer(folder, lock)) as appending:
                 if summary.load(folder).state is State.QUEUED:
-                    _ = by
                     appending.append(event_types.Finished(verdict=Verdict.CANCELLED, reservations=[]), attempt=0)
         return summary.load(folder).state is State.FINISHED
     return found.state is State.FINISHED

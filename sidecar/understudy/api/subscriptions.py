@@ -13,6 +13,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -56,8 +57,8 @@ class Subscriptions:
     thread; it may block, and raises ``OSError`` when the client is gone, which ends everything.
     """
 
-    def __init__(self, send: Callable[[str, Any], None]) -> None:
-        """Follow nothing yet; no thread is started."""
+    def __init__(self, send: Callable[[str, Any], None], folder: Path | None = None) -> None:
+        """Follow nothing yet; no thread is started. ``folder`` is the workspace whose configuration is watched, too."""
         self._send = send
         self._lock = threading.Lock()
         self._orders: list[Callable[[], None]] = []
@@ -74,6 +75,8 @@ class Subscriptions:
         self._tell_at = 0.0
         self._looked_at = 0.0
         self._looked_slowly_at = 0.0
+        self._folder = folder
+        self._fingerprint: str | None = None
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
         """Follow one delegation from its ``after`` (0: its beginning) on, or all.
@@ -120,12 +123,18 @@ class Subscriptions:
         with self._lock:
             self._wake = writing
         try:
-            with bells.Bell() as bell:
-                self._loop(bell, reading)
-        except OSError:
-            pass  # the client is gone: nobody is left to tell
-        except Exception as error:
-            faults.internal("subscriptions", error)
+            while not self._closed:
+                try:
+                    with bells.Bell() as bell:
+                        self._loop(bell, reading)
+                except _ClientGoneError:
+                    break
+                except Exception as error:
+                    # A fault (no descriptor left, a folder that cannot be listed) must not end what was promised.
+                    faults.internal("subscriptions", error)
+                    time.sleep(bells.POLL_SECONDS)
+                    for stream in self._active.values():
+                        stream.dirty = True
         finally:
             with self._lock:
                 self._closed = True
@@ -228,6 +237,8 @@ class Subscriptions:
         for stream in self._active.values():
             stream.dirty = True
             stream.look_after(now)
+        if self._announces:
+            self._look_at_files()
         if not self._everything:
             return
         with contextlib.suppress(UnderstudyError, OSError):
@@ -242,11 +253,21 @@ class Subscriptions:
                 if seq != _NEVER and summary.peek(store.open_folder(identifier)).last_seq > seq:
                     self._begin(identifier, self._ended.pop(identifier))
 
+    def _look_at_files(self) -> None:
+        """Notice configuration that was edited by hand: nobody rings for that."""
+        from understudy import config  # noqa: PLC0415 - a subscription to events alone reads no configuration
+
+        with contextlib.suppress(OSError):
+            fingerprint = config.fingerprint(self._folder)
+            if self._fingerprint not in {None, fingerprint}:
+                self._note(("delegators", "modelServers", "recipes", "trust"))
+            self._fingerprint = fingerprint
+
     def _work(self) -> None:
         now = time.monotonic()
         if self._changed and now >= self._tell_at:
             # Sorted, so that the same change is always told in the same words.
-            self._send("changed", m.ChangedNotification(collections=sorted(self._changed)))
+            self._tell("changed", m.ChangedNotification(collections=sorted(self._changed)))
             self._changed.clear()
         for identifier, stream in list(self._active.items()):
             if not stream.dirty or now < stream.next_at:
@@ -258,13 +279,19 @@ class Subscriptions:
                 stream.dirty = False
                 continue
             if batch:
-                self._send("event", m.EventNotification(id=identifier, events=batch))  # type: ignore[arg-type]
+                self._tell("event", m.EventNotification(id=identifier, events=batch))  # type: ignore[arg-type]
                 stream.sent()
             elif stream.ended:
                 del self._active[identifier]
                 self._ended[identifier] = stream.tail.last
             if self._closed:
                 return
+
+    def _tell(self, name: str, what: msgspec.Struct) -> None:
+        try:
+            self._send(name, what)
+        except OSError as error:
+            raise _ClientGoneError from error
 
     def _rest(self) -> float:
         """Return how many seconds there is nothing to do, unless a bell rings."""
@@ -279,6 +306,10 @@ class Subscriptions:
 
 
 _NEVER = -1
+
+
+class _ClientGoneError(Exception):
+    """Whoever followed cannot be reached any more."""
 
 
 class _Stream:

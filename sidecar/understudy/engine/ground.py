@@ -87,9 +87,14 @@ class Ground:
             emit(events.Note(level="warning", text=text))
 
     def make_tree(self, emit: Callable[[Event], None]) -> None:
-        """Check the base out into a tree with a git directory of its own, and bring along what is declared."""
+        """Check the base out into a tree with a git directory of its own, and bring along what is declared.
+
+        A tree that is there already was left by a worker of this delegation that died before any agent started.
+        """
         record, _ = self._known()
         began = time.monotonic()
+        if os.path.lexists(record.tree):
+            Tree(self._known()[1], Path(record.tree)).remove(self._state / "trash")
         self._tree = self._check_out(record.base_commit)
         self._save()
         for text in [*self._tree.notes, *(record.items.notes if record.items is not None else ())]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -81,8 +82,15 @@ def build(
     parts = [recipe.prompt.strip()]
     if params.task and params.task.strip():
         parts.append("# What is asked for\n\n" + params.task.strip())
+    for name, text in (("task", params.task), ("input", params.input)):
+        if text and len(text) > ALL_BYTES:
+            raise UnderstudyError(
+                ErrorKind.CORPUS_TOO_LARGE,
+                f"`{name}` has {len(text)} characters; at most {ALL_BYTES} are sent.",
+                hint="Name files instead, or ask about a part.",
+            )
     described, sent = _files(files, context, target, read, inline=inline, local=local)
-    if params.range is not None and files:
+    if params.range is not None and files and not sent[0].withheld:
         parts.append(_selection(files[0], params, read))
     if params.diagnostics:
         parts.append(
@@ -133,7 +141,7 @@ def _files(
                     raise UnderstudyError(
                         ErrorKind.FILE_TOO_LARGE,
                         f"{path} has {size} bytes; at most {FILE_BYTES} are sent of one file.",
-                        hint="Select the part that matters, or use an agent CLI, which reads files by itself.",
+                        hint="Use an agent CLI, which reads files by itself, or pass the part that matters as `input`.",
                     )
                 if total > ALL_BYTES:
                     raise UnderstudyError(
@@ -178,7 +186,8 @@ def _selection(path: str, params: StartParams, read: Callable[[str], bytes | Non
     if chosen is None or content is None:
         return ""
     first, last = chosen.start.line, chosen.end.line
-    lines = content.decode("utf-8", "replace").splitlines(keepends=True)
+    # Lines as LSP counts them: ended by LF, CRLF or CR and nothing else.
+    lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", content.decode("utf-8", "replace"))
     return _fenced(f"# Selected: lines {first + 1} to {last + 1} of `{path}`", "".join(lines[first : last + 1]))
 
 

@@ -13,14 +13,24 @@ import msgspec
 from understudy import config
 from understudy.config import trust
 from understudy.engine import limits, places, texts
-from understudy.engine.prompt import Prompt
+from understudy.engine.prompt import FILE_BYTES, Prompt
 from understudy.engine.prompt import build as build_prompt
 from understudy.git import names as git_names
 from understudy.journal import store
 from understudy.model.delegations import Explanation, StartParams, Tried
-from understudy.model.delegators import Check, Delegator, DelegatorEntry, EnvReference, ModelServer, Recipe, Scope
+from understudy.model.delegators import (
+    Check,
+    Delegator,
+    DelegatorEntry,
+    EnvReference,
+    Limits,
+    ModelServer,
+    Recipe,
+    Scope,
+)
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.spec import SPEC_VERSION, Bootstrap, Spec
+from understudy.model.wire import camel
 from understudy.runners import registry
 from understudy.secrets.redaction import Redactor
 
@@ -181,6 +191,8 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None)
             ErrorKind.INVALID_PARAMS, f"The recipe {recipe.name!r} writes one file.", hint="Name it with --target."
         )
     buffers, notes = _buffers(workspace, params, documents)
+    if recipe.returns == "text" and delegator.tool is None:
+        _fix_texts(workspace, [*files, *context], buffers)
     for path in [*files, *context]:
         if path not in buffers and not (workspace / path).is_file():
             raise UnderstudyError(
@@ -190,12 +202,10 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None)
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY, "No file under test is named.", hint="understudy start tests PATH/TO/FILE"
         )
+    held = _limits(params, delegator, configuration, notes)
     worktrees = configuration.worktrees
     return Plan(
-        params=msgspec.structs.replace(
-            _without_keys(params, delegator, server),
-            limits=limits.merged(params.limits, delegator.limits, configuration.limits),
-        ),
+        params=msgspec.structs.replace(_without_keys(params, delegator, server), limits=held),
         recipe=recipe,
         workspace=workspace,
         delegator=delegator,
@@ -338,6 +348,37 @@ def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str])
         elif content != disk:
             found[path] = content
     return found, notes
+
+
+def _limits(params: StartParams, delegator: Delegator, configuration: config.Configuration, notes: list[str]) -> Limits:
+    """Return the limits that hold. One that this request asks for and that has no effect is refused, never ignored.
+
+    One of the person's general limits that has no effect on this delegator is named in a note.
+    """
+    if params.limits is not None:
+        registry.check(msgspec.structs.replace(delegator, limits=params.limits))
+    general = Limits()
+    for name, value in msgspec.structs.asdict(configuration.limits).items():
+        if value is None:
+            continue
+        one = msgspec.structs.replace(Limits(), **{name: value})
+        try:
+            registry.check(msgspec.structs.replace(delegator, limits=one))
+        except UnderstudyError:
+            notes.append(f"the general limit {camel(name)} has no effect on {delegator.name}")
+        else:
+            general = msgspec.structs.replace(general, **{name: value})
+    return limits.merged(params.limits, delegator.limits, general)
+
+
+def _fix_texts(workspace: Path, paths: list[str], buffers: dict[str, bytes]) -> None:
+    """Keep what files hold at the click: without a tree there is no base that does, and a queue may be long."""
+    for path in paths:
+        if path in buffers or git_names.looks_secret(os.fsencode(path)):
+            continue
+        content = texts.read_bytes(workspace / path)
+        if content is not None and len(content) <= FILE_BYTES:
+            buffers[path] = content
 
 
 def _without_keys(params: StartParams, delegator: Delegator, server: ModelServer | None) -> StartParams:

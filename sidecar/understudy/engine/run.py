@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,8 +21,8 @@ from understudy.engine.emitter import Emitter
 from understudy.engine.ground import Ground
 from understudy.git import call
 from understudy.git.names import unquote
-from understudy.journal import locks, store
-from understudy.journal.bell import Bell
+from understudy.journal import locks, store, summary
+from understudy.journal.bell import EVERYTHING, Bell
 from understudy.journal.control import Cancel, ControlTail
 from understudy.journal.writer import Writer
 from understudy.model import events
@@ -39,6 +40,8 @@ from understudy.secrets.redaction import Redactor
 CANCEL_SNAPSHOT_SECONDS = 2.0
 """A cancel is answered within five seconds; so much of them is there to keep the partial work as a commit."""
 SNAPSHOT_SECONDS = 300.0
+SLOT_POLL_SECONDS = 1.0
+"""A worker that waits for a slot itself looks so often, should a bell be lost."""
 
 ENDED_EARLY = frozenset(
     {Verdict.CANCELLED, Verdict.INTERRUPTED, Verdict.TIMED_OUT, Verdict.BUDGET_EXHAUSTED, Verdict.FAILED}
@@ -73,7 +76,9 @@ class Run:
         self._judgement: Judgement | None = None
         self._before: Delegation | None = None
         self._queued = False
-        self._threads: set[asyncio.Future[Any]] = set()
+        self._threads = _Threads()
+        self._slot_may_be_free = asyncio.Event()
+        self._ended_before = ""
 
     @property
     def needs_tree(self) -> bool:
@@ -91,8 +96,12 @@ class Run:
     async def live(self, *, only_check: bool = False) -> None:
         """Do everything up to the verdict. Never raises for what happens to the work; only the journal can fail it."""
         loop = self._loop = asyncio.get_running_loop()
+        if only_check:
+            self._before = summary.load(self.folder)
+            self._ended_before = self._before.finished_at or ""
         children.observe(self._child_changed)
         call.mark_calls(sweep.MARK, self.folder.id)
+        loop.set_default_executor(self._threads)
         with Bell() as bell:
             loop.add_reader(bell.fileno(), self._look_at_control, bell)
             ticking = asyncio.create_task(self._tick())
@@ -101,11 +110,10 @@ class Run:
             try:
                 await self._guarded(self._check_again() if only_check else self._work_through())
                 if not self._queued:
-                    await self._conclude(only_check=only_check)
+                    await self._end(only_check=only_check)
             finally:
                 ticking.cancel()
                 loop.remove_reader(bell.fileno())
-                self._writer.close()
                 self._let_go()
 
     # -- being stopped ---------------------------------------------------------------------------------------
@@ -126,10 +134,11 @@ class Run:
             self._failure = _fault(self.folder, error)
 
     def _look_at_control(self, bell: Bell | None) -> None:
-        if bell is not None:
-            bell.drain()
+        if bell is not None and bell.drain() & {queue.BELL, EVERYTHING}:
+            self._slot_may_be_free.set()
         for item in self._control.read():
-            if isinstance(item, Cancel) and self._cancelled_by is None:
+            # A cancel of before an earlier end was meant for that one, not for the checks that run again.
+            if isinstance(item, Cancel) and self._cancelled_by is None and item.at > self._ended_before:
                 self._cancelled_by = item.by
                 self._stop()
 
@@ -150,8 +159,9 @@ class Run:
             self._work.cancel()
 
     def _let_go(self) -> None:
-        """Free the folder's lock: others may record decisions, or check again, from here on."""
+        """Close the journal and free the folder's lock: others may record decisions, or check again, from here on."""
         if self._lock >= 0:
+            self._writer.close()
             os.close(self._lock)
             self._lock = -1
 
@@ -172,7 +182,7 @@ class Run:
         if self.needs_tree:
             self._ground = Ground(self.folder, self.spec, self.root)
             await self._in_thread(self._ground.make_base, self._tell)
-        if not self._take_slot():
+        if not await self._take_slot():
             return
         self._check_trust()
         if self._ground is not None:
@@ -192,18 +202,36 @@ class Run:
                 hint=f"Look at what it allows now: understudy trust {workspace}",
             )
 
-    def _take_slot(self) -> bool:
-        if self._slot is None:
-            with queue.locked(self.root):
-                self._slot = queue.take_slot(self.root, self.spec.slots)
-                if self._slot is None:
-                    self._emit(events.Queued(position=queue.mark(self.root, self.folder.id)))
+    async def _take_slot(self) -> bool:
+        """Take a slot; without a free one wait for it, or leave the queue's mark and return False."""
+        if self._slot is not None:
+            return True
+        # What is referred to by name is in this process's environment and, perhaps, in no other's.
+        waits = _needs_environment(self.spec)
+        while True:
+            lock = await self._in_thread(queue.acquire, self.root)
+            try:
+                if self._queued:
+                    self._slot = queue.turn(self.root, self.folder.id)
+                elif not queue.waiting(self.root):
+                    self._slot = queue.take_slot(self.root, self.spec.slots)
+                if self._slot is not None:
+                    self._queued = False
+                    return True
+                if not self._queued:
                     self._queued = True
+                    self._emit(events.Queued(position=queue.mark(self.root, self.folder.id, waits=waits)))
+                    self._writer.flush_summary()
+                if not waits:
                     # Leave while the queue's lock is held: who frees a slot from now on sees a queued
                     # delegation with a free lock.
-                    self._writer.flush_summary()
                     self._let_go()
-        return not self._queued
+                    return False
+            finally:
+                os.close(lock)
+            self._slot_may_be_free.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._slot_may_be_free.wait(), SLOT_POLL_SECONDS)
 
     async def _set_up(self, ground: Ground) -> None:
         argv = self.spec.bootstrap.setup
@@ -230,8 +258,7 @@ class Run:
     async def _attempt(self, number: int) -> None:
         spec, delegator = self.spec, self.spec.delegator
         self._emit.attempt = number
-        interpreter = await self._in_thread(self._interpreter)
-        task, secrets = self._task(interpreter)
+        task, secrets = await self._in_thread(self._task)
         self._emit.redact_with(Redactor(secrets) if secrets else None)
         started = events.Started(
             delegator=delegator.name,
@@ -280,7 +307,7 @@ class Run:
                 hint="Try again, or choose another model.",
             )
 
-    def _task(self, interpreter: str | None) -> tuple[Task, dict[str, str]]:
+    def _task(self) -> tuple[Task, dict[str, str]]:
         spec, delegator, ground = self.spec, self.spec.delegator, self._ground
         prompt = resolve.prompt_for(
             recipe=spec.recipe,
@@ -294,7 +321,7 @@ class Run:
         )
         for item in prompt.files:
             if item.withheld:
-                self._emit(events.Note(level="warning", text=f"{item.path} was not sent: {item.withheld}."))
+                self._tell(events.Note(level="warning", text=f"{item.path} was not sent: {item.withheld}."))
         environment, secrets = _environment(delegator.env or {})
         key: str | None = None
         if spec.model_server is not None and spec.model_server.api_key is not None:
@@ -312,7 +339,7 @@ class Run:
             model_server=spec.model_server,
             files=self._paths(spec.files),
             target=self._target,
-            interpreter=interpreter,
+            interpreter=self._interpreter(),
             limits=spec.params.limits or Limits(),
             environment=environment,
             key=lambda: key,
@@ -369,7 +396,7 @@ class Run:
         ground, result = self._ground, self._result
         if self._failure is not None or ground is None or result is None or result.head is None:
             return
-        if ground.tree_of(result.head) == ground.tree_of(ground.base_commit):
+        if not await self._in_thread(self._changed):
             return
         self._judgement = await judge(
             JudgeRequest(
@@ -388,10 +415,7 @@ class Run:
         )
 
     async def _check_again(self) -> None:
-        from understudy.journal import summary  # noqa: PLC0415 - for this errand only
-
-        before = summary.load(self.folder)
-        self._before = before
+        before = self._before or summary.load(self.folder)
         self._ground = Ground(self.folder, self.spec, self.root)
         self._ground.reopen(before)
         if before.head is None:
@@ -400,34 +424,58 @@ class Run:
             self._result = events.Result(head=before.head, files=[])
         await self._judge()
 
-    async def _conclude(self, *, only_check: bool) -> None:
-        """Keep what there is, say the verdict, free the slot."""
-        if self._threads:
-            # A thread whose git was aborted is on its way out; only then may git be called again.
-            await asyncio.wait(self._threads, timeout=CANCEL_SNAPSHOT_SECONDS)
+    async def _end(self, *, only_check: bool) -> None:
+        """Keep what there is, say the verdict, free the slot; whatever goes wrong with it, there is an end."""
+        await self._threads_are_out()
         if self._ground is not None:
             self._ground.resume()
-        if self._result is None:
-            # Stopped before the work was kept; what cannot be kept in time stays in the tree.
-            with contextlib.suppress(UnderstudyError, asyncio.CancelledError, TimeoutError):
-                await self._keep(CANCEL_SNAPSHOT_SECONDS)
-        self._emit.close()
-        ground, result = self._ground, self._result
+        try:
+            await self._keep(CANCEL_SNAPSHOT_SECONDS if self._stopped else SNAPSHOT_SECONDS)
+        except UnderstudyError as failure:
+            self._failure = self._failure or failure
+        except Exception as error:
+            self._failure = self._failure or _fault(self.folder, error)
         changed = False
-        if ground is not None and result is not None and result.head is not None:
-            try:
-                changed = ground.tree_of(result.head) != ground.tree_of(ground.base_commit)
-            except UnderstudyError as failure:
-                self._failure = self._failure or failure
+        try:
+            self._emit.close()
+            changed = await self._in_thread(self._changed)
+        except UnderstudyError as failure:
+            self._failure = self._failure or failure
         self._writer.verify()
-        verdict, reservations = self._verdict(changed=changed)
-        info: ErrorInfo | None = self._failure.info() if self._failure is not None else None
-        if only_check:
-            verdict, reservations, info = self._same_end(verdict, reservations, info)
+        if only_check and self._before is not None and (self._stopped or self._failure is not None):
+            self._emit(events.Note(level="warning", text=f"The checks did not run to their end: {self._why()}."))
+            verdict, reservations, info = _end_of(self._before)
+        else:
+            verdict, reservations = self._verdict(changed=changed)
+            info = self._failure.info() if self._failure is not None else None
+            if only_check:
+                verdict, reservations, info = self._same_end(verdict, reservations, info)
         self._emit(events.Finished(verdict=verdict, reservations=reservations, error=info))
+        self._let_go()
         if self._slot is not None:
             os.close(self._slot)
             self._slot = None
+
+    @property
+    def _stopped(self) -> bool:
+        return self._cancelled_by is not None or self._interrupted
+
+    def _why(self) -> str:
+        if self._cancelled_by is not None:
+            return "they were cancelled"
+        return self._failure.message.rstrip(".") if self._failure is not None else "they were interrupted"
+
+    async def _threads_are_out(self) -> None:
+        """Wait for threads whose work was stopped: only then may git be called again."""
+        busy = [asyncio.wrap_future(future) for future in self._threads.busy()]
+        if busy:
+            await asyncio.wait(busy, timeout=CANCEL_SNAPSHOT_SECONDS)
+
+    def _changed(self) -> bool:
+        ground, result = self._ground, self._result
+        if ground is None or result is None or result.head is None:
+            return False
+        return ground.tree_of(result.head) != ground.tree_of(ground.base_commit)
 
     def _verdict(self, *, changed: bool) -> tuple[Verdict, list[Reservation]]:
         failure, result = self._failure, self._result
@@ -468,8 +516,6 @@ class Run:
     async def _in_thread(self, call: Callable[..., _T], *args: object, limit_seconds: float | None = None) -> _T:
         """Run blocking git work beside the loop; a cancel aborts the git process, so the thread ends at once."""
         future = asyncio.get_running_loop().run_in_executor(None, functools.partial(call, *args))
-        self._threads.add(future)
-        future.add_done_callback(self._threads.discard)
         # Somebody may have stopped waiting for this thread; then nobody asks for what it raised.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
@@ -486,7 +532,41 @@ class Run:
 
     def _tell(self, event: events.Event) -> None:
         """Emit from another thread: the event is appended by the loop, in order, before the thread's result is seen."""
-        self._loop.call_soon_threadsafe(self._emit, event)
+        self._loop.call_soon_threadsafe(self._emit_if_open, event)
+
+    def _emit_if_open(self, event: events.Event) -> None:
+        if self._lock >= 0:  # a thread that was left behind has nobody to tell any more
+            self._emit(event)
+
+
+class _Threads(ThreadPoolExecutor):
+    """The loop's threads; tells which of them are busy."""
+
+    def __init__(self) -> None:
+        super().__init__(max_workers=4, thread_name_prefix="understudy")
+        self._futures: set[Future[Any]] = set()
+
+    def submit(self, call: Callable[..., _T], /, *args: Any, **keywords: Any) -> Future[_T]:
+        """Run ``call`` in a thread."""
+        future = super().submit(call, *args, **keywords)
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        return future
+
+    def busy(self) -> list[Future[Any]]:
+        """Return what has not ended."""
+        return list(self._futures)
+
+
+def _end_of(before: Delegation) -> tuple[Verdict, list[Reservation], ErrorInfo | None]:
+    return before.verdict or Verdict.INTERRUPTED, before.reservations, before.error
+
+
+def _needs_environment(spec: Spec) -> bool:
+    """Tell whether a delegation refers to environment variables by name."""
+    named = any(isinstance(value, EnvReference) for value in (spec.delegator.env or {}).values())
+    key = spec.model_server.api_key if spec.model_server is not None else None
+    return named or (key is not None and key.from_env is not None)
 
 
 def _environment(declared: dict[str, str | EnvReference]) -> tuple[dict[str, str], dict[str, str]]:

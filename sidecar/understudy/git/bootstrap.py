@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from understudy.git.call import check_not_aborted
 from understudy.git.names import quote, refused
 from understudy.git.repository import Repository
 from understudy.git.store import Store
@@ -79,6 +80,7 @@ def apply(tree: Tree, repository: Repository, *, copy: Iterable[str] = (), link:
             p for p in _matching(tree.store, repository, patterns) if not any(p.startswith(below) for below in links)
         ]
         for path in paths[:COPY_FILES]:
+            check_not_aborted()
             source = _at(repository.top, path)
             found = os.lstat(source)
             if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)) or refused(path):
@@ -108,6 +110,7 @@ def renew(items: Items) -> Items:
     renewed = Items(items.source, items.target, [], list(items.notes))
     damaged = set(changed(items))
     for item in items.items:
+        check_not_aborted()
         if item not in damaged:
             renewed.items.append(item)
             continue

@@ -409,6 +409,12 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def check_not_aborted() -> None:
+    """Raise ``cancelled`` after ``abort``: for long work beside git (copying, sweeping), once per file."""
+    if _aborted.is_set():
+        raise UnderstudyError(ErrorKind.CANCELLED, "The work on the tree was stopped.", hint="Start it again.")
+
+
 def _check_not_aborted(argv: list[str | bytes]) -> None:
     if _aborted.is_set():
         raise UnderstudyError(

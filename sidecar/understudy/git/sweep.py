@@ -12,6 +12,8 @@ import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from understudy.git.call import check_not_aborted
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -34,6 +36,7 @@ def sweep(root: Path, wanted: Mapping[bytes, str], keep: Iterable[bytes]) -> int
     try:
         waiting = [b""]
         while waiting:
+            check_not_aborted()
             folder = waiting.pop()
             with _open_folder(top, folder or b".", 0o777 & ~mask if folder else None) as descriptor:
                 for name in [os.fsencode(entry) for entry in os.listdir(descriptor)]:

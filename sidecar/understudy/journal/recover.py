@@ -12,10 +12,11 @@ from signal import SIGKILL
 
 from understudy.journal import locks, store, summary
 from understudy.journal.locks import Holder
+from understudy.journal.reader import Tail
 from understudy.journal.store import Folder
 from understudy.journal.writer import Writer
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.events import Finished
+from understudy.model.events import Finished, Note
 from understudy.model.states import NEEDS_HOLDER, State, Verdict
 from understudy.process import identity
 from understudy.process.identity import Identity
@@ -29,7 +30,7 @@ GUARDIAN_SECONDS = 0.5
 _INTERRUPTED = ErrorInfo(
     ErrorKind.INTERRUPTED,
     "The worker of this delegation was gone before the end.",
-    "What it left is kept; retry it to start again from the same base.",
+    "What it left is kept; start it again when you want it.",
 )
 _CANCELLED = ErrorInfo(
     ErrorKind.CANCELLED,
@@ -120,10 +121,26 @@ def end_and_finish(folder: Folder, verdict: Verdict = Verdict.CANCELLED, *, seco
 
 
 def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None) -> None:
+    before = _earlier_end(folder)
     with Writer(folder, lock) as writer:
         attempts = writer.delegation.attempts
         attempt = max((one.n for one in attempts), default=0)
-        writer.append(Finished(verdict=verdict, reservations=[], error=error), attempt=attempt)
+        if before is None:
+            writer.append(Finished(verdict=verdict, reservations=[], error=error), attempt=attempt)
+            return
+        # Checks that ran again were stopped. How the work itself ended is not changed by that.
+        text = "The checks that ran again did not come to their end; the verdict is the one from before."
+        writer.append(Note(level="warning", text=text), attempt=attempt)
+        again = Finished(verdict=before.verdict, reservations=before.reservations, error=before.error)
+        writer.append(again, attempt=attempt)
+
+
+def _earlier_end(folder: Folder) -> Finished | None:
+    """Return the last ``finished`` of the journal, if there is one."""
+    tail, found = Tail(folder), None
+    while events := tail.read(1000):
+        found = next((event for event in reversed(events) if isinstance(event, Finished)), found)
+    return found
 
 
 def _end_everything(folder: Folder, holder: Holder | None) -> None:

@@ -1,0 +1,543 @@
+"""A person's decisions on a result: accept, reject, undo, amend. Each is one call under the delegation's lock.
+
+What becomes of the person's files and what the journal says agree at any instant: an *intent* is on disk before a
+file changes, and whoever looks next (``attend``) completes or forgets it, depending on what the exchange of files came
+to.
+
+::
+
+    intent {begun} ─► exchange.apply ─► intent {committing} ─► exchange.commit ─► decided… applied ─► intent removed
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from understudy.engine import ground, places, standing, texts
+from understudy.git import apply, merge, names
+from understudy.git import diff as git_diff
+from understudy.git.store import Store
+from understudy.journal import disk, locks, store
+from understudy.journal.writer import Writer
+from understudy.model import events
+from understudy.model.delegations import Delegation, FileDiff, Hunk, HunkState
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
+
+LOCK_SECONDS = 3.0
+"""A worker that has just finished lets go of the lock within a moment; a decision of somebody else takes one too."""
+WORKSPACE_SECONDS = 10.0
+_RECORD_LIMIT = 64 * 1024 * 1024
+
+Documents = Mapping[str, str]
+"""The caller's open documents that differ, or may differ, from disk: URI → text."""
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A hunk by its file and id."""
+
+    path: str
+    hunk: str
+
+
+class Intent(msgspec.Struct):
+    """``decide.json`` in the delegation's folder: what to append when the person's files have changed."""
+
+    token: str
+    by: str
+    kind: Literal["accept", "undo"]
+    hunks: list[Chosen]
+    paths: list[str]
+    phase: Literal["begun", "committing"] = "begun"
+
+
+class Kept(msgspec.Struct):
+    """``undo/<token>.json`` in the delegation's folder."""
+
+    record: apply.UndoRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One decision of a request: without ``path`` on everything pending, without ``hunk`` on the file."""
+
+    path: str | None
+    hunk: str | None
+    accept: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What came of a call: every file with its hunks, what did not merge, and how to take it back."""
+
+    files: list[FileDiff]
+    conflicts: tuple[merge.HunkConflict, ...]
+    undo_token: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A finished delegation with its lock held."""
+
+    folder: store.Folder
+    writer: Writer
+    record: ground.Record
+    store: Store
+    workspace: Path
+
+    @property
+    def delegation(self) -> Delegation:
+        """Return the delegation after the last event."""
+        return self.writer.delegation
+
+    @property
+    def head(self) -> str:
+        """Return the result."""
+        return self.delegation.head or self.record.base_commit
+
+    def files(self) -> list[FileDiff]:
+        """Return every changed file with the state of its hunks."""
+        return standing.files_of(self.folder, self.store, self.record.base_commit, self.head)
+
+
+# -- deciding ------------------------------------------------------------------------------------------------------
+
+
+def decide(
+    folder: store.Folder, wishes: list[Wish], *, by: str, documents: Documents, flagged: bool = False
+) -> Decided:
+    """Record decisions; what is accepted is merged into the person's files in the same call.
+
+    Errors: ``conflict`` (somebody else decides, the hunk is settled, a file has unsaved text or deserves a second look),
+    ``apply_conflict`` (a file was saved in between), ``invalid_params``, ``base_unavailable``.
+    """
+    with opened(folder) as at:
+        files = at.files()
+        accept, reject, back = _sort_out(files, wishes, at)
+        if not flagged:
+            _refuse_flagged(files, accept, folder.id)
+        _refuse_unsaved(at.workspace, documents, _paths_of(files, accept))
+        with workspace_locked(at.workspace):
+            plan = merge.plan(
+                at.store, at.record.base_commit, at.head, standing.selection(_pairs(accept)), reader_of(at.workspace)
+            ) if accept else merge.MergePlan((), {}, ())  # fmt: skip
+            refused = {(names.quote(one.path), one.hunk) for one in plan.conflicts}
+            merged = [one for one in accept if (one.path, one.hunk) not in refused]
+            token = None
+            if merged:
+                token = f"{folder.id}.{secrets.token_hex(4)}"
+                record = apply.record(at.store, plan.changes)
+                _write(_undo_file(folder, token), msgspec.json.encode(Kept(record)))
+                intent = Intent(token, by, "accept", merged, [names.quote(change.path) for change in plan.changes])
+                _append_back(at.writer, back)
+                _carry_out(at, intent, plan.changes)
+        for one in accept:
+            if (one.path, one.hunk) in refused:
+                at.writer.append(
+                    events.Decided(path=one.path, hunk=one.hunk, decision="pending", conflict=True, by=by), attempt=0
+                )
+        for one, was, reason in reject:
+            at.writer.append(
+                events.Decided(
+                    path=one.path, hunk=one.hunk, decision="reject", was=standing.DECISIONS[was], reason=reason, by=by
+                ),
+                attempt=0,
+            )
+        at.writer.sync()
+        return Decided(at.files(), plan.conflicts, token)
+
+
+def undo(token: str, *, by: str, documents: Documents) -> None:
+    """Take an accept back, three-way: later edits stay.
+
+    Errors: ``invalid_params`` (no such token), ``conflict`` (taken back already), ``apply_conflict`` (a later edit
+    overlaps; nothing changes).
+    """
+    identifier = token.rpartition(".")[0]
+    if not store.is_id(identifier):
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS, f"{token[:64]!r} is no undo token.", hint="An accept returns one."
+        )
+    folder = store.open_folder(identifier)
+    with opened(folder) as at:
+        decisions = standing.read(folder)
+        if token not in decisions.applied:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{folder.id} has no accept {token!r}.",
+                hint="The `applied` events of the delegation name them.",
+            )
+        if not decisions.applied[token]:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT, f"The accept {token} was taken back already.", hint="Accept it again if needed."
+            )
+        kept = msgspec.json.decode(disk.read_whole(_undo_file(folder, token), _RECORD_LIMIT), type=Kept)
+        _refuse_unsaved(at.workspace, documents, [image.path for image in kept.record.images])
+        with workspace_locked(at.workspace):
+            changes = apply.undo(at.store, kept.record, reader_of(at.workspace))
+            hunks = [
+                Chosen(mark.path, hunk)
+                for hunk, mark in decisions.marks.items()
+                if mark.token == token and mark.state is HunkState.ACCEPTED
+            ]
+            intent = Intent(token, by, "undo", hunks, [names.quote(change.path) for change in changes])
+            _carry_out(at, intent, changes)
+
+
+def amend(folder: store.Folder, path: str, text: str, head: str) -> tuple[str, list[Hunk]]:
+    """Replace a file on the result side by hand; return the new result and the hunks of that file.
+
+    Decisions on hunks that are the same as before hold. Errors: ``conflict`` (the result is another one by now),
+    ``invalid_params`` (no such file, or the text does not fit its encoding).
+    """
+    with opened(folder) as at:
+        if head != at.head:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT,
+                f"The result of {folder.id} is {at.head[:12]}, not {head[:12]} any more.",
+                hint="Read it again, then edit.",
+            )
+        base = at.record.base_commit
+        raw = names.unquote(path)
+        known = git_diff.read_file(at.store, at.head, raw)
+        if known is None or known[1] not in {"100644", "100755"}:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, f"The result has no file {path}.", hint="delegations/diff lists its files."
+            )
+        content = texts.bytes_like(known[0], text)
+        if content is None:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"The text does not fit the encoding of {path}.",
+                hint="Keep to the characters of that encoding.",
+            )
+        before = at.files()
+        new = _with_file(at.store, at.head, base, raw, known[1], content, f"Edit {path} by hand\n")
+        after = git_diff.file_diffs(at.store, base, new)
+        carried = _carried(at, before, after, path, new)
+        touched = [hunk.id for file in after if file.path == path for hunk in file.hunks]
+        edited = [hunk for hunk in touched if hunk not in carried]
+        event = events.Amended(path=path, head=new, carried=carried, edited=edited)
+        decisions = standing.read(folder)
+        decisions.take(event)
+        files = decisions.on(after)
+        ground.write_review(folder, at.store, base, new)
+        at.writer.append(msgspec.structs.replace(event, review=standing.count(files)), attempt=0)
+        at.writer.sync()
+        return new, [hunk for file in files if file.path == path for hunk in file.hunks]
+
+
+# -- what a killed process left ------------------------------------------------------------------------------------
+
+
+def unsettled(folder: store.Folder) -> bool:
+    """Tell whether a decision was begun and not completed; one look at the disk."""
+    return _intent_file(folder).exists() or _exchange_file(folder).exists()
+
+
+def attend(folder: store.Folder) -> bool:
+    """Complete, or forget, a decision whose process died; return whether this call did. Nothing while one is at work."""
+    if not unsettled(folder):
+        return False
+    lock = locks.try_lock(folder)
+    if lock is None:
+        return False
+    try:
+        with Writer(folder, lock) as writer:
+            settle(folder, writer)
+    finally:
+        os.close(lock)
+    return True
+
+
+def settle(folder: store.Folder, writer: Writer) -> None:
+    """Make files and journal agree; the lock is held."""
+    came_to = apply.recover(_exchange_file(folder)) if _exchange_file(folder).exists() else "nothing"
+    with contextlib.suppress(FileNotFoundError):
+        intent = msgspec.json.decode(disk.read_whole(_intent_file(folder), _RECORD_LIMIT), type=Intent)
+        # The exchange's journal goes when it is committed: its absence means that only after `committing`.
+        if came_to == "after" or (came_to == "nothing" and intent.phase == "committing"):
+            _say(folder, writer, intent)
+        _intent_file(folder).unlink()
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def opened(folder: store.Folder) -> Iterator[Opened]:
+    """Hold a finished delegation for one decision; ``conflict`` while somebody else does, or while it runs."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while (lock := locks.try_lock(folder)) is None:
+        if time.monotonic() > deadline:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT, f"Somebody else is at work on {folder.id}.", hint="Try again in a moment."
+            )
+        time.sleep(0.01)
+    try:
+        with Writer(folder, lock) as writer:
+            settle(folder, writer)
+            if writer.delegation.state is not State.FINISHED:
+                raise UnderstudyError(
+                    ErrorKind.CONFLICT,
+                    f"{folder.id} is {writer.delegation.state}.",
+                    hint="Wait for its end: understudy wait " + folder.id,
+                )
+            record, objects = ground.load(folder)
+            yield Opened(folder, writer, record, objects, Path(writer.delegation.workspace))
+    finally:
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def workspace_locked(workspace: Path) -> Iterator[None]:
+    """Let one decision at a time change the files of a workspace."""
+    folder = store.state_root() / "deciding"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
+    with disk.named_failures(path):
+        descriptor = disk.open_regular(path, os.O_RDWR | os.O_CREAT)
+        try:
+            disk.flock_within(descriptor, WORKSPACE_SECONDS, path)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def reader_of(workspace: Path) -> merge.Reader:
+    """Return what reads a file of the workspace as it is on disk now."""
+    return lambda path: apply.read_entry(workspace, path)
+
+
+def _sort_out(
+    files: list[FileDiff], wishes: list[Wish], at: Opened
+) -> tuple[list[Chosen], list[tuple[Chosen, HunkState, str | None]], list[events.Decided]]:
+    """Return what to accept, what to reject (with its state before), and what goes back to pending first."""
+    known = {(file.path, hunk.id): hunk for file in files for hunk in file.hunks}
+    by_path = {file.path for file in files}
+    accept: dict[Chosen, None] = {}
+    reject: dict[Chosen, tuple[HunkState, str | None]] = {}
+    back: list[events.Decided] = []
+    for wish in wishes:
+        if wish.hunk is not None and wish.path is None:
+            raise UnderstudyError(ErrorKind.INVALID_PARAMS, "A hunk is named without its file.", hint="Give `path`.")
+        if wish.path is not None and wish.path not in by_path:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{wish.path} is not in the result of {at.folder.id}.",
+                hint="delegations/diff lists the files, spelled as they must be here.",
+                names=sorted(by_path)[:20] or None,
+            )
+        if wish.hunk is None:
+            chosen = [
+                Chosen(path, identifier)
+                for (path, identifier), hunk in known.items()
+                if wish.path in {None, path} and hunk.state is HunkState.PENDING
+            ]
+        else:
+            chosen = [_settled_or_not(known, wish, at, back)]
+        for one in chosen:
+            accept.pop(one, None)
+            reject.pop(one, None)
+            hunk = known[one.path, one.hunk]
+            if not wish.accept:
+                reject[one] = (hunk.state, wish.reason)
+            elif hunk.state is not HunkState.ACCEPTED:
+                accept[one] = None
+    back = [event for event in back if Chosen(event.path, event.hunk) in accept]
+    return list(accept), [(one, was, reason) for one, (was, reason) in reject.items()], back
+
+
+def _settled_or_not(
+    known: dict[tuple[str, str], Hunk], wish: Wish, at: Opened, back: list[events.Decided]
+) -> Chosen:
+    hunk = known.get((wish.path or "", wish.hunk or ""))
+    if hunk is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"{wish.path} has no hunk {wish.hunk!r} in the result of {at.folder.id}.",
+            hint="Read the diff again: an edit of the result splits it anew.",
+        )
+    if hunk.state is HunkState.SUPERSEDED:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT, f"{hunk.by} took over the hunk {hunk.id} of {wish.path}.", hint=f"Decide there: {hunk.by}"
+        )
+    if hunk.state is HunkState.ACCEPTED and not wish.accept:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"The hunk {hunk.id} of {wish.path} is in your files already.",
+            hint="Undo that first.",
+        )
+    one = Chosen(wish.path or "", hunk.id)
+    if hunk.state is HunkState.REJECTED and wish.accept:
+        back.append(
+            events.Decided(path=one.path, hunk=one.hunk, decision="pending", was="reject", by=hunk.by or "unknown")
+        )
+    return one
+
+
+def _append_back(writer: Writer, back: list[events.Decided]) -> None:
+    for event in back:
+        writer.append(event, attempt=0)
+
+
+def _refuse_flagged(files: list[FileDiff], accept: list[Chosen], identifier: str) -> None:
+    found = merge.flagged(names.unquote(path) for path in _paths_of(files, accept))
+    if found:
+        spelled = sorted(f"{names.quote(path)} ({reason})" for path, reason in found.items())
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{identifier} changes files that are executed or obeyed: {', '.join(spelled[:10])}.",
+            hint="Read these changes; then accept them with `flagged: true`.",
+            names=sorted(names.quote(path) for path in found),
+        )
+
+
+def _refuse_unsaved(workspace: Path, documents: Documents, paths: list[str]) -> None:
+    """Refuse to change a file on disk under an editor that holds another text of it."""
+    wanted = {os.fsdecode(names.unquote(path)): path for path in paths}
+    unsaved = []
+    for uri, text in documents.items():
+        try:
+            path = places.inside(workspace, uri)
+        except UnderstudyError:
+            continue
+        if path in wanted:
+            now = texts.read_bytes(workspace / path)
+            if texts.bytes_like(now, text) != now:
+                unsaved.append(wanted[path])
+    if unsaved:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{', '.join(sorted(unsaved))} has changes that are not saved.",
+            hint="Save it, then decide again.",
+            names=sorted(unsaved),
+        )
+
+
+def _paths_of(files: list[FileDiff], chosen: list[Chosen]) -> list[str]:
+    """Return the files that a decision touches; a rename touches two."""
+    wanted = {one.path for one in chosen}
+    found = [file for file in files if file.path in wanted]
+    return [path for file in found for path in (file.path, file.from_) if path is not None]
+
+
+def _pairs(chosen: list[Chosen]) -> list[tuple[str, str]]:
+    return [(one.path, one.hunk) for one in chosen]
+
+
+def _carry_out(at: Opened, intent: Intent, changes: object) -> None:
+    """Change the files and say so in the journal: both, or neither, whenever this process is killed."""
+    _write_intent(at.folder, intent)
+    todo: list[merge.Change] = list(changes)  # type: ignore[call-overload]
+    try:
+        if todo:
+            with apply.Exchange(at.workspace, _exchange_file(at.folder)) as exchange:
+                exchange.apply(todo)
+                intent.phase = "committing"
+                _write_intent(at.folder, intent)
+                try:
+                    exchange.commit()
+                except BaseException:
+                    intent.phase = "begun"
+                    _write_intent(at.folder, intent)
+                    raise
+        else:
+            intent.phase = "committing"
+            _write_intent(at.folder, intent)
+    except BaseException:
+        if not _exchange_file(at.folder).exists():
+            _intent_file(at.folder).unlink(missing_ok=True)
+        raise
+    _say(at.folder, at.writer, intent)
+    _intent_file(at.folder).unlink()
+
+
+def _say(folder: store.Folder, writer: Writer, intent: Intent) -> None:
+    """Append what the intent stands for, as far as it is not there yet."""
+    now = standing.read(folder)
+    if intent.kind == "accept":
+        if intent.token in now.applied:
+            return
+        for one in intent.hunks:
+            mark = now.marks.get(one.hunk)
+            if mark is None or mark.state is not HunkState.ACCEPTED:
+                decided = events.Decided(path=one.path, hunk=one.hunk, decision="accept", by=intent.by)
+                writer.append(decided, attempt=0)
+        writer.append(events.Applied(paths=intent.paths, undo_token=intent.token, by=intent.by), attempt=0)
+    else:
+        if not now.applied.get(intent.token):
+            return
+        for one in intent.hunks:
+            if now.marks[one.hunk].state is HunkState.ACCEPTED:
+                decided = events.Decided(path=one.path, hunk=one.hunk, decision="pending", was="accept", by=intent.by)
+                writer.append(decided, attempt=0)
+        writer.append(events.Undone(undo_token=intent.token), attempt=0)
+    writer.sync()
+
+
+def _with_file(
+    objects: Store, head: str, parent: str, path: bytes, mode: str, content: bytes, message: str
+) -> str:
+    """Return a commit that is ``head`` with one file replaced."""
+    blob = objects.git("hash-object", "-w", "--stdin", stdin=content).decode().strip()
+    with objects.temporary() as folder:
+        index = folder / "index"
+        objects.git("read-tree", head, index=index)
+        fact = f"{mode} {blob} 0\t".encode() + path + b"\0"
+        objects.git("update-index", "-z", "--index-info", stdin=fact, index=index)
+        tree = objects.git("write-tree", index=index).decode().strip()
+    return objects.git("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode()).decode().strip()
+
+
+def _carried(at: Opened, before: list[FileDiff], after: list[FileDiff], path: str, new: str) -> dict[str, str]:
+    """Return hunk after → hunk before, where both replace the same lines by the same lines."""
+    base = at.record.base_commit
+    known: dict[tuple[object, ...], str] = {}
+    for file in before:
+        if file.path == path:
+            for hunk in file.hunks:
+                key = (file.status, file.binary, hunk.old_start, hunk.old_lines)
+                known[*key, standing.lines_of(at.store, base, at.head, file, hunk)] = hunk.id
+    found = {}
+    for file in after:
+        if file.path == path and not file.binary:
+            for hunk in file.hunks:
+                key = (file.status, file.binary, hunk.old_start, hunk.old_lines)
+                old = known.get((*key, standing.lines_of(at.store, base, new, file, hunk)))
+                if old is not None:
+                    found[hunk.id] = old
+    return found
+
+
+def _write_intent(folder: store.Folder, intent: Intent) -> None:
+    _write(_intent_file(folder), msgspec.json.encode(intent))
+
+
+def _write(path: Path, data: bytes) -> None:
+    with disk.named_failures(path):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        disk.replace(path, data, sync=True)
+
+
+def _intent_file(folder: store.Folder) -> Path:
+    return folder.path / "decide.json"
+
+
+def _exchange_file(folder: store.Folder) -> Path:
+    return folder.path / "exchange"
+
+
+def _undo_file(folder: store.Folder, token: str) -> Path:
+    return folder.path / "undo" / f"{token.rpartition('.')[2]}.json"

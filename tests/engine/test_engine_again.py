@@ -1,0 +1,247 @@
+"""Checks that run again, queues that go on, and keys that stay where they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from understudy.engine import prompt, queue
+from understudy.journal import control, store
+from understudy.model.delegations import StartParams
+from understudy.model.delegators import Delegator, Fits, Recipe, Scope
+from understudy.model.errors import Position, Range, UnderstudyError
+
+DONE = "say(type='result', ok=True, text='done')"
+HONEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+
+
+def writer(text=HONEST):
+    return f"pathlib.Path('tests').mkdir()\npathlib.Path('tests/test_calc.py').write_text({text!r})\n{DONE}"
+
+
+def kinds(project, identifier):
+    return [type(event).__struct_config__.tag for event in project.events(identifier)]
+
+
+def checking(project, tmp_path):
+    """Return a project with a finished, verified delegation whose check can be held up."""
+    gate = tmp_path / "gate"
+    project.settings(f"""
+        [environment]
+        python = "{sys.executable}"
+
+        [[checks]]
+        name = "gated"
+        argv = ["{sys.executable}", "-c", "import os, time\\nwhile os.path.exists('{gate}'): time.sleep(0.02)"]
+    """)
+    project.program("doer", f"pathlib.Path('new.txt').write_text('x')\n{DONE}")
+    done = project.run("implement", delegator="doer", task="x")
+    assert done.verdict == "verified"
+    return done.id, gate
+
+
+def start_check(project, identifier):
+    import threading
+
+    thread = threading.Thread(target=lambda: project.call("delegations/check", id=identifier))
+    thread.start()
+    project_until_checking(project, identifier)
+    return thread
+
+
+def project_until_checking(project, identifier):
+    deadline = time.monotonic() + 30
+    while project.call("delegations/get", id=identifier).state != "checking":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_cancelled_recheck_leaves_the_verdict_and_can_run_again(project, tmp_path):
+    identifier, gate = checking(project, tmp_path)
+    gate.touch()
+    thread = start_check(project, identifier)
+    after = project.call("delegations/cancel", id=identifier)
+    thread.join(30)
+    assert after.verdict == "verified"
+    gate.unlink()
+    assert project.call("delegations/check", id=identifier).verdict == "verified"
+    assert kinds(project, identifier).count("finished") == 3
+
+
+def test_a_killed_recheck_leaves_the_verdict(project, tmp_path):
+    identifier, gate = checking(project, tmp_path)
+    gate.touch()
+    thread = start_check(project, identifier)
+    os.kill(json.loads(store.open_folder(identifier).lock.read_bytes())["pid"], signal.SIGKILL)
+    thread.join(30)
+    gate.unlink()
+    assert project.call("delegations/get", id=identifier).verdict == "verified"
+    assert project.call("delegations/check", id=identifier).verdict == "verified"
+
+
+def test_a_recheck_whose_worker_cannot_begin_says_so(project, tmp_path):
+    identifier, _ = checking(project, tmp_path)
+    (store.open_folder(identifier).path / "spec.json").write_text("{")
+    with pytest.raises(UnderstudyError) as caught:
+        project.call("delegations/check", id=identifier)
+    assert caught.value.kind == "interrupted"
+    assert project.call("delegations/get", id=identifier).verdict == "verified"
+
+
+def test_no_check_runs_again_without_trust(project, tmp_path):
+    identifier, _ = checking(project, tmp_path)
+    project.call("workspace/trust", workspace=str(project.top), trusted=False)
+    with pytest.raises(UnderstudyError) as caught:
+        project.call("delegations/check", id=identifier)
+    assert caught.value.kind == "untrusted_workspace"
+
+
+@pytest.fixture
+def single(project):
+    """Return a project with one slot, and a delegation that holds it until its gate opens."""
+    project.settings(f'[environment]\npython = "{sys.executable}"\n\n[limits]\nslots = 1\n')
+    gate = project.config / "gate"
+    project.program("gate", f"while not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.02)\n{DONE}")
+    project.program("quick", DONE)
+    first = project.start("implement", delegator="gate", task="holds the slot")
+    project.until(first, lambda d: d.state == "running")
+    project.gate, project.first = gate, first
+    yield project
+    gate.touch()
+    project.finish(first)
+
+
+def queued(project, name="quick", **params):
+    identifier = project.start("implement", delegator=name, task="waits", **params)
+    project.until(identifier, lambda d: d.state == "queued")
+    return identifier
+
+
+def test_a_damaged_one_in_the_queue_does_not_hold_up_the_others(single):
+    damaged, fine = queued(single), queued(single)
+    (store.open_folder(damaged).path / "spec.json").write_text("{")
+    single.gate.touch()
+    assert single.finish(fine).verdict == "no_changes"
+    assert single.finish(damaged).verdict == "failed"
+    assert queue.waiting(store.state_root()) == []
+
+
+def test_a_worker_that_always_dies_before_it_starts_is_given_up(single, monkeypatch):
+    dying = queued(single)
+    (store.open_folder(dying).path / "ground.json").write_text("{")
+    single.gate.touch()
+    assert single.finish(dying).verdict in {"failed", "interrupted"}
+
+
+def test_a_tree_left_by_a_dead_worker_is_made_anew(single):
+    waiting = queued(single)
+    record = json.loads((store.open_folder(waiting).path / "ground.json").read_bytes())
+    Path(record["tree"]).mkdir()
+    (Path(record["tree"]) / "half").write_text("left by a worker that died")
+    single.gate.touch()
+    done = single.finish(waiting)
+    assert (done.verdict, done.error) == ("no_changes", None)
+    assert not (Path(done.worktree) / "half").exists()
+
+
+def test_what_waits_in_the_queue_keeps_its_own_keys(single, monkeypatch):
+    single.program("keyed", "say(type='result', ok=True, text='got ' + str(len(os.environ['AGENT_KEY'])))")
+    file = single.config / "delegators" / "keyed.toml"
+    file.write_text(file.read_text() + '\n[env]\nAGENT_KEY = { from_env = "KEY_OF_THE_ASKER" }\n')
+    monkeypatch.setenv("KEY_OF_THE_ASKER", "0123456789")
+    waiting = single.start("ask", delegator="keyed", task="x")
+    single.until(waiting, lambda d: d.state == "queued")
+    monkeypatch.delenv("KEY_OF_THE_ASKER")
+    single.gate.touch()
+    done = single.finish(waiting)
+    assert (done.verdict, done.result.text) == ("answered", "got 10")
+
+
+def test_a_queued_question_is_about_what_was_seen_at_the_click(project):
+    from understudy.testing.model_server import ModelServer
+
+    with ModelServer(answers={"scholar": "Because."}) as server:
+        folder = project.config / "model-servers"
+        folder.mkdir(parents=True)
+        (folder / "scripted.toml").write_text(f'name = "scripted"\nkind = "custom"\nbase_url = "{server.base_url}"\n')
+        (project.config / "delegators").mkdir(exist_ok=True)
+        (project.config / "delegators" / "scholar.toml").write_text(
+            'name = "scholar"\nmodel_server = "scripted"\nmodel = "scholar"\n'
+        )
+        identifier = project.start("explain", "calc.py", delegator="scholar")
+        project.write("calc.py", "changed after the click\n")
+        project.finish(identifier)
+        assert "changed after the click" not in str(server.requests[-1].body)
+
+
+def test_an_old_cancel_is_not_for_the_checks_of_later(project, tmp_path):
+    identifier, _ = checking(project, tmp_path)
+    folder = store.open_folder(identifier)
+    control.append_control(folder, control.Cancel(by="late", at="2020-01-01T00:00:00.000Z"))
+    assert project.call("delegations/check", id=identifier).verdict == "verified"
+
+
+def test_a_limit_without_effect_is_refused_by_name(project):
+    project.delegator("plain", "true", output="text")
+    with pytest.raises(UnderstudyError) as caught:
+        project.start("implement", delegator="plain", task="x", limits={"maxUsd": "1"})
+    assert caught.value.kind == "config_invalid"
+    assert "maxUsd" in caught.value.message
+
+
+ASK = Recipe(name="ask", title="Ask", returns="text", fits=Fits(on=["file"]), scope=Scope.BUILTIN, prompt="Answer.")
+REMOTE = Delegator(name="far", model_server="far", model="m")
+
+
+def build(content, path=".env", first=0, last=0, local=False):
+    asked = StartParams(
+        recipe="ask",
+        task="?",
+        range=Range(start=Position(line=first, character=0), end=Position(line=last, character=0)),
+    )
+    return prompt.build(
+        recipe=ASK,
+        params=asked,
+        delegator=REMOTE,
+        files=[path],
+        context=[],
+        target=None,
+        read=lambda _: content,
+        local=local,
+    )
+
+
+def test_a_withheld_file_is_not_sent_as_a_selection_either():
+    built = build(b"TOKEN=hidden\n")
+    assert "hidden" not in built.text
+    assert built.files[0].withheld
+    assert "hidden" in build(b"TOKEN=hidden\n", local=True).text
+
+
+@pytest.mark.parametrize("content", [b"a\nb\x0cb\nc\n", b"a\r\nb\x0cb\r\nc\r\n", b"a\rb\x0cb\rc"])
+def test_a_selection_counts_lines_as_editors_do(content):
+    chosen = build(content, path="notes.txt", first=1, last=1).text.split("# Selected")[1].split("# Files")[0]
+    assert "b\x0cb" in chosen
+    assert "a" not in chosen.split("<<<")[1].split("\n", 1)[1].split("b\x0cb")[0]
+    assert "c\n" not in chosen.split("b\x0cb")[1].replace("\r", "\n").split(">>>")[0].strip("\n")
+
+
+def test_a_task_has_a_bound():
+    with pytest.raises(UnderstudyError) as caught:
+        prompt.build(
+            recipe=ASK,
+            params=StartParams(recipe="ask", task="x" * (prompt.ALL_BYTES + 1)),
+            delegator=REMOTE,
+            files=[],
+            context=[],
+            target=None,
+            read=lambda _: None,
+            local=True,
+        )
+    assert caught.value.kind == "corpus_too_large"
