@@ -6,12 +6,12 @@ Failures are raised as ``UnderstudyError``; there is no failed ``Outcome``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from understudy.model.delegations import Usage
+from understudy.model.delegations import PermissionOption, Usage
 from understudy.model.delegators import Delegator, Launch, Limits, ModelServer, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event
@@ -27,6 +27,13 @@ CHARACTERS_PER_TOKEN = 4
 
 Emit = Callable[[Event], None]
 """Takes one event without ``seq``, ``at`` and ``attempt``; returns at once."""
+
+Ask = Callable[[str, str, list[PermissionOption]], Awaitable[tuple[PermissionOption, str | None]]]
+"""Asks a person: title, detail and options (one of them must reject) in; the option chosen, and a note, out.
+
+It appends ``permission`` and ``permission_answered`` itself, puts one question after another, and answers with the
+option that rejects when nobody does within the limit ``answer_seconds``. Idle limits must not run while it waits.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +64,8 @@ class Task:
     """Variables of the delegator with a plain value, or resolved from the names it asked for."""
     key: Callable[[], str | None] | None = None
     """Reads the model server's key when it is needed."""
+    ask: Ask | None = None
+    """Puts a question of the agent to a person; None where nobody can be asked."""
     stdout_log: Path | None = None
     stderr_log: Path | None = None
     """Where raw output is kept, capped; None: it is not kept."""
