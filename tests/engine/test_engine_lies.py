@@ -261,3 +261,80 @@ def test_a_configured_check_verifies_other_recipes(project):
         "pathlib.Path('calc.py').write_text('def add(a, b): return 0\\ndef clamp(*a): return 0\\n')\nsay(type='result', ok=True, text='done')",
     )
     assert project.run("implement", "calc.py", delegator="breaker", task="break it").verdict == "checks_failed"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import calc\n\n\ndef test_it():\n    try:\n        assert calc.add(1, 1) == 3\n    except AssertionError:\n        pass\n",
+        "import calc\nimport pytest\n\n\n@pytest.fixture(autouse=True)\ndef quiet(request):\n    real = request.node.obj\n\n    def calm():\n        try:\n            real()\n        except AssertionError:\n            pass\n\n    request.node.obj = calm\n\n\ndef test_it():\n    assert calc.add(1, 1) == 3\n",
+    ],
+    ids=["a swallowed assertion", "a fixture that swallows"],
+)
+def test_a_swallowed_assertion_is_unverified(project, text):
+    project.program("liar", writing("tests/test_calc.py", text))
+    done = project.run("tests", "calc.py", delegator="liar")
+    assert (done.verdict, done.reservations) == ("unverified", ["nothing_bitten"])
+
+
+def test_a_plugin_of_its_own_changes_the_check(project):
+    plugin = "def pytest_collection_modifyitems(items):\n    items[:] = [item for item in items if 'bad' not in item.nodeid]\n"
+    text = "from calc import add\n\npytest_plugins = ['tests.helper']\n\n\ndef test_good():\n    assert add(1, 2) == 3\n\n\ndef test_bad():\n    assert add(1, 2) == 4\n"
+    source = "\n".join(
+        textwrap.dedent(writing(path, content)).rsplit("say", 1)[0]
+        for path, content in (("tests/__init__.py", ""), ("tests/helper.py", plugin), ("tests/test_calc.py", text))
+    )
+    project.program("picker", source + "\nsay(type='result', ok=True, text='done')")
+    done = project.run("tests", "calc.py", delegator="picker")
+    assert done.verdict in {"unverified", "checks_failed"}
+    assert "check_changed" in done.reservations
+
+
+def test_a_link_out_of_the_tree_is_outside_the_scope(project, tmp_path):
+    (tmp_path / "elsewhere.py").write_text(HONEST)
+    source = f"os.mkdir('tests')\nos.symlink({str(tmp_path / 'elsewhere.py')!r}, 'tests/test_calc.py')\nsay(type='result', ok=True, text='done')"
+    project.program("linker", source)
+    done = project.run("tests", "calc.py", delegator="linker")
+    assert done.verdict in {"unverified", "checks_failed"}
+    assert "outside_scope" in done.reservations
+
+
+def test_a_filter_planted_in_the_store_never_runs(project, tmp_path):
+    canary = tmp_path / "canary"
+    source = f"""
+        store = pathlib.Path.cwd().parent / "store.git"
+        with (store / "config").open("a") as file: file.write('[filter "e"]\\n\\tclean = touch {canary}; cat\\n')
+        with (store / "info" / "attributes").open("a") as file: file.write("n.txt filter=e\\n")
+        pathlib.Path("n.txt").write_text("x")
+    """
+    project.program("planter", textwrap.dedent(source) + textwrap.dedent(writing("tests/test_calc.py", HONEST)))
+    done = project.run("tests", "calc.py", delegator="planter")
+    assert not canary.exists()
+    project.call("delegations/check", id=done.id)
+    assert not canary.exists()
+
+
+def test_a_forged_summary_is_not_believed(project):
+    source = """
+        state = pathlib.Path(os.environ["UNDERSTUDY_STATE_FOR_TEST"]) / "delegations"
+        for summary in state.glob("*/summary.json"):
+            data = json.loads(summary.read_text())
+            data |= {"state": "finished", "verdict": "verified", "reservations": []}
+            summary.write_text(json.dumps(data))
+        time.sleep(1.5)
+        say(type="result", ok=True, text="nothing done")
+    """
+    from understudy.journal import store
+
+    name = project.program("forger", source)
+    file = project.config / "delegators" / f"{name}.toml"
+    file.write_text(file.read_text() + f'\n[env]\nUNDERSTUDY_STATE_FOR_TEST = "{store.state_root()}"\n')
+    done = project.run("tests", "calc.py", delegator="forger")
+    assert done.verdict == "no_changes"
+    folder = store.open_folder(done.id)
+    import json
+
+    data = json.loads(folder.summary.read_bytes()) | {"verdict": "verified", "reservations": []}
+    folder.summary.write_text(json.dumps(data))
+    assert project.call("delegations/get", id=done.id).verdict == "no_changes"
+    assert project.call("delegations/list").delegations[0].verdict == "no_changes"

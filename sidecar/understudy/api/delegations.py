@@ -16,7 +16,7 @@ from understudy.engine import queue
 from understudy.git import diff as git_diff
 from understudy.git import names
 from understudy.journal import bell as bells
-from understudy.journal import control, locks, reader, recover, store, summary, writer
+from understudy.journal import control, locks, reader, recover, store, summary
 from understudy.model import events as event_types
 from understudy.model.delegations import Delegation, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -111,7 +111,8 @@ def wait(caller: Caller, params: m.WaitParams) -> Delegation:
     folder = _folder(params.id)
 
     def ended() -> bool:
-        return caller.cancelled() or _current(folder).state is State.FINISHED
+        # While its worker holds the lock, an end was written by somebody else.
+        return caller.cancelled() or (_current(folder).state is State.FINISHED and not locks.is_held(folder))
 
     with bells.Bell() as bell:
         bells.wait_for(ended, bell, seconds)
@@ -162,12 +163,12 @@ def unsubscribe(caller: Caller, params: m.UnsubscribeParams) -> m.Done:
 def cancel(caller: Caller, params: m.IdParams) -> Delegation:
     """Stop a delegation; it has an end when this returns."""
     folder = _folder(params.id)
-    if _current(folder).state is State.FINISHED:
+    if _current(folder).state is State.FINISHED and not locks.is_held(folder):
         return _current(folder)
     control.append_control(folder, control.Cancel(by=caller.name, at=_now()))
     with bells.Bell() as bell:
         bells.wait_for(lambda: _ended_or_queued(folder), bell, CANCEL_SECONDS)
-    if summary.load(folder).state is not State.FINISHED:
+    if summary.load(folder).state is not State.FINISHED or locks.is_held(folder):
         recover.end_and_finish(folder, Verdict.CANCELLED)
     queue.unmark(store.state_root(), folder.id)
     queue.start_next(store.state_root())
@@ -294,25 +295,30 @@ def _lock_soon(folder: store.Folder) -> int | None:
 def _ended_or_queued(folder: store.Folder) -> bool:
     """Tell whether the end is written; for a delegation in the queue, which has no worker, write it here."""
     found = _current(folder)
-    if found.state is State.QUEUED:
-        lock = locks.try_lock(folder)
-        if lock is not None:
-            with contextlib.closing(writer.Writer(folder, lock)) as appending:
-                if summary.load(folder).state is State.QUEUED:
-                    appending.append(event_types.Finished(verdict=Verdict.CANCELLED, reservations=[]), attempt=0)
-        return summary.load(folder).state is State.FINISHED
-    return found.state is State.FINISHED
+    if found.state is State.QUEUED and not locks.is_held(folder):
+        recover.end_and_finish(folder, Verdict.CANCELLED)
+        return True
+    return found.state is State.FINISHED and not locks.is_held(folder)
 
 
 def _head(delegation: Delegation) -> str:
-    if delegation.head is None:
+    if delegation.head is not None:
+        return delegation.head
+    if delegation.state is not State.FINISHED:
         raise UnderstudyError(
-            ErrorKind.CONFLICT if delegation.state is not State.FINISHED else ErrorKind.BASE_UNAVAILABLE,
-            f"{delegation.id} has no result to show"
-            + (" yet." if delegation.state is not State.FINISHED else f"; it ended {delegation.verdict}."),
-            hint="Wait for its end." if delegation.state is not State.FINISHED else "See `understudy show`.",
+            ErrorKind.CONFLICT, f"{delegation.id} has no result to show yet.", hint=f"understudy wait {delegation.id}"
         )
-    return delegation.head
+    if delegation.worktree is not None and delegation.result is None:
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"What {delegation.id} left in its tree was not collected; it ended {delegation.verdict}.",
+            hint=f"`understudy check {delegation.id}` collects it; the tree is {delegation.worktree}.",
+        )
+    raise UnderstudyError(
+        ErrorKind.BASE_UNAVAILABLE,
+        f"{delegation.id} has no changes to show; it ended {delegation.verdict}.",
+        hint=f"understudy show {delegation.id}",
+    )
 
 
 def _now() -> str:

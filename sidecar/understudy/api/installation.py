@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from understudy import __version__
@@ -78,6 +79,8 @@ def _state(caller: Caller) -> m.DoctorCheck:
 
     _ = caller
     root = store.state_root()
+    with tempfile.NamedTemporaryFile(dir=root):
+        pass  # a folder that cannot be written to is said here, not at the first start
     free = shutil.disk_usage(root).free
     return m.DoctorCheck(
         name="state",

@@ -102,7 +102,7 @@ def mark(root: Path, identifier: str, *, waits: bool = False) -> int:
 
 def unmark(root: Path, identifier: str) -> None:
     """Take ``identifier`` out of the queue, if it is there."""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         (root / "queue" / identifier).unlink()
 
 

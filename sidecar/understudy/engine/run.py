@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from understudy.config import trust
-from understudy.engine import queue, resolve
+from understudy.engine import limits, queue, resolve
 from understudy.engine.checks import verdict as verdicts
 from understudy.engine.checks.run import Judgement, JudgeRequest, judge
 from understudy.engine.emitter import Emitter
 from understudy.engine.ground import Ground
+from understudy.engine.questions import Questions
 from understudy.git import call
 from understudy.git.names import unquote
 from understudy.journal import locks, store, summary
-from understudy.journal.bell import EVERYTHING, Bell
+from understudy.journal.bell import EVERYTHING, Bell, ring
 from understudy.journal.control import Cancel, ControlTail
 from understudy.journal.writer import Writer
 from understudy.model import events
@@ -66,6 +67,7 @@ class Run:
         self._writer = Writer(folder, lock)
         self._emit = Emitter(self._writer)
         self._control = ControlTail(folder)
+        self._questions = Questions(folder, self._emit, limits.merged(spec.params.limits).answer_seconds or 0.0)
         self._work: asyncio.Task[None] | None = None
         self._cancelled_by: str | None = None
         self._interrupted = False
@@ -136,7 +138,9 @@ class Run:
     def _look_at_control(self, bell: Bell | None) -> None:
         if bell is not None and bell.drain() & {queue.BELL, EVERYTHING}:
             self._slot_may_be_free.set()
-        for item in self._control.read():
+        items = self._control.read()
+        self._questions.take(items)
+        for item in items:
             # A cancel of before an earlier end was meant for that one, not for the checks that run again.
             if isinstance(item, Cancel) and self._cancelled_by is None and item.at > self._ended_before:
                 self._cancelled_by = item.by
@@ -164,6 +168,7 @@ class Run:
             self._writer.close()
             os.close(self._lock)
             self._lock = -1
+            ring(self.folder.id)
 
     def _child_changed(self, child: identity.Identity, alive: bool) -> None:
         if alive:
@@ -266,6 +271,8 @@ class Run:
             model_server=delegator.model_server,
             model=delegator.model,
             why=spec.explain.because,
+            # Nothing of a delegator without a tool runs in the tree; no sandbox confines what a tool starts.
+            confined=delegator.tool is None,
         )
         self._emit(started)
         queue.unmark(self.root, self.folder.id)
@@ -311,7 +318,7 @@ class Run:
         spec, delegator, ground = self.spec, self.spec.delegator, self._ground
         prompt = resolve.prompt_for(
             recipe=spec.recipe,
-            params=spec.params,
+            params=spec.asked(),
             delegator=delegator,
             model_server=spec.model_server,
             files=self._paths(spec.files),
@@ -341,6 +348,8 @@ class Run:
             target=self._target,
             interpreter=self._interpreter(),
             limits=spec.params.limits or Limits(),
+            session_id=spec.origin.session_id if spec.origin is not None else None,
+            ask=self._questions.ask,
             environment=environment,
             key=lambda: key,
             stdout_log=self.folder.stdout,
@@ -435,6 +444,8 @@ class Run:
             self._failure = self._failure or failure
         except Exception as error:
             self._failure = self._failure or _fault(self.folder, error)
+        # Nothing of this delegation may live now, not even what git was made to run.
+        await self._in_thread(sweep.sweep, self.folder.id)
         changed = False
         try:
             self._emit.close()

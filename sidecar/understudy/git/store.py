@@ -8,6 +8,7 @@ the user's that names a program can get in.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -23,6 +24,9 @@ from understudy.git.call import Completed, git, try_git
 from understudy.git.names import c_quote
 from understudy.git.repository import Repository, settings_without_repository
 from understudy.model.errors import ErrorKind, UnderstudyError
+
+TEMPORARY = ".understudy-apply-"
+"""How the names of temporary files in the user's folders begin; never part of a base or of a result."""
 
 SCRATCH = ".understudy-run"
 """The folder in a tree for prompt files and hand-over; never part of a result."""
@@ -146,11 +150,29 @@ class Store:
 
     def git(self, *arguments: str | bytes | Path, **keywords: Any) -> bytes:
         """Run ``call.git`` on this store."""
+        self._protect()
         return git(*arguments, git_dir=self.path, **keywords)
 
     def try_git(self, *arguments: str | bytes | Path, **keywords: Any) -> Completed:
         """Run ``call.try_git`` on this store."""
+        self._protect()
         return try_git(*arguments, git_dir=self.path, **keywords)
+
+    def _protect(self) -> None:
+        """Write anew what decides what git runs, where it is not what Understudy wrote.
+
+        An agent that is not confined can write here, too: a filter in the configuration with an attribute that turns
+        it on would be run by the next reading of its tree.
+        """
+        expected = {"config": _configuration(self.description), "info/attributes": ATTRIBUTES}
+        for name, content in expected.items():
+            if _copied(self.path / name) != content:
+                with contextlib.suppress(FileNotFoundError):
+                    (self.path / name).unlink()
+                (self.path / name).write_bytes(content)
+        for name in ("config.worktree", "commondir", "info/grafts"):
+            with contextlib.suppress(FileNotFoundError):
+                (self.path / name).unlink()
 
     def attribute(self, name: str, paths: list[bytes], work_tree: Path) -> dict[bytes, bytes]:
         """Return the value of an attribute for those of ``paths`` where the user's attributes set it to a string."""
@@ -173,6 +195,12 @@ class Store:
             for path, value in zip(fields[::3], fields[2::3], strict=False)
             if value not in {b"unspecified", b"unset", b"set", b""}
         }
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turn faults of the disk into ``store_full`` and ``store_unavailable``."""
+        with _typed(self.path):
+            yield
 
     @contextmanager
     def temporary(self) -> Iterator[Path]:
@@ -258,7 +286,7 @@ def _fill(path: Path, repository: Repository) -> dict[str, Any]:
         shallow = _copied(common / "shallow")
         if shallow:
             (path / "shallow").write_bytes(shallow)
-    excludes.append(f"/{SCRATCH}/\n".encode())
+    excludes.append(f"/{SCRATCH}/\n{TEMPORARY}*\n".encode())
     (path / "info" / "exclude").write_bytes(b"\n".join(excludes))
     (path / "info" / "attributes").write_bytes(ATTRIBUTES)
     if sparse and git_dir is not None:
@@ -295,6 +323,8 @@ def _configuration(description: Mapping[str, Any]) -> bytes:
     sha256 = description["objectFormat"] == "sha256"
     lines = ["[core]", f"\trepositoryformatversion = {int(sha256)}", "\tbare = false"]
     for key, value in sorted(description["settings"].items()):
+        if key not in _KEPT_SETTINGS:
+            continue  # a description may come from a file that somebody else could write
         truth = "true" if str(value).strip().lower() in {"true", "yes", "on", "1"} else "false"
         lines.append(f"\t{key.partition('.')[2]} = {truth}")
     if description["sparse"]:

@@ -78,7 +78,7 @@ def load(folder: Folder) -> Delegation:
     Raises ``store_unavailable`` when neither file allows an answer, ``unknown_delegation`` when all are gone.
     """
     delegation = _cached(folder)
-    if delegation is not None and not _agrees(folder, delegation.last_seq):
+    if delegation is not None and not (_agrees(folder, delegation.last_seq) and _ended_so(folder, delegation)):
         delegation = None
     if delegation is None:
         if not folder.path.is_dir():
@@ -92,8 +92,12 @@ def load(folder: Folder) -> Delegation:
 
 
 def peek(folder: Folder) -> Delegation:
-    """Return what ``summary.json`` says, at most one second old while a worker lives; ``load`` where it is missing."""
-    return _cached(folder) or load(folder)
+    """Return what ``summary.json`` says, at most one second old while a worker lives; ``load`` where it is missing.
+
+    That a delegation has ended, and how, is believed only of the journal.
+    """
+    delegation = _cached(folder)
+    return delegation if delegation is not None and _ended_so(folder, delegation) else load(folder)
 
 
 def save(folder: Folder, delegation: Delegation) -> None:
@@ -186,9 +190,40 @@ def _cached(folder: Folder) -> Delegation | None:
     return delegation if delegation.id == folder.id and delegation.last_seq >= 0 else None
 
 
+_END_BYTES = 32 * 1024
+"""Where the last ``finished`` is looked for; one that lies further back is found by folding the journal."""
+
+
 def _agrees(folder: Folder, seq: int) -> bool:
     """Tell whether the journal has at least ``seq`` lines; else the summary is of another journal."""
     return seq == 0 or reader.last_seq(folder) >= seq
+
+
+def _ended_so(folder: Folder, delegation: Delegation) -> bool:
+    """Tell whether the end that a summary tells of is the journal's last one; true for one that has not ended.
+
+    ``summary.json`` is a cache that whoever runs as the user can write: an agent must not be able to say the verdict
+    on itself. The end stands among the journal's last lines, before decisions.
+    """
+    if delegation.state is not State.FINISHED:
+        return True
+    try:
+        descriptor = os.open(f"{folder.path}/events.jsonl", os.O_RDONLY | disk.OPEN_FLAGS)
+    except OSError:
+        return False
+    try:
+        size = os.fstat(descriptor).st_size
+        tail = os.pread(descriptor, _END_BYTES, max(0, size - _END_BYTES))
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    for line in reversed(tail.split(b"\n")):
+        if b'"finished"' in line:
+            event = reader.decode(line, 0)
+            if isinstance(event, events.Finished):
+                return event.verdict == delegation.verdict and event.reservations == delegation.reservations
+    return False
 
 
 def _gone(folder: Folder) -> Delegation:

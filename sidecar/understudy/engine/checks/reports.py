@@ -47,6 +47,8 @@ class ProbeReport:
     """A plugin ran a failed test again by itself."""
     files: frozenset[str] = frozenset()
     """Loaded code files below the user's checkout, links resolved."""
+    plugins: frozenset[str] = frozenset()
+    """Files, links resolved, that pytest took as plugins, wherever they lie: they decide what a test comes to."""
 
     @property
     def counts(self) -> Counts:
@@ -72,6 +74,7 @@ def read_probe(folder: Path) -> ProbeReport:
     bitten: set[str] = set()
     collect_errors: set[str] = set()
     files: set[str] = set()
+    plugins: set[str] = set()
     reran = False
     for path in sorted(folder.glob("*.jsonl")):
         for entry in _lines_of(path):
@@ -86,6 +89,8 @@ def read_probe(folder: Path) -> ProbeReport:
                 collect_errors.add(str(entry.get("id")))
             elif kind == "files":
                 files.update(_texts(entry.get("files")))
+            elif kind == "plugins":
+                plugins.update(_texts(entry.get("files")))
             elif kind == "test":
                 test, outcome = str(entry.get("id")), str(entry.get("outcome"))
                 if outcome == "rerun":
@@ -109,6 +114,7 @@ def read_probe(folder: Path) -> ProbeReport:
         collect_errors=frozenset(collect_errors),
         reran=reran,
         files=frozenset(files),
+        plugins=frozenset(plugins),
     )
 
 

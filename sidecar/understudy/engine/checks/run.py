@@ -114,6 +114,7 @@ class _Judge:
 
     def _look_at_scope(self) -> None:
         outside = scope.outside(self._changes, self._request.recipe.writes, only_adds_and_modifies=self._writes_tests)
+        outside = sorted({*outside, *scope.leading_out(self._tree.path, self._changes)})
         if outside:
             self._reserve(Reservation.OUTSIDE_SCOPE, f"Outside what the recipe writes: {_named(outside)}.")
 
@@ -196,7 +197,9 @@ class _Judge:
             seconds += controlled.outcome.seconds if controlled.outcome is not None else 0.0
         await self._materialise(request.head)
         if check.required:
-            self._reserve_for(plan, flaky=flaky, fails_on_base=fails_on_base, wrong=sorted(wrong))
+            self._reserve_for(
+                plan, flaky=flaky, fails_on_base=fails_on_base, wrong=sorted(wrong), plugins=last.report.plugins
+            )
         counts = last.counts
         result = CheckResult(
             name=check.name,
@@ -224,9 +227,14 @@ class _Judge:
         self._clean_at = None
         return await run_once(plan, self._setting, collect_only=collect_only)
 
-    def _reserve_for(self, plan: Plan, *, flaky: bool, fails_on_base: bool, wrong: list[str]) -> None:
+    def _reserve_for(
+        self, plan: Plan, *, flaky: bool, fails_on_base: bool, wrong: list[str], plugins: frozenset[str]
+    ) -> None:
         name = plan.check.name
-        changing = scope.check_changing(self._changes, plan.check.configured_by)
+        # A plugin decides what a test comes to, wherever it lies and however pytest was told of it.
+        top = self._tree.path.resolve()
+        loaded = [path for _, path in self._changes if str(top / path) in plugins]
+        changing = sorted({*scope.check_changing(self._changes, plan.check.configured_by), *loaded})
         if changing:
             self._reserve(
                 Reservation.CHECK_CHANGED, f"The result changes what the check {name} does: {_named(changing)}."

@@ -5,7 +5,9 @@ Globs are those of ``.gitignore``: a pattern without a slash matches at any dept
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
 
 from understudy.engine.checks.tree import Change
 
@@ -37,6 +39,25 @@ def matching(paths: Iterable[str], globs: Sequence[str]) -> list[str]:
 def check_changing(changes: Iterable[Change], configured_by: Sequence[str]) -> list[str]:
     """Return the changed paths that decide what a check does."""
     return matching((path for _, path in changes), [*configured_by, *DECIDES_ANY_CHECK])
+
+
+def leading_out(tree: Path, changes: Sequence[Change]) -> list[str]:
+    """Return the changed paths that are links out of the tree: what such a file holds is not part of the result.
+
+    The tree is the result when this is asked.
+    """
+    found = []
+    for status, path in changes:
+        if status[:1] == "D":
+            continue
+        try:
+            target = (tree / path).readlink()
+        except OSError:
+            continue
+        # By the names alone: what the links in between are today, they need not be tomorrow.
+        if target.is_absolute() or os.path.normpath(PurePosixPath(path).parent / target).startswith(".."):
+            found.append(path)
+    return found
 
 
 def outside(changes: Sequence[Change], writes: Sequence[str] | None, *, only_adds_and_modifies: bool) -> list[str]:

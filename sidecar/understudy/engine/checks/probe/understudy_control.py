@@ -1,8 +1,8 @@
 """What a function under test calls first during the control run, and what it raises.
 
 It raises only when it is armed, and never while a module is being imported: a test that does nothing but import must
-not count as one that can fail. ``ControlError`` is an ordinary ``Exception`` and not a ``BaseException``: a test that
-swallows every exception passes whatever the code does, so it has to survive here as well.
+not count as one that can fail. ``ControlError`` is an ``AssertionError``, the most ordinary of them all: a test that
+swallows failed assertions, or every exception, passes whatever the code does, so it has to survive here as well.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ARMED = "UNDERSTUDY_CONTROL_ARMED"
 """Set once armed: the file in which processes that tests start (a command line under test) leave their mark."""
 
 
-class ControlError(Exception):
+class ControlError(AssertionError):
     """The code under test, broken on purpose."""
 
 

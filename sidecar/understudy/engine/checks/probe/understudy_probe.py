@@ -89,6 +89,8 @@ def pytest_xdist_node_collection_finished(node: Any, ids: Any) -> None:  # noqa:
 def pytest_collection_finish(session: Any) -> None:
     """Report what was collected; then the code under test may raise."""
     _probe.report(k="collected", ids=[item.nodeid for item in session.items])
+    plugins = [getattr(plugin, "__file__", None) for plugin in session.config.pluginmanager.get_plugins()]
+    _probe.report(k="plugins", files=[os.path.realpath(name) for name in plugins if isinstance(name, str)])
     _probe.leave_addopts()
     _probe.arm()
 
