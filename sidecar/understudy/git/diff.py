@@ -39,8 +39,12 @@ _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _WORDS: dict[str, Status] = {"A": "added", "D": "deleted", "M": "modified", "R": "renamed", "T": "type"}
 
 
+LineRange = tuple[int, int, int, int]
+"""Old start, old lines, new start, new lines, as in ``@@`` of `git diff -U0`."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Change:
+class RawChange:
     """One line of git's raw format."""
 
     letter: str
@@ -53,9 +57,19 @@ class _Change:
 
     @property
     def status(self) -> Status:
+        """What happened, in the words of a ``FileDiff``."""
         if self.letter == "M" and self.old_blob == self.new_blob:
             return "mode"
         return _WORDS[self.letter]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One changed file and its ranges, before those of a file that is one hunk are joined."""
+
+    change: RawChange
+    binary: bool
+    ranges: list[LineRange]
 
 
 def file_diffs(store: Store, base: str, head: str) -> list[FileDiff]:
@@ -68,8 +82,28 @@ def file_diffs(store: Store, base: str, head: str) -> list[FileDiff]:
 
     Errors: ``base_unavailable`` when a commit is not there, ``file_too_large`` for a difference beyond bounds.
     """
-    changes = _changes(store, base, head)
-    sections = _sections(store, base, head)
+    return [
+        FileDiff(
+            path=quote(split.change.path),
+            from_=quote(split.change.source) if split.change.letter == "R" else None,
+            status=split.change.status,
+            binary=split.binary,
+            hunks=_hunks(split.change, split.ranges, binary=split.binary),
+        )
+        for split in splits(store, base, head)
+    ]
+
+
+def splits(store: Store, base: str, head: str) -> list[Split]:
+    """Return what ``file_diffs`` is made of: one call of git, paths as bytes, every range of a file that is one hunk.
+
+    The errors are those of ``file_diffs``.
+    """
+    output = _diff_tree(store, base, head, "--raw", "-p", "-U0", "-z", "--full-index")
+    # Raw lines end with a NUL each and one more follows them; the patch quotes its names all the same.
+    raw, _, patch = output.partition(b"\0\0")
+    changes = _parse_changes(raw.split(b"\0")) if raw else []
+    sections = _parse_sections(patch)
     found = []
     position = 0
     for change in changes:
@@ -79,18 +113,23 @@ def file_diffs(store: Store, base: str, head: str) -> list[FileDiff]:
         position += count
         binary = any(section is None for section in own)
         ranges = [each for section in own if section is not None for each in section]
-        found.append(
-            FileDiff(
-                path=quote(change.path),
-                from_=quote(change.source) if change.letter == "R" else None,
-                status=change.status,
-                binary=binary,
-                hunks=_hunks(change, ranges, binary=binary),
-            )
-        )
+        found.append(Split(change, binary, ranges))
     if position != len(sections):
         raise UnderstudyError(ErrorKind.INTERNAL, f"The difference of {base[:12]} and {head[:12]} could not be parsed")
     return found
+
+
+def hunk_ids(split: Split) -> list[str]:
+    """Return the ids of a file's hunks in ``file_diffs``, in their order."""
+    return [hunk.id for hunk in _hunks(split.change, split.ranges, binary=split.binary)]
+
+
+def line_ranges(store: Store, base: str, head: str) -> dict[bytes, list[LineRange]]:
+    """Return path → ranges of changed lines between two trees, taking every content for text; for ``merge``."""
+    output = _diff_tree(store, base, head, "--raw", "-p", "-U0", "-z", "--full-index", "--text", "--no-renames")
+    raw, _, patch = output.partition(b"\0\0")
+    changes = _parse_changes(raw.split(b"\0")) if raw else []
+    return {change.path: ranges or [] for change, ranges in zip(changes, _parse_sections(patch), strict=True)}
 
 
 def stats(store: Store, base: str, head: str) -> list[FileStat]:
@@ -162,7 +201,7 @@ def read_file(store: Store, commit: str, path: bytes, *, limit: int = FILE_BYTES
     return store.git("cat-file", "blob", identifier, output_limit=limit), mode
 
 
-def _hunks(change: _Change, ranges: list[tuple[int, int, int, int]], *, binary: bool) -> list[Hunk]:
+def _hunks(change: RawChange, ranges: list[LineRange], *, binary: bool) -> list[Hunk]:
     if binary or change.letter in {"A", "D", "R", "T"} or change.status == "mode":
         ranges = [_joined(ranges)]
     elif change.old_mode != change.new_mode:
@@ -185,7 +224,7 @@ def _hunks(change: _Change, ranges: list[tuple[int, int, int, int]], *, binary: 
     return hunks
 
 
-def _joined(ranges: list[tuple[int, int, int, int]]) -> tuple[int, int, int, int]:
+def _joined(ranges: list[LineRange]) -> LineRange:
     """Return the smallest range around all; a deletion and a creation (a change of type) become one replacement."""
     if not ranges:
         return 0, 0, 0, 0
@@ -209,8 +248,11 @@ def _diff_tree(store: Store, base: str, head: str, *options: str) -> bytes:
     return done.stdout
 
 
-def _changes(store: Store, base: str, head: str, *options: str) -> list[_Change]:
-    fields = _diff_tree(store, base, head, "--raw", "-z", "--full-index", *options).split(b"\0")[:-1]
+def _changes(store: Store, base: str, head: str, *options: str) -> list[RawChange]:
+    return _parse_changes(_diff_tree(store, base, head, "--raw", "-z", "--full-index", *options).split(b"\0")[:-1])
+
+
+def _parse_changes(fields: list[bytes]) -> list[RawChange]:
     found = []
     position = 0
     while position < len(fields):
@@ -220,18 +262,18 @@ def _changes(store: Store, base: str, head: str, *options: str) -> list[_Change]
         if letter[0] == "R":
             path = fields[position]
             position += 1
-        found.append(_Change(letter[0], old_mode, new_mode, old_blob, new_blob, path, source))
+        found.append(RawChange(letter[0], old_mode, new_mode, old_blob, new_blob, path, source))
     return found
 
 
-def _sections(store: Store, base: str, head: str) -> list[list[tuple[int, int, int, int]] | None]:
+def _parse_sections(patch: bytes) -> list[list[LineRange] | None]:
     """Return the ranges of each file of the patch, in git's order; None for binary contents.
 
     Lines of contents begin with a sign or a backslash and names are quoted (``core.quotePath``), so a line that begins
     with ``diff --git`` or ``@@`` is git's own.
     """
-    found: list[list[tuple[int, int, int, int]] | None] = []
-    for line in _diff_tree(store, base, head, "-p", "-U0", "--full-index").split(b"\n"):
+    found: list[list[LineRange] | None] = []
+    for line in patch.split(b"\n"):
         if line.startswith(b"diff --git "):
             found.append([])
         elif line.startswith(b"Binary files "):

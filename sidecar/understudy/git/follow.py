@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from understudy.git.base import Base, BaseLimits
-from understudy.git.merge import HunkConflict, Selection
+from understudy.git.base import Base, BaseLimits, write_base
+from understudy.git.commits import reader, write_commit
+from understudy.git.merge import HunkConflict, Selection, plan
 from understudy.git.repository import Repository
 from understudy.git.store import Store
 
@@ -37,4 +38,7 @@ def follow_up(
     What was accepted is in the base as the user edited it, what was rejected is gone. Errors: ``base.write_base``'s and
     ``merge.plan``'s.
     """
-    raise NotImplementedError
+    base = write_base(store, repository, buffers=buffers, limits=limits)
+    planned = plan(store, old_base, old_head, undecided, reader(store, base.commit))
+    start = write_commit(store, base.commit, planned.changes, "What is undecided")
+    return FollowUp(base, start, planned.merged, planned.conflicts)

@@ -7,13 +7,20 @@ this moment. Nothing is written: ``plan`` says what would have to change, ``appl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from understudy.git.diff import Split, hunk_ids, line_ranges, splits
+from understudy.git.lines import Edit, Sides, edits_of, merge_edits, split_lines
 from understudy.git.names import flagged as _flagged
+from understudy.git.names import quote
+from understudy.git.objects import read_blobs, write_blob, write_flat_tree
 from understudy.git.store import Store
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 OTHER = "040000"
-"""Mode of an ``Entry`` that stands for whatever is neither file nor link (a folder, a pipe), or that lies behind a link."""
+"""Mode of an ``Entry`` for whatever is neither file nor link (a folder, a pipe), or lies behind a link or a file."""
+
+_FILES = frozenset({"100644", "100755"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +51,8 @@ class Change:
 class HunkConflict:
     """A hunk that does not merge, and its three sides; None where that side has no file.
 
-    For a hunk of lines the sides are those lines (``yours``: the lines that stand there now); for a hunk that is a whole
-    file, they are contents.
+    For a hunk of lines the sides are the same lines in each (``yours``: as they stand there now); for a hunk that is a
+    whole file, they are contents.
     """
 
     path: bytes
@@ -73,9 +80,261 @@ def plan(store: Store, base: str, head: str, selection: Selection, read_now: Rea
 
     Errors: ``invalid_params`` (no such file or hunk), ``base_unavailable``, ``file_too_large``.
     """
-    raise NotImplementedError
+    picked = [_File(split, wanted) for split, wanted in _picked(splits(store, base, head), selection)]
+    contents = read_blobs(store, [blob for file in picked for blob in file.blobs()])
+    ignore_mode = str(store.description["settings"].get("core.filemode", "true")).lower() == "false"
+    for file in picked:
+        file.load(contents, read_now, ignore_mode=ignore_mode)
+    _load_user_edits(store, picked)
+    changes: dict[bytes, Change] = {}
+    merged: dict[bytes, tuple[str, ...]] = {}
+    conflicts: list[HunkConflict] = []
+    # What leaves makes room for what comes: a file where a folder was, a folder where a file was.
+    for file in sorted(picked, key=lambda each: each.split.change.letter != "D"):
+        leaving = [path for path, change in changes.items() if change.after is None]
+        outcome = file.merge(leaving)
+        for change in outcome.changes:
+            if change.before != change.after:
+                changes[change.path] = change
+        if outcome.merged:
+            merged[file.path] = outcome.merged
+        conflicts += outcome.conflicts
+    order = [file.path for file in picked]
+    return MergePlan(
+        tuple(changes[path] for path in sorted(changes)),
+        {path: merged[path] for path in order if path in merged},
+        tuple(sorted(conflicts, key=lambda each: order.index(each.path))),
+    )
 
 
 def flagged(paths: Iterable[bytes]) -> dict[bytes, str]:
     """Return those paths whose change deserves a second look before it is accepted, with the reason."""
     return {path: reason for path in paths if (reason := _flagged(path)) is not None}
+
+
+def _picked(files: list[Split], selection: Selection) -> list[tuple[Split, list[str]]]:
+    by_path = {split.change.path: split for split in files}
+    found = []
+    for path in sorted(selection):
+        split = by_path.get(path)
+        if split is None:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, f"The result does not change {quote(path)}", hint="Read its diff again."
+            )
+        every = hunk_ids(split)
+        asked = selection[path]
+        strange = sorted((asked or set()) - set(every))
+        if strange:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, f"{quote(path)} has no hunk {strange[0]}", hint="Read its diff again."
+            )
+        wanted = [each for each in every if asked is None or each in asked]
+        if wanted:
+            found.append((split, wanted))
+    return found
+
+
+@dataclass(slots=True)
+class _Outcome:
+    changes: list[Change] = field(default_factory=list)
+    merged: tuple[str, ...] = ()
+    conflicts: list[HunkConflict] = field(default_factory=list)
+
+
+class _File:
+    """One selected file on its way through ``plan``."""
+
+    def __init__(self, split: Split, wanted: list[str]) -> None:
+        self.split = split
+        self.wanted = wanted
+        change = split.change
+        self.path = change.path
+        self.source = change.source
+        self.base: Entry | None = None
+        self.result: Entry | None = None
+        self.now: Entry | None = None
+        """At the source: the path itself, but for a rename."""
+        self.target_now: Entry | None = None
+        self.ignore_mode = False
+        self.user_edits: list[Edit] | None = None
+
+    def blobs(self) -> list[str]:
+        change = self.split.change
+        sides = ((change.old_mode, change.old_blob), (change.new_mode, change.new_blob))
+        return [blob for mode, blob in sides if mode in {*_FILES, "120000"}]
+
+    def load(self, contents: Mapping[str, bytes], read_now: Reader, *, ignore_mode: bool) -> None:
+        change = self.split.change
+        self.base = _entry(change.old_mode, change.old_blob, contents)
+        self.result = _entry(change.new_mode, change.new_blob, contents)
+        self.now = read_now(self.source)
+        self.target_now = read_now(self.path) if self.path != self.source else self.now
+        self.ignore_mode = ignore_mode
+
+    def wants_user_edits(self) -> bool:
+        """Whether lines are to be merged: three different texts. Otherwise no diff is needed."""
+        base, result, now = self.base, self.result, self.now
+        return (
+            base is not None
+            and result is not None
+            and now is not None
+            and {base.mode, result.mode, now.mode} <= _FILES
+            and not self.split.binary
+            and now.content not in {base.content, result.content}
+        )
+
+    def merge(self, leaving: list[bytes]) -> _Outcome:
+        letter = self.split.change.letter
+        if letter == "M" and not self.split.binary and self._regular():
+            return self._merge_lines()
+        if letter == "R":
+            return self._merge_rename(leaving)
+        return self._merge_whole(leaving)
+
+    def _regular(self) -> bool:
+        return all(entry is not None and entry.mode in _FILES for entry in (self.base, self.result))
+
+    def _merge_lines(self) -> _Outcome:
+        base, result, now = self.base, self.result, self.now
+        assert base is not None  # noqa: S101 - what _regular said
+        assert result is not None  # noqa: S101
+        every = hunk_ids(self.split)
+        modes = self.split.change.old_mode != self.split.change.new_mode
+        if now is None or now.mode not in _FILES:
+            return self._refused(self.wanted)
+        lines = split_lines(base.content)
+        edits = edits_of(self.split.ranges, split_lines(result.content))
+        ids = every[1:] if modes and self.split.ranges else every if self.split.ranges else []
+        mode_id = every[0] if modes else None
+        chosen = [(identifier, edit) for identifier, edit in zip(ids, edits, strict=True) if identifier in self.wanted]
+        content, bad = now.content, dict[int, Sides]()
+        if chosen and not (now.content == result.content and len(chosen) == len(edits)):
+            content, bad = merge_edits(lines, [edit for _, edit in chosen], self._edits_now(lines, edits))
+        conflicts = [
+            HunkConflict(self.path, chosen[number][0], sides.base, sides.result, sides.yours)
+            for number, sides in sorted(bad.items())
+        ]
+        mode = result.mode if mode_id in self.wanted else now.mode
+        failed = {conflict.hunk for conflict in conflicts}
+        merged = tuple(identifier for identifier in self.wanted if identifier not in failed)
+        return _Outcome([Change(self.path, now, Entry(mode, content))], merged, conflicts)
+
+    def _edits_now(self, lines: list[bytes], edits: list[Edit]) -> list[Edit]:
+        now, base, result = self.now, self.base, self.result
+        if now is None or base is None or now.content == base.content:
+            return []
+        if result is not None and now.content == result.content:
+            return edits
+        if self.user_edits is None:  # pragma: no cover - _load_user_edits gave them
+            return [Edit(0, len(lines), tuple(split_lines(now.content)))]
+        return self.user_edits
+
+    def _merge_rename(self, leaving: list[bytes]) -> _Outcome:
+        base, result, now, target = self.base, self.result, self.now, self.target_now
+        if base is None or result is None:  # pragma: no cover - a rename has both
+            return self._refused(self.wanted)
+        if now is None and target == result:
+            return _Outcome(merged=tuple(self.wanted))
+        free = target is None or (target.mode == OTHER and _makes_room(self.path, [*leaving, self.source]))
+        moved = self._three_way(base, result, now) if now is not None and free else None
+        if moved is None:
+            return self._refused(self.wanted)
+        return _Outcome([Change(self.source, now, None), Change(self.path, None, moved)], tuple(self.wanted))
+
+    def _three_way(self, base: Entry, result: Entry, now: Entry) -> Entry | None:
+        """Merge one whole file, contents and mode apart; None when it does not."""
+        if now == base:
+            return result
+        if now == result:
+            return now
+        if not {base.mode, result.mode, now.mode} <= _FILES:
+            # A link: its target is one thing.
+            same_kind = base.mode == now.mode == result.mode
+            return now if same_kind and base.content == result.content else None
+        mode = result.mode if now.mode == base.mode else now.mode
+        if self.ignore_mode and base.mode != result.mode:
+            mode = result.mode
+        if now.content == base.content:
+            return Entry(mode, result.content)
+        if result.content in {now.content, base.content}:
+            return Entry(mode, now.content)
+        if self.split.binary:
+            return None
+        lines = split_lines(base.content)
+        edits = edits_of(self.split.ranges, split_lines(result.content))
+        content, bad = merge_edits(lines, edits, self._edits_now(lines, edits))
+        return None if bad else Entry(mode, content)
+
+    def _merge_whole(self, leaving: list[bytes]) -> _Outcome:
+        base, result, now = self.base, self.result, self.now
+        if {self.split.change.old_mode, self.split.change.new_mode} & {"160000"}:
+            return self._refused(self.wanted)  # a submodule is not ours to move
+        outcome = _Outcome(merged=tuple(self.wanted))
+        if now is not None and now.mode == OTHER and _makes_room(self.path, leaving):
+            now = None
+        if now == result:
+            return outcome
+        if base is None or now is None or result is None:
+            gone = base is not None and now is not None and result is None and self._untouched(base, now)
+            if not (gone or (base is None and now is None)):
+                return self._refused(self.wanted)
+            outcome.changes = [Change(self.path, now, result)]
+            return outcome
+        after = self._three_way(base, result, now)
+        if after is None:
+            return self._refused(self.wanted)
+        outcome.changes = [Change(self.path, now, after)]
+        return outcome
+
+    def _untouched(self, base: Entry, now: Entry) -> bool:
+        if self.ignore_mode and {base.mode, now.mode} <= _FILES:
+            return base.content == now.content
+        return base == now
+
+    def _refused(self, hunks: list[str]) -> _Outcome:
+        sides = [None if entry is None else entry.content for entry in (self.base, self.result, self.now)]
+        if self.target_now is not None and self.source != self.path:
+            sides[2] = self.target_now.content
+        if self._regular() and self.split.change.letter == "M" and not self.split.binary:
+            return _Outcome(conflicts=[self._line_conflict(hunk) for hunk in hunks])
+        return _Outcome(conflicts=[HunkConflict(self.path, hunk, sides[0], sides[1], sides[2]) for hunk in hunks])
+
+    def _line_conflict(self, hunk: str) -> HunkConflict:
+        """Return the sides of a hunk of lines whose file is gone, or is no file any more."""
+        base, result = self.base, self.result
+        every = hunk_ids(self.split)
+        yours = None if self.now is None else self.now.content
+        offset = len(every) - len(self.split.ranges)
+        number = every.index(hunk) - offset
+        if base is None or result is None or number < 0:
+            return HunkConflict(self.path, hunk, None, None, yours)
+        edit = edits_of(self.split.ranges, split_lines(result.content))[number]
+        before = b"".join(split_lines(base.content)[edit.start : edit.end])
+        return HunkConflict(self.path, hunk, before, b"".join(edit.lines), yours)
+
+
+def _entry(mode: str, blob: str, contents: Mapping[str, bytes]) -> Entry | None:
+    if mode == "000000":
+        return None
+    return Entry(mode, contents.get(blob, b""))
+
+
+def _makes_room(path: bytes, leaving: list[bytes]) -> bool:
+    return any(gone.startswith(path + b"/") or path.startswith(gone + b"/") for gone in leaving)
+
+
+def _load_user_edits(store: Store, files: list[_File]) -> None:
+    """Ask git, once for all files, for the difference between the base and what the user sees."""
+    wanting = [file for file in files if file.wants_user_edits()]
+    if not wanting:
+        return
+    before, after = [], []
+    for number, file in enumerate(wanting):
+        assert file.now is not None  # noqa: S101 - wants_user_edits said so
+        name = b"%08d" % number
+        before.append((name, "100644", file.split.change.old_blob))
+        after.append((name, "100644", write_blob(store, file.now.content)))
+    ranges = line_ranges(store, write_flat_tree(store, before), write_flat_tree(store, after))
+    for number, file in enumerate(wanting):
+        assert file.now is not None  # noqa: S101
+        file.user_edits = edits_of(ranges[b"%08d" % number], split_lines(file.now.content))

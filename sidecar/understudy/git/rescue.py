@@ -1,17 +1,46 @@
 """Keep a tree so that it can be brought back byte for byte after it was removed.
 
 One bare repository per user's repository, ``<state>/rescue/<key>.git``, one reference per kept tree. Everything needed
-lies in it; it borrows no objects. What is kept is data: nothing in it is ever run.
+lies in it; it borrows no objects. What is kept is data: nothing in it is ever run, and paths are no names of git's
+there (a tree's own ``.git`` could not be): a kept tree is a list of paths, and the blobs that the list names.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from understudy.git.call import git, try_git
+from understudy.git.objects import object_id, read_blobs, write_object
 from understudy.git.repository import Repository
-from understudy.git.store import Store
-from understudy.git.tree import Tree
+from understudy.git.store import Store, borrowing_git_dir
+from understudy.git.sweep import remove_tree
+from understudy.git.tree import Tree, repository_key
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+IGNORED_FILE_BYTES = 5 * 1024 * 1024
+"""An ignored file above this is not kept, as a base does not carry an untracked one (``base.BaseLimits``)."""
+
+IGNORED_TOTAL_BYTES = 200 * 1024 * 1024
+"""Ignored files together; what does not fit is left out and named."""
+
+_NAMED = 1000
+"""How many files that were left out are named."""
+
+_BATCH = 64 * 1024 * 1024
+"""Bytes of contents read back from the rescue repository in one call."""
+
+_REFERENCES = "refs/heads/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +63,400 @@ def keep(state: Path, repository: Repository, tree: Tree, store: Store, name: st
     """Keep ``tree`` and its store as they are and return the rescue reference (``<key>/<name>``).
 
     Kept: every file, link and folder of the tree with its permissions, whatever its name, its private ``.git`` (index,
-    HEAD, branches, commits), Understudy's store, and the objects that these borrow. Ignored files within limits.
-    Errors: ``already_exists`` (the name), ``base_unavailable``, ``store_full``, ``store_unavailable``.
+    HEAD, branches, commits), Understudy's store, and the objects that these borrow for the commits they stand on.
+    Ignored files within limits. Older history stays where it is, in the user's repository.
+
+    Errors: ``invalid_params`` and ``already_exists`` (the name), ``base_unavailable`` (the tree cannot be read),
+    ``store_full``, ``store_unavailable``.
     """
-    raise NotImplementedError
+    if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|lock\b|$)){0,127}", name):
+        raise UnderstudyError(ErrorKind.INVALID_PARAMS, f"{name!r} cannot be part of a reference's name")
+    key = repository_key(repository)
+    place = state / "rescue" / f"{key}.git"
+    with _typed(place), _locked(place, store):
+        reference = _REFERENCES + name
+        if try_git("rev-parse", "--verify", "--quiet", reference, git_dir=place).code == 0:
+            raise UnderstudyError(
+                ErrorKind.ALREADY_EXISTS, f"{key}/{name} is kept already", hint="Keep it under another name."
+            )
+        object_format = str(store.description["objectFormat"])
+        borrowed = _borrowed(store, tree, repository)
+        saver = _Saver(
+            place, object_format, _copy_objects(store.path, place, [f"{each}^{{tree}}" for each in borrowed])
+        )
+        files = saver.folder(tree.path, _ignored(tree))
+        # The store's own temporary folders are nobody's data.
+        kept_store = saver.folder(store.path, set(), skip=lambda path: path.startswith(b"understudy/tmp."))
+        manifest = {
+            "version": 1,
+            "time": int(time.time()),
+            "tree": os.fsencode(tree.path).hex(),
+            "store": os.fsencode(store.path).hex(),
+            "top": os.fsencode(repository.top).hex(),
+            "notes": saver.finish(),
+            "borrowed": {each: store.git("cat-file", "commit", each).hex() for each in borrowed},
+            "files": files,
+            "storeFiles": kept_store,
+        }
+        saver.commit(reference, manifest, store)
+    return f"{key}/{name}"
 
 
 def restore(state: Path, ref: str, path: Path) -> Tree:
     """Bring a kept tree back at ``path`` (missing or empty), with its store at its old place unless that is there.
 
-    Errors: ``unknown_delegation`` (no such reference), ``target_exists``, ``store_full``.
+    Objects that the user's repository lost since are put into the store. Errors: ``unknown_delegation`` (no such
+    reference), ``target_exists``, ``store_full``, ``store_unavailable``.
     """
-    raise NotImplementedError
+    place, reference = _place_of(state, ref)
+    manifest = _manifest(place, reference)
+    if manifest is None:
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_DELEGATION,
+            f"Nothing is kept under {ref!r}",
+            hint="`understudy worktrees list` names what can be restored.",
+            names=[each.ref for each in kept(state)][:20],
+        )
+    path = Path(os.path.realpath(path))
+    if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+        raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{path} is not empty", hint="Choose another folder.")
+    old_path = Path(os.fsdecode(bytes.fromhex(manifest["tree"])))
+    store_path = Path(os.fsdecode(bytes.fromhex(manifest["store"])))
+    with _typed(path):
+        try:
+            _write_folder(place, path, manifest["files"])
+            if not (store_path / "understudy" / "store.json").exists():
+                _write_store(place, store_path, manifest)
+        except BaseException:
+            remove_tree(path)
+            raise
+        store = Store.open(store_path)
+        _lend(place, store, manifest["borrowed"])
+        tree = Tree(store, path)
+        _move_knowledge(place, Tree(store, old_path), tree, manifest)
+    return Tree.open(store, path)
 
 
 def kept(state: Path) -> list[Rescue]:
     """Return everything that can be brought back, the newest first."""
-    raise NotImplementedError
+    found = []
+    for place in sorted((state / "rescue").glob("*.git")):
+        listing = git("for-each-ref", "--format=%(refname)", _REFERENCES, git_dir=place).decode().split()
+        for reference in listing:
+            manifest = _manifest(place, reference)
+            if manifest is not None:
+                found.append(
+                    Rescue(
+                        ref=f"{place.name.removesuffix('.git')}/{reference.removeprefix(_REFERENCES)}",
+                        time=int(manifest["time"]),
+                        path=Path(os.fsdecode(bytes.fromhex(manifest["tree"]))),
+                        top=Path(os.fsdecode(bytes.fromhex(manifest["top"]))),
+                        notes=list(manifest["notes"]),
+                    )
+                )
+    return sorted(found, key=lambda each: (-each.time, each.ref))
 
 
 def drop(state: Path, ref: str) -> None:
-    """Forget a kept tree (retention); its objects go when nothing else needs them. Nothing happens without it."""
-    raise NotImplementedError
+    """Forget a kept tree (retention) and remove the objects that no other needs. Nothing happens without it."""
+    place, reference = _place_of(state, ref)
+    if not place.is_dir():
+        return
+    with _typed(place), _lock(place):
+        git("update-ref", "-d", reference, git_dir=place)
+        git("repack", "-a", "-d", "-q", git_dir=place)
+        git("prune", "--expire=now", git_dir=place)
+
+
+class _Saver:
+    """Contents on their way into a rescue repository."""
+
+    def __init__(self, place: Path, object_format: str, known: set[str]) -> None:
+        self.place = place
+        self.object_format = object_format
+        self.known = known
+        self.blobs: set[str] = set()
+        self.notes: list[str] = []
+        self.left_out: list[str] = []
+        self.budget = IGNORED_TOTAL_BYTES
+
+    def folder(self, root: Path, ignored: set[bytes], skip: Any = None) -> list[list[Any]]:
+        """Return one line for each thing below ``root``: path, kind, mode, time, and blob; contents are written."""
+        top = os.fsencode(root)
+        found: list[list[Any]] = [[b"".hex(), "d", stat.S_IMODE(os.lstat(top).st_mode), 0, ""]]
+        for current, folders, names in os.walk(top, onerror=_raise):
+            inside = current[len(top) :].lstrip(b"/")
+            for name in sorted([*folders, *names]):
+                path = inside + b"/" + name if inside else name
+                if skip is not None and skip(path):
+                    if name in folders:
+                        folders.remove(name)
+                    continue
+                line = self._line(os.path.join(current, name), path, ignored)  # noqa: PTH118 - a path of bytes
+                if line is not None:
+                    found.append(line)
+        return found
+
+    def finish(self) -> list[str]:
+        """Return what was not kept, in sentences."""
+        if self.left_out:
+            named = ", ".join(self.left_out[:_NAMED])
+            self.notes.append(f"{len(self.left_out)} files were not kept: {named}")
+        return self.notes
+
+    def commit(self, reference: str, manifest: dict[str, Any], store: Store) -> None:
+        """Write the list and make the reference, which holds every blob and every borrowed commit."""
+        blob = self._write("blob", json.dumps(manifest, separators=(",", ":")).encode())
+        entries = b"".join(b"100644 " + each.encode() + b"\0" + bytes.fromhex(each) for each in sorted(self.blobs))
+        blobs = self._write("tree", entries)
+        # Of a borrowed commit its files are held, and its text is in the list: a parent would ask for all of history.
+        lines = [b"40000 blobs\0" + bytes.fromhex(blobs), b"100644 manifest\0" + bytes.fromhex(blob)]
+        for number, each in enumerate(manifest["borrowed"]):
+            tree = store.git("rev-parse", "--verify", f"{each}^{{tree}}").decode().strip()
+            lines.append(b"40000 tree-%04d\0" % number + bytes.fromhex(tree))
+        lines.sort(key=_tree_order)
+        top = self._write("tree", b"".join(lines))
+        commit = git("commit-tree", top, "-m", "Kept by Understudy", git_dir=self.place).decode().strip()
+        git("update-ref", reference, commit, "0" * len(commit), git_dir=self.place)
+
+    def _line(self, full: bytes, path: bytes, ignored: set[bytes]) -> list[Any] | None:
+        found = os.lstat(full)
+        mode = stat.S_IMODE(found.st_mode)
+        if stat.S_ISDIR(found.st_mode):
+            if mode & 0o500 != 0o500:
+                os.chmod(full, mode | 0o500)  # noqa: PTH101 - a path of bytes
+            return [path.hex(), "d", mode, 0, ""]
+        if stat.S_ISLNK(found.st_mode):
+            return [path.hex(), "l", 0, 0, os.readlink(full).hex()]  # noqa: PTH115 - a path of bytes
+        if not stat.S_ISREG(found.st_mode):
+            self.left_out.append(os.fsdecode(path).encode(errors="replace").decode() + " (neither file nor link)")
+            return None
+        if path in ignored:
+            if found.st_size > min(IGNORED_FILE_BYTES, self.budget):
+                self.left_out.append(os.fsdecode(path).encode(errors="replace").decode())
+                return None
+            self.budget -= found.st_size
+        if not mode & 0o400:
+            os.chmod(full, mode | 0o400)  # the list has the right one; the tree is about to go  # noqa: PTH101 - a path of bytes
+        with open(full, "rb") as stream:  # noqa: PTH123 - a path of bytes
+            content = stream.read()
+        blob = self._write("blob", content)
+        self.blobs.add(blob)
+        return [path.hex(), "f", mode, found.st_mtime_ns, blob, len(content)]
+
+    def _write(self, kind: str, content: bytes) -> str:
+        identifier = object_id(kind, content, self.object_format)
+        return identifier if identifier in self.known else write_object(self.place, kind, content, self.object_format)
+
+
+def _tree_order(line: bytes) -> bytes:
+    mode, _, rest = line.partition(b" ")
+    name = rest.partition(b"\0")[0]
+    return name + b"/" if mode == b"40000" else name
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _ignored(tree: Tree) -> set[bytes]:
+    """Return what the base's rules ignore in the tree; its `.git` is not part of that."""
+    output = git(
+        "ls-files",
+        "-z",
+        "-o",
+        "-i",
+        f"--exclude-from={tree.rules}",
+        git_dir=tree.store.path,
+        work_tree=tree.path,
+        index=tree.index,
+    )
+    return {path for path in output.split(b"\0") if path}
+
+
+def _borrowed(store: Store, tree: Tree, repository: Repository) -> list[str]:
+    """Return the commits whose files the tree or the store may need and that lie in the user's repository."""
+    candidates = {tree.base, store.base_commit() or tree.base}
+    if repository.head_commit:
+        candidates.add(repository.head_commit)
+    for each in sorted(candidates):
+        parents = store.try_git("rev-parse", "--verify", "--quiet", f"{each}^1")
+        if parents.code == 0:
+            candidates.add(parents.stdout.decode().strip())
+    head = tree.path / ".git" / "HEAD"
+    if not head.is_symlink() and head.is_file() and not (tree.path / ".git").is_symlink():
+        text = head.read_bytes()[:80].decode(errors="replace").strip()
+        if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", text):
+            candidates.add(text)
+    return [each for each in sorted(candidates) if store.try_git("cat-file", "-e", f"{each}^{{tree}}").code == 0]
+
+
+def _copy_objects(source: Path, target: Path, roots: list[str]) -> set[str]:
+    """Copy everything below some trees from one git directory to another; return all their ids."""
+    if not roots:
+        return set()
+    listed = (
+        git("rev-list", "--objects", "--no-object-names", "--missing=allow-any", *roots, git_dir=source)
+        .decode()
+        .split()
+    )
+    asked = "".join(f"{each}\n" for each in listed).encode()
+    answers = git("cat-file", "--batch-check", git_dir=target, stdin=asked).decode().splitlines()
+    here = git("cat-file", "--batch-check", git_dir=source, stdin=asked).decode().splitlines()
+    wanted = [
+        each
+        for each, answer, local in zip(listed, answers, here, strict=True)
+        if answer.endswith(" missing") and not local.endswith(" missing")
+    ]
+    if wanted:
+        names = "".join(f"{each}\n" for each in wanted).encode()
+        git("pack-objects", "-q", target / "objects/pack/pack", git_dir=source, stdin=names)
+    return set(listed)
+
+
+def _lend(place: Path, store: Store, borrowed: dict[str, str]) -> None:
+    """Give the store what the user's repository no longer has of the commits that it builds on."""
+    missing = [each for each in borrowed if store.try_git("cat-file", "-e", each).code != 0]
+    if not missing:
+        return
+    object_format = str(store.description["objectFormat"])
+    shallow = []
+    for each in missing:
+        raw = bytes.fromhex(borrowed[each])
+        lines = raw.partition(b"\n\n")[0].decode(errors="replace").splitlines()
+        _copy_objects(place, store.path, [lines[0].removeprefix("tree ")])
+        write_object(store.path, "commit", raw, object_format)
+        parents = [line.removeprefix("parent ") for line in lines if line.startswith("parent ")]
+        if any(parent not in borrowed for parent in parents):
+            shallow.append(each)  # history ends there, as in a shallow clone
+    known = store.path / "shallow"
+    before = known.read_text().split() if known.exists() else []
+    if shallow:
+        known.write_text("".join(f"{each}\n" for each in sorted({*before, *shallow})))
+
+
+def _manifest(place: Path, reference: str) -> dict[str, Any] | None:
+    if not place.is_dir():
+        return None
+    done = try_git("cat-file", "blob", f"{reference}:manifest", git_dir=place)
+    if done.code != 0:
+        return None
+    manifest: dict[str, Any] = json.loads(done.stdout)
+    return manifest
+
+
+def _place_of(state: Path, ref: str) -> tuple[Path, str]:
+    key, _, name = ref.partition("/")
+    plain = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+    if not plain.fullmatch(key) or not plain.fullmatch(name) or ".." in ref:
+        return Path("/nonexistent"), ""
+    return state / "rescue" / f"{key}.git", _REFERENCES + name
+
+
+def _write_folder(place: Path, target: Path, lines: list[list[Any]]) -> None:
+    """Write what a list names below ``target``: folders, then files, then links, and permissions last."""
+    top = os.fsencode(target)
+    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def full(line: list[Any]) -> bytes:
+        path = bytes.fromhex(line[0])
+        return os.path.join(top, path) if path else top  # noqa: PTH118 - a path of bytes
+
+    folders = [line for line in lines if line[1] == "d"]
+    for line in folders:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(full(line), 0o700)  # noqa: PTH102 - a path of bytes
+    for batch in _batches([line for line in lines if line[1] == "f"]):
+        contents = _contents(place, [line[4] for line in batch])
+        for line in batch:
+            descriptor = os.open(full(line), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(contents[line[4]])
+                os.fchmod(descriptor, line[2])
+            os.utime(full(line), ns=(line[3], line[3]))
+    for line in lines:
+        if line[1] == "l":
+            os.symlink(bytes.fromhex(line[4]), full(line))  # noqa: PTH211 - a path of bytes
+    for line in reversed(folders):
+        os.chmod(full(line), line[2])  # noqa: PTH101 - a path of bytes
+
+
+def _batches(lines: list[list[Any]]) -> Iterator[list[list[Any]]]:
+    batch: list[list[Any]] = []
+    size = 0
+    for line in lines:
+        if batch and size + line[5] > _BATCH:
+            yield batch
+            batch, size = [], 0
+        batch.append(line)
+        size += line[5]
+    if batch:
+        yield batch
+
+
+def _contents(place: Path, blobs: list[str]) -> dict[str, bytes]:
+    return read_blobs(Store(place, {}), blobs)
+
+
+def _write_store(place: Path, path: Path, manifest: dict[str, Any]) -> None:
+    if path.exists() and any(path.iterdir()):
+        raise UnderstudyError(
+            ErrorKind.TARGET_EXISTS, f"{path} is in the way: the store was there", hint="Move it elsewhere."
+        )
+    unfinished = path.with_name(f".{path.name}.restoring")
+    remove_tree(unfinished)
+    unfinished.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write_folder(place, unfinished, manifest["storeFiles"])
+    if path.exists():
+        path.rmdir()
+    unfinished.rename(path)
+
+
+def _move_knowledge(place: Path, old: Tree, new: Tree, manifest: dict[str, Any]) -> None:
+    """Put what the store knew about the tree where it looks for the tree at its present place."""
+    before, after = (os.fsencode(tree.state.stem) for tree in (old, new))
+    folder = b"understudy/trees/"
+    lines = []
+    for line in manifest["storeFiles"]:
+        path = bytes.fromhex(line[0])
+        if path.startswith(folder + before):
+            lines.append([(after + path[len(folder + before) :]).hex(), *line[1:]])
+    for leftover in new.state.parent.glob(new.state.stem + "*"):
+        remove_tree(leftover)
+    _write_folder(place, new.state.parent, lines)
+
+
+@contextlib.contextmanager
+def _locked(place: Path, store: Store) -> Iterator[None]:
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _lock(place):
+        if not (place / "objects").is_dir():
+            borrowing_git_dir(place, [], str(store.description["objectFormat"]))
+        yield
+
+
+@contextlib.contextmanager
+def _lock(place: Path) -> Iterator[None]:
+    descriptor = os.open(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _typed(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise UnderstudyError(
+                ErrorKind.STORE_FULL, f"The disk under {place} is full", hint="Free some space there."
+            ) from error
+        what = error.filename if isinstance(error.filename, str) else os.fsdecode(error.filename or b"")
+        raise UnderstudyError(
+            ErrorKind.STORE_UNAVAILABLE,
+            f"{what or place} cannot be read or written: {error.strerror}",
+            hint="Check the permissions there.",
+        ) from error

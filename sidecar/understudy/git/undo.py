@@ -1,0 +1,116 @@
+"""Take an accept back: merge the files three-way into the past, keeping what the user did since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from understudy.git.diff import line_ranges
+from understudy.git.lines import edits_of, merge_edits, split_lines
+from understudy.git.merge import Change, Entry, Reader
+from understudy.git.names import quote, unquote
+from understudy.git.objects import read_blobs, write_blob, write_flat_tree
+from understudy.git.store import Store
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import Wire
+
+_FILES = frozenset({"100644", "100755"})
+
+
+class Image(Wire, kw_only=True):
+    """One file before and after an exchange: wire path (``names.quote``), modes and blobs of the store."""
+
+    path: str
+    before_mode: str | None = None
+    before: str | None = None
+    after_mode: str | None = None
+    after: str | None = None
+
+
+class UndoRecord(Wire, kw_only=True):
+    """What ``undo`` needs; msgspec turns it into JSON and back. The blobs are in the store."""
+
+    images: list[Image]
+
+
+def record(store: Store, changes: Iterable[Change]) -> UndoRecord:
+    """Keep both images of each change in the store, for ``undo``. Call it before ``Exchange.apply``."""
+    images = []
+    for change in changes:
+        image = Image(path=quote(change.path))
+        if change.before is not None:
+            image.before_mode, image.before = change.before.mode, write_blob(store, change.before.content, sync=True)
+        if change.after is not None:
+            image.after_mode, image.after = change.after.mode, write_blob(store, change.after.content)
+        images.append(image)
+    return UndoRecord(images=images)
+
+
+def undo(store: Store, undo_record: UndoRecord, read_now: Reader) -> list[Change]:
+    """Return the changes that take an accept back, merged three-way: later edits of the user stay. Apply them next.
+
+    Errors: ``apply_conflict`` when a later edit overlaps (nothing is to be changed then); ``names`` lists the files.
+    """
+    images = undo_record.images
+    contents = read_blobs(store, [blob for image in images for blob in (image.before, image.after) if blob])
+    changes, refused, texts = [], [], []
+    for image in images:
+        path = unquote(image.path)
+        before = _entry(image.before_mode, image.before, contents)
+        after = _entry(image.after_mode, image.after, contents)
+        now = read_now(path)
+        if now == after:
+            changes.append(Change(path, now, before))
+        elif now == before:
+            continue
+        elif (
+            before is not None
+            and after is not None
+            and now is not None
+            and {before.mode, after.mode, now.mode} <= _FILES
+        ):
+            texts.append((path, before, after, now))
+        else:
+            refused.append(image.path)
+    for (path, _, _, now), merged in zip(texts, _merge_back(store, texts), strict=True):
+        if merged is None:
+            refused.append(quote(path))
+        elif merged != now:
+            changes.append(Change(path, now, merged))
+    if refused:
+        raise UnderstudyError(
+            ErrorKind.APPLY_CONFLICT,
+            f"You changed {refused[0]} where the accepted change is"
+            + (f", and {len(refused) - 1} more files" if len(refused) > 1 else "")
+            + "; nothing was undone",
+            hint="Change it back by hand, or undo your own edits first.",
+            names=refused,
+        )
+    return sorted(changes, key=lambda change: change.path)
+
+
+def _merge_back(store: Store, texts: list[tuple[bytes, Entry, Entry, Entry]]) -> list[Entry | None]:
+    """Merge each (after → before) into what is there now, with one call of git for all."""
+    if not texts:
+        return []
+    sides: list[list[tuple[bytes, str, str]]] = [[], [], []]
+    for number, (_, *entries) in enumerate(texts):
+        before, after, now = entries
+        for side, entry in zip(sides, (after, before, now), strict=True):
+            side.append((b"%08d" % number, "100644", write_blob(store, entry.content)))
+    trees = [write_flat_tree(store, side) for side in sides]
+    back = line_ranges(store, trees[0], trees[1])
+    since = line_ranges(store, trees[0], trees[2])
+    found: list[Entry | None] = []
+    for number, (_, before, after, now) in enumerate(texts):
+        name = b"%08d" % number
+        chosen = edits_of(back.get(name, []), split_lines(before.content))
+        user = edits_of(since.get(name, []), split_lines(now.content))
+        binary = any(b"\0" in entry.content[:8000] for entry in (before, after, now))  # git's own measure
+        content, conflicts = merge_edits(split_lines(after.content), chosen, user)
+        mode = before.mode if now.mode == after.mode else now.mode
+        found.append(None if conflicts or (binary and chosen and user) else Entry(mode, content))
+    return found
+
+
+def _entry(mode: str | None, blob: str | None, contents: Mapping[str, bytes]) -> Entry | None:
+    return None if mode is None or blob is None else Entry(mode, contents[blob])
