@@ -872,6 +872,128 @@ export interface FileResult {
   mode: string;
 }
 
+/** Decide on hunks; accepting merges them into what the person sees now, in the same call. */
+export interface DecideParams {
+  id: string;
+  decisions: Decision[];
+  /** The person has seen that hooks, CI, editor or agent configuration or package scripts change, and means it. */
+  flagged?: boolean;
+}
+
+/** One decision: without `path` on everything pending, without `hunk` on the whole file. */
+export interface Decision {
+  path?: string | null;
+  hunk?: string | null;
+  decision: "accept" | "reject";
+  /** Why it is turned down; a follow-up tells the agent. */
+  reason?: string | null;
+}
+
+/** Every hunk as it stands now, what did not merge, and how to take the accept back. */
+export interface DecideResult {
+  hunks: Hunk[];
+  conflicts: Conflict[];
+  undoToken?: string;
+}
+
+/** A hunk that does not merge; it stays pending. The three sides as text where they are UTF-8. */
+export interface Conflict {
+  path: string;
+  hunk: string;
+  base?: string;
+  result?: string;
+  yours?: string;
+}
+
+/** Take an accept back. */
+export interface UndoParams {
+  undoToken: string;
+}
+
+/** Change a file on the result side by hand; `head` is the result it was read from. */
+export interface AmendParams {
+  id: string;
+  path: string;
+  text: string;
+  head: string;
+}
+
+/** The new result, split into hunks anew; the verdict is `unverified` until the checks ran again. */
+export interface AmendResult {
+  head: string;
+  hunks: Hunk[];
+}
+
+/** Send a result back with words. */
+export interface ReplyParams {
+  id: string;
+  text: string;
+}
+
+/** The new delegation. */
+export interface StartedResult {
+  id: string;
+}
+
+/** Try again from the original base. */
+export interface RetryParams {
+  id: string;
+  delegator?: string | null;
+}
+
+/** Answer a question of an agent by the id of an option. */
+export interface AnswerParams {
+  id: string;
+  requestId: string;
+  option: string;
+  note?: string | null;
+}
+
+/** Take a result out as a branch, a commit or a patch; the person's branch and files stay as they are. */
+export interface ExportParams {
+  id: string;
+  to: "branch" | "commit" | "patch";
+  branch?: string | null;
+  message?: string | null;
+}
+
+/** Where it is now. */
+export interface ExportResult {
+  branch?: string;
+  commit?: string;
+  patch?: string;
+}
+
+/** What brings it back. */
+export interface RescueResult {
+  rescueRef: string;
+}
+
+/** Every tree that Understudy made and has not removed. */
+export interface WorktreesResult {
+  worktrees: WorktreeEntry[];
+}
+
+/** A tree on disk. */
+export interface WorktreeEntry {
+  id: string;
+  path: string;
+  repo: string;
+  bytes: number;
+  state: "working" | "undecided" | "decided" | "expired" | "orphaned";
+  leasedBy?: string;
+}
+
+/** Bring back a tree that was removed. */
+export interface RestoreParams {
+  rescueRef: string;
+}
+
+/** Where it is again. */
+export interface RestoreResult {
+  path: string;
+}
+
 /** `understudy/event`: new events of one delegation, in `seq` order. */
 export interface EventNotification {
   id: string;
@@ -1327,6 +1449,28 @@ export interface Requests {
   "understudy/delegations/file": { params: FileParams; result: FileResult };
   /** Run the checks again on the result, and say the verdict anew. */
   "understudy/delegations/check": { params: IdParams; result: Delegation };
+  /** Accept hunks, which merges them into what the person sees now, or reject them with a reason. */
+  "understudy/delegations/decide": { params: DecideParams; result: DecideResult };
+  /** Take an accept back; later edits stay. */
+  "understudy/delegations/undo": { params: UndoParams; result: Done };
+  /** Edit a file of the result by hand; its hunks are split anew. */
+  "understudy/delegations/amend": { params: AmendParams; result: AmendResult };
+  /** Send a result back with words: a new delegation in the same tree and tool session. */
+  "understudy/delegations/reply": { params: ReplyParams; result: StartedResult };
+  /** Try again from the original base, perhaps with another delegator. */
+  "understudy/delegations/retry": { params: RetryParams; result: StartedResult };
+  /** Answer an agent's question; the first valid answer counts, a second one is a conflict. */
+  "understudy/delegations/answer": { params: AnswerParams; result: Done };
+  /** Take a result, without what was rejected, out as a branch, a commit or a patch. */
+  "understudy/delegations/export": { params: ExportParams; result: ExportResult };
+  /** Take the tree of a result away; the rescue ref brings it back byte for byte. */
+  "understudy/delegations/discard": { params: IdParams; result: RescueResult };
+  /** Every tree on disk, and who has it. */
+  "understudy/worktrees/list": { params: Nothing; result: WorktreesResult };
+  /** Take a tree away by its id in the list; the rescue ref brings it back. */
+  "understudy/worktrees/remove": { params: IdParams; result: RescueResult };
+  /** Bring a tree back to where it was. */
+  "understudy/worktrees/restore": { params: RestoreParams; result: RestoreResult };
 }
 
 /** What the server sends unasked. */

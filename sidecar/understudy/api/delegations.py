@@ -47,7 +47,7 @@ def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
     """Build exactly what a start would send, and send nothing."""
     from understudy.engine.resolve import plan  # noqa: PLC0415 - as above
 
-    decided = plan(params, caller.documents(), caller.folder())
+    decided = plan(params, caller.documents(), caller.folder(), only_look=True)
     prompt = decided.prompt()
     return m.PreviewResult(
         prompt=prompt.shown,
@@ -175,20 +175,6 @@ def cancel(caller: Caller, params: m.IdParams) -> Delegation:
     return summary.load(folder)
 
 
-def diff(caller: Caller, params: m.IdParams) -> m.DiffResult:
-    """Return what changed, as files and hunks."""
-    from understudy.engine import ground  # noqa: PLC0415 - as above
-
-    _ = caller
-    folder = _folder(params.id)
-    delegation = _current(folder)
-    record, objects = ground.load(folder)
-    head = _head(delegation)
-    return m.DiffResult(
-        base=record.base_commit, head=head, files=git_diff.file_diffs(objects, record.base_commit, head)
-    )
-
-
 def file(caller: Caller, params: m.FileParams) -> m.FileResult:
     """Return one file of the base or of the result."""
     from understudy.engine import ground  # noqa: PLC0415 - as above
@@ -274,9 +260,14 @@ def _current(folder: store.Folder) -> Delegation:
 
 
 def _attended(found: Delegation, folder: store.Folder | None = None) -> Delegation:
+    folder = folder or store.Folder(found.id, store.delegations_root() / found.id)
+    if (folder.path / "decide.json").exists() and not locks.is_held(folder):
+        from understudy.engine import review  # noqa: PLC0415 - a decision whose process died: rare
+
+        if review.attend(folder):
+            found = summary.load(folder)
     if found.state not in NEEDS_HOLDER:
         return found
-    folder = folder or store.open_folder(found.id)
     if locks.is_held(folder):
         return found
     if recover.recover(folder):

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from understudy.api import messages as m
+from understudy.api import review_messages as r
 from understudy.api.caller import Caller
 from understudy.model import delegations, delegators
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -211,7 +212,7 @@ _ROWS: tuple[Method, ...] = (
         "delegations:cancel",
         "Stop a delegation within five seconds; its work is kept. Idempotent.",
     ),
-    Method("delegations/diff", m.IdParams, m.DiffResult, "delegations:diff", "The result as files and hunks."),
+    Method("delegations/diff", m.IdParams, m.DiffResult, "review:diff", "The result as files and hunks."),
     Method(
         "delegations/file", m.FileParams, m.FileResult, "delegations:file", "One file of the base or of the result."
     ),
@@ -221,6 +222,71 @@ _ROWS: tuple[Method, ...] = (
         delegations.Delegation,
         "delegations:check",
         "Run the checks again on the result, and say the verdict anew.",
+    ),
+    Method(
+        "delegations/decide",
+        r.DecideParams,
+        r.DecideResult,
+        "review:decide",
+        "Accept hunks, which merges them into what the person sees now, or reject them with a reason.",
+    ),
+    Method("delegations/undo", r.UndoParams, m.Done, "review:undo", "Take an accept back; later edits stay."),
+    Method(
+        "delegations/amend",
+        r.AmendParams,
+        r.AmendResult,
+        "review:amend",
+        "Edit a file of the result by hand; its hunks are split anew.",
+    ),
+    Method(
+        "delegations/reply",
+        r.ReplyParams,
+        r.StartedResult,
+        "review:reply",
+        "Send a result back with words: a new delegation in the same tree and tool session.",
+    ),
+    Method(
+        "delegations/retry",
+        r.RetryParams,
+        r.StartedResult,
+        "review:retry",
+        "Try again from the original base, perhaps with another delegator.",
+    ),
+    Method(
+        "delegations/answer",
+        r.AnswerParams,
+        m.Done,
+        "review:answer",
+        "Answer an agent's question; the first valid answer counts, a second one is a conflict.",
+    ),
+    Method(
+        "delegations/export",
+        r.ExportParams,
+        r.ExportResult,
+        "review:export",
+        "Take a result, without what was rejected, out as a branch, a commit or a patch.",
+    ),
+    Method(
+        "delegations/discard",
+        m.IdParams,
+        r.RescueResult,
+        "review:discard",
+        "Take the tree of a result away; the rescue ref brings it back byte for byte.",
+    ),
+    Method("worktrees/list", m.Nothing, r.WorktreesResult, "review:worktrees", "Every tree on disk, and who has it."),
+    Method(
+        "worktrees/remove",
+        m.IdParams,
+        r.RescueResult,
+        "review:remove_worktree",
+        "Take a tree away by its id in the list; the rescue ref brings it back.",
+    ),
+    Method(
+        "worktrees/restore",
+        r.RestoreParams,
+        r.RestoreResult,
+        "review:restore_worktree",
+        "Bring a tree back to where it was.",
     ),
 )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from understudy.engine import leases
 from understudy.git import base as git_base
 from understudy.git import bootstrap, call, diff, names, repository, tree
 from understudy.git.store import Store
@@ -24,7 +25,7 @@ from understudy.model import events
 from understudy.model.delegations import Delegation, FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event
-from understudy.model.spec import Spec
+from understudy.model.spec import Origin, Spec
 from understudy.process.environment import base_environment
 from understudy.runners import treefiles
 
@@ -36,6 +37,10 @@ class Record(msgspec.Struct):
     tree: str
     base_commit: str
     items: bootstrap.Items | None = None
+    start: str | None = None
+    """The commit that the tree is made of, where it is not the base (a follow-up)."""
+    parent: str | None = None
+    """What an exported commit stands on: HEAD when the base was written, or the revision asked for."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,9 @@ class Ground:
             self._load()
             return
         emit(events.Phase(text="Recording what you see"))
+        if self._spec.origin is not None:
+            self._go_on(self._spec.origin, emit)
+            return
         kind = self._spec.params.base or "seen"
         found = repository.locate(self._workspace)
         root = self._claim(found)
@@ -80,7 +88,7 @@ class Ground:
         base = git_base.write_base(self._store, found, kind=kind, buffers=buffers)
         kept = found.head_commit if kind == "seen" else base.commit
         git_base.pin(found, self._folder.id, kept or "")
-        self._record = Record(str(root), str(root / _tree_name(self._workspace)), base.commit)
+        self._record = Record(str(root), str(root / _tree_name(self._workspace)), base.commit, parent=kept)
         self._save()
         emit(events.Base(commit=base.commit, files=base.files, left_out=base.left_out))
         for text in base.notes:
@@ -95,7 +103,7 @@ class Ground:
         began = time.monotonic()
         if os.path.lexists(record.tree):
             Tree(self._known()[1], Path(record.tree)).remove(self._state / "trash")
-        self._tree = self._check_out(record.base_commit)
+        self._tree = self._check_out(record.start or record.base_commit)
         self._save()
         for text in [*self._tree.notes, *(record.items.notes if record.items is not None else ())]:
             emit(events.Note(level="warning", text=text))
@@ -111,6 +119,7 @@ class Ground:
             )
         self._load()
         record, store = self._known()
+        leases.refuse_other(Path(record.root), delegation.id)
         if Path(record.tree).is_dir():
             self._tree = Tree.open(store, Path(record.tree))
         else:
@@ -175,11 +184,7 @@ class Ground:
         snapshot = tree.snapshot(f"{self._spec.title}\n\nDelegation: {self._folder.id}", record.base_commit)
         for text in snapshot.notes:
             emit(events.Note(level="warning", text=text))
-        review = diff.unified(store, record.base_commit, snapshot.commit)
-        temporary = self._folder.review.with_suffix(".tmp")
-        temporary.write_bytes(review)
-        temporary.chmod(0o600)
-        temporary.replace(self._folder.review)
+        write_review(self._folder, store, record.base_commit, snapshot.commit)
         hunks = sum(len(file.hunks) for file in diff.file_diffs(store, record.base_commit, snapshot.commit))
         return Kept(snapshot.commit, diff.stats(store, record.base_commit, snapshot.commit), hunks)
 
@@ -211,10 +216,30 @@ class Ground:
     def _claim(self, found: repository.Repository) -> Path:
         claim = tree.claim_tree_path(self._state / "trees", tree.repository_key(found))
         try:
-            (claim.path / "lease").write_text(self._folder.id + "\n", encoding="ascii")
+            leases.add(claim.path, self._folder.id)
         finally:
             claim.release()
         return claim.path
+
+    def _go_on(self, origin: Origin, emit: Callable[[Event], None]) -> None:
+        """Start from another delegation: its base again in a tree of its own, or its tree and what is undecided."""
+        from understudy.engine import followup  # noqa: PLC0415 - most delegations begin by themselves
+
+        found = repository.locate(self._workspace)
+        if origin.kind == "retry":
+            made = followup.same_base(origin, lambda: self._claim(found), _tree_name(self._workspace))
+        else:
+            buffers: dict[str | bytes, bytes] = {
+                names.unquote(quoted): (self._folder.buffers / name).read_bytes()
+                for quoted, name in self._spec.buffers.items()
+            }
+            made = followup.next_base(origin, self._folder.id, found, buffers, self._state)
+        self._record, self._store = made.record, made.store
+        git_base.pin(found, self._folder.id, made.record.parent or "")
+        self._save()
+        emit(made.base)
+        for text in made.notes:
+            emit(events.Note(level="warning", text=text))
 
     def _save(self) -> None:
         if self._record is not None:
@@ -265,25 +290,38 @@ class Judged:
         return found[0] if found is not None else None
 
 
-def load(folder: journal_store.Folder) -> tuple[Record, Store]:
-    """Return a delegation's ground as it was recorded; raise ``base_unavailable`` when there is none any more."""
+def read_record(folder: journal_store.Folder) -> Record:
+    """Return a delegation's record; raise ``base_unavailable`` when there is none."""
     try:
         data = (folder.path / "ground.json").read_bytes()
-        record = msgspec.json.decode(data, type=Record, dec_hook=lambda kind, value: kind(value))
+        return msgspec.json.decode(data, type=Record, dec_hook=lambda kind, value: kind(value))
     except (OSError, msgspec.DecodeError):
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
             f"{folder.id} has no tree.",
             hint="Recipes that answer with text have none; else see what happened with `understudy show`.",
         ) from None
+
+
+def load(folder: journal_store.Folder) -> tuple[Record, Store]:
+    """Return a delegation's ground as it was recorded; raise ``base_unavailable`` when there is none any more."""
+    record = read_record(folder)
     root = Path(record.root) / "store.git"
     if not root.is_dir():
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
             f"The tree of {folder.id} was removed.",
-            hint=f"The change as text is still in {folder.review}.",
+            hint=f"`understudy worktrees restore` brings it back; the change as text is in {folder.review}.",
         )
     return record, Store.open(root)
+
+
+def write_review(folder: journal_store.Folder, objects: Store, base: str, head: str) -> None:
+    """Write ``review.diff`` anew."""
+    temporary = folder.review.with_suffix(".tmp")
+    temporary.write_bytes(diff.unified(objects, base, head))
+    temporary.chmod(0o600)
+    temporary.replace(folder.review)
 
 
 _LETTERS = {"added": "A", "deleted": "D", "modified": "M", "renamed": "R", "mode": "M", "type": "T"}

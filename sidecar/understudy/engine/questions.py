@@ -37,7 +37,7 @@ class Questions:
         self._answer: asyncio.Future[Answer] | None = None
 
     async def ask(
-        self, title: str, detail: str, options: list[PermissionOption], *, attempt: int = 1
+        self, title: str, detail: str, options: list[PermissionOption]
     ) -> tuple[PermissionOption, str | None]:
         """Ask a person; return the option chosen and the note that came with it.
 
@@ -54,8 +54,8 @@ class Questions:
             deadline = datetime.fromtimestamp(time.time() + self._seconds, UTC).isoformat(timespec="milliseconds")
             request = PermissionRequest(
                 # The agent's own ids may come again after a restart; these do not.
-                request_id=f"{attempt}.{self._number}",
-                attempt=attempt,
+                request_id=f"q{self._number}",
+                attempt=0,  # the event is stamped with it
                 title=title,
                 detail=detail,
                 options=options,

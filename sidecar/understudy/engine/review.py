@@ -1,4 +1,4 @@
-"""A person's decisions on a result: accept, reject, undo, amend. Each is one call under the delegation's lock.
+"""A person's decisions on a result: accept, reject, undo. Each is one call under the delegation's lock.
 
 What becomes of the person's files and what the journal says agree at any instant: an *intent* is on disk before a
 file changes, and whoever looks next (``attend``) completes or forgets it, depending on what the exchange of files came
@@ -16,7 +16,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,7 +25,6 @@ import msgspec
 
 from understudy.engine import ground, places, standing, texts
 from understudy.git import apply, merge, names
-from understudy.git import diff as git_diff
 from understudy.git.store import Store
 from understudy.journal import disk, locks, store
 from understudy.journal.writer import Writer
@@ -37,6 +36,8 @@ from understudy.model.states import State
 LOCK_SECONDS = 3.0
 """A worker that has just finished lets go of the lock within a moment; a decision of somebody else takes one too."""
 WORKSPACE_SECONDS = 10.0
+MERGE_TRIES = 3
+"""Who saves a file just while it is merged wins; the merge is made anew."""
 _RECORD_LIMIT = 64 * 1024 * 1024
 
 Documents = Mapping[str, str]
@@ -119,34 +120,22 @@ def decide(
 ) -> Decided:
     """Record decisions; what is accepted is merged into the person's files in the same call.
 
-    Errors: ``conflict`` (somebody else decides, the hunk is settled, a file has unsaved text or deserves a second look),
-    ``apply_conflict`` (a file was saved in between), ``invalid_params``, ``base_unavailable``.
+    Errors: ``conflict`` (somebody else decides, the hunk is settled, a file has unsaved text or deserves a second
+    look), ``apply_conflict`` (a file was saved in between), ``invalid_params``, ``base_unavailable``.
     """
     with opened(folder) as at:
+        refuse_without_result(at)
         files = at.files()
-        accept, reject, back = _sort_out(files, wishes, at)
+        accept, reject = _sort_out(files, wishes, at)
         if not flagged:
             _refuse_flagged(files, accept, folder.id)
         _refuse_unsaved(at.workspace, documents, _paths_of(files, accept))
-        with workspace_locked(at.workspace):
-            plan = merge.plan(
-                at.store, at.record.base_commit, at.head, standing.selection(_pairs(accept)), reader_of(at.workspace)
-            ) if accept else merge.MergePlan((), {}, ())  # fmt: skip
-            refused = {(names.quote(one.path), one.hunk) for one in plan.conflicts}
-            merged = [one for one in accept if (one.path, one.hunk) not in refused]
-            token = None
-            if merged:
-                token = f"{folder.id}.{secrets.token_hex(4)}"
-                record = apply.record(at.store, plan.changes)
-                _write(_undo_file(folder, token), msgspec.json.encode(Kept(record)))
-                intent = Intent(token, by, "accept", merged, [names.quote(change.path) for change in plan.changes])
-                _append_back(at.writer, back)
-                _carry_out(at, intent, plan.changes)
-        for one in accept:
-            if (one.path, one.hunk) in refused:
-                at.writer.append(
-                    events.Decided(path=one.path, hunk=one.hunk, decision="pending", conflict=True, by=by), attempt=0
-                )
+        plan, token = _accept(at, accept, by) if accept else (merge.MergePlan((), {}, ()), None)
+        for conflict in plan.conflicts:
+            one = Chosen(names.quote(conflict.path), conflict.hunk)
+            _reopen(at.writer, standing.read(folder), one, by)
+            tried = events.Decided(path=one.path, hunk=one.hunk, decision="pending", conflict=True, by=by)
+            at.writer.append(tried, attempt=0)
         for one, was, reason in reject:
             at.writer.append(
                 events.Decided(
@@ -195,49 +184,6 @@ def undo(token: str, *, by: str, documents: Documents) -> None:
             _carry_out(at, intent, changes)
 
 
-def amend(folder: store.Folder, path: str, text: str, head: str) -> tuple[str, list[Hunk]]:
-    """Replace a file on the result side by hand; return the new result and the hunks of that file.
-
-    Decisions on hunks that are the same as before hold. Errors: ``conflict`` (the result is another one by now),
-    ``invalid_params`` (no such file, or the text does not fit its encoding).
-    """
-    with opened(folder) as at:
-        if head != at.head:
-            raise UnderstudyError(
-                ErrorKind.CONFLICT,
-                f"The result of {folder.id} is {at.head[:12]}, not {head[:12]} any more.",
-                hint="Read it again, then edit.",
-            )
-        base = at.record.base_commit
-        raw = names.unquote(path)
-        known = git_diff.read_file(at.store, at.head, raw)
-        if known is None or known[1] not in {"100644", "100755"}:
-            raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, f"The result has no file {path}.", hint="delegations/diff lists its files."
-            )
-        content = texts.bytes_like(known[0], text)
-        if content is None:
-            raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS,
-                f"The text does not fit the encoding of {path}.",
-                hint="Keep to the characters of that encoding.",
-            )
-        before = at.files()
-        new = _with_file(at.store, at.head, base, raw, known[1], content, f"Edit {path} by hand\n")
-        after = git_diff.file_diffs(at.store, base, new)
-        carried = _carried(at, before, after, path, new)
-        touched = [hunk.id for file in after if file.path == path for hunk in file.hunks]
-        edited = [hunk for hunk in touched if hunk not in carried]
-        event = events.Amended(path=path, head=new, carried=carried, edited=edited)
-        decisions = standing.read(folder)
-        decisions.take(event)
-        files = decisions.on(after)
-        ground.write_review(folder, at.store, base, new)
-        at.writer.append(msgspec.structs.replace(event, review=standing.count(files)), attempt=0)
-        at.writer.sync()
-        return new, [hunk for file in files if file.path == path for hunk in file.hunks]
-
-
 # -- what a killed process left ------------------------------------------------------------------------------------
 
 
@@ -247,7 +193,7 @@ def unsettled(folder: store.Folder) -> bool:
 
 
 def attend(folder: store.Folder) -> bool:
-    """Complete, or forget, a decision whose process died; return whether this call did. Nothing while one is at work."""
+    """Complete, or forget, a decision whose process died; return whether this call did."""
     if not unsettled(folder):
         return False
     lock = locks.try_lock(folder)
@@ -276,8 +222,8 @@ def settle(folder: store.Folder, writer: Writer) -> None:
 
 
 @contextlib.contextmanager
-def opened(folder: store.Folder) -> Iterator[Opened]:
-    """Hold a finished delegation for one decision; ``conflict`` while somebody else does, or while it runs."""
+def held(folder: store.Folder) -> Iterator[Writer]:
+    """Hold the lock of a delegation for one decision; ``conflict`` while somebody else does."""
     deadline = time.monotonic() + LOCK_SECONDS
     while (lock := locks.try_lock(folder)) is None:
         if time.monotonic() > deadline:
@@ -288,16 +234,23 @@ def opened(folder: store.Folder) -> Iterator[Opened]:
     try:
         with Writer(folder, lock) as writer:
             settle(folder, writer)
-            if writer.delegation.state is not State.FINISHED:
-                raise UnderstudyError(
-                    ErrorKind.CONFLICT,
-                    f"{folder.id} is {writer.delegation.state}.",
-                    hint="Wait for its end: understudy wait " + folder.id,
-                )
-            record, objects = ground.load(folder)
-            yield Opened(folder, writer, record, objects, Path(writer.delegation.workspace))
+            yield writer
     finally:
         os.close(lock)
+
+
+@contextlib.contextmanager
+def opened(folder: store.Folder) -> Iterator[Opened]:
+    """Hold a finished delegation with its store; ``conflict`` while it runs, ``base_unavailable`` without a tree."""
+    with held(folder) as writer:
+        if writer.delegation.state is not State.FINISHED:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT,
+                f"{folder.id} is {writer.delegation.state}.",
+                hint="Wait for its end: understudy wait " + folder.id,
+            )
+        record, objects = ground.load(folder)
+        yield Opened(folder, writer, record, objects, Path(writer.delegation.workspace))
 
 
 @contextlib.contextmanager
@@ -320,15 +273,57 @@ def reader_of(workspace: Path) -> merge.Reader:
     return lambda path: apply.read_entry(workspace, path)
 
 
+def refuse_without_result(at: Opened) -> None:
+    """Raise ``base_unavailable`` where there is nothing to decide on."""
+    if at.delegation.head is None:
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"{at.folder.id} has no result to decide on; it ended {at.delegation.verdict}.",
+            hint="Look at what happened: understudy show " + at.folder.id,
+        )
+
+
+def _accept(at: Opened, accept: list[Chosen], by: str) -> tuple[merge.MergePlan, str | None]:
+    """Merge hunks into what the person sees now; what they save in between is merged with, too."""
+    with workspace_locked(at.workspace):
+        for attempt in range(1, MERGE_TRIES + 1):
+            chosen = standing.selection([(one.path, one.hunk) for one in accept])
+            plan = merge.plan(at.store, at.record.base_commit, at.head, chosen, reader_of(at.workspace))
+            refused = {(names.quote(one.path), one.hunk) for one in plan.conflicts}
+            merged = [one for one in accept if (one.path, one.hunk) not in refused]
+            if not merged:
+                return plan, None
+            token = f"{at.folder.id}.{secrets.token_hex(4)}"
+            record = apply.record(at.store, plan.changes)
+            _write(_undo_file(at.folder, token), msgspec.json.encode(Kept(record)))
+            intent = Intent(token, by, "accept", merged, [names.quote(change.path) for change in plan.changes])
+            try:
+                _carry_out(at, intent, plan.changes)
+            except UnderstudyError as error:
+                _undo_file(at.folder, token).unlink(missing_ok=True)
+                if error.kind is not ErrorKind.APPLY_CONFLICT or attempt == MERGE_TRIES:
+                    raise
+            else:
+                return plan, token
+    raise AssertionError  # pragma: no cover - the loop returns or raises
+
+
+def _reopen(writer: Writer, now: standing.Standing, one: Chosen, by: str) -> None:
+    """Make a rejected hunk pending, before it is accepted."""
+    mark = now.marks.get(one.hunk)
+    if mark is not None and mark.state is HunkState.REJECTED:
+        back = events.Decided(path=one.path, hunk=one.hunk, decision="pending", was="reject", by=by)
+        writer.append(back, attempt=0)
+
+
 def _sort_out(
     files: list[FileDiff], wishes: list[Wish], at: Opened
-) -> tuple[list[Chosen], list[tuple[Chosen, HunkState, str | None]], list[events.Decided]]:
-    """Return what to accept, what to reject (with its state before), and what goes back to pending first."""
+) -> tuple[list[Chosen], list[tuple[Chosen, HunkState, str | None]]]:
+    """Return what to accept, and what to reject with its state before and the reason."""
     known = {(file.path, hunk.id): hunk for file in files for hunk in file.hunks}
     by_path = {file.path for file in files}
     accept: dict[Chosen, None] = {}
     reject: dict[Chosen, tuple[HunkState, str | None]] = {}
-    back: list[events.Decided] = []
     for wish in wishes:
         if wish.hunk is not None and wish.path is None:
             raise UnderstudyError(ErrorKind.INVALID_PARAMS, "A hunk is named without its file.", hint="Give `path`.")
@@ -346,7 +341,7 @@ def _sort_out(
                 if wish.path in {None, path} and hunk.state is HunkState.PENDING
             ]
         else:
-            chosen = [_settled_or_not(known, wish, at, back)]
+            chosen = [_named(known, wish, at)]
         for one in chosen:
             accept.pop(one, None)
             reject.pop(one, None)
@@ -355,13 +350,11 @@ def _sort_out(
                 reject[one] = (hunk.state, wish.reason)
             elif hunk.state is not HunkState.ACCEPTED:
                 accept[one] = None
-    back = [event for event in back if Chosen(event.path, event.hunk) in accept]
-    return list(accept), [(one, was, reason) for one, (was, reason) in reject.items()], back
+    return list(accept), [(one, was, reason) for one, (was, reason) in reject.items()]
 
 
-def _settled_or_not(
-    known: dict[tuple[str, str], Hunk], wish: Wish, at: Opened, back: list[events.Decided]
-) -> Chosen:
+def _named(known: dict[tuple[str, str], Hunk], wish: Wish, at: Opened) -> Chosen:
+    """Return the hunk that a wish names; ``conflict`` when it is settled for good."""
     hunk = known.get((wish.path or "", wish.hunk or ""))
     if hunk is None:
         raise UnderstudyError(
@@ -371,7 +364,9 @@ def _settled_or_not(
         )
     if hunk.state is HunkState.SUPERSEDED:
         raise UnderstudyError(
-            ErrorKind.CONFLICT, f"{hunk.by} took over the hunk {hunk.id} of {wish.path}.", hint=f"Decide there: {hunk.by}"
+            ErrorKind.CONFLICT,
+            f"{hunk.by} took over the hunk {hunk.id} of {wish.path}.",
+            hint=f"Decide there: {hunk.by}",
         )
     if hunk.state is HunkState.ACCEPTED and not wish.accept:
         raise UnderstudyError(
@@ -379,17 +374,7 @@ def _settled_or_not(
             f"The hunk {hunk.id} of {wish.path} is in your files already.",
             hint="Undo that first.",
         )
-    one = Chosen(wish.path or "", hunk.id)
-    if hunk.state is HunkState.REJECTED and wish.accept:
-        back.append(
-            events.Decided(path=one.path, hunk=one.hunk, decision="pending", was="reject", by=hunk.by or "unknown")
-        )
-    return one
-
-
-def _append_back(writer: Writer, back: list[events.Decided]) -> None:
-    for event in back:
-        writer.append(event, attempt=0)
+    return Chosen(wish.path or "", hunk.id)
 
 
 def _refuse_flagged(files: list[FileDiff], accept: list[Chosen], identifier: str) -> None:
@@ -433,31 +418,28 @@ def _paths_of(files: list[FileDiff], chosen: list[Chosen]) -> list[str]:
     return [path for file in found for path in (file.path, file.from_) if path is not None]
 
 
-def _pairs(chosen: list[Chosen]) -> list[tuple[str, str]]:
-    return [(one.path, one.hunk) for one in chosen]
-
-
-def _carry_out(at: Opened, intent: Intent, changes: object) -> None:
+def _carry_out(at: Opened, intent: Intent, changes: Iterable[merge.Change]) -> None:
     """Change the files and say so in the journal: both, or neither, whenever this process is killed."""
-    _write_intent(at.folder, intent)
-    todo: list[merge.Change] = list(changes)  # type: ignore[call-overload]
+    todo = list(changes)
+    done = False
+    _write_intent(at.folder, intent, "begun")
     try:
         if todo:
             with apply.Exchange(at.workspace, _exchange_file(at.folder)) as exchange:
                 exchange.apply(todo)
-                intent.phase = "committing"
-                _write_intent(at.folder, intent)
+                _write_intent(at.folder, intent, "committing")
                 try:
                     exchange.commit()
-                except BaseException:
-                    intent.phase = "begun"
-                    _write_intent(at.folder, intent)
-                    raise
+                    done = True
+                finally:
+                    if not done:
+                        _write_intent(at.folder, intent, "begun")
         else:
-            intent.phase = "committing"
-            _write_intent(at.folder, intent)
+            _write_intent(at.folder, intent, "committing")
+            done = True
     except BaseException:
-        if not _exchange_file(at.folder).exists():
+        # With the exchange's journal still there, whoever looks next decides what this came to.
+        if not done and not _exchange_file(at.folder).exists():
             _intent_file(at.folder).unlink(missing_ok=True)
         raise
     _say(at.folder, at.writer, intent)
@@ -473,6 +455,7 @@ def _say(folder: store.Folder, writer: Writer, intent: Intent) -> None:
         for one in intent.hunks:
             mark = now.marks.get(one.hunk)
             if mark is None or mark.state is not HunkState.ACCEPTED:
+                _reopen(writer, now, one, intent.by)
                 decided = events.Decided(path=one.path, hunk=one.hunk, decision="accept", by=intent.by)
                 writer.append(decided, attempt=0)
         writer.append(events.Applied(paths=intent.paths, undo_token=intent.token, by=intent.by), attempt=0)
@@ -487,41 +470,8 @@ def _say(folder: store.Folder, writer: Writer, intent: Intent) -> None:
     writer.sync()
 
 
-def _with_file(
-    objects: Store, head: str, parent: str, path: bytes, mode: str, content: bytes, message: str
-) -> str:
-    """Return a commit that is ``head`` with one file replaced."""
-    blob = objects.git("hash-object", "-w", "--stdin", stdin=content).decode().strip()
-    with objects.temporary() as folder:
-        index = folder / "index"
-        objects.git("read-tree", head, index=index)
-        fact = f"{mode} {blob} 0\t".encode() + path + b"\0"
-        objects.git("update-index", "-z", "--index-info", stdin=fact, index=index)
-        tree = objects.git("write-tree", index=index).decode().strip()
-    return objects.git("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode()).decode().strip()
-
-
-def _carried(at: Opened, before: list[FileDiff], after: list[FileDiff], path: str, new: str) -> dict[str, str]:
-    """Return hunk after → hunk before, where both replace the same lines by the same lines."""
-    base = at.record.base_commit
-    known: dict[tuple[object, ...], str] = {}
-    for file in before:
-        if file.path == path:
-            for hunk in file.hunks:
-                key = (file.status, file.binary, hunk.old_start, hunk.old_lines)
-                known[*key, standing.lines_of(at.store, base, at.head, file, hunk)] = hunk.id
-    found = {}
-    for file in after:
-        if file.path == path and not file.binary:
-            for hunk in file.hunks:
-                key = (file.status, file.binary, hunk.old_start, hunk.old_lines)
-                old = known.get((*key, standing.lines_of(at.store, base, new, file, hunk)))
-                if old is not None:
-                    found[hunk.id] = old
-    return found
-
-
-def _write_intent(folder: store.Folder, intent: Intent) -> None:
+def _write_intent(folder: store.Folder, intent: Intent, phase: Literal["begun", "committing"]) -> None:
+    intent.phase = phase
     _write(_intent_file(folder), msgspec.json.encode(intent))
 
 

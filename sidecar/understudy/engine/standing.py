@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import msgspec
 
@@ -15,8 +16,13 @@ from understudy.model import events
 from understudy.model.delegations import FileDiff, Hunk, HunkState, Review
 from understudy.model.events import Event
 
-_STATES = {"accept": HunkState.ACCEPTED, "reject": HunkState.REJECTED, "pending": HunkState.PENDING}
-DECISIONS = {state: decision for decision, state in _STATES.items()}
+Decision = Literal["accept", "reject", "pending"]
+_STATES: dict[Decision, HunkState] = {
+    "accept": HunkState.ACCEPTED,
+    "reject": HunkState.REJECTED,
+    "pending": HunkState.PENDING,
+}
+DECISIONS: dict[HunkState, Decision] = {state: decision for decision, state in _STATES.items()}
 """How the ``decided`` event spells a state."""
 
 

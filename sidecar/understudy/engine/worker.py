@@ -8,12 +8,15 @@ at the folder next finds the lock free and writes the end (``journal.recover``).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
+from pathlib import Path
 
 from understudy.engine import queue
 from understudy.engine.run import Run
 from understudy.journal import store
+from understudy.model.errors import UnderstudyError
 
 
 def main(argv: list[str]) -> int:
@@ -31,7 +34,18 @@ def main(argv: list[str]) -> int:
     run = Run(folder, spec, lock, slot)
     asyncio.run(run.live(only_check="--check" in argv))
     queue.start_next(run.root)
+    _tidy(run.root)
     return 0
+
+
+def _tidy(state: Path) -> None:
+    """Keep order among the trees, now that nobody waits for this process."""
+    from understudy import config  # noqa: PLC0415 - after the work
+    from understudy.engine import housekeeping  # noqa: PLC0415
+
+    kept = config.load(None, trusted=False).worktrees
+    with contextlib.suppress(UnderstudyError, OSError):
+        housekeeping.tidy(state, keep_days=kept.keep_days, keep_bytes=kept.keep_bytes)
 
 
 if __name__ == "__main__":

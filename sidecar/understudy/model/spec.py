@@ -39,6 +39,8 @@ class Origin(Wire, kw_only=True):
     """Hunks of the parent's result that nobody has decided on: they are under review again."""
     words: str | None = None
     """What is told besides the parent's own task: what was accepted and rejected, why, and what is asked for now."""
+    said: list[str] = msgspec.field(default_factory=list)
+    """The replies of the chain so far, oldest first."""
     session_id: str | None = None
     """The tool's session to go on with."""
 
@@ -76,6 +78,13 @@ class Spec(Wire, kw_only=True):
     group_id: str | None = None
     parent_id: str | None = None
     origin: Origin | None = None
+
+    def asked(self) -> StartParams:
+        """Return the parameters for the prompt: the task, and for a follow-up what became of the work so far."""
+        if self.origin is None or not self.origin.words:
+            return self.params
+        task = "\n\n".join(part for part in ((self.params.task or "").strip(), self.origin.words) if part)
+        return msgspec.structs.replace(self.params, task=task)
 
 
 def initial(spec: Spec) -> Delegation:

@@ -1,0 +1,363 @@
+"""Trees on disk: which there are, taking them away (a rescue ref first), bringing them back, and keeping order.
+
+A tree that was taken away is renamed into ``<state>/trash`` and deleted there in the background by a worker at its end;
+its place stays reserved (``leases``). Nothing that nobody has decided on goes without a rescue ref, and nothing goes
+before its time but by a person's request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from understudy.engine import ground, leases, review
+from understudy.git import base as git_base
+from understudy.git import repository, rescue, sweep, tree
+from understudy.git.store import Store
+from understudy.journal import disk, locks, store, summary
+from understudy.model import events
+from understudy.model.delegations import Delegation
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
+
+TreeState = Literal["working", "undecided", "decided", "expired", "orphaned"]
+DAY_SECONDS = 86_400.0
+TIDY_SECONDS = 60.0
+"""A worker on its way out tidies for about so long; the next one goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tree on disk, and what is known of it."""
+
+    root: Path
+    chain: tuple[str, ...]
+    state: TreeState
+    last: float
+    """Seconds since 1970 of the last event of the delegation that has it (or of the folder)."""
+    delegation: Delegation | None
+
+    @property
+    def id(self) -> str:
+        """Return the id by which it is removed: of the delegation that has it, or its place."""
+        return self.chain[-1] if self.chain else f"{self.root.parent.name}/{self.root.name}"
+
+    @property
+    def tree(self) -> Path:
+        """Return the folder of the tree itself, or of all when nobody knows which it is."""
+        record = _record(self.chain)
+        return Path(record.tree) if record is not None else self.root
+
+
+# -- looking -------------------------------------------------------------------------------------------------------
+
+
+def places(state: Path, keep_days: float) -> list[Place]:
+    """Return every tree that was made and not taken away."""
+    return [_place(root, keep_days) for root in leases.roots(state) if leases.removed(root) is None]
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes that a folder takes on the disk; what vanishes meanwhile counts nothing."""
+    total = 0
+    waiting = [os.fsencode(folder)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+    return total
+
+
+# -- taking away and bringing back ---------------------------------------------------------------------------------
+
+
+def discard(folder: store.Folder) -> str:
+    """Take the tree of a finished delegation away; return the rescue ref that brings it back.
+
+    Errors: ``conflict`` (it runs, or a follow-up has the tree), ``base_unavailable`` (it has none).
+    """
+    state = store.state_root()
+    with review.opened(folder) as at:
+        root = Path(at.record.root)
+        leases.refuse_other(root, folder.id)
+        if not Path(at.record.tree).is_dir():
+            raise UnderstudyError(
+                ErrorKind.BASE_UNAVAILABLE, f"{folder.id} has no tree on disk.", hint="There is nothing to take away."
+            )
+        reference = _keep(state, at.record, at.store, folder.id)
+        at.writer.append(events.Discarded(rescue_ref=reference), attempt=0)
+        at.writer.sync()
+        _take_away(state, root, reference)
+    return reference
+
+
+def remove(identifier: str) -> str:
+    """Take a tree away by the id that ``places`` gives it; return the rescue ref.
+
+    Errors: ``unknown_delegation`` (no such tree), ``conflict``, ``base_unavailable`` (it cannot be rescued).
+    """
+    state = store.state_root()
+    if "/" in identifier:
+        root = next((root for root in leases.roots(state) if f"{root.parent.name}/{root.name}" == identifier), None)
+    else:
+        identifier = store.resolve_id(identifier) if leases.root_of(state, identifier) is None else identifier
+        root = leases.root_of(state, identifier)
+    if root is None or leases.removed(root) is not None:
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_DELEGATION, f"There is no tree {identifier!r}.", hint="See `understudy worktrees list`."
+        )
+    place = _place(root, keep_days=0)
+    if place.state == "working":
+        raise UnderstudyError(
+            ErrorKind.CONFLICT, f"{place.id} works in that tree.", hint=f"Cancel it first: understudy cancel {place.id}"
+        )
+    folder = leases.folder_of(place.id)
+    if folder is not None and (folder.path / "ground.json").exists():
+        return discard(folder)
+    return _remove_orphan(state, place)
+
+
+def restore(rescue_ref: str) -> Path:
+    """Bring a tree back to where it was; return its path.
+
+    Errors: ``unknown_delegation`` (no such ref), ``target_exists`` (it is there).
+    """
+    state = store.state_root()
+    found = next((one for one in rescue.kept(state) if one.ref == rescue_ref), None)
+    if found is None:
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_DELEGATION,
+            f"There is no rescue ref {rescue_ref!r}.",
+            hint="`discarded` events and `understudy worktrees remove` name them.",
+            names=[one.ref for one in rescue.kept(state)][:10] or None,
+        )
+    began = time.monotonic()
+    root = found.path.parent
+    owner = next((one for one in reversed(leases.chain(root)) if leases.folder_of(one)), None)
+    folder = leases.folder_of(owner) if owner is not None else None
+    if found.path.is_dir() and any(found.path.iterdir()):
+        raise UnderstudyError(
+            ErrorKind.TARGET_EXISTS, f"{found.path} is there.", hint="Take that tree away first, if you mean it."
+        )
+    if folder is None:
+        return _bring_back(state, found, root)
+    with review.held(folder) as writer:
+        if writer.delegation.state is not State.FINISHED:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT, f"{folder.id} is {writer.delegation.state}.", hint="Wait for its end."
+            )
+        path = _bring_back(state, found, root)
+        writer.append(events.Worktree(path=str(path), seconds=round(time.monotonic() - began, 3)), attempt=0)
+        writer.sync()
+    return path
+
+
+# -- keeping order -------------------------------------------------------------------------------------------------
+
+
+def tidy(state: Path, *, keep_days: float, keep_bytes: int) -> list[str]:
+    """Empty the trash, complete what was begun, and take away what is past its time; return the rescue refs made.
+
+    One process at a time; the others leave at once.
+    """
+    with _tidying(state) as mine:
+        if not mine:
+            return []
+        deadline = time.monotonic() + TIDY_SECONDS
+        _complete_removals(state)
+        empty_trash(state)
+        done = []
+        for place in _due(state, keep_days, keep_bytes):
+            if time.monotonic() > deadline:
+                break
+            with contextlib.suppress(UnderstudyError, OSError):
+                done.append(remove(place.id))
+        empty_trash(state)
+        return done
+
+
+def empty_trash(state: Path) -> None:
+    """Delete what was taken away."""
+    trash = state / "trash"
+    for entry in list(trash.iterdir()) if trash.is_dir() else []:
+        with contextlib.suppress(OSError):
+            sweep.remove_tree(entry)
+
+
+def orphaned_pins(workspaces: Iterable[Path]) -> list[tuple[Path, str]]:
+    """Return (workspace, ref) for each ``refs/understudy/<id>`` whose delegation is gone or whose tree was removed."""
+    found = []
+    for workspace in sorted(set(workspaces)):
+        with contextlib.suppress(UnderstudyError, OSError):
+            for name, gone in _pins(repository.locate(workspace)):
+                if gone:
+                    found.append((workspace, name))
+    return found
+
+
+def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
+    from understudy.git import call  # noqa: PLC0415 - starts a process
+
+    if place.common_dir is None:
+        return
+    listing = call.git(
+        "for-each-ref", "--format=%(refname)", git_base.REFERENCES.rstrip("/"), git_dir=place.common_dir
+    ).decode(errors="replace")
+    state = store.state_root()
+    for name in listing.splitlines():
+        identifier = name.removeprefix(git_base.REFERENCES)
+        if store.is_id(identifier):
+            root = leases.root_of(state, identifier)
+            folder = leases.folder_of(identifier)
+            living = folder is not None and summary.peek(folder).state is not State.FINISHED
+            yield name, not living and (root is None or leases.removed(root) is not None)
+
+
+def _due(state: Path, keep_days: float, keep_bytes: int) -> list[Place]:
+    """Return what is past its time, and, while all trees together are too large, decided ones, the oldest first."""
+    every = places(state, keep_days)
+    due = [place for place in every if place.state == "expired"]
+    rest = sorted((place for place in every if place.state == "decided"), key=lambda place: place.last)
+    if rest:
+        sizes = {place.root: size_of(place.root) for place in every}
+        total = sum(sizes.values()) - sum(sizes[place.root] for place in due)
+        for place in rest:
+            if total <= keep_bytes:
+                break
+            due.append(place)
+            total -= sizes[place.root]
+    return due
+
+
+def _place(root: Path, keep_days: float) -> Place:
+    chain = tuple(leases.chain(root))
+    folder = leases.folder_of(chain[-1]) if chain else None
+    if folder is None:
+        return Place(root, chain, "orphaned", _modified(root), None)
+    try:
+        delegation = summary.load(folder)
+    except UnderstudyError:
+        return Place(root, chain, "orphaned", _modified(root), None)
+    last = max(_seconds(delegation.finished_at), _modified(folder.events))
+    state: TreeState
+    if delegation.state is not State.FINISHED or locks.is_held(folder):
+        state = "working"
+    elif time.time() - last > keep_days * DAY_SECONDS > 0:
+        state = "expired"
+    else:
+        state = "undecided" if delegation.review.pending else "decided"
+    return Place(root, chain, state, last, delegation)
+
+
+def _keep(state: Path, record: ground.Record, objects: Store, name: str) -> str:
+    opened = tree.Tree.open(objects, Path(record.tree))
+    found = repository.locate(objects.top)
+    try:
+        return rescue.keep(state, found, opened, objects, name)
+    except UnderstudyError as error:
+        if error.kind is not ErrorKind.ALREADY_EXISTS:
+            raise
+        return rescue.keep(state, found, opened, objects, f"{name}-{secrets.token_hex(3)}")
+
+
+def _take_away(state: Path, root: Path, reference: str) -> None:
+    """Move what lies at ``root`` to the trash; the place and the names of its chain stay. May be repeated."""
+    leases.mark_removed(root, reference)
+    trash = state / "trash"
+    trash.mkdir(mode=0o700, exist_ok=True)
+    for entry in list(root.iterdir()):
+        if entry.name not in {"lease", "removed"}:
+            entry.rename(trash / f"{root.parent.name}-{root.name}-{secrets.token_hex(6)}")
+    for identifier in leases.chain(root):
+        folder = leases.folder_of(identifier)
+        if folder is not None:
+            # What the base needs of the user's history is in the rescue ref.
+            with contextlib.suppress(UnderstudyError, OSError):
+                git_base.unpin(repository.locate(Path(summary.peek(folder).workspace)), identifier)
+
+
+def _bring_back(state: Path, found: rescue.Rescue, root: Path) -> Path:
+    leases.mark_removed(root, None)
+    try:
+        made = rescue.restore(state, found.ref, found.path)
+    except BaseException:
+        leases.mark_removed(root, found.ref)
+        raise
+    return made.path
+
+
+def _complete_removals(state: Path) -> None:
+    """Finish what a process that died in the middle of taking a tree away has left."""
+    for root in leases.roots(state):
+        reference = leases.removed(root)
+        if reference is not None and any(entry.name not in {"lease", "removed"} for entry in root.iterdir()):
+            folder = leases.folder_of(next(reversed(leases.chain(root)), ""))
+            if folder is None or not locks.is_held(folder):
+                _take_away(state, root, reference)
+
+
+def _remove_orphan(state: Path, place: Place) -> str:
+    record = _record(place.chain)
+    objects = Store.open(place.root / "store.git")
+    folder = Path(record.tree) if record is not None else _only_tree(place.root)
+    opened = tree.Tree.open(objects, folder)
+    name = (place.id if place.chain else place.id.replace("/", "-")) + f"-{secrets.token_hex(3)}"
+    reference = rescue.keep(state, repository.locate(objects.top), opened, objects, name)
+    _take_away(state, place.root, reference)
+    return reference
+
+
+def _only_tree(root: Path) -> Path:
+    found = [entry for entry in root.iterdir() if entry.is_dir() and entry.name != "store.git"]
+    if len(found) != 1:
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE, f"{root} holds no tree that could be kept.", hint=f"Look at it: {root}"
+        )
+    return found[0]
+
+
+def _record(chain: Iterable[str]) -> ground.Record | None:
+    for identifier in reversed(list(chain)):
+        folder = leases.folder_of(identifier)
+        if folder is not None:
+            with contextlib.suppress(UnderstudyError):
+                return ground.read_record(folder)
+    return None
+
+
+@contextlib.contextmanager
+def _tidying(state: Path) -> Iterator[bool]:
+    path = state / "tidying.lock"
+    descriptor = disk.open_regular(path, os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+def _seconds(at: str | None) -> float:
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(at).timestamp() if at else 0.0
+    return 0.0
+
+
+def _modified(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0

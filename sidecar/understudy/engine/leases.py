@@ -1,0 +1,76 @@
+"""Who may use a tree: ``<root>/lease`` names the chain of delegations, oldest first; the last one has the tree.
+
+Beside it lies ``removed`` once the tree was taken away: the place stays reserved, because a restored tree belongs to
+the same path (tools remember paths, and so does the record of every delegation of the chain).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from understudy.journal import disk, store
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+_LIMIT = 1024 * 1024
+
+
+def chain(root: Path) -> list[str]:
+    """Return the ids of a tree's chain, oldest first; empty when nobody says."""
+    with contextlib.suppress(OSError):
+        return [line for line in disk.read_whole(root / "lease", _LIMIT).decode("ascii", "replace").split() if line]
+    return []
+
+
+def add(root: Path, identifier: str) -> None:
+    """Hand the tree on to ``identifier``."""
+    ids = [one for one in chain(root) if one != identifier]
+    disk.replace(root / "lease", "".join(f"{one}\n" for one in [*ids, identifier]).encode("ascii"))
+
+
+def refuse_other(root: Path, identifier: str) -> None:
+    """Raise ``conflict`` when the tree belongs to a later delegation of the chain."""
+    ids = chain(root)
+    if ids and ids[-1] != identifier:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"The tree of {identifier} was handed on to its follow-up {ids[-1]}.",
+            hint=f"Use {ids[-1]} instead.",
+        )
+
+
+def roots(state: Path) -> Iterator[Path]:
+    """Give the place of every tree, removed ones included."""
+    trees = state / "trees"
+    for repository in sorted(trees.iterdir()) if trees.is_dir() else []:
+        for root in sorted(repository.iterdir()) if repository.is_dir() else []:
+            if root.is_dir() and root.name.isdigit():
+                yield root
+
+
+def root_of(state: Path, identifier: str) -> Path | None:
+    """Return the place of the tree that ``identifier`` is or was part of."""
+    return next((root for root in roots(state) if identifier in chain(root)), None)
+
+
+def removed(root: Path) -> str | None:
+    """Return the rescue reference of a tree that was taken away, None while it is there."""
+    with contextlib.suppress(OSError):
+        return disk.read_whole(root / "removed", _LIMIT).decode("utf-8", "replace").strip()
+    return None
+
+
+def mark_removed(root: Path, rescue_ref: str | None) -> None:
+    """Say that the tree was taken away, or with None that it is back."""
+    if rescue_ref is None:
+        (root / "removed").unlink(missing_ok=True)
+    else:
+        disk.replace(root / "removed", rescue_ref.encode())
+
+
+def folder_of(identifier: str) -> store.Folder | None:
+    """Return a delegation's folder if there is one."""
+    with contextlib.suppress(UnderstudyError):
+        return store.open_folder(identifier)
+    return None

@@ -1,0 +1,270 @@
+"""Deciding: what is accepted is in the person's files, as they are now; what is not, is not; the journal says the same."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from understudy.git import names
+from understudy.journal import locks, store
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+LINES = "".join(f"line {number}\n" for number in range(1, 41))
+
+
+def changed(*changes: tuple[int, str]) -> str:
+    lines = LINES.splitlines(keepends=True)
+    for number, text in changes:
+        lines[number - 1] = text
+    return "".join(lines)
+
+
+RESULT = changed((5, "five\n"), (20, "twenty\n"), (35, "thirty-five\n"))
+
+
+@pytest.fixture
+def reviewed(project):
+    """A project with a finished delegation: three hunks in one file, a new file, a deleted one."""
+    project.write("text.txt", LINES)
+    project.write("old.txt", "old\n")
+    project.commit()
+    project.program(
+        "editor",
+        f"""
+        pathlib.Path("text.txt").write_text({RESULT!r})
+        pathlib.Path("new.txt").write_text("new\\n")
+        pathlib.Path("old.txt").unlink()
+        say(type="result", ok=True)
+        """,
+    )
+    done = project.run("implement", "text.txt", task="Number them.", delegator="editor")
+    assert done.review.pending == 5
+    project.id = done.id
+    return project
+
+
+def hunks(project, path: str = "text.txt"):
+    diff = project.call("delegations/diff", id=project.id)
+    return next(file.hunks for file in diff.files if file.path == path)
+
+
+def decide(project, *decisions, **more):
+    return project.call("delegations/decide", id=project.id, decisions=list(decisions), **more)
+
+
+def review(project):
+    found = project.call("delegations/get", id=project.id).review
+    return found.pending, found.accepted, found.rejected
+
+
+def text(project, path: str = "text.txt") -> str:
+    return (project.top / path).read_text()
+
+
+def refused(kind: ErrorKind, call, *args, **kwargs) -> UnderstudyError:
+    with pytest.raises(UnderstudyError) as caught:
+        call(*args, **kwargs)
+    assert caught.value.kind is kind, caught.value
+    return caught.value
+
+
+def test_one_hunk_a_file_and_everything(reviewed):
+    before = reviewed.fingerprint()
+    first = hunks(reviewed)[0]
+    done = decide(reviewed, {"path": "text.txt", "hunk": first.id, "decision": "accept"})
+    assert text(reviewed) == changed((5, "five\n"))
+    assert review(reviewed) == (4, 1, 0)
+    assert done.undo_token
+    assert not done.conflicts
+    assert [hunk.state for hunk in hunks(reviewed)] == ["accepted", "pending", "pending"]
+    assert hunks(reviewed)[0].by == "cli"
+    decide(reviewed, {"path": "text.txt", "decision": "accept"})
+    assert text(reviewed) == RESULT
+    assert (reviewed.top / "old.txt").exists()
+    decide(reviewed, {"decision": "accept"})
+    assert review(reviewed) == (0, 5, 0)
+    assert text(reviewed, "new.txt") == "new\n"
+    assert not (reviewed.top / "old.txt").exists()
+    assert reviewed.fingerprint() == before, "index, HEAD and refs are the person's"
+
+
+def test_an_edit_of_the_person_is_merged_with(reviewed):
+    reviewed.write("text.txt", "mine\n" + LINES)
+    decide(reviewed, {"path": "text.txt", "decision": "accept"})
+    assert text(reviewed) == "mine\n" + RESULT
+
+
+def test_a_conflict_stays_pending_and_shows_its_three_sides(reviewed):
+    reviewed.write("text.txt", changed((20, "mine\n")))
+    done = decide(reviewed, {"path": "text.txt", "decision": "accept"})
+    [conflict] = done.conflicts
+    assert (conflict.base, conflict.result, conflict.yours) == ("line 20\n", "twenty\n", "mine\n")
+    assert text(reviewed) == changed((5, "five\n"), (20, "mine\n"), (35, "thirty-five\n"))
+    assert [(hunk.state, hunk.conflict) for hunk in hunks(reviewed)] == [
+        ("accepted", False), ("pending", True), ("accepted", False)
+    ]  # fmt: skip
+    assert review(reviewed) == (3, 2, 0)
+    reviewed.write("text.txt", changed((5, "five\n"), (35, "thirty-five\n")))
+    decide(reviewed, {"path": "text.txt", "decision": "accept"})
+    assert text(reviewed) == RESULT
+    assert not any(hunk.conflict for hunk in hunks(reviewed))
+
+
+def test_rejected_with_a_reason_and_taken_up_again(reviewed):
+    [new] = hunks(reviewed, "new.txt")
+    decide(reviewed, {"path": "new.txt", "hunk": new.id, "decision": "reject", "reason": "Not needed."})
+    assert not (reviewed.top / "new.txt").exists()
+    [new] = hunks(reviewed, "new.txt")
+    assert (new.state, new.reason, new.by) == ("rejected", "Not needed.", "cli")
+    assert review(reviewed) == (4, 0, 1)
+    decide(reviewed, {"decision": "accept"})
+    assert not (reviewed.top / "new.txt").exists(), "everything means everything undecided"
+    decide(reviewed, {"path": "new.txt", "hunk": new.id, "decision": "accept"})
+    assert text(reviewed, "new.txt") == "new\n"
+    assert review(reviewed) == (0, 5, 0)
+
+
+def test_undo_keeps_later_edits(reviewed):
+    token = decide(reviewed, {"decision": "accept"}).undo_token
+    reviewed.write("text.txt", "mine\n" + RESULT)
+    reviewed.call("delegations/undo", undoToken=token)
+    assert text(reviewed) == "mine\n" + LINES
+    assert text(reviewed, "old.txt") == "old\n"
+    assert not (reviewed.top / "new.txt").exists()
+    assert review(reviewed) == (5, 0, 0)
+    refused(ErrorKind.CONFLICT, reviewed.call, "delegations/undo", undoToken=token)
+    decide(reviewed, {"path": "text.txt", "decision": "accept"})
+    assert text(reviewed) == "mine\n" + RESULT
+
+
+def test_an_undo_that_overlaps_changes_nothing(reviewed):
+    token = decide(reviewed, {"decision": "accept"}).undo_token
+    mine = changed((5, "my five\n"), (20, "twenty\n"), (35, "thirty-five\n"))
+    reviewed.write("text.txt", mine)
+    refused(ErrorKind.APPLY_CONFLICT, reviewed.call, "delegations/undo", undoToken=token)
+    assert text(reviewed) == mine
+    assert not (reviewed.top / "old.txt").exists()
+    assert review(reviewed) == (0, 5, 0)
+
+
+def test_what_cannot_be_decided(reviewed):
+    first = hunks(reviewed)[0]
+    refused(ErrorKind.INVALID_PARAMS, decide, reviewed, {"path": "none.txt", "decision": "accept"})
+    refused(ErrorKind.INVALID_PARAMS, decide, reviewed, {"path": "text.txt", "hunk": "0" * 12, "decision": "accept"})
+    refused(ErrorKind.INVALID_PARAMS, decide, reviewed, {"hunk": first.id, "decision": "accept"})
+    refused(ErrorKind.INVALID_PARAMS, reviewed.call, "delegations/undo", undoToken="nonsense")
+    refused(ErrorKind.INVALID_PARAMS, reviewed.call, "delegations/undo", undoToken=reviewed.id + ".00000000")
+    decide(reviewed, {"path": "text.txt", "hunk": first.id, "decision": "accept"})
+    named = {"path": "text.txt", "hunk": first.id}
+    refused(ErrorKind.CONFLICT, decide, reviewed, {**named, "decision": "reject"})
+    decide(reviewed, {**named, "decision": "accept"})
+    assert review(reviewed) == (4, 1, 0)
+
+
+def test_who_holds_the_lock_decides(reviewed, monkeypatch):
+    from understudy.engine import review as engine_review
+
+    monkeypatch.setattr(engine_review, "LOCK_SECONDS", 0.05)
+    folder = store.open_folder(reviewed.id)
+    lock = locks.try_lock(folder)
+    assert lock is not None
+    try:
+        refused(ErrorKind.CONFLICT, decide, reviewed, {"decision": "accept"})
+    finally:
+        os.close(lock)
+    assert text(reviewed) == LINES
+
+
+def test_unsaved_text_of_the_caller_is_not_written_under(reviewed, monkeypatch):
+    uri = (reviewed.top / "text.txt").as_uri()
+    monkeypatch.setattr(reviewed.caller, "documents", lambda: {uri: "half a tho"})
+    error = refused(ErrorKind.CONFLICT, decide, reviewed, {"decision": "accept"})
+    assert error.names == ["text.txt"]
+    decide(reviewed, {"path": "new.txt", "decision": "accept"})
+    monkeypatch.setattr(reviewed.caller, "documents", lambda: {uri: LINES})
+    decide(reviewed, {"decision": "accept"})
+    assert text(reviewed) == RESULT
+
+
+def test_what_others_run_or_obey_wants_a_second_look(project):
+    project.program(
+        "sly",
+        """
+        pathlib.Path(".github/workflows").mkdir(parents=True)
+        pathlib.Path(".github/workflows/ci.yml").write_text("on: push\\n")
+        pathlib.Path("fine.txt").write_text("fine\\n")
+        say(type="result", ok=True)
+        """,
+    )
+    project.id = project.run("implement", task="Be sly.", delegator="sly").id
+    error = refused(ErrorKind.CONFLICT, decide, project, {"decision": "accept"})
+    assert error.names == [".github/workflows/ci.yml"]
+    assert not (project.top / "fine.txt").exists()
+    decide(project, {"path": "fine.txt", "decision": "accept"})
+    decide(project, {"decision": "accept"}, flagged=True)
+    assert (project.top / ".github/workflows/ci.yml").exists()
+
+
+def test_amend_keeps_the_decisions_that_still_fit(reviewed):
+    first, second, third = hunks(reviewed)
+    decide(
+        reviewed,
+        {"path": "text.txt", "hunk": first.id, "decision": "accept"},
+        {"path": "text.txt", "hunk": third.id, "decision": "reject", "reason": "No."},
+    )
+    head = reviewed.call("delegations/diff", id=reviewed.id).head
+    edited = RESULT.replace("twenty\n", "score\n")
+    done = reviewed.call("delegations/amend", id=reviewed.id, path="text.txt", text=edited, head=head)
+    assert [(hunk.state, hunk.edited, hunk.reason) for hunk in done.hunks] == [
+        ("accepted", False, None), ("pending", True, None), ("rejected", False, "No.")
+    ]  # fmt: skip
+    assert hunks(reviewed) == done.hunks
+    assert review(reviewed) == (3, 1, 1)
+    refused(ErrorKind.CONFLICT, reviewed.call, "delegations/amend", id=reviewed.id, path="text.txt", text="", head=head)
+    assert second.id not in {hunk.id for hunk in done.hunks}
+    decide(reviewed, {"path": "text.txt", "decision": "accept"})
+    assert text(reviewed) == changed((5, "five\n"), (20, "score\n"))
+    found = reviewed.call("delegations/get", id=reviewed.id)
+    assert found.verdict == "unverified"
+    assert "no_checks" in found.reservations
+    assert b"score" in store.open_folder(reviewed.id).review.read_bytes()
+
+
+def test_an_accept_before_an_amend_can_be_undone_after_it(reviewed):
+    first = hunks(reviewed)[0]
+    token = decide(reviewed, {"path": "text.txt", "hunk": first.id, "decision": "accept"}).undo_token
+    head = reviewed.call("delegations/diff", id=reviewed.id).head
+    edited = RESULT.replace("twenty\n", "score\n")
+    reviewed.call("delegations/amend", id=reviewed.id, path="text.txt", text=edited, head=head)
+    reviewed.call("delegations/undo", undoToken=token)
+    assert text(reviewed) == LINES
+    assert review(reviewed) == (5, 0, 0)
+
+
+def test_names_that_are_no_text_and_links_and_modes(project):
+    project.write("run.sh", "echo\n")
+    project.commit()
+    project.program(
+        "odd",
+        """
+        import os
+        os.chmod("run.sh", 0o755)
+        os.symlink("calc.py", "link")
+        open(b"na\\xefve", "wb").write(b"\\0\\xff")
+        say(type="result", ok=True)
+        """,
+    )
+    project.id = project.run("implement", task="Be odd.", delegator="odd").id
+    decide(project, {"path": names.quote(b"na\xefve"), "decision": "accept"}, {"decision": "accept"})
+    assert os.access(project.top / "run.sh", os.X_OK)
+    assert (project.top / "link").readlink() == Path("calc.py")
+    assert (project.top / os.fsdecode(b"na\xefve")).read_bytes() == b"\0\xff"
+
+
+def test_text_has_no_hunks(project):
+    project.program("talker", 'say(type="result", ok=True, text="An answer.")')
+    done = project.run("ask", task="What?", delegator="talker")
+    project.id = done.id
+    refused(ErrorKind.BASE_UNAVAILABLE, decide, project, {"decision": "accept"})
