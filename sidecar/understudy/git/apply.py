@@ -344,9 +344,11 @@ class Exchange:
             yield folder, place, name
 
     def _roll_back(self) -> None:
+        # When it fails half-way the journal stays, and whoever comes next finishes it (``recover``).
         self._active = False
-        put_back(self.top, self._record, self._steps)
-        self.journal.unlink(missing_ok=True)
+        with typed(self.top):
+            put_back(self.top, self._record, self._steps)
+            self.journal.unlink(missing_ok=True)
 
 
 def read_entry(top: Path, path: bytes) -> Entry | None:

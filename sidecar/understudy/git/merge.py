@@ -235,7 +235,7 @@ class _File:
             return self._refused(self.wanted)
         if now is None and target == result:
             return _Outcome(merged=tuple(self.wanted))
-        free = target is None or (target.mode == OTHER and _makes_room(self.path, [*leaving, self.source]))
+        free = target is None or (target.mode == OTHER and makes_room(self.path, [*leaving, self.source]))
         moved = self._three_way(base, result, now) if now is not None and free else None
         if moved is None:
             return self._refused(self.wanted)
@@ -270,7 +270,7 @@ class _File:
         if {self.split.change.old_mode, self.split.change.new_mode} & {"160000"}:
             return self._refused(self.wanted)  # a submodule is not ours to move
         outcome = _Outcome(merged=tuple(self.wanted))
-        if now is not None and now.mode == OTHER and _makes_room(self.path, leaving):
+        if now is not None and now.mode == OTHER and makes_room(self.path, leaving):
             now = None
         if now == result:
             return outcome
@@ -319,7 +319,8 @@ def _entry(mode: str, blob: str, contents: Mapping[str, bytes]) -> Entry | None:
     return Entry(mode, contents.get(blob, b""))
 
 
-def _makes_room(path: bytes, leaving: list[bytes]) -> bool:
+def makes_room(path: bytes, leaving: list[bytes]) -> bool:
+    """Say whether a file can come to ``path`` because what leaves is a folder there, or a file on the way."""
     return any(gone.startswith(path + b"/") or path.startswith(gone + b"/") for gone in leaving)
 
 

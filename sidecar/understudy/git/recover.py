@@ -26,6 +26,8 @@ FAULT = "UNDERSTUDY_TEST_FAULT"
 PART = b".part"
 """Added to a temporary name while the file is being written."""
 
+_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+
 _passed: dict[str, int] = {}
 
 
@@ -92,9 +94,10 @@ def put_back(top: Path, record: dict[str, Any], steps: list[Step]) -> None:
         _remove_folder(top, bytes.fromhex(packed))
     for packed, mode in reversed(record["removed"]):
         parent, name = disk.parent_and_name(bytes.fromhex(packed))
-        with contextlib.suppress(OSError), disk.opened(top, parent) as folder:
-            os.mkdir(name, mode, dir_fd=folder)
-            os.chmod(name, mode, dir_fd=folder)
+        with _reached(top, parent) as folder:
+            if folder is not None and not disk.exists(folder, name):
+                os.mkdir(name, mode, dir_fd=folder)
+                os.chmod(name, mode, dir_fd=folder)
     for step in reversed(steps):
         if step.before is not None:
             _put_back_old(top, step)
@@ -182,10 +185,12 @@ def typed(top: Path) -> Iterator[None]:
 def _reached(top: Path, path: bytes) -> Iterator[int | None]:
     """Give the folder, or None when it cannot be reached: then nothing of ours can be there either."""
     with contextlib.ExitStack() as stack:
+        descriptor = None
         try:
-            descriptor: int | None = stack.enter_context(disk.opened(top, path))
-        except OSError:
-            descriptor = None
+            descriptor = stack.enter_context(disk.opened(top, path))
+        except OSError as error:
+            if error.errno not in _NOT_THERE:
+                raise
         yield descriptor
 
 
@@ -195,7 +200,7 @@ def _put_back_created(top: Path, step: Step) -> None:
         if folder is None:
             return
         if place is not None and not disk.exists(folder, step.new) and disk.signature_at(place, name) == step.after:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError, FileExistsError):
                 disk.move(place, name, folder, step.new)
                 if disk.signature_at(folder, step.new) != step.after:  # saved at this very moment
                     disk.move(folder, step.new, place, name)
@@ -218,7 +223,7 @@ def _put_back_old(top: Path, step: Step) -> None:
 
 def _put_back_moved(folder: int, place: int, name: bytes, step: Step) -> None:
     if step.after is not None and not disk.exists(folder, step.new) and disk.signature_at(place, name) == step.after:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(FileNotFoundError):
             disk.move(place, name, folder, step.new)
     with contextlib.suppress(FileExistsError):  # the user made a new one: theirs is the newest
         disk.move(folder, step.old, place, name)
@@ -232,7 +237,7 @@ def _put_back_exchanged(folder: int, place: int, name: bytes, step: Step) -> Non
     if standing is None:
         # Both were there when they changed places, so somebody removed the new file; the old one does no harm.
         if waiting == step.before:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(FileExistsError):
                 disk.move(folder, step.new, place, name)
     elif standing == step.after:
         disk.exchange(folder, step.new, place, name)
@@ -252,6 +257,8 @@ def _remove_folder(top: Path, path: bytes) -> bool:
     try:
         with disk.opened(top, parent) as folder:
             os.rmdir(name, dir_fd=folder)
-    except OSError:
+    except OSError as error:
+        if error.errno not in {*_NOT_THERE, errno.ENOTEMPTY, errno.EEXIST, errno.EACCES, errno.EPERM}:
+            raise
         return False
     return True

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from understudy.git.diff import line_ranges
 from understudy.git.lines import edits_of, merge_edits, split_lines
-from understudy.git.merge import Change, Entry, Reader
+from understudy.git.merge import OTHER, Change, Entry, Reader, makes_room
 from understudy.git.names import quote, unquote
 from understudy.git.objects import read_blobs, write_blob, write_flat_tree
 from understudy.git.store import Store
@@ -53,11 +53,16 @@ def undo(store: Store, undo_record: UndoRecord, read_now: Reader) -> list[Change
     images = undo_record.images
     contents = read_blobs(store, [blob for image in images for blob in (image.before, image.after) if blob])
     changes, refused, texts = [], [], []
+    leaving = [unquote(image.path) for image in images if image.before is None]
+    returning = [unquote(image.path) for image in images if image.after is None]
     for image in images:
         path = unquote(image.path)
         before = _entry(image.before_mode, image.before, contents)
         after = _entry(image.after_mode, image.after, contents)
         now = read_now(path)
+        # Between the two states a file may stand where the other has a folder: there it is as if nothing were there.
+        if now is not None and now.mode == OTHER and makes_room(path, leaving if after is None else returning):
+            now = None
         if now == after:
             changes.append(Change(path, now, before))
         elif now == before:

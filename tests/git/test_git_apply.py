@@ -1,0 +1,574 @@
+"""An accept is all or nothing, whatever happens at whatever instant, and never over a save of the user's."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from understudy.git import apply, disk, recover
+from understudy.git.apply import Exchange, UndoRecord, read_entry
+from understudy.git.merge import Change, Entry
+from understudy.git.repository import locate
+from understudy.git.store import Store
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+BIG = b"".join(b"line %d\n" % number for number in range(3000))
+
+
+def f(content: bytes) -> Entry:
+    return Entry("100644", content)
+
+
+def x(content: bytes) -> Entry:
+    return Entry("100755", content)
+
+
+BEFORE = {
+    b"plain": f(b"1\n2\n"),
+    b"big": f(BIG),
+    b"run": f(b"#!/bin/sh\n"),
+    b"d/e/deleted": f(b"gone soon\n"),
+    b"link": Entry("120000", b"plain"),
+    b"becomes-folder": f(b"a file\n"),
+    b"becomes-file/x": f(b"x\n"),
+    b"becomes-file/deep/y": f(b"y\n"),
+    b"\xff\n odd": f(b"odd\n"),
+    b"old-name": f(b"renamed\n"),
+    b"untouched": f(b"stay\n"),
+}
+AFTER = {
+    b"plain": f(b"1\nNEW\n2\n"),
+    b"big": f(BIG.replace(b"line 7\n", b"LINE 7\n")),
+    b"run": x(b"#!/bin/sh\n"),
+    b"link": Entry("120000", b"big"),
+    b"becomes-folder/in": f(b"inside\n"),
+    b"becomes-file": f(b"no folder\n"),
+    b"\xff\n odd": f(b"\0\1"),
+    b"new-folder/new-name": f(b"renamed\n"),
+    b"n/m/o": x(b"new\n"),
+    b"untouched": f(b"stay\n"),
+}
+
+
+def lay(top: Path, files: dict[bytes, Entry]) -> None:
+    shutil.rmtree(top, ignore_errors=True)
+    for path, entry in files.items():
+        full = top / os.fsdecode(path)
+        full.parent.mkdir(parents=True, exist_ok=True)
+        if entry.mode == "120000":
+            full.symlink_to(os.fsdecode(entry.content))
+        else:
+            full.write_bytes(entry.content)
+            full.chmod(0o755 if entry.mode == "100755" else 0o644)
+
+
+def seen(top: Path) -> dict[bytes, Entry]:
+    """Everything below, temporary names included."""
+    found = {}
+    for folder, folders, names in os.walk(os.fsencode(top)):
+        for name in [*names, *(each for each in folders if os.path.islink(os.path.join(folder, each)))]:
+            path = os.path.relpath(os.path.join(folder, name), os.fsencode(top))
+            entry = read_entry(top, path)
+            assert entry is not None
+            found[path] = entry
+    return found
+
+
+def folders(top: Path) -> set[str]:
+    return {str(path.relative_to(top)) for path in top.rglob("*") if path.is_dir() and not path.is_symlink()}
+
+
+def changes(before=BEFORE, after=AFTER) -> list[Change]:
+    return [
+        Change(path, before.get(path), after.get(path))
+        for path in sorted({*before, *after})
+        if before.get(path) != after.get(path)
+    ]
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkout"
+    lay(folder, BEFORE)
+    return folder
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+def accept(top: Path, journal: Path, planned: list[Change]) -> None:
+    with Exchange(top, journal) as exchange:
+        exchange.apply(planned)
+        exchange.commit()
+
+
+def attempt(top: Path, journal: Path) -> None:
+    with Exchange(top, journal) as exchange:
+        exchange.apply(changes())
+
+
+def kind_of(action) -> ErrorKind | None:
+    """Run it and return how it failed."""
+    try:
+        action()
+    except UnderstudyError as error:
+        return error.kind
+    return None
+
+
+@pytest.fixture(params=["exchange", "fallback"])
+def way(request, monkeypatch) -> str:
+    if request.param == "fallback":
+
+        def unsupported(*_):
+            raise disk.UnsupportedError
+
+        monkeypatch.setattr(disk, "_rename", unsupported)
+    return request.param
+
+
+def test_everything_is_new_after_a_commit(top, journal, way):
+    (top / "plain").chmod(0o640)
+    with Exchange(top, journal) as exchange:
+        exchange.apply(changes())
+        assert journal.exists()
+        exchange.commit()
+    assert seen(top) == AFTER
+    assert folders(top) == {"becomes-folder", "new-folder", "n", "n/m"}
+    assert (top / "plain").stat().st_mode & 0o777 == 0o640
+    assert not journal.exists()
+    assert recover.recover(journal) == "nothing"
+
+
+def test_everything_is_old_without_a_commit(top, journal, way):
+    had = folders(top)
+    with Exchange(top, journal) as exchange:
+        exchange.apply(changes())
+    assert seen(top) == BEFORE
+    assert folders(top) == had
+    assert not journal.exists()
+
+
+STALE = [(b"plain", f(b"saved\n")), (b"big", f(b"")), (b"d/e/deleted", f(b"saved\n")), (b"n/m/o", f(b"in the way\n"))]
+
+
+@pytest.mark.parametrize(("path", "entry"), STALE)
+def test_what_was_saved_before_wins(top, journal, way, path, entry):
+    full = top / os.fsdecode(path)
+    full.parent.mkdir(parents=True, exist_ok=True)
+    full.write_bytes(entry.content)
+    with Exchange(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
+        exchange.apply(changes())
+    assert caught.value.kind is ErrorKind.APPLY_CONFLICT
+    assert seen(top) == BEFORE | {path: entry}
+
+
+POINTS = ["staged", "exchanged", "replaced", "aside", "moved", "created", "emptied", "folder"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("path", [b"plain", b"d/e/deleted", b"untouched"])
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_save_in_the_middle_wins(top, journal, monkeypatch, *, point, path, atomic):
+    saved = f(b"saved in the middle\n")
+    done = []
+
+    def save(name: str) -> None:
+        if name == point and not done:
+            done.append(name)
+            target = top / os.fsdecode(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if atomic:
+                (top / "save.tmp").write_bytes(saved.content)
+                (top / "save.tmp").replace(target)
+            else:
+                target.write_bytes(saved.content)
+
+    monkeypatch.setattr(apply, "point", save)
+    kind = kind_of(partial(accept, top, journal, changes()))
+    assert done
+    assert kind in {None, ErrorKind.APPLY_CONFLICT}
+    assert seen(top) == (BEFORE if kind else AFTER) | {path: saved}
+
+
+def test_a_program_that_is_still_writing_the_file_is_not_cut_off(top, journal):
+    with (top / "plain").open("r+b") as stream:
+        with Exchange(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
+            exchange.apply(changes())
+        assert caught.value.kind is ErrorKind.APPLY_CONFLICT
+        stream.write(b"9")
+    assert seen(top) == BEFORE | {b"plain": f(b"9\n2\n")}
+
+
+@pytest.mark.parametrize("point", ["journalled", "staged", "aside", "replaced", "folder", "created"])
+@pytest.mark.parametrize("folder", ["d", "n", "becomes-file"])
+def test_a_link_planted_meanwhile_leads_nowhere(top, journal, monkeypatch, tmp_path, *, point, folder):
+    outside = tmp_path / "outside"
+    lay(outside, {b"e/deleted": f(b"not yours\n"), b"x": f(b"not yours\n"), b"m/o": f(b"not yours\n")})
+    victim = seen(outside)
+    done = []
+
+    def plant(name: str) -> None:
+        if name == point and not done:
+            done.append(name)
+            if (top / folder).is_dir():
+                (top / folder).rename(tmp_path / "moved away")
+            elif (top / folder).exists():
+                (top / folder).unlink()
+            (top / folder).symlink_to(outside)
+
+    monkeypatch.setattr(apply, "point", plant)
+    kind = kind_of(partial(accept, top, journal, changes()))
+    assert kind in {None, ErrorKind.PATH_ESCAPE, ErrorKind.APPLY_CONFLICT}
+    assert seen(outside) == victim
+    assert folders(outside) == {"e", "m"}
+
+
+@pytest.mark.parametrize("path", [b".git/config", b"../x", b"/etc/x", b"a/.GIT/x", b"git~1/x", b"link/x", b""])
+def test_names_that_lead_elsewhere_are_refused(top, journal, path):
+    with Exchange(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
+        exchange.apply([Change(b"plain", BEFORE[b"plain"], None), Change(path, None, f(b"x"))])
+    assert caught.value.kind is ErrorKind.PATH_ESCAPE
+    assert seen(top) == BEFORE
+    assert not journal.exists()
+
+
+def test_a_folder_that_holds_something_else_does_not_give_way(top, journal):
+    (top / "becomes-file" / "mine").write_bytes(b"untracked\n")
+    with Exchange(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
+        exchange.apply(changes())
+    assert caught.value.kind is ErrorKind.APPLY_CONFLICT
+    assert seen(top) == BEFORE | {b"becomes-file/mine": f(b"untracked\n")}
+
+
+def test_a_folder_that_cannot_be_written_leaves_all_as_it_was(top, journal):
+    if os.geteuid() == 0:
+        pytest.skip("permissions do not bind root")
+    (top / "d" / "e").chmod(0o555)
+    try:
+        with Exchange(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
+            exchange.apply(changes())
+    finally:
+        (top / "d" / "e").chmod(0o755)
+    assert caught.value.kind is ErrorKind.PERMISSION_DENIED
+    assert seen(top) == BEFORE
+
+
+@pytest.mark.parametrize("call", ["fsync", "open", "rename", "mkdir", "rmdir"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_any_failing_call_leaves_all_as_it_was(top, journal, monkeypatch, call, code):
+    """The n-th call of its kind fails, for each n until none does."""
+    original = getattr(os, call)
+    for number in range(1, 400):
+        count = [0]
+
+        def fail(*arguments, _count=count, _number=number, **keywords):
+            _count[0] += 1
+            if _count[0] == _number:
+                raise OSError(code, os.strerror(code))
+            return original(*arguments, **keywords)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, fail)
+            kind = kind_of(partial(attempt, top, journal))
+        assert kind in {None, ErrorKind.STORE_FULL, ErrorKind.PERMISSION_DENIED}
+        recover.recover(journal)
+        assert seen(top) == BEFORE
+        if count[0] < number:
+            return
+    pytest.fail("more calls than expected")
+
+
+def test_a_second_change_waits_for_the_first(top, journal):
+    with Exchange(top, journal) as exchange:
+        exchange.apply(changes())
+        with Exchange(top, journal) as other, pytest.raises(UnderstudyError) as caught:
+            other.apply(changes())
+        assert caught.value.kind is ErrorKind.CONFLICT
+        exchange.commit()
+    assert seen(top) == AFTER
+
+
+# Kills
+
+PROGRAM = """
+import os, pickle, sys
+sys.path.insert(0, {sidecar!r})
+from pathlib import Path
+from understudy.git import apply, disk
+changes, top, journal, fallback = pickle.load(sys.stdin.buffer)
+if fallback:
+    def unsupported(*_):
+        raise disk.UnsupportedError
+    disk._rename = unsupported
+print("go", flush=True)
+with apply.Exchange(Path(top), Path(journal)) as exchange:
+    exchange.apply(changes)
+    exchange.commit()
+print("done", flush=True)
+"""
+
+
+def start(top: Path, journal: Path, *, fault: str | None = None, fallback: bool = False) -> subprocess.Popen[bytes]:
+    import pickle
+
+    import understudy
+
+    sidecar = str(Path(understudy.__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(sidecar=sidecar)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | ({recover.FAULT: fault} if fault else {}),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(pickle.dumps((changes(), str(top), str(journal), fallback)))
+    process.stdin.close()
+    assert process.stdout.readline() == b"go\n"
+    return process
+
+
+def end(process: subprocess.Popen[bytes]) -> int:
+    code = process.wait(30)
+    assert process.stdout is not None
+    process.stdout.close()
+    return code
+
+
+def check_whole(top: Path, journal: Path, before_folders: set[str]) -> str:
+    outcome = recover.recover(journal)
+    found = seen(top)
+    assert found in (BEFORE, AFTER)
+    if outcome != "nothing":
+        assert found == (BEFORE if outcome == "before" else AFTER)
+    if found == BEFORE:
+        assert folders(top) == before_folders
+    assert recover.recover(journal) == "nothing"
+    assert seen(top) == found
+    return "before" if found == BEFORE else "after"
+
+
+ALL_POINTS = [
+    "journalled", "open", "written", "staged", "moved", "aside", "emptied", "exchanged", "replaced", "folder", "created",
+    "synced", "committed", "cleaning", "cleaned", "gap",
+]  # fmt: skip
+
+
+def killed_at(top: Path, journal: Path, fault: str, *, fallback: bool) -> bool:
+    lay(top, BEFORE)
+    had = folders(top)
+    process = start(top, journal, fault=fault, fallback=fallback)
+    code = end(process)
+    check_whole(top, journal, had)
+    return code == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("fault", ["written:1", "exchanged:1", "emptied:2", "created:1", "synced:1", "committed:1"])
+def test_killed_at_an_instant_all_is_before_or_after(top, journal, fault):
+    assert killed_at(top, journal, fault, fallback=False)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("fallback", [False, True])
+@pytest.mark.parametrize("name", ALL_POINTS)
+def test_killed_at_every_instant_all_is_before_or_after(top, journal, name, fallback):
+    number = 0
+    while killed_at(top, journal, f"{name}:{number + 1}", fallback=fallback):
+        number += 1
+    only = {"gap": fallback, "exchanged": not fallback}
+    assert number if only.get(name, True) else not number
+
+
+def test_killed_while_recovering_it_recovers(top, journal, tmp_path):
+    had = folders(top)
+    for number in range(1, 12):
+        lay(top, BEFORE)
+        assert end(start(top, journal, fault="created:2")) == -signal.SIGKILL
+        script = f"import sys; sys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\nfrom understudy.git import recover\nrecover.recover(Path({str(journal)!r}))"
+        sidecar = str(Path(recover.__file__).parents[2])
+        subprocess.run(
+            [sys.executable, "-c", script, sidecar],
+            env=os.environ | {recover.FAULT: f"put back:{number}"},
+            check=False,
+        )
+        assert check_whole(top, journal, had) == "before"
+
+
+def random_kills(top: Path, journal: Path, count: int, seed: int) -> set[str]:
+    chance = random.Random(seed)
+    ends = set()
+    longest = 0.05
+    for number in range(count):
+        lay(top, BEFORE)
+        had = folders(top)
+        process = start(top, journal, fallback=number % 4 == 3)
+        began = time.monotonic()
+        deadline = began + chance.random() * longest
+        while time.monotonic() < deadline:
+            pass
+        process.kill()
+        if end(process) == 0:
+            longest = max(0.002, min(longest, (time.monotonic() - began) * 1.2))
+        ends.add(check_whole(top, journal, had))
+    return ends
+
+
+def test_killed_at_random_all_is_before_or_after(top, journal):
+    random_kills(top, journal, 12, 1)
+
+
+@pytest.mark.heavy
+def test_killed_at_three_hundred_random_instants_all_is_before_or_after(top, journal):
+    assert random_kills(top, journal, 320, 2) == {"before", "after"}
+
+
+@pytest.mark.heavy
+def test_a_saver_that_never_rests_loses_nothing(top, journal):
+    """Two editors, one that writes in place and one that replaces: at the end each last save is there."""
+    stop = threading.Event()
+    last = {}
+
+    def save(path: str, atomic: bool) -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            content = f"{path} {number}\n".encode()
+            if atomic:
+                (top / f"{path}.tmp").write_bytes(content)
+                (top / f"{path}.tmp").replace(top / path)
+            else:
+                (top / path).write_bytes(content)
+            last[path] = content
+            time.sleep(random.random() / 500)
+
+    savers = [threading.Thread(target=save, args=each) for each in (("plain", True), ("big", False))]
+    for saver in savers:
+        saver.start()
+    applied = 0
+    try:
+        for _ in range(400):
+            now = {path: read_entry(top, path) for path in (b"plain", b"big", b"untouched")}
+            planned = [
+                Change(path, entry, f(b"" if entry is None else entry.content + b"accepted\n"))
+                for path, entry in now.items()
+                if entry is not None
+            ]
+            kind = kind_of(partial(accept, top, journal, planned))
+            assert kind in {None, ErrorKind.APPLY_CONFLICT}
+            applied += kind is None
+    finally:
+        stop.set()
+        for saver in savers:
+            saver.join()
+    for path, content in last.items():
+        assert (top / path).read_bytes().startswith(content)
+    # Each success appended to this file, nothing else did.
+    assert (top / "untouched").read_bytes() == b"stay\n" + b"accepted\n" * applied
+    assert not list(top.rglob(".understudy-*"))
+
+
+@pytest.mark.heavy
+def test_a_full_disk_leaves_all_as_it_was(tmp_path, journal):
+    place = tmp_path / "small"
+    place.mkdir()
+    script = 'mount -t tmpfs -o size=256k,mode=777 none "$1" && exec "$2" -c "$3" "$1" "$4" "$5"'
+    body = """
+import os, sys
+sys.path.insert(0, sys.argv[3])
+from pathlib import Path
+from understudy.git.apply import Exchange
+from understudy.git.merge import Change, Entry
+from understudy.model.errors import UnderstudyError
+top = Path(sys.argv[1])
+(top / "a").write_bytes(b"a")
+f = lambda c: Entry("100644", c)
+try:
+    with Exchange(top, Path(sys.argv[2])) as exchange:
+        exchange.apply([Change(b"a", f(b"a"), f(b"b")), Change(b"n/b", None, f(os.urandom(400000)))])
+        exchange.commit()
+except UnderstudyError as error:
+    print(error.kind.value, sorted(os.listdir(top)), (top / "a").read_bytes())
+"""
+    sidecar = str(Path(recover.__file__).parents[2])
+    done = subprocess.run(
+        ["unshare", "-rm", "bash", "-c", script, "-", str(place), sys.executable, body, str(journal), sidecar],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0 and "unshare" in done.stderr:
+        pytest.skip("no user namespaces here")
+    assert done.stdout.strip() == "store_full ['a'] b'a'", done.stderr
+
+
+# Undo
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    subprocess.run(["git", "init", "-q", str(tmp_path / "repo")], check=True)
+    return Store.create(tmp_path / "store", locate(tmp_path / "repo"))
+
+
+def accepted(store: Store, top: Path, journal: Path) -> UndoRecord:
+    record = apply.record(store, changes())
+    with Exchange(top, journal) as exchange:
+        exchange.apply(changes())
+        exchange.commit()
+    return msgspec.json.decode(msgspec.json.encode(record), type=UndoRecord)
+
+
+def undo(store: Store, top: Path, journal: Path, record: UndoRecord) -> None:
+    planned = apply.undo(store, record, partial(read_entry, top))
+    with Exchange(top, journal) as exchange:
+        exchange.apply(planned)
+        exchange.commit()
+
+
+def test_undo_brings_every_file_back(store, top, journal):
+    had = folders(top)
+    record = accepted(store, top, journal)
+    undo(store, top, journal, record)
+    assert seen(top) == BEFORE
+    assert folders(top) == had
+    undo(store, top, journal, record)  # a second time there is nothing left to do
+    assert seen(top) == BEFORE
+
+
+def test_undo_keeps_what_the_user_did_since(store, top, journal):
+    record = accepted(store, top, journal)
+    later = (top / "big").read_bytes().replace(b"line 2000\n", b"mine\n")
+    (top / "big").write_bytes(later)
+    (top / "untouched").write_bytes(b"mine\n")
+    undo(store, top, journal, record)
+    assert (top / "big").read_bytes() == later.replace(b"LINE 7\n", b"line 7\n")
+    assert (top / "untouched").read_bytes() == b"mine\n"
+    assert (top / "d/e/deleted").read_bytes() == b"gone soon\n"
+
+
+@pytest.mark.parametrize("path", ["plain", "n/m/o", "becomes-file", "d/e/deleted"])
+def test_undo_of_what_the_user_changed_again_changes_nothing(store, top, journal, path):
+    record = accepted(store, top, journal)
+    (top / path).parent.mkdir(parents=True, exist_ok=True)
+    (top / path).write_bytes(b"1\nmine\n2\n")
+    now = seen(top)
+    with pytest.raises(UnderstudyError) as caught:
+        undo(store, top, journal, record)
+    assert caught.value.kind is ErrorKind.APPLY_CONFLICT
+    assert caught.value.names == [path]
+    assert seen(top) == now
