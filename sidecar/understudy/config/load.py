@@ -87,6 +87,13 @@ class Configuration:
     python: str | None
     """The project's interpreter, absolute, where one is configured."""
     problems: list[Problem]
+    missing: list[Problem] = field(default_factory=list)
+    """Problems for which something is missing that holds for every delegation: a limit, a check, how a tree is set up,
+    or a whole hand-written file. Who starts anything has to hear of them first."""
+
+
+_REPLACEABLE = frozenset({"delegators", "model_servers", "defaults"})
+"""Parts of ``config.toml`` whose absence whoever needs them notices: their names are asked for."""
 
 
 @dataclass
@@ -135,6 +142,7 @@ class Loader:
         self.trusted = trusted
         self.abilities = abilities
         self.problems: list[Problem] = []
+        self.missing: list[Problem] = []
         self.delegators: list[Item] = []
         self.servers: list[Item] = []
         self.checks: list[Item] = []
@@ -182,7 +190,13 @@ class Loader:
             worktrees=worktrees,
             python=python,
             problems=self.problems,
+            missing=self._missing(),
         )
+
+    def _missing(self) -> list[Problem]:
+        sections = [item for name, items in self.sections.items() if name not in _REPLACEABLE for item in items]
+        judged = [problem for item in (*self.checks, *sections) for problem in item.problems]
+        return [problem for problem in (*self.missing, *judged) if problem.severity == "error"]
 
     # Reading
 
@@ -211,12 +225,15 @@ class Loader:
         return None if value is None else (source, value)
 
     def _read_hand_written(self, layer: Layer) -> None:
+        known = len(self.problems)
         parsed = self._parse(layer, layer.root / "config.toml")
         if parsed is None:
+            self.missing += self.problems[known:]
             return
         source, document = parsed
         lists = {"delegators": self.delegators, "model_servers": self.servers, "checks": self.checks}
         for name, value in document.items():
+            known = len(self.problems)
             if name in shapes.SECTIONS:
                 decoded = decode(value, shapes.SECTIONS[name], source, (name,), self.problems)
                 if decoded is not None:
@@ -228,6 +245,8 @@ class Loader:
                         lists[name].append(Item(thing, layer, source, (name, number), whole=False))
             else:
                 self.problems.append(_stranger(name, source))
+            if name not in _REPLACEABLE:
+                self.missing += self.problems[known:]
 
     def _read_thing(self, layer: Layer, path: Path, structure: type[msgspec.Struct]) -> Item | None:
         parsed = self._parse(layer, path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from understudy import config
-from understudy.config import trust
+from understudy.config import semantics, trust
 from understudy.engine import limits, places, texts
 from understudy.engine.prompt import FILE_BYTES, Prompt
 from understudy.engine.prompt import build as build_prompt
@@ -25,6 +25,7 @@ from understudy.model.delegators import (
     EnvReference,
     Limits,
     ModelServer,
+    Problem,
     Recipe,
     Scope,
 )
@@ -158,8 +159,10 @@ def quoted(path: str) -> str:
     return git_names.quote(os.fsencode(path))
 
 
-def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None) -> Plan:
+def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None, *, only_look: bool = False) -> Plan:
     """Decide everything about a request; nothing is written and nothing is started.
+
+    To ``only_look`` (a preview) needs no trust.
 
     ``documents`` are the caller's open documents (URI → text), ``folder`` where it stands.
     """
@@ -167,6 +170,14 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None)
     workspace = places.workspace_of(uris, params.workspace, folder)
     status = trust.status(workspace, store.state_root())
     configuration = config.load(workspace, trusted=status.trusted, abilities=registry.ABILITIES)
+    if configuration.missing:
+        first = configuration.missing[0]
+        raise UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            f"The configuration has an error, so limits or checks may be missing: {first.message}",
+            hint=first.hint or "Correct it; `understudy doctor` lists every problem with its place.",
+            location=first.location,
+        )
     recipe = configuration.recipes.get(params.recipe)
     if recipe is None:
         raise _unknown(ErrorKind.UNKNOWN_RECIPE, "recipe", params.recipe, configuration.recipes, "understudy recipes")
@@ -174,8 +185,10 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None)
     entry, explain = choose(configuration, recipe, params.delegator)
     delegator = entry.delegator
     server = _server_of(configuration, delegator)
-    if not status.trusted and not (
-        recipe.returns == "text" and delegator.tool is None and entry.scope is not Scope.WORKSPACE
+    if (
+        not status.trusted
+        and not only_look
+        and not (recipe.returns == "text" and delegator.tool is None and entry.scope is not Scope.WORKSPACE)
     ):
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
@@ -251,6 +264,14 @@ def choose(
             continue
         entry = entries.get(name)
         if entry is None:
+            broken = next((problem for problem in configuration.problems if _is_of(problem, name)), None)
+            if broken is not None:
+                raise UnderstudyError(
+                    ErrorKind.CONFIG_INVALID,
+                    f"The file of the delegator {name!r} cannot be used: {broken.message}",
+                    hint=broken.hint or "Correct the file, or remove it.",
+                    location=broken.location,
+                )
             raise _unknown(ErrorKind.UNKNOWN_DELEGATOR, "delegator", name, entries, "understudy delegators list")
         reason = _unusable(entry, recipe)
         if reason is None:
@@ -273,6 +294,10 @@ def choose(
         hint="Name one with --delegator, or set `delegator` under [defaults] in config.toml.",
         names=[entry.delegator.name for entry in own],
     )
+
+
+def _is_of(problem: Problem, name: str) -> bool:
+    return problem.location is not None and problem.location.uri.endswith(f"/delegators/{name}.toml")
 
 
 def _unusable(entry: DelegatorEntry, recipe: Recipe) -> UnderstudyError | None:
@@ -357,6 +382,8 @@ def _limits(params: StartParams, delegator: Delegator, configuration: config.Con
     """
     if params.limits is not None:
         registry.check(msgspec.structs.replace(delegator, limits=params.limits))
+        for finding in semantics.check_limits(params.limits, frozenset(Limits.__struct_fields__), delegator.name):
+            raise UnderstudyError(ErrorKind.INVALID_PARAMS, finding.message, hint=finding.hint)
     general = Limits()
     for name, value in msgspec.structs.asdict(configuration.limits).items():
         if value is None:

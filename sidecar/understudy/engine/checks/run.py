@@ -87,6 +87,7 @@ class _Judge:
         self._setting: Setting
         self._changes: list[Change] = []
         self._tree_id = ""
+        self._detected = False
         self._clean_at: str | None = None
         """The commit that the tree is exactly, as long as nothing ran in it."""
         self._pending: list[str] = []
@@ -149,7 +150,9 @@ class _Judge:
         def read(path: str) -> bytes | None:
             return self._tree.read(request.head, path)
 
-        if self._writes_tests and not request.checks:
+        plans: list[Plan] = []
+        if self._writes_tests:
+            # Checks that are named come on top: only this one is about the tests that were written.
             detected = detect.detect(
                 self._changes,
                 self._tree.path,
@@ -157,10 +160,10 @@ class _Judge:
                 has_python=facts is not None,
                 has_pytest=facts is not None and facts.has_pytest,
             )
-            self._pending += detected.notes
-            return list(detected.plans)
+            self._pending += detected.notes if not request.checks else ()
+            plans += detected.plans
+        self._detected = bool(plans)
         tests = tuple(detect.test_files(self._changes, read))
-        plans = []
         for check in request.checks:
             uses_tests = any(TESTS_SLOT in argument for argument in check.argv)
             if uses_tests and not tests:
@@ -191,7 +194,7 @@ class _Judge:
                 seconds += on_base.seconds
                 fails_on_base = not on_base.green
         controlled = Controlled()
-        if last.green and self._writes_tests:
+        if last.green and self._writes_tests and (plan.uses_tests or not self._detected):
             before = await self._compare_collections(plan, last)
             controlled = await self._control(plan, last, before)
             seconds += controlled.outcome.seconds if controlled.outcome is not None else 0.0

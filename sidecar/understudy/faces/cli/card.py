@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from understudy.faces.cli import lines
+from understudy.faces.cli import lines, questions
 from understudy.faces.cli.live import duration, thousands
 from understudy.faces.cli.terminal import Paint, clean, one_line
 from understudy.model.delegations import CheckResult, Delegation
@@ -16,7 +16,7 @@ VERDICTS: dict[Verdict, str] = {
     Verdict.UNVERIFIED: "there is a result, and a reason not to rely on it without looking",
     Verdict.CHECKS_FAILED: "a required check fails on the result and passes without it",
     Verdict.NO_CHANGES: "the agent ended well and changed nothing",
-    Verdict.FAILED: "the agent failed; what it left is kept",
+    Verdict.FAILED: "it came to nothing; what it left is kept",
     Verdict.CANCELLED: "stopped on request; what was done is kept",
     Verdict.TIMED_OUT: "a time limit passed; what was done is kept",
     Verdict.BUDGET_EXHAUSTED: "a limit on tokens, turns or money was reached; what was done is kept",
@@ -69,7 +69,7 @@ _SHOWN = 10
 
 def card(delegation: Delegation, paint: Paint, *, shown_answer: str = "") -> str:
     """Return the card as text with a final newline; an answer already shown to the person is not repeated."""
-    parts = [_head(delegation, paint)]
+    parts = [_head(delegation, paint), _question(delegation, paint)]
     answer = delegation.result.text if delegation.result and delegation.result.text else ""
     if answer and answer.strip() != shown_answer.strip():
         parts.append(clean(answer).rstrip("\n"))
@@ -112,6 +112,15 @@ def _head(delegation: Delegation, paint: Paint) -> str:
     )
     title = f"{delegation.id}  {one_line(delegation.title)}"
     return f"{title}\n{paint(word.upper(), fg=verdict_colour(delegation.verdict), bold=True)}: {meaning}"
+
+
+def _question(delegation: Delegation, paint: Paint) -> str:
+    request = delegation.waiting_for
+    if request is None:
+        return ""
+    first, *rest = questions.rows(request.title, request.detail, request.options)
+    limit = [f"  until {request.deadline}, then {one_line(request.on_deadline)}"] if request.deadline else []
+    return "\n".join([paint(f"? {first}", fg="yellow", bold=True), *rest, *limit])
 
 
 def _reservations(delegation: Delegation, paint: Paint) -> str:
@@ -165,6 +174,17 @@ def _facts(delegation: Delegation) -> str:
     took = f" in {duration(seconds)}" if seconds is not None else ""
     sandbox = "" if delegation.confined or delegation.worktree is None else ", not confined"
     rows.append(f"by {who}{took}{sandbox}")
+    decided = [
+        f"{count} {word}"
+        for count, word in (
+            (delegation.review.accepted, "accepted"),
+            (delegation.review.rejected, "rejected"),
+            (delegation.review.pending, "undecided"),
+        )
+        if count
+    ]
+    if decided:
+        rows.append(f"hunks: {', '.join(decided)}")
     spent = _spent(delegation)
     if spent:
         rows.append(spent)
@@ -187,8 +207,15 @@ def _spent(delegation: Delegation) -> str:
 
 def _next_steps(delegation: Delegation) -> str:
     identifier = delegation.id
+    if delegation.waiting_for is not None:
+        return f"next: understudy answer {identifier}"
     if delegation.state is not State.FINISHED:
         return f"next: understudy watch {identifier}   understudy cancel {identifier}"
+    if delegation.review.pending:
+        every = f"understudy accept {identifier} --all"
+        return f"next: understudy review {identifier}   {every}   understudy diff {identifier}"
+    if delegation.review.rejected:
+        return f"next: understudy reply {identifier} 'what to do instead'"
     if delegation.result and delegation.result.files:
         return f"next: understudy diff {identifier}   understudy check {identifier}"
     if delegation.verdict is Verdict.ANSWERED:
