@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from understudy.git.call import git
 from understudy.git.store import Store
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -75,9 +76,23 @@ def read_blobs(store: Store, identifiers: Iterable[str]) -> dict[str, bytes]:
     asked = list(dict.fromkeys(identifiers))
     if not asked:
         return {}
-    output = store.git(
-        "cat-file", "--batch", stdin="".join(f"{each}\n" for each in asked).encode(), output_limit=_READ_LIMIT
-    )
+    return _contents(asked, store.git("cat-file", "--batch", stdin=_lines(asked), output_limit=_READ_LIMIT), store.path)
+
+
+def read_kept_blobs(git_dir: Path, identifiers: Iterable[str]) -> dict[str, bytes]:
+    """Do the same for a git directory that is no store."""
+    asked = list(dict.fromkeys(identifiers))
+    if not asked:
+        return {}
+    output = git("cat-file", "--batch", git_dir=git_dir, stdin=_lines(asked), output_limit=_READ_LIMIT)
+    return _contents(asked, output, git_dir)
+
+
+def _lines(identifiers: list[str]) -> bytes:
+    return "".join(f"{each}\n" for each in identifiers).encode()
+
+
+def _contents(asked: list[str], output: bytes, place: Path) -> dict[str, bytes]:
     found = {}
     position = 0
     for identifier in asked:
@@ -86,7 +101,7 @@ def read_blobs(store: Store, identifiers: Iterable[str]) -> dict[str, bytes]:
         if len(words) != 3:
             raise UnderstudyError(
                 ErrorKind.BASE_UNAVAILABLE,
-                f"The object {identifier[:12]} is not in {store.path} any more",
+                f"The object {identifier[:12]} is not in {place} any more",
                 hint="The result can no longer be reviewed; what it was made from may have been removed.",
             )
         size = int(words[2])

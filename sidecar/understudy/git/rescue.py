@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.git.call import git, try_git
-from understudy.git.objects import object_id, read_blobs, write_object
+from understudy.git.objects import object_id, read_kept_blobs, write_object
 from understudy.git.repository import Repository
 from understudy.git.store import Store, borrowing_git_dir
 from understudy.git.sweep import remove_tree
@@ -367,7 +367,7 @@ def _write_folder(place: Path, target: Path, lines: list[list[Any]]) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(full(line), 0o700)  # noqa: PTH102 - a path of bytes
     for batch in _batches([line for line in lines if line[1] == "f"]):
-        contents = _contents(place, [line[4] for line in batch])
+        contents = read_kept_blobs(place, [line[4] for line in batch])
         for line in batch:
             descriptor = os.open(full(line), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(descriptor, "wb") as stream:
@@ -392,10 +392,6 @@ def _batches(lines: list[list[Any]]) -> Iterator[list[list[Any]]]:
         size += line[5]
     if batch:
         yield batch
-
-
-def _contents(place: Path, blobs: list[str]) -> dict[str, bytes]:
-    return read_blobs(Store(place, {}), blobs)
 
 
 def _write_store(place: Path, path: Path, manifest: dict[str, Any]) -> None:

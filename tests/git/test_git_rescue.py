@@ -1,0 +1,195 @@
+"""What was removed comes back byte for byte, whatever the agent left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from understudy.git import rescue
+from understudy.git.diff import file_diffs
+from understudy.git.names import c_quote
+from understudy.git.store import Store
+from understudy.git.sweep import remove_tree
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+
+def everything(root: Path) -> dict[bytes, tuple]:
+    """Every path below with its kind, permissions and contents, `.git` included."""
+    top = os.fsencode(root)
+    found = {}
+    for folder, folders, names in os.walk(top):
+        for name in [*folders, *names]:
+            full = os.path.join(folder, name)
+            status = os.lstat(full)
+            path = os.path.relpath(full, top)
+            if stat.S_ISLNK(status.st_mode):
+                found[path] = ("link", os.readlink(full))
+            elif stat.S_ISDIR(status.st_mode):
+                found[path] = ("folder", stat.S_IMODE(status.st_mode))
+            elif stat.S_ISREG(status.st_mode):
+                with open(full, "rb") as stream:
+                    found[path] = ("file", stat.S_IMODE(status.st_mode), status.st_mtime_ns, stream.read())
+    return found
+
+
+def agent_works(bench, path: Path) -> None:
+    bench.sh("git checkout -qb work; echo 2 >> f1; git commit -qam one; echo staged > s; git add s", path)
+    bench.sh("printf 'l1\\nX\\n' > f2; rm f3; mkdir -p empty d; echo '*.log' > .gitignore; echo i > a.log", path)
+    bench.sh("ln -s /etc/passwd link; chmod 755 f2; echo stashed > st; git add st; git stash -q -- st", path)
+    (path / os.fsdecode(b"\xff\n odd")).write_bytes(b"\0\xff")
+    (path / "d" / "closed").write_bytes(b"x")
+    (path / "d" / "closed").chmod(0o400)
+    (path / "d").chmod(0o500)
+
+
+@pytest.mark.parametrize("lost", ["tree", "tree and store", "tree, store and the user's history"])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_tree_comes_back_with_its_history_and_can_be_reviewed(bench, lost, elsewhere):
+    bench.init()
+    bench.sh("echo dirty >> f1; echo new > untracked")
+    store, base, tree = bench.tree()
+    agent_works(bench, tree.path)
+    snapshot = tree.snapshot("work", base.commit)
+    diffs = file_diffs(store, base.commit, snapshot.commit)
+    state_of_git = bench.sh("git status --porcelain=v2 --branch; git log --oneline; git stash list", tree.path)
+    before = everything(tree.path)
+    ref = rescue.keep(bench.state, bench.locate(), tree, store, "20261121-004512-k3f9q")
+    assert [each.ref for each in rescue.kept(bench.state)] == [ref]
+    tree.remove(bench.state / "trash")
+    if "store" in lost:
+        remove_tree(store.path)
+    if "history" in lost:
+        bench.sh("rm -rf .git; git init -q")
+    target = bench.state / "elsewhere" if elsewhere else tree.path
+    back = rescue.restore(bench.state, ref, target)
+    assert back.path == target
+    assert everything(target) == before
+    opened = Store.open(store.path)
+    assert file_diffs(opened, base.commit, snapshot.commit) == diffs
+    assert back.snapshot("work", base.commit).tree == snapshot.tree
+    if "history" not in lost:
+        assert bench.sh("git status --porcelain=v2 --branch; git log --oneline; git stash list", target) == state_of_git
+    back.materialise(snapshot.commit)
+
+
+def test_the_rescue_repository_borrows_nothing(bench):
+    bench.init()
+    store, _, tree = bench.tree()
+    ref = rescue.keep(bench.state, bench.locate(), tree, store, "one")
+    place = bench.state / "rescue" / (ref.partition("/")[0] + ".git")
+    assert not (place / "objects" / "info" / "alternates").exists()
+    shutil.rmtree(bench.repo)
+    remove_tree(store.path)
+    bench.sh(f"git --git-dir={place} fsck --full --strict", bench.root)
+    bench.sh(f"git --git-dir={place} gc -q --prune=now", bench.root)
+    shutil.rmtree(tree.path)
+    back = rescue.restore(bench.state, ref, tree.path)
+    assert (back.path / "f1").read_bytes() == b"l1\nl2\nl3\n1\n"
+
+
+def test_what_is_too_large_and_ignored_is_named(bench, monkeypatch):
+    bench.init("echo '*.bin' > .gitignore")
+    store, _, tree = bench.tree()
+    monkeypatch.setattr(rescue, "IGNORED_FILE_BYTES", 10)
+    (tree.path / "large.bin").write_bytes(b"x" * 11)
+    (tree.path / "small.bin").write_bytes(b"x" * 10)
+    (tree.path / "large").write_bytes(b"x" * 11)
+    os.mkfifo(tree.path / "pipe")
+    ref = rescue.keep(bench.state, bench.locate(), tree, store, "one")
+    (note,) = rescue.kept(bench.state)[0].notes
+    assert "large.bin" in note
+    assert "pipe" in note
+    tree.remove(bench.state / "trash")
+    back = rescue.restore(bench.state, ref, tree.path)
+    assert {"small.bin", "large", "f1"} <= set(os.listdir(back.path))
+    assert "large.bin" not in os.listdir(back.path)
+
+
+def test_names_that_are_taken_or_unknown_are_refused(bench):
+    bench.init()
+    store, _, tree = bench.tree()
+    ref = rescue.keep(bench.state, bench.locate(), tree, store, "one")
+    cases = [
+        (lambda: rescue.keep(bench.state, bench.locate(), tree, store, "one"), ErrorKind.ALREADY_EXISTS),
+        (lambda: rescue.keep(bench.state, bench.locate(), tree, store, "../x"), ErrorKind.INVALID_PARAMS),
+        (lambda: rescue.restore(bench.state, ref + "x", bench.state / "new"), ErrorKind.UNKNOWN_DELEGATION),
+        (lambda: rescue.restore(bench.state, "../../etc", bench.state / "new"), ErrorKind.UNKNOWN_DELEGATION),
+        (lambda: rescue.restore(bench.state, ref, tree.path), ErrorKind.TARGET_EXISTS),
+    ]
+    for action, kind in cases:
+        with pytest.raises(UnderstudyError) as caught:
+            action()
+        assert caught.value.kind is kind
+    rescue.drop(bench.state, ref)
+    rescue.drop(bench.state, ref)
+    assert rescue.kept(bench.state) == []
+
+
+def test_dropping_one_leaves_the_other(bench):
+    bench.init()
+    store, _, tree = bench.tree()
+    first = rescue.keep(bench.state, bench.locate(), tree, store, "one")
+    (tree.path / "f1").write_bytes(b"changed")
+    before = everything(tree.path)
+    second = rescue.keep(bench.state, bench.locate(), tree, store, "two")
+    rescue.drop(bench.state, first)
+    tree.remove(bench.state / "trash")
+    rescue.restore(bench.state, second, tree.path)
+    assert everything(tree.path) == before
+
+
+NAMES = st.sampled_from([b"a", b"f1", b"d/x", b"d/y/z", b"\xff", b"n\nl", b".gitignore", b"-x", b"x.log", b"S"])
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), NAMES, st.sampled_from([b"", b"1\n", b"\0\1", b"*.log\n", b"l1\n" * 400])),
+        st.tuples(st.just("mode"), NAMES, st.sampled_from([0o600, 0o755, 0o444, 0o666])),
+        st.tuples(st.just("link"), NAMES, st.sampled_from([b"a", b"/etc", b"nowhere"])),
+        st.tuples(st.just("delete"), NAMES, st.just(0)),
+        st.tuples(st.just("git"), st.just(b""), st.sampled_from(["add -A", "commit -qm x --allow-empty", "stash -q", "checkout -qB other", "checkout -q --detach", "tag -f t"])),
+    ),
+    max_size=9,
+)  # fmt: skip
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(actions=ACTIONS)
+def test_any_state_of_a_tree_comes_back(bench, actions):
+    if not (bench.repo / ".git").exists():
+        bench.init("echo '*.log' > .gitignore")
+    store, _, tree = bench.tree()
+    top = os.fsencode(tree.path)
+    for kind, name, value in actions:
+        full = os.path.join(top, name)
+        if kind == "git":
+            subprocess.run(["git", *value.split()], cwd=tree.path, capture_output=True, check=False)
+            continue
+        try:
+            if kind == "write":
+                os.makedirs(os.path.dirname(full), exist_ok=True)
+                with open(full, "wb") as stream:
+                    stream.write(value)
+            elif kind == "mode":
+                os.chmod(full, value, follow_symlinks=True) if not os.path.islink(full) else None
+            elif kind == "link":
+                os.symlink(value, full)
+            else:
+                os.unlink(full)
+        except OSError:
+            continue
+    before = everything(tree.path)
+    ref = rescue.keep(bench.state, bench.locate(), tree, store, f"n{bench.count}")
+    tree.remove(bench.state / "trash")
+    if bench.count % 2:
+        remove_tree(store.path)
+    assert everything(rescue.restore(bench.state, ref, tree.path).path) == before, [c_quote(n) for _, n, _ in actions]
