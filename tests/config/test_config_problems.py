@@ -140,10 +140,6 @@ SEMANTIC_GOLDEN = [
         "config.toml:19:12: error: The server is declared local, but its address is not of this machine. "
         '(Use a loopback address, or locality = "remote".)'
     ),
-    (
-        "config.toml:20:12: error: The protocol `anthropic` is not supported yet. "
-        '(Use an endpoint that speaks chat completions ("openai").)'
-    ),
     "config.toml:21:11: error: `api_key` needs exactly one of from_env, keyring, file; this one has 2.",
     "config.toml:22:15: error: `concurrency` is not supported yet. (Remove it.)",
     "config.toml:24:3: error: `model` is missing. (Set it to the id that the model server lists.)",

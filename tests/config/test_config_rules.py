@@ -230,3 +230,40 @@ def test_the_runners_table_fits():
     registry = pytest.importorskip("understudy.runners.registry")
     found = load(None, trusted=False, abilities=registry.ABILITIES)
     assert found.delegators["ghostwriter"].state.ready
+
+
+def test_a_model_server_speaks_what_its_delegator_understands(user, workspace, write):
+    write(
+        user / "config.toml",
+        """
+[[model_servers]]
+name = "messages"
+kind = "custom"
+base_url = "https://api.example.com"
+protocol = "anthropic"
+[[model_servers]]
+name = "chat"
+kind = "custom"
+base_url = "https://api.example.com/v1"
+[[delegators]]
+name = "ours"
+model_server = "messages"
+model = "m"
+[[delegators]]
+name = "theirs"
+tool = "speaker"
+model_server = "chat"
+[[delegators]]
+name = "fits"
+tool = "speaker"
+model_server = "messages"
+""",
+    )
+    speaker = Honours(takes_model_server=True, protocols=frozenset({"anthropic"}))
+    found = load(workspace, trusted=False, abilities={**DEFAULT_ABILITIES, "speaker": speaker})
+    assert errors(found, "model_servers", "messages") == []
+    [wrong] = errors(found, "delegators", "ours")
+    assert "`messages` speaks the protocol `anthropic`" in wrong
+    [wrong] = errors(found, "delegators", "theirs")
+    assert "`chat` speaks the protocol `openai`" in wrong
+    assert errors(found, "delegators", "fits") == []

@@ -72,6 +72,11 @@ class Abilities(Protocol):
         ...
 
     @property
+    def protocols(self) -> frozenset[str]:
+        """What a model server that it takes may speak."""
+        ...
+
+    @property
     def properties(self) -> bool:
         """``model_properties`` have an effect."""
         ...
@@ -86,6 +91,7 @@ class Honours:
     recipes: frozenset[str] | None = None
     needs_model_server: bool = False
     takes_model_server: bool = False
+    protocols: frozenset[str] = frozenset({"openai", "auto"})
     properties: bool = False
 
 
@@ -154,6 +160,7 @@ def check_delegator(delegator: Delegator, around: Surroundings) -> Iterator[Find
     what = f"the tool `{delegator.tool}`" if delegator.tool else "a model server"
     if delegator.model_server is not None and not able.takes_model_server:
         yield Finding(("model_server",), f"`model_server` is not supported yet by {what}.", "Remove it.")
+    yield from _check_protocol(delegator, able, what, around)
     if able.needs_model_server and delegator.model_server is None:
         yield Finding(("tool",), f"A `model_server` is needed by {what}.")
     if able.needs_model_server and not delegator.model:
@@ -175,6 +182,17 @@ def check_delegator(delegator: Delegator, around: Surroundings) -> Iterator[Find
     yield from _check_locality(delegator, around)
 
 
+def _check_protocol(delegator: Delegator, able: Abilities, what: str, around: Surroundings) -> Iterator[Finding]:
+    server = around.servers.get(delegator.model_server or "")
+    if server is None or not able.takes_model_server:
+        return
+    spoken = server.protocol or "openai"
+    if spoken not in able.protocols:
+        message = f"The model server `{server.name}` speaks the protocol `{spoken}`, which is not supported by {what}."
+        names = " or ".join(f"`{name}`" for name in sorted(able.protocols))
+        yield Finding(("model_server",), message, f"Name one whose `protocol` is {names}.")
+
+
 def check_limits(limits: Limits | None, honoured: frozenset[str], what: str) -> Iterator[Finding]:
     """Find limits that are not above zero, and those without effect; paths are relative to the limits."""
     for name in _fields(limits):
@@ -194,9 +212,6 @@ def check_server(server: ModelServer) -> Iterator[Finding]:
     if server.kind not in KINDS:
         yield Finding(("kind",), "`kind` is not one Understudy knows.", _near(server.kind, KINDS) or "Use `custom`.")
     yield from _check_url(server.base_url)
-    if server.protocol == "anthropic":
-        hint = 'Use an endpoint that speaks chat completions ("openai").'
-        yield Finding(("protocol",), "The protocol `anthropic` is not supported yet.", hint)
     for name in ("concurrency", "extra_env"):
         if getattr(server, name) is not None:
             yield Finding((name,), f"`{name}` is not supported yet.", "Remove it.")

@@ -101,6 +101,8 @@ class Abilities:
     """Recipes that return a tree, where only some can be done."""
     needs_model_server: bool = False
     takes_model_server: bool = False
+    protocols: frozenset[str] = frozenset({"openai", "auto"})
+    """What a model server that it takes may speak."""
     properties: bool = False
     """``model_properties`` have an effect."""
 

@@ -25,6 +25,12 @@ _PROMPT = frozenset({"prompt_prefix", "prompt_suffix"})
 
 ABILITIES: dict[str, Abilities] = {
     "generic": Abilities(launch=_PROMPT | {"command", "output", "prompt_delivery"}, limits=_TIMES | _BUDGETS),
+    "claude": Abilities(
+        launch=_PROMPT | {"permission_mode", "yolo", "flags"},
+        limits=_TIMES | _BUDGETS,
+        takes_model_server=True,
+        protocols=frozenset({"anthropic"}),
+    ),
     "ghostwriter": Abilities(returns=frozenset({"tree"}), recipes=frozenset({"tests"})),
     BACKEND: Abilities(
         launch=_PROMPT,
@@ -38,6 +44,7 @@ ABILITIES: dict[str, Abilities] = {
 """Tool (or ``openai``, for no tool) → what has an effect there."""
 
 _RUNNERS: dict[str, str] = {
+    "claude": "understudy.runners.clis.claude",
     "generic": "understudy.runners.clis.generic",
     "ghostwriter": "understudy.runners.clis.ghostwriter",
     BACKEND: "understudy.runners.backends.openai",

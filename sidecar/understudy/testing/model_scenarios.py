@@ -67,7 +67,9 @@ class Answer:
 
     def send(self) -> None:
         """Answer: a list of models, a scenario, or a refusal."""
-        sent_key = self.request.headers.get("authorization", "").removeprefix("Bearer ")
+        path = self.request.path.split("?")[0]
+        bearer = self.request.headers.get("authorization", "").removeprefix("Bearer ")
+        sent_key = self.request.headers.get("x-api-key", bearer)
         if self.owner.key is not None and sent_key != self.owner.key:
             self.json(
                 401,
@@ -80,14 +82,19 @@ class Answer:
                 },
             )
             return
-        if self.request.path.split("?")[0].endswith("/models"):
+        if path.endswith("/models"):
             names = self.owner.models if self.owner.models is not None else [*SCENARIOS, *self.owner.answers]
             self.json(
                 200,
                 {"object": "list", "data": [{"id": name, "object": "model", "context_length": 8192} for name in names]},
             )
             return
-        if not self.request.path.split("?")[0].endswith("/chat/completions"):
+        if path.endswith(("/messages", "/messages/count_tokens")):
+            from understudy.testing.messages_scenarios import send_messages  # noqa: PLC0415 - it builds on this module
+
+            send_messages(self)
+            return
+        if not path.endswith("/chat/completions"):
             self.json(404, {"detail": "Not Found"})
             return
         if self.model in self.owner.answers:

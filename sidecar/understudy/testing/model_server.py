@@ -1,4 +1,4 @@
-"""A scripted model server: chat completions on the loopback interface, the model's name choosing what happens.
+"""A scripted model server: chat completions and messages on loopback, the model's name choosing what happens.
 
     python -m understudy.testing.model_server --port 0 --port-file /tmp/port [--answers answers.json]
 
@@ -65,6 +65,31 @@ huge_header         four megabytes of header
 bad_utf8            bytes that are no text
 bad_json            an event that is no JSON
 deep_json           an event nested 200,000 deep
+
+It speaks the Anthropic Messages API too (``POST /v1/messages``, streamed or not, ``/v1/messages/count_tokens``), for
+agent CLIs that are pointed at it. Because these choose models of their own for side requests, a base URL with
+``/s/<scenario>`` chooses the scenario instead of the model. An entry of ``answers.json`` may be ``{"turns": [{"text",
+"thinking", "tools": [{"name", "input"}]}, …]}``, one turn after each round of tool results; ``{cwd}`` is the client's
+folder.
+
+good, reasoning     a text; after a thinking block
+write, edits        uses the tool Write; Write, Read and Edit
+shell, two_shells   uses the tool Bash; twice at once
+long_shell          a command that never ends
+endless_tools       a tool in every turn
+outside             writes outside the client's folder
+empty               a text block without text
+slow                sixty words, a tenth of a second apart
+400, 401, 403, 404, 413, 429, 500, 529
+                    answer with that status, as Anthropic does
+429_once            once, ``Retry-After: 0``; then ``good``
+quota, credit, context
+                    limits reached; no credit left; a prompt that is too long
+cut, reset          ends, breaks in the middle of a message
+stall, silent       stops in the middle; never answers
+error_midstream     an overload in the middle of a message
+late_500, late_context, late_cut
+                    the same after a first round of ``write``
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +32,12 @@ class Command:
     cwd: Path
     stdin: bytes | None = None
     """None: closed."""
+    keep_stdin: bool = False
+    """The input stays open after these bytes: the program is talked to both ways."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What the tool needs set; the delegator's own variables win over it."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Variables whose values are secret; they win over everything and are kept out of what is written."""
 
 
 def fill(template: list[str], values: Mapping[str, str | None]) -> list[str]:

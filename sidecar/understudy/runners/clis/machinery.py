@@ -6,7 +6,8 @@ What is known of them decided the rules:
 - some hang after their result, so the result starts a short timer, and what is ended then has succeeded;
 - some read standard input although they got a prompt, so it is closed unless the prompt comes that way;
 - some print log lines, keep-alives or spinners for ever, so only real events count as progress;
-- most leave processes behind, so ``process`` ends the whole tree.
+- most leave processes behind, so ``process`` ends the whole tree;
+- some ask while they work (``dialogue``): those are interrupted in their own words before their tree is ended.
 
 Success is a terminal event *and* exit code 0 *and* no error flag *and* a text where one is due. Kinds of failure:
 ``timed_out`` (no first event; the total), ``stalled`` (no event for too long), ``tool_crashed`` (exit code or signal),
@@ -19,6 +20,8 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -43,10 +46,13 @@ from understudy.runners.base import (
     plain_json,
 )
 from understudy.runners.clis.commands import Command
+from understudy.runners.clis.dialogue import Conversation, Dialogue, Question, Send, Withdrawn
 from understudy.secrets import Redactor
 
 END_GRACE_SECONDS = 2.0
 """Between SIGTERM and SIGKILL: a cancel has to be over in five seconds, and CLIs write their session meanwhile."""
+INTERRUPT_SECONDS = 0.8
+"""For a CLI to end its turn when it is asked to; those that can need a twentieth of that. A cancel has five seconds."""
 MAX_LINE_BYTES = 8 << 20
 MAX_EMITTED_CHARACTERS = 64 << 20
 """Of one attempt; what comes after is only counted, because a journal is kept for ever."""
@@ -67,10 +73,14 @@ class Ending:
     error: ErrorInfo | None = None
 
 
+Said = Event | Ending | Question | Withdrawn | Send
+"""What a line can hold; the last three only in a ``Conversation``."""
+
+
 class Lines(Protocol):
     """Knows what one CLI's lines mean. Made anew for each attempt, so it may remember."""
 
-    def line(self, line: bytes) -> list[Event | Ending] | None:
+    def line(self, line: bytes) -> Sequence[Said] | None:
         """Return what ``line`` holds; None (or nothing) when it is no real event and so no progress."""
         ...
 
@@ -80,7 +90,7 @@ async def drive(task: Task, emit: Emit, command: Command, lines: Lines | None) -
 
     Cancelling ends the tree of processes before the cancellation goes on.
     """
-    env, secrets = environment_of(task)
+    env, secrets = environment_of(task, command)
     run = _Run(task, emit, Redactor(secrets), lines)
     try:
         async with asyncio.timeout(task.limits.total_seconds) as total:
@@ -90,6 +100,7 @@ async def drive(task: Task, emit: Emit, command: Command, lines: Lines | None) -
                 env=env,
                 mark=task.delegation_id,
                 stdin=command.stdin,
+                keep_stdin=command.keep_stdin,
                 # Raw logs would hold whatever the program says about its keys: a redacted tail is kept instead.
                 stdout_file=None if secrets else task.stdout_log,
                 stderr_file=None if secrets else task.stderr_log,
@@ -99,7 +110,10 @@ async def drive(task: Task, emit: Emit, command: Command, lines: Lines | None) -
                     return await run.follow(child)
                 except BaseException:
                     # Also when cancelled: the tree gets its grace, and is gone before anybody hears of it.
-                    await child.end(END_GRACE_SECONDS)
+                    try:
+                        await run.interrupt(child)
+                    finally:
+                        await child.end(END_GRACE_SECONDS)
                     raise
                 finally:
                     if secrets and task.stderr_log is not None:
@@ -114,14 +128,15 @@ async def drive(task: Task, emit: Emit, command: Command, lines: Lines | None) -
         ) from None
 
 
-def environment_of(task: Task) -> tuple[dict[str, str], dict[str, str]]:
+def environment_of(task: Task, command: Command | None = None) -> tuple[dict[str, str], dict[str, str]]:
     """Return the whole environment of the program, and those of its values that are secrets.
 
-    It is the allow-listed base, an identity for commits, and the delegator's own variables; a variable that the
-    delegator takes from the environment by name has to be there (``config_invalid``).
+    It is the allow-listed base, an identity for commits, what the tool's file wants set, and the delegator's own
+    variables, which win; a variable that the delegator takes from the environment by name has to be there
+    (``config_invalid``). Secrets of the tool's file cannot be replaced.
     """
     name = task.delegator.name
-    extra: dict[str, str] = {}
+    extra: dict[str, str] = dict(command.environment) if command is not None else {}
     for role in ("AUTHOR", "COMMITTER"):
         extra[f"GIT_{role}_NAME"] = f"{name} (Understudy)"
         extra[f"GIT_{role}_EMAIL"] = f"{name}@understudy.invalid"
@@ -138,7 +153,8 @@ def environment_of(task: Task) -> tuple[dict[str, str], dict[str, str]]:
                 hint="Set it where your editor or shell starts Understudy, or remove it from the delegator's `env`.",
             )
         extra[variable] = secrets[variable] = found
-    return environment.base_environment({**extra, **task.environment}), secrets
+    given = dict(command.secrets) if command is not None else {}
+    return environment.base_environment({**extra, **task.environment, **given}), {**secrets, **given}
 
 
 class _Run:
@@ -161,12 +177,23 @@ class _Run:
         self._events = 0
         self._noise = 0
         self._torn: bytes | None = None
+        self._dialogue: Dialogue | None = None
+        self._clock: asyncio.Timeout | None = None
 
     async def follow(self, child: children.Child) -> Outcome:
         """Read the program to its end and judge it."""
         limits = self._task.limits
         first = limits.first_event_seconds or FIRST_EVENT_SECONDS
-        clock = asyncio.timeout(first)
+        clock = self._clock = asyncio.timeout(first)
+        if child.stdin is not None and isinstance(self._lines, Conversation):
+            self._dialogue = Dialogue(
+                self._lines,
+                child.stdin,
+                ask=self._task.ask,
+                emit=self._emit,
+                answered=self._answered,
+                clean=self._fit_to_show,
+            )
         hung = False
         try:
             async with clock:
@@ -180,6 +207,10 @@ class _Run:
                 raise self._too_slow(first) from None
             hung = True
             ended = await child.end(END_GRACE_SECONDS)
+        finally:
+            self._clock = None  # its time is over: nobody may move it any more
+        if self._dialogue is not None:
+            await self._dialogue.drop_questions()
         self._flush()
         if ended.leftovers:
             self._emit(Note(level="warning", text=f"It left {ended.leftovers} processes behind; they were ended."))
@@ -204,8 +235,14 @@ class _Run:
             for item in found:
                 if isinstance(item, Ending):
                     self._ending = item
+                    if self._dialogue is not None:
+                        self._dialogue.hang_up()
                     break
-                self._take(item)
+                if isinstance(item, Event):
+                    self._take(item)
+                elif self._dialogue is not None:
+                    self._events += 1
+                    await self._dialogue.take(item)
             self._move(clock)
 
     async def _read_text(self, child: children.Child, clock: asyncio.Timeout) -> None:
@@ -216,8 +253,34 @@ class _Run:
             self._move(clock)
         self._say(decoder.decode(b"", final=True))
 
+    async def interrupt(self, child: children.Child) -> None:
+        """Ask a CLI that can be asked to end its turn, and take what it still says; never raises but when cancelled."""
+        if self._dialogue is None or self._lines is None or self._ending is not None or child.ended is not None:
+            return
+        with suppress(UnderstudyError, TimeoutError):
+            async with asyncio.timeout(INTERRUPT_SECONDS):
+                await self._dialogue.interrupt()
+                async for line in child.stdout_lines(MAX_LINE_BYTES):
+                    for item in self._lines.line(line) or ():
+                        if isinstance(item, Ending):
+                            self._dialogue.hang_up()
+                            self._flush()
+                            return
+                        if isinstance(item, Event):
+                            self._take(item)
+
+    def _answered(self) -> None:
+        if self._clock is not None and self._clock.when() is None:
+            self._move(self._clock)
+
+    def _fit_to_show(self, text: str) -> str:
+        return plain(self.redactor.redact(text))
+
     def _move(self, clock: asyncio.Timeout) -> None:
         limits = self._task.limits
+        if self._ending is None and self._dialogue is not None and self._dialogue.waiting:
+            clock.reschedule(None)  # a person thinks as long as the question's own deadline allows
+            return
         if self._ending is not None:
             seconds = limits.after_result_seconds or AFTER_RESULT_SECONDS
         else:
@@ -376,6 +439,8 @@ class _Run:
     def _crashed(self, child: children.Child, ended: children.Exit) -> UnderstudyError:
         how = f"was ended by signal {ended.signal}" if ended.signal is not None else f"exited with code {ended.code}"
         said = plain(self.redactor.redact(child.stderr_tail().decode("utf-8", "replace"))).strip()
+        if isinstance(self._lines, Conversation) and (known := self._lines.explain(said)) is not None:
+            return self._reported(known)
         if not said:
             # Some CLIs explain themselves on standard output only.
             said = plain("".join(self._parts)).strip()
