@@ -19,6 +19,7 @@ import pytest
 
 from understudy.git import apply, disk, recover
 from understudy.git.apply import Exchange, UndoRecord, read_entry
+from understudy.git.faults import FAULT
 from understudy.git.merge import Change, Entry
 from understudy.git.repository import locate
 from understudy.git.store import Store
@@ -333,7 +334,7 @@ def start(top: Path, journal: Path, *, fault: str | None = None, fallback: bool 
         [sys.executable, "-c", PROGRAM.format(sidecar=sidecar)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | ({recover.FAULT: fault} if fault else {}),
+        env=os.environ | ({FAULT: fault} if fault else {}),
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -365,7 +366,7 @@ def check_whole(top: Path, journal: Path, before_folders: set[str]) -> str:
 
 ALL_POINTS = [
     "journalled", "open", "written", "staged", "moved", "aside", "emptied", "exchanged", "replaced", "folder", "created",
-    "synced", "committed", "cleaning", "cleaned", "gap",
+    "synced", "committed", "cleaning", "cleaned", "gap", "linked",
 ]  # fmt: skip
 
 
@@ -390,7 +391,7 @@ def test_killed_at_every_instant_all_is_before_or_after(top, journal, name, fall
     number = 0
     while killed_at(top, journal, f"{name}:{number + 1}", fallback=fallback):
         number += 1
-    only = {"gap": fallback, "exchanged": not fallback}
+    only = {"gap": fallback, "linked": fallback, "exchanged": not fallback}
     assert number if only.get(name, True) else not number
 
 
@@ -403,7 +404,7 @@ def test_killed_while_recovering_it_recovers(top, journal, tmp_path):
         sidecar = str(Path(recover.__file__).parents[2])
         subprocess.run(
             [sys.executable, "-c", script, sidecar],
-            env=os.environ | {recover.FAULT: f"put back:{number}"},
+            env=os.environ | {FAULT: f"put back:{number}"},
             check=False,
         )
         assert check_whole(top, journal, had) == "before"
@@ -491,6 +492,7 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path, journal):
 import os, sys
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
+from understudy.git.faults import FAULT
 from understudy.git.apply import Exchange
 from understudy.git.merge import Change, Entry
 from understudy.model.errors import UnderstudyError

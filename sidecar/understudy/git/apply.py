@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from understudy.git import disk
 from understudy.git.diff import FILE_BYTES
+from understudy.git.faults import point
 from understudy.git.merge import OTHER, Change, Entry
 from understudy.git.names import quote, refused
 from understudy.git.recover import (
@@ -29,7 +30,6 @@ from understudy.git.recover import (
     clean_up,
     escape,
     folders_of,
-    point,
     put_back,
     recover,
     typed,

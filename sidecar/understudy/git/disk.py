@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from understudy.git.faults import point
 from understudy.git.merge import OTHER, Entry
 
 EXCHANGE = 2
@@ -68,6 +69,11 @@ def exists(folder: int, name: bytes) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def same_file(folder: int, name: bytes, other_folder: int, other: bytes) -> bool:
+    """Say whether two names, which both exist, are one file."""
+    return os.path.samestat(os.lstat(name, dir_fd=folder), os.lstat(other, dir_fd=other_folder))
 
 
 def read_at(folder: int, name: bytes, limit: int) -> Entry | None:
@@ -160,6 +166,7 @@ def move(folder: int, name: bytes, other_folder: int, other: bytes) -> None:
         _rename(folder, name, other_folder, other, _NOREPLACE_MACOS if sys.platform == "darwin" else _NOREPLACE_LINUX)
     except UnsupportedError:
         os.link(name, other, src_dir_fd=folder, dst_dir_fd=other_folder, follow_symlinks=False)
+        point("linked")
         os.unlink(name, dir_fd=folder)
 
 

@@ -10,25 +10,20 @@ import contextlib
 import errno
 import json
 import os
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from understudy.git import disk
+from understudy.git.faults import point
 from understudy.git.names import quote
 from understudy.model.errors import ErrorKind, UnderstudyError
-
-FAULT = "UNDERSTUDY_TEST_FAULT"
-"""Environment variable of tests: ``<point>:<n>``; the process kills itself when it passes there for the n-th time."""
 
 PART = b".part"
 """Added to a temporary name while the file is being written."""
 
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-
-_passed: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +120,6 @@ def folders_of(path: bytes) -> list[bytes]:
     return [b"/".join(parts[: number + 1]) for number in range(len(parts))]
 
 
-def point(name: str) -> None:
-    """Die here when a test asks for it."""
-    wanted = os.environ.get(FAULT)
-    if wanted is not None:
-        _passed[name] = _passed.get(name, 0) + 1
-        if wanted == f"{name}:{_passed[name]}":
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 def changed_meanwhile(path: bytes) -> UnderstudyError:
     """Return the error for a file that is not what the change was computed from."""
     return UnderstudyError(
@@ -199,12 +185,26 @@ def _put_back_created(top: Path, step: Step) -> None:
     with _reached(top, step.folder) as folder, _reached(top, parent) as place:
         if folder is None:
             return
-        if place is not None and not disk.exists(folder, step.new) and disk.signature_at(place, name) == step.after:
-            with contextlib.suppress(FileNotFoundError, FileExistsError):
-                disk.move(place, name, folder, step.new)
-                if disk.signature_at(folder, step.new) != step.after:  # saved at this very moment
-                    disk.move(folder, step.new, place, name)
+        if place is not None:
+            _take_new_back(folder, place, name, step)
         _remove(folder, step.new)
+
+
+def _take_new_back(folder: int, place: int, name: bytes, step: Step) -> None:
+    """Remove the new file from its place, unless the user saved it since."""
+    if disk.signature_at(place, name) != step.after:
+        return
+    if disk.exists(folder, step.new):
+        # A move without the system's help is a second link and then the removal of the first: between the two, both
+        # names are one file. If they are not, the new file never got to its place.
+        if disk.same_file(folder, step.new, place, name):
+            os.unlink(name, dir_fd=place)
+        return
+    with contextlib.suppress(FileNotFoundError):
+        disk.move(place, name, folder, step.new)
+        if disk.signature_at(folder, step.new) != step.after:  # saved at this very moment
+            with contextlib.suppress(FileExistsError):
+                disk.move(folder, step.new, place, name)
 
 
 def _put_back_old(top: Path, step: Step) -> None:
@@ -222,9 +222,8 @@ def _put_back_old(top: Path, step: Step) -> None:
 
 
 def _put_back_moved(folder: int, place: int, name: bytes, step: Step) -> None:
-    if step.after is not None and not disk.exists(folder, step.new) and disk.signature_at(place, name) == step.after:
-        with contextlib.suppress(FileNotFoundError):
-            disk.move(place, name, folder, step.new)
+    if step.after is not None:
+        _take_new_back(folder, place, name, step)
     with contextlib.suppress(FileExistsError):  # the user made a new one: theirs is the newest
         disk.move(folder, step.old, place, name)
 
