@@ -89,6 +89,9 @@ def export(
         text = "\n".join(lines) + "\n\n" + message.strip() + "\n"
         commit = exporter.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=text.encode(errors="replace"))
         name = commit.decode().strip()
+        # One pack, which git sees only when it is complete; objects that the store lends would not be in the user's.
+        wanted = f"{name}\n" + (f"^{parent}\n" if parent else "")
+        exporter.git("pack-objects", "-q", "--revs", repository.common_dir / "objects/pack/pack", stdin=wanted.encode())
     reference = f"refs/heads/{branch}" if branch is not None else f"{REFERENCES}export-{name[:12]}"
     _create_reference(repository, reference, name, new=branch is not None)
     return Exported(name, reference, exporter.notes)
@@ -199,15 +202,13 @@ class _Exporter:
             self.parent_tree = store.empty_tree
 
     def git(self, *arguments: str | bytes | Path, **keywords: Any) -> bytes:
-        """Run git between the store (read) and the user's objects (written), with the user's attributes."""
-        assert self.repository.common_dir is not None  # noqa: S101 - export said so
+        """Run git on the store's objects (and through them the user's) with the user's attributes."""
         return git(
             *arguments,
             git_dir=self.store.own / "attributes.git",
             work_tree=self.files,
             index=self.index,
-            object_directory=self.repository.common_dir / "objects",
-            alternates=[self.store.path / "objects"],
+            object_directory=self.store.path / "objects",
             extra_config=self.settings,
             **keywords,
         )
