@@ -36,6 +36,7 @@ STARTS_PROCESSES = {
     "process": "the one spawn",
     "git/call.py": "the one way to call git",
     "faces/cli/pager.py": "the person's own pager needs the person's own terminal and environment",
+    "faces/cli/editor.py": "so does their editor",
     **ALONE,
 }
 SPEAKS_HTTP = {

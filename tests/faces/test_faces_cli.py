@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -341,6 +342,8 @@ def finished(writer, verdict: Verdict, *reservations: Reservation) -> str:
     writer.append(e.Result(head="b" * 40, files=files), attempt=1)
     writer.append(e.Finished(verdict=verdict, reservations=list(reservations)), attempt=1)
     writer.close()
+    # A worker that has ended holds nothing any more.
+    fcntl.flock(writer._lock, fcntl.LOCK_UN)
     return str(writer.folder.id)
 
 

@@ -33,6 +33,20 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "show": ("look:show", "Show one delegation with its verdict."),
         "diff": ("diff:diff", "Show what a delegation changed."),
     },
+    "Decide": {
+        "review": ("review:review", "Look at a result hunk by hunk and decide."),
+        "accept": ("deciding:accept", "Merge hunks of a result into your files."),
+        "reject": ("deciding:reject", "Turn hunks of a result down, with a reason."),
+        "undo": ("deciding:undo", "Take an accept back; your later edits stay."),
+        "amend": ("further:amend", "Change a file of the result by hand."),
+        "reply": ("further:reply", "Send a result back with words."),
+        "retry": ("further:retry", "Do it again from the original base."),
+        "answer": ("answering:answer", "Answer the question of an agent that waits."),
+        "export": ("keeping:export", "Take a result out as a branch, commit or patch."),
+        "discard": ("keeping:discard", "Throw a result and its tree away; restorable."),
+        "restore": ("keeping:restore", "Bring a discarded tree back."),
+        "worktrees": ("keeping:worktrees", "Trees on disk: list, remove, restore."),
+    },
     "Set up": {
         "doctor": ("installation:doctor", "Check that everything a run needs is there."),
         "tools": ("installation:tools", "List the agent CLIs that are known, found or not."),
@@ -61,7 +75,7 @@ First steps:
   understudy tools                       which agent CLIs were found?
   understudy delegators add              say who does the work
   understudy start tests src/module.py   delegate tests for a file
-  understudy diff ID                     look at the result
+  understudy review ID                   look at the result and take what is good
 """
 
 _EPILOG = f"""

@@ -18,6 +18,7 @@ class Exit(enum.IntEnum):
     INTERRUPTED = 7
     ERROR = 8
     NOT_FINISHED = 9
+    CONFLICTS = 10
     CANCELLED = 130
     PIPE_CLOSED = 141
 
@@ -33,6 +34,7 @@ MEANING: dict[Exit, str] = {
     Exit.INTERRUPTED: "the worker died; what it left is kept",
     Exit.ERROR: "an error, no run: see the message",
     Exit.NOT_FINISHED: "`wait --timeout` passed and it still runs",
+    Exit.CONFLICTS: "accept, review: hunks do not merge and stay undecided",
     Exit.CANCELLED: "cancelled, or stopped with Ctrl-C",
     Exit.PIPE_CLOSED: "the reader of the output went away",
 }

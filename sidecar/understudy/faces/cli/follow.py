@@ -43,7 +43,7 @@ def watch(*, identifier: str | None, after: int, json_: bool) -> int:
             if event is not None:
                 output.json_line(event)
         return exits.of_verdict(call("delegations/get", id=identifier).verdict)
-    follower = following.Follower(identifier, following.view_on(sys.stdout), after)
+    follower = following.watching(identifier, sys.stdout, after=after)
     try:
         finished = follower.run()
     except KeyboardInterrupt:

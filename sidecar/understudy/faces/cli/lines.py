@@ -117,8 +117,9 @@ def _decision(event: e.Event) -> str | None:
     match event:
         case e.Decided(path=path, decision=decision, by=by):
             return f"{decision}: {one_line(path)} (by {one_line(by)})"
-        case e.Applied(paths=paths, by=by):
-            return f"merged into {', '.join(map(one_line, paths))} (by {one_line(by)})"
+        case e.Applied(paths=paths, by=by, undo_token=token):
+            merged = f"merged into {', '.join(map(one_line, paths))} (by {one_line(by)})"
+            return f"{merged}; back with: understudy undo {one_line(token)}"
         case e.Undone():
             return "undone"
         case e.Amended(path=path):

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from understudy.faces.cli import card, exits, options, output
+from understudy.faces.cli import answering, card, exits, options, output, terminal
 from understudy.faces.cli.calls import call, resolve, uri
 from understudy.model.states import State
 
@@ -47,7 +47,7 @@ def list_(
     json_: bool,
     **given: Any,
 ) -> int:
-    """List delegations, newest first."""
+    """List delegations, newest first; on a terminal, what agents ask stands above."""
     params = {
         "states": list(states) or None,
         "workspace": uri(workspace) if workspace else None,
@@ -62,6 +62,8 @@ def list_(
     if json_:
         output.json(page)
         return exits.Exit.OK
+    if terminal.is_terminal(sys.stdout):
+        click.echo(answering.inbox(output.paint()), nl=False)
     now = datetime.now(UTC)
     output.table(
         ("ID", "STATE", "RECIPE", "BY", "AGE", "TITLE"),

@@ -36,6 +36,12 @@ def identifier(command: Command) -> Command:
     return click.argument("identifier", metavar="ID", shell_complete=complete_identifiers)(command)
 
 
+def following(command: Command) -> Command:
+    """Add ``--detach`` and ``--quiet``, for commands that start a delegation and follow it."""
+    command = click.option("-q", "--quiet", is_flag=True, help="Show the result only, no progress.")(command)
+    return click.option("--detach", is_flag=True, help="Print the id and return at once; it goes on.")(command)
+
+
 def scope(command: Command) -> Command:
     """Add ``--scope``."""
     return click.option(

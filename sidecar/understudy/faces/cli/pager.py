@@ -18,8 +18,8 @@ from understudy.faces.cli import terminal
 def paged() -> Iterator[Callable[[str], None]]:
     """Give a function that writes through ``$PAGER`` on a terminal, plainly where there is none.
 
-    The variable's words become an argument vector; a shell never sees them. This is the one program that a face
-    starts: it needs the person's own terminal and environment, which ``process`` never hands on.
+    The variable's words become an argument vector; a shell never sees them. Beside the editor this is the one program
+    that a face starts: it needs the person's own terminal and environment, which ``process`` never hands on.
     """
     argv = _argv()
     if not argv:

@@ -98,8 +98,7 @@ def _what_to_do(command: Callable[..., Any]) -> Callable[..., Any]:
     + "\n\nThe exit code says the verdict: `understudy --help` lists them."
 )
 @_what_to_do
-@click.option("--detach", is_flag=True, help="Print the id and return at once; it goes on.")
-@click.option("-q", "--quiet", is_flag=True, help="Show the result only, no progress.")
+@options.following
 def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **given: Any) -> int:
     """Delegate work, follow it, and say what can be believed of the result.
 
@@ -114,16 +113,7 @@ def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **given: Any) 
     if not quiet:
         why = terminal.one_line(started.explain.because)
         click.echo(f"{started.id}: {started.explain.delegator}, {why}", err=True)
-    silent = quiet or (json_ and not terminal.is_terminal(sys.stderr))
-    answers = terminal.is_terminal(sys.stdout) and not json_ and _answers_with_text(given["recipe"])
-    view = None if silent else following.view_on(sys.stderr, answer=answers)
-    follower = following.Follower(started.id, view)
-    finished = following.follow_or_cancel(follower)
-    if json_:
-        output.json(finished)
-    else:
-        following.print_card(finished, shown_answer=follower.answer if view and answers else "")
-    return exits.of_verdict(finished.verdict)
+    return following.to_the_end(started.id, given["recipe"], quiet=quiet, as_json=json_)
 
 
 @click.command(
@@ -236,8 +226,3 @@ def _trusted(ask_for: Callable[[], Any], params: dict[str, Any], *, trust: bool)
         if not (trusting.record(workspace, trusted=True) if trust else trusting.ask(workspace)):
             raise
     return ask_for()
-
-
-def _answers_with_text(recipe: str) -> bool:
-    found = {one.name: one for one in call("recipes/list", uri=uri(".")).recipes}
-    return recipe in found and found[recipe].returns == "text"

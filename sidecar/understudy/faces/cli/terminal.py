@@ -33,6 +33,11 @@ def clean(text: str) -> str:
     return _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
+def visible(line: str) -> str:
+    """Return one line with everything that a terminal would obey, or hide, spelled out: what is reviewed is seen."""
+    return _CONTROLS.sub(_spelled, line.removesuffix("\n"))
+
+
 def one_line(text: str) -> str:
     """Return cleaned text with every run of white space as one space."""
     return " ".join(clean(text).split())
@@ -91,6 +96,12 @@ class Paint:
     def __call__(self, text: str, **style: Any) -> str:
         """Return ``text`` in a style (as ``click.style`` takes it)."""
         return click.style(text, **style) if self._on else text
+
+
+def _spelled(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    # `^[`, `^M`: what every pager writes for C0.
+    return f"^{chr(code ^ 0x40)}" if code < 0x80 else f"<U+{code:04X}>"
 
 
 def _columns(character: str) -> int:

@@ -1,0 +1,157 @@
+"""``PATH[:HUNK]``: which hunks a person means, and what the shell completes for them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from understudy.faces.cli import hunks, options, terminal
+from understudy.faces.cli.calls import call, resolve
+from understudy.model.delegations import FileDiff, HunkState
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+_LOOKED_AT = 20
+"""Delegations whose accepts are completed as undo tokens, newest first."""
+
+Target = tuple[str, str | None]
+"""A file, and the whole id of one hunk or None for all that is undecided in it."""
+
+
+def find(
+    files: Sequence[FileDiff], chosen: Sequence[str], *, everything: bool = False, command: str = ""
+) -> list[Target]:
+    """Return what the person chose, a folder as its files; no choice is a usage error unless it is ``everything``."""
+    if everything and chosen:
+        raise click.UsageError("--all and paths exclude each other")
+    if not everything and not chosen:
+        raise click.UsageError(f"say what to {command}: PATH, PATH:HUNK or --all")
+    if everything:
+        found: list[Target] = [(file.path, None) for file in files if _undecided(file)]
+    else:
+        found = [target for text in chosen for target in _one(files, text)]
+    if not found:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT, "nothing is undecided there", hint="`understudy review ID --list` shows all hunks"
+        )
+    return list(dict.fromkeys(found))
+
+
+def decisions(targets: Iterable[Target], decision: str, reason: str | None = None) -> list[dict[str, Any]]:
+    """Return targets as the contract's decisions."""
+    found = []
+    for path, hunk in targets:
+        given = {"path": path, "hunk": hunk, "decision": decision, "reason": reason}
+        found.append({name: value for name, value in given.items() if value is not None})
+    return found
+
+
+def items(files: Iterable[FileDiff], targets: Iterable[Target]) -> list[hunks.Item]:
+    """Return the hunks that targets mean: the named ones, and the undecided ones of whole files."""
+    wanted = set(targets)
+    return [
+        item
+        for item in hunks.items(files)
+        if (item.file.path, item.hunk.id) in wanted
+        or ((item.file.path, None) in wanted and item.hunk.state is HunkState.PENDING)
+    ]
+
+
+def argument(command: options.Command) -> options.Command:
+    """Add the argument ``PATH[:HUNK]…``."""
+    return click.argument("chosen", metavar="[PATH[:HUNK]]...", nargs=-1, shell_complete=complete_targets)(command)
+
+
+def complete_targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete files of the delegation named before, and their hunks behind a colon."""
+    _ = parameter
+    with contextlib.suppress(Exception):
+        return _targets(str(context.params.get("identifier") or ""), incomplete)
+    return []
+
+
+def complete_paths(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete files of the delegation named before."""
+    return [item for item in complete_targets(context, parameter, incomplete) if item.type == "file-of-result"]
+
+
+def complete_tokens(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete undo tokens of the newest delegations' accepts that were not taken back."""
+    _ = context, parameter
+    with contextlib.suppress(Exception):
+        return _tokens(incomplete)
+    return []
+
+
+def _one(files: Sequence[FileDiff], text: str) -> list[Target]:
+    wanted = text.removeprefix("./")
+    by_path = {file.path: file for file in files}
+    if wanted in by_path:
+        return [(wanted, None)] if _undecided(by_path[wanted]) else []
+    folder = wanted.rstrip("/")
+    below = [file for file in files if folder in {"", "."} or file.path.startswith(f"{folder}/")]
+    if below:
+        return [(file.path, None) for file in below if _undecided(file)]
+    path, colon, hunk = wanted.rpartition(":")
+    if colon and path in by_path:
+        return [(path, _hunk(by_path[path], hunk))]
+    raise UnderstudyError(
+        ErrorKind.INVALID_PARAMS,
+        f"the result does not change {terminal.one_line(text)}",
+        hint="paths are relative to the workspace; these are changed:",
+        names=[file.path for file in files][:20] or None,
+    )
+
+
+def _hunk(file: FileDiff, beginning: str) -> str:
+    found = [hunk.id for hunk in file.hunks if beginning and hunk.id.startswith(beginning)]
+    if len(found) == 1:
+        return found[0]
+    raise UnderstudyError(
+        ErrorKind.INVALID_PARAMS,
+        f"{len(found) or 'no'} hunks of {terminal.one_line(file.path)} begin with {terminal.one_line(beginning)!r}",
+        hint="give one of these:",
+        names=[hunk.id for hunk in file.hunks][:20],
+    )
+
+
+def _undecided(file: FileDiff) -> bool:
+    return any(hunk.state is HunkState.PENDING for hunk in file.hunks)
+
+
+def _targets(identifier: str, incomplete: str) -> list[CompletionItem]:
+    found = []
+    for file in call("delegations/diff", id=resolve(identifier)).files:
+        if file.path.startswith(incomplete):
+            found.append(CompletionItem(file.path, type="file-of-result", help=file.status))
+        if incomplete.startswith(f"{file.path}:") or incomplete == file.path:
+            found += [
+                CompletionItem(item.name, help=f"{item.hunk.state}, {hunks.place(item)}")
+                for item in hunks.items([file])
+                if item.name.startswith(incomplete)
+            ]
+    return found
+
+
+def _tokens(incomplete: str) -> list[CompletionItem]:
+    from understudy.journal import reader, store  # noqa: PLC0415 - only in a completion
+    from understudy.model.events import Applied, Undone  # noqa: PLC0415
+
+    found = []
+    for one in call("delegations/list", limit=_LOOKED_AT).delegations:
+        if not one.review.accepted:
+            continue
+        tokens: dict[str, Applied] = {}
+        for event in reader.read_events(store.open_folder(one.id), 0, 100_000):
+            if isinstance(event, Applied):
+                tokens[event.undo_token] = event
+            elif isinstance(event, Undone):
+                tokens.pop(event.undo_token, None)
+        for token, event in reversed(tokens.items()):
+            if token.startswith(incomplete):
+                paths = ", ".join(map(terminal.one_line, event.paths[:3]))
+                found.append(CompletionItem(token, help=f"{terminal.one_line(one.title)}: {paths}"))
+    return found

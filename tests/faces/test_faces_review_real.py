@@ -1,0 +1,314 @@
+"""The commands of review on real results: a scripted agent, real git, the whole command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from understudy.api import table
+from understudy.api.caller import Here
+from understudy.faces.cli import app, exits, targets
+from understudy.journal import store
+
+LINES = "".join(f"line {number}\n" for number in range(1, 31))
+RESULT = LINES.replace("line 2\n", "line two\n").replace("line 20\n", "line twenty\n")
+AGENT = """
+import json, pathlib, sys
+def say(**event): print(json.dumps(event), flush=True)
+here = pathlib.Path('.')
+(here / 'a.txt').write_text({result!r})
+(here / 'new').mkdir(exist_ok=True)
+(here / 'new/b.txt').write_text('new\\n')
+(here / '.github').mkdir(exist_ok=True)
+(here / '.github/x.yml').write_text('on: push\\n')
+say(type='result', ok=True, text='done')
+"""
+
+
+class Bench:
+    """A repository with a result to decide on."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.identifier = ""
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=self.top, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def text(self, path: str) -> str:
+        return (self.top / path).read_text()
+
+    def call(self, method: str, **params: Any) -> Any:
+        return table.call(method, params, Here(self.top))
+
+    def states(self) -> dict[str, list[str]]:
+        files = self.call("delegations/diff", id=self.identifier).files
+        return {file.path: [str(hunk.state) for hunk in file.hunks] for file in files}
+
+    def hunk(self, path: str, number: int) -> str:
+        files = {file.path: file for file in self.call("delegations/diff", id=self.identifier).files}
+        return str(files[path].hunks[number].id)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", str(own_home / "config" / "understudy"))
+    top = tmp_path / "project"
+    top.mkdir()
+    made = Bench(top)
+    (top / "a.txt").write_text(LINES)
+    made.git("init", "-q", "-b", "main")
+    made.git("add", "-A")
+    made.git("commit", "-qm", "all")
+    delegators = own_home / "config" / "understudy" / "delegators"
+    delegators.mkdir(parents=True)
+    program = tmp_path / "agent.py"
+    program.write_text(AGENT.format(result=RESULT))
+    command = json.dumps([sys.executable, str(program)])
+    (delegators / "doer.toml").write_text(
+        f'name = "doer"\ntool = "generic"\n[launch]\ncommand = {command}\noutput = "events"\n'
+    )
+    made.call("workspace/trust", workspace=str(top), trusted=True)
+    started = made.call("delegations/start", recipe="implement", task="x", delegator="doer", workspace=str(top))
+    made.identifier = started.id
+    assert made.call("delegations/wait", id=started.id, timeoutSeconds=60).verdict == "unverified"
+    monkeypatch.chdir(top)
+    yield made
+    deadline = time.monotonic() + 10
+    while left := workers_of(str(store.state_root())):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def workers_of(state: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                environment = (entry / "environ").read_bytes().split(b"\0")
+                if f"UNDERSTUDY_STATE={state}".encode() in environment:
+                    found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = app.main(list(arguments))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def test_accept_undo_reject_and_what_show_says(bench: Bench, run: Run) -> None:
+    whole = bench.identifier
+    assert f"next: understudy review {whole}" in run("show", whole)[1]
+    second = bench.hunk("a.txt", 1)
+    code, text, _ = run("accept", whole, f"a.txt:{second[:6]}", "new")
+    assert code == exits.Exit.OK
+    assert "accepted: 2 hunks in 2 files\n" in text
+    assert f"undecided: 2 hunks; understudy review {whole}\n" in text
+    assert bench.text("a.txt") == LINES.replace("line 20\n", "line twenty\n")
+    assert bench.text("new/b.txt") == "new\n"
+    token = next(line.split()[-1] for line in text.splitlines() if line.startswith("undo: "))
+    assert [item.value for item in targets.complete_tokens(None, None, whole)] == [token]
+    assert run("undo", token)[0] == exits.Exit.OK
+    assert targets.complete_tokens(None, None, "") == []
+    assert bench.text("a.txt") == LINES
+    assert not (bench.top / "new" / "b.txt").exists()
+    code, text, _ = run("reject", whole, "a.txt", "--reason", "not like this", "--json")
+    assert code == exits.Exit.OK
+    reasons = {hunk.get("reason") for hunk in json.loads(text)["hunks"]}
+    assert reasons == {"not like this", None}
+    assert bench.states()["a.txt"] == ["rejected", "rejected"]
+    assert "hunks: 2 rejected, 2 undecided" in run("show", whole)[1]
+    code, text, _ = run("review", whole)
+    assert code == exits.Exit.OK
+    rows = [line.split() for line in text.splitlines()]
+    assert [f"a.txt:{second}", "rejected", "line", "20", "-", "not", "like", "this"] in rows
+
+
+def test_flagged_files_need_a_word(bench: Bench, run: Run) -> None:
+    code, _, text = run("accept", bench.identifier, "--all")
+    assert code == exits.Exit.ERROR
+    assert ".github/x.yml" in text
+    assert bench.text("a.txt") == LINES
+    assert run("accept", bench.identifier, "--all", "--flagged")[0] == exits.Exit.OK
+    assert bench.text("a.txt") == RESULT
+    assert (bench.top / ".github" / "x.yml").exists()
+
+
+def test_a_conflict_is_shown_stays_open_and_has_a_code(bench: Bench, run: Run) -> None:
+    (bench.top / "a.txt").write_text(LINES.replace("line 2\n", "line zwei\n"))
+    code, text, _ = run("accept", bench.identifier, "a.txt")
+    assert code == exits.Exit.CONFLICTS
+    assert "does not merge and stays undecided" in text
+    assert "yours now:\n    line zwei\n" in text
+    assert "the base:\n    line 2\n" in text
+    assert "the result:\n    line two\n" in text
+    assert "accepted: 1 hunk in 1 file" in text
+    assert bench.text("a.txt") == LINES.replace("line 2\n", "line zwei\n").replace("line 20\n", "line twenty\n")
+    assert bench.states()["a.txt"] == ["pending", "accepted"]
+
+
+def test_amend_takes_a_file_or_stdin(bench: Bench, run: Run, tmp_path: Path) -> None:
+    better = tmp_path / "better"
+    better.write_text(LINES.replace("line 5\n", "line five\n"))
+    code, text, _ = run("amend", bench.identifier, "a.txt", str(better))
+    assert (code, text.splitlines()[0]) == (exits.Exit.OK, "a.txt has 1 hunk now.")
+    given = CliRunner().invoke(app.group, ["amend", bench.identifier, "a.txt", "-", "--json"], input=RESULT)
+    assert given.exit_code == 0, given.output
+    assert len(json.loads(given.output)["hunks"]) == 2
+    assert bench.text("a.txt") == LINES
+    assert run("amend", bench.identifier, "a.txt")[0] == exits.Exit.USAGE
+
+
+def test_export_leaves_everything_else_as_it_is(bench: Bench, run: Run) -> None:
+    whole = bench.identifier
+    code, patch, _ = run("export", whole, "--to", "patch")
+    assert code == exits.Exit.OK
+    assert "+line twenty\n" in patch
+    assert run("export", whole, "--to", "branch", "--branch", "taken", "-m", "Take it")[:2] == (0, "taken\n")
+    assert bench.git("log", "-1", "--format=%s", "taken") == "Take it\n"
+    assert bench.git("show", "taken:a.txt") == RESULT
+    assert run("export", whole, "--to", "branch")[0] == exits.Exit.USAGE
+    code, text, _ = run("export", whole, "--to", "commit", "--json")
+    assert set(json.loads(text)) == {"commit"}
+    assert bench.git("status", "--short") == ""
+
+
+def test_a_tree_is_listed_discarded_and_brought_back(bench: Bench, run: Run) -> None:
+    whole = bench.identifier
+    tree = bench.call("delegations/get", id=whole).worktree
+    code, text, _ = run("worktrees")
+    assert code == exits.Exit.OK
+    assert tree in text
+    assert "undecided" in text
+    code, text, _ = run("discard", whole)
+    assert code == exits.Exit.OK
+    assert not Path(tree).exists()
+    ref = text.split()[-1]
+    code, text, _ = run("restore", ref)
+    assert (code, text) == (exits.Exit.OK, f"{tree}\n")
+    assert (Path(tree) / "a.txt").read_text() == RESULT
+    listed = json.loads(run("worktrees", "list", "--json")[1])["worktrees"]
+    code, text, _ = run("worktrees", "remove", listed[0]["id"], "--json")
+    assert code == exits.Exit.OK
+    assert run("worktrees", "restore", json.loads(text)["rescueRef"])[0] == exits.Exit.OK
+
+
+def test_reply_and_retry_start_and_follow_the_next_one(bench: Bench, run: Run) -> None:
+    whole = bench.identifier
+    run("reject", whole, "a.txt", "--reason", "no")
+    code, text, said = run("reply", whole, "leave", "a.txt", "--json", "--quiet")
+    assert code in {exits.Exit.UNVERIFIED, exits.Exit.NO_CHANGES}, said
+    assert json.loads(text)["parentId"] == whole
+    code, text, said = run("retry", whole, "-d", "doer")
+    assert code == exits.Exit.UNVERIFIED, said
+    assert f"follows {whole}\n" in said
+    assert "UNVERIFIED" in text
+    assert run("reply", whole, " ")[0] == exits.Exit.USAGE
+
+
+def test_nobody_asks_anything(run: Run) -> None:
+    code, text, _ = run("answer", "--list", "--json")
+    assert (code, json.loads(text)) == (exits.Exit.OK, {"delegations": []})
+    assert run("answer")[0] == exits.Exit.ERROR
+
+
+# -- on a terminal -------------------------------------------------------------------------------------------------
+
+
+class Tmux:
+    """A terminal of the test's own."""
+
+    def __init__(self, socket: Path, folder: Path) -> None:
+        self.argv = ["tmux", "-S", str(socket), "-f", "/dev/null"]
+        self.do("new-session", "-d", "-x", "100", "-y", "50", "-c", str(folder), "sh")
+
+    def do(self, *arguments: str) -> str:
+        done = subprocess.run([*self.argv, *arguments], capture_output=True, text=True, check=True, timeout=20)
+        return done.stdout
+
+    def type(self, text: str) -> None:
+        self.do("send-keys", "-l", text)
+        self.do("send-keys", "Enter")
+
+    def until(self, text: str, seconds: float = 30) -> str:
+        deadline = time.monotonic() + seconds
+        while text not in (screen := self.do("capture-pane", "-p", "-J", "-S", "-500")):
+            assert time.monotonic() < deadline, screen
+            time.sleep(0.05)
+        return screen
+
+
+@pytest.fixture
+def tmux(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tmux]:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    monkeypatch.setenv("PS1", "$ ")
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/new/newer/ "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.delenv("TMUX", raising=False)
+    terminal = Tmux(tmp_path / "t", bench.top)
+    yield terminal
+    terminal.do("kill-server")
+
+
+@pytest.mark.heavy
+def test_a_review_on_a_real_terminal(bench: Bench, tmux: Tmux) -> None:
+    tmux.type(f"{sys.executable} -m understudy review {bench.identifier[-5:]}; echo code $?.")
+    assert ".github/x.yml" in tmux.until("(1/4) Accept this hunk")
+    tmux.type("n")
+    tmux.until("(2/4) Accept this hunk")
+    tmux.type("r keep the number")
+    tmux.until("(3/4) Accept this hunk")
+    tmux.type("y")
+    tmux.until("(4/4) Accept this hunk")
+    assert bench.text("a.txt") == LINES, "nothing happens before the end"
+    tmux.type("e")
+    tmux.until("+newer")
+    tmux.type("y")
+    screen = tmux.until("code 0.")
+    assert "accepted: 2 hunks in 2 files" in screen
+    assert "rejected: 2 hunks in 2 files" in screen
+    assert "undo: understudy undo" in screen
+    assert bench.text("a.txt") == LINES.replace("line 20\n", "line twenty\n")
+    assert bench.text("new/b.txt") == "newer\n"
+    assert bench.states() == {
+        ".github/x.yml": ["rejected"],
+        "a.txt": ["rejected", "accepted"],
+        "new/b.txt": ["accepted"],
+    }
+
+
+@pytest.mark.heavy
+def test_ctrl_c_decides_nothing(bench: Bench, tmux: Tmux) -> None:
+    tmux.type(f"{sys.executable} -m understudy accept {bench.identifier} a.txt -p; echo code $?.")
+    tmux.until("(1/2) Accept this hunk")
+    tmux.type("y")
+    tmux.until("(2/2) Accept this hunk")
+    tmux.do("send-keys", "C-c")
+    tmux.until("code 130.")
+    assert bench.text("a.txt") == LINES
+    assert bench.states()["a.txt"] == ["pending", "pending"]

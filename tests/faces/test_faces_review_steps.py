@@ -1,0 +1,456 @@
+"""The course of a review, what is shown of a hunk, and which hunks a person means: all without a terminal."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import Any
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.api import messages as m
+from understudy.api import review_messages as r
+from understudy.faces.cli import deciding, editor, hunks, questions, targets, terminal
+from understudy.faces.cli.review import Dialogue
+from understudy.faces.cli.reviewing import KEYS, Next, Review
+from understudy.model.delegations import FileDiff, Hunk, HunkState, PermissionOption, PermissionRequest
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+PLAIN = terminal.Paint(on=False)
+WHOLE = "20261121-004512-k3f9q"
+
+
+def hunk_of(identifier: str, *lines: int, **changes: Any) -> Hunk:
+    old_start, old_lines, new_start, new_lines = lines or (1, 1, 1, 1)
+    fields = {"state": HunkState.PENDING, "conflict": False, "edited": False} | changes
+    return Hunk(
+        id=identifier, old_start=old_start, old_lines=old_lines, new_start=new_start, new_lines=new_lines, **fields
+    )
+
+
+def file_of(path: str, *hunks_: Hunk, **changes: Any) -> FileDiff:
+    return FileDiff(**({"path": path, "status": "modified", "binary": False, "hunks": list(hunks_)} | changes))
+
+
+def three() -> list[FileDiff]:
+    return [
+        file_of("a.py", hunk_of("a1"), hunk_of("a2", 5, 1, 5, 2)),
+        file_of("b.py", hunk_of("b1")),
+        file_of(".github/workflows/ci.yml", hunk_of("c1"), hunk_of("c2", 9, 1, 9, 1)),
+    ]
+
+
+def review_of(files: list[FileDiff]) -> Review:
+    return Review(hunks.pending(files))
+
+
+def go(review: Review, *lines: str | None) -> Next:
+    step = Next.SHOW
+    for line in lines:
+        step = review.answer(line)
+    return step
+
+
+# -- the course ----------------------------------------------------------------------------------------------------
+
+
+def test_each_answer_decides_one_hunk_and_the_last_one_ends_it() -> None:
+    review = review_of(three())
+    assert go(review, "y", "n", "r", "too slow", "y", "y", "n") is Next.DONE
+    assert review.decisions() == (
+        [
+            {"path": "a.py", "hunk": "a1", "decision": "accept"},
+            {"path": "a.py", "hunk": "a2", "decision": "reject"},
+            {"path": "b.py", "hunk": "b1", "decision": "reject", "reason": "too slow"},
+            {"path": ".github/workflows/ci.yml", "hunk": "c1", "decision": "accept"},
+            {"path": ".github/workflows/ci.yml", "hunk": "c2", "decision": "reject"},
+        ],
+        True,
+    )
+
+
+def test_a_flagged_file_is_accepted_only_after_a_second_yes() -> None:
+    review = review_of(three())
+    assert go(review, "g 4", "a") is Next.CONFIRM
+    assert go(review, "") is Next.ASK
+    assert review.decisions() == ([], False)
+    assert go(review, "a", "y") is Next.SHOW
+    decided, flagged = review.decisions()
+    assert [entry["hunk"] for entry in decided] == ["c1", "c2"]
+    assert flagged
+    assert go(review, "g 4", "n", "g 5", "n") is Next.SHOW
+    assert review.decisions()[1] is False, "what is rejected needs no consent"
+
+
+def test_a_and_d_stay_within_the_file_and_leave_what_was_decided() -> None:
+    review = review_of(three())
+    go(review, "g 2", "n", "g 1", "a")
+    assert [review.choice(item) and review.choice(item).decision for item in review.items[:3]] == [
+        "accept",
+        "reject",
+        None,
+    ]
+    assert review.current.file.path == "b.py"
+    go(review, "g 4", "d")
+    assert [entry["decision"] for entry in review.decisions()[0]] == ["accept", "reject", "reject", "reject"]
+
+
+def test_leaving_open_and_going_back() -> None:
+    review = review_of(three())
+    assert go(review, "k") is Next.ASK
+    assert "before" in review.message
+    go(review, "j", "j")
+    assert review.current.hunk.id == "b1"
+    go(review, "k", "y")
+    assert review.current.hunk.id == "b1", "the one behind the decided one"
+    go(review, "j", "j", "n")
+    assert review.current.hunk.id == "a1", "at the end it begins anew with what is open"
+    assert go(review, "q") is Next.DONE
+    assert [entry["hunk"] for entry in review.decisions()[0]] == ["a2", "c2"]
+
+
+def test_the_end_of_input_ends_it_anywhere_with_what_was_decided() -> None:
+    for before in ([], ["r"], ["g"], ["g 4", "y"]):
+        review = review_of(three())
+        assert go(review, "y", *before, None) is Next.DONE
+        assert [entry["hunk"] for entry in review.decisions()[0]] == ["a1"]
+
+
+def test_what_is_no_key_decides_nothing() -> None:
+    review = review_of(three())
+    for line in ("", "x", "yes", "Y", "y please", "g", "g 0", "g 6", "g ²", "r", "  "):
+        review.answer(line)
+        if review._waits:
+            review.answer("")
+        assert review.decisions() == ([], False), line
+    assert go(review, "?") is Next.HELP
+
+
+def test_an_edit_asks_about_its_own_file_anew_and_keeps_the_rest() -> None:
+    review = review_of(three())
+    go(review, "y", "y", "n", "g 1")
+    assert go(review, "e") is Next.EDIT
+    after = [file_of("a.py", hunk_of("a9")), *three()[1:]]
+    assert review.replace(hunks.pending(after)) is Next.SHOW
+    assert review.current.hunk.id == "a9"
+    assert [entry["hunk"] for entry in review.decisions()[0]] == ["b1"]
+    go(review, "e")
+    assert review.replace(hunks.pending(three()[1:2])) is Next.DONE
+
+
+@given(st.lists(st.sampled_from([*KEYS, "r no", "g 1", "g 5", "y", "", "nonsense", "3"]), max_size=40))
+def test_whatever_is_typed_only_shown_hunks_are_decided_and_flagged_ones_never_by_one_key(lines: list[str]) -> None:
+    review = review_of(three())
+    shown, confirmed, step = {review.current.name}, False, Next.SHOW
+    for line in lines:
+        if step is Next.DONE:
+            break
+        confirmed = confirmed or (step is Next.CONFIRM and line == "y")
+        step = review.answer(line)
+        if step is Next.EDIT:
+            step = Next.SHOW
+        if step is Next.SHOW:
+            shown.add(review.current.name)
+    decided, flagged = review.decisions()
+    names = [f"{entry['path']}:{entry['hunk']}" for entry in decided]
+    assert len(names) == len(set(names))
+    risky = any(entry["decision"] == "accept" and entry["path"].startswith(".github") for entry in decided)
+    assert flagged == risky
+    assert confirmed or not risky
+    if not any(line in {"a", "d"} for line in lines):
+        assert set(names) <= shown
+
+
+# -- what is shown -------------------------------------------------------------------------------------------------
+
+BASE = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
+
+
+class Files:
+    """Both sides of files, as ``delegations/file`` gives them; amends change the result."""
+
+    def __init__(self, **sides: dict[str, Any]) -> None:
+        self.sides = sides
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.files: list[FileDiff] = []
+
+    def __call__(self, name: str, /, **params: Any) -> Any:
+        self.asked.append((name, params))
+        if name == "delegations/diff":
+            return m.DiffResult(base="b" * 40, head="h" * 40, files=self.files)
+        if name == "delegations/amend":
+            self.sides["result"][params["path"]] = params["text"]
+            return r.AmendResult(head="i" * 40, hunks=[])
+        found = self.sides[params["side"]].get(params["path"])
+        if found is None:
+            raise UnderstudyError(ErrorKind.INVALID_PARAMS, "not there")
+        content, mode = found if isinstance(found, tuple) else (found, "100644")
+        if isinstance(content, bytes):
+            return m.FileResult(base64=base64.b64encode(content).decode(), mode=mode)
+        return m.FileResult(text=content, mode=mode)
+
+
+def shown(file: FileDiff, number: int = 1, **sides: Any) -> str:
+    item = hunks.items([file])[number - 1]
+    return hunks.render(item, hunks.Sides(WHOLE, Files(**sides)), PLAIN, "(1/1) ")
+
+
+def test_a_hunk_has_context_up_to_its_neighbours() -> None:
+    file = file_of("a.py", hunk_of("x", 2, 1, 2, 2), hunk_of("y", 4, 0, 6, 1), hunk_of("z", 6, 1, 8, 0))
+    sides = {"base": {"a.py": BASE}, "result": {"a.py": "one\nTWO\nand\nthree\nfour\nmore\nfive\nseven\n"}}
+    assert shown(file, 1, **sides) == (
+        "a.py  (1/1) lines 2-3\n@@ -2,1 +2,2 @@\n one\n-two\n+TWO\n+and\n three\n four\n"
+    )
+    assert shown(file, 2, **sides) == "a.py  (1/1) line 6\n@@ -4,0 +6,1 @@\n three\n four\n+more\n five\n"
+    assert shown(file, 3, **sides) == "a.py  (1/1) removed line 6\n@@ -6,1 +8,0 @@\n five\n-six\n seven\n"
+
+
+def test_what_a_terminal_would_hide_or_obey_is_spelled_out() -> None:
+    file = file_of("a.py", hunk_of("x"))
+    text = shown(file, base={"a.py": "a\n"}, result={"a.py": "a\x1b[2K\u202eb\r\n"})
+    assert "+a^[[2K<U+202E>b^M\n" in text
+    assert "\x1b" not in text
+
+
+def test_files_that_come_go_move_or_are_no_text() -> None:
+    new = file_of("n", hunk_of("x", 0, 0, 1, 1), status="added")
+    assert shown(new, base={}, result={"n": ("x", "100755")}) == (
+        "n  (1/1) new file\nmode 100755\n@@ -0,0 +1,1 @@\n+x\n\\ no line feed at the end of the file\n"
+    )
+    gone = file_of("n", hunk_of("x", 1, 2, 0, 0), status="deleted")
+    assert "-x\n-y\n" in shown(gone, base={"n": "x\ny\n"}, result={})
+    moved = file_of("n", hunk_of("x", 0, 0, 0, 0), status="renamed", from_="o")
+    assert shown(moved, base={"o": "x\n"}, result={"n": "x\n"}) == "n  (1/1) renamed from o\n"
+    mode = file_of("n", hunk_of("x", 0, 0, 0, 0), status="mode")
+    assert "mode 100644 → 100755\n" in shown(mode, base={"n": "x"}, result={"n": ("x", "100755")})
+    binary = file_of("n", hunk_of("x", 0, 0, 0, 0), binary=True)
+    assert "binary: 3 bytes → 1 byte\n" in shown(binary, base={"n": b"\0ab"}, result={"n": b"\0"})
+    latin = file_of("n", hunk_of("x"))
+    assert "+caf�\n" in shown(latin, base={"n": "x\n"}, result={"n": b"caf\xe9\n"})
+    assert "cannot be shown" in shown(file_of("module", hunk_of("x")), base={}, result={})
+
+
+def test_a_large_hunk_is_cut_and_says_so() -> None:
+    many = hunks.LINES_SHOWN + 50
+    file = file_of("n", hunk_of("x", 0, 0, 1, many), status="added")
+    text = shown(file, base={}, result={"n": "x\n" * many})
+    assert text.count("\n") == hunks.LINES_SHOWN + 2
+    assert "51 more lines" in text
+
+
+def test_warnings_stand_above_the_hunk() -> None:
+    file = file_of("package.json", hunk_of("x", conflict=True, edited=True))
+    text = shown(file, base={"package.json": "a\n"}, result={"package.json": "b\n"})
+    assert text.splitlines()[1:4] == [
+        "! this file can run commands in builds or tests: look twice before you accept it",
+        "! it did not merge into your file when it was accepted before",
+        "edited by hand",
+    ]
+    renamed = file_of("innocent", hunk_of("x"), status="renamed", from_=".git/hooks/x".replace(".git", ".husky"))
+    assert hunks.warning(renamed)
+
+
+def test_a_conflict_shows_three_sides() -> None:
+    conflict = r.Conflict(path="a.py", hunk="a1", base="two\n", result="TWO\n", yours="\x1b[8mzwei\n")
+    assert hunks.three_sides("a.py", conflict, PLAIN) == (
+        "a.py:a1 does not merge and stays undecided\n"
+        "  yours now:\n    ^[[8mzwei\n  the base:\n    two\n  the result:\n    TWO\n"
+    )
+    gone = r.Conflict(path="a.py", hunk="a1", base="two\n", result="")
+    assert "yours now: no file, or not text\n" in hunks.three_sides("a.py", gone, PLAIN)
+    assert "the result: nothing\n" in hunks.three_sides("a.py", gone, PLAIN)
+
+
+def test_the_summary_counts_what_changed_and_says_how_to_take_it_back() -> None:
+    before = three()
+    now = [
+        hunk_of("a1", state=HunkState.ACCEPTED),
+        hunk_of("a2", state=HunkState.REJECTED),
+        hunk_of("b1", conflict=True),
+        hunk_of("c1", state=HunkState.ACCEPTED),
+    ]
+    done = r.DecideResult(hunks=now, conflicts=[r.Conflict(path="b.py", hunk="b1")], undo_token=f"{WHOLE}.0a1b2c3d")
+    text = deciding.summary(WHOLE, before, done, PLAIN)
+    assert "b.py:b1 does not merge" in text
+    assert "accepted: 2 hunks in 2 files\n" in text
+    assert "rejected: 1 hunk in 1 file\n" in text
+    assert f"undo: understudy undo {WHOLE}.0a1b2c3d\n" in text
+    assert f"undecided: 1 hunk; understudy review {WHOLE}\n" in text
+
+
+# -- the dialogue --------------------------------------------------------------------------------------------------
+
+
+class Person:
+    """Answers from a list, and keeps what they were shown."""
+
+    paint = PLAIN
+
+    def __init__(self, *lines: str | None, edits: Any = None) -> None:
+        self.lines = list(lines)
+        self.seen: list[str] = []
+        self.edits = edits
+
+    def say(self, text: str) -> None:
+        self.seen.append(text)
+
+    def ask(self, prompt: str) -> str | None:
+        self.seen.append(prompt)
+        return self.lines.pop(0)
+
+    def edit(self, text: str, name: str) -> str | None:
+        changed = self.edits(text)
+        return None if changed == text else changed
+
+
+def dialogue(files: list[FileDiff], person: Person, edits: Any = None) -> tuple[Dialogue, Files]:
+    call = Files(
+        base={file.path: BASE for file in files}, result={file.path: BASE.replace("one", "1") for file in files}
+    )
+    call.files = files
+    person.edits = edits
+    return Dialogue(WHOLE, review_of(files), (), call, person), call
+
+
+def test_a_dialogue_shows_every_hunk_before_it_asks_and_sends_nothing() -> None:
+    person = Person("?", "y", "g", "3", "r", "no\n", "g 4", "y", "n", "q")
+    talk, call = dialogue(three(), person)
+    decided, flagged = talk.run()
+    assert [(entry["hunk"], entry["decision"]) for entry in decided] == [("a1", "accept"), ("b1", "reject")]
+    assert not flagged
+    assert not person.lines
+    text = "\n".join(person.seen)
+    assert "(1/5) line 1\n@@ -1,1 +1,1 @@\n-one\n+1\n two" in text
+    assert "> " in text
+    assert "Accept it all the same [y/N]?" in text
+    assert {name for name, _ in call.asked} == {"delegations/file"}
+
+
+def test_an_edit_goes_to_the_result_and_its_failure_ends_nothing() -> None:
+    person = Person("e", "q")
+    talk, call = dialogue(three()[:2], person, edits=lambda text: text + "eight\n")
+    talk.run()
+    amended = [params for name, params in call.asked if name == "delegations/amend"]
+    assert amended == [{"id": WHOLE, "path": "a.py", "text": BASE.replace("one", "1") + "eight\n", "head": "h" * 40}]
+
+    def broken(text: str) -> str:
+        raise UnderstudyError(ErrorKind.TOOL_CRASHED, "vi ended with 1", hint="again")
+
+    person = Person("y", "e", "e", "q")
+    talk, call = dialogue(three(), person, edits=broken)
+    assert len(talk.run()[0]) == 1
+    assert "not edited: vi ended with 1 (again)" in person.seen
+
+
+# -- which hunks ---------------------------------------------------------------------------------------------------
+
+
+def test_files_folders_hunks_and_everything() -> None:
+    files = [*three(), file_of("src/x:y", hunk_of("d1")), file_of("done", hunk_of("e1", state=HunkState.ACCEPTED))]
+    assert targets.find(files, ["./a.py", "b.py:b"]) == [("a.py", None), ("b.py", "b1")]
+    assert targets.find(files, ["src/"]) == [("src/x:y", None)]
+    assert targets.find(files, ["src/x:y:d1"]) == [("src/x:y", "d1")]
+    assert targets.find(files, ["done:e1"]) == [("done", "e1")], "what was decided can be named"
+    assert [path for path, _ in targets.find(files, [], everything=True)] == [file.path for file in files[:4]]
+    assert targets.decisions([("a", None), ("b", "1")], "reject", "no") == [
+        {"path": "a", "decision": "reject", "reason": "no"},
+        {"path": "b", "hunk": "1", "decision": "reject", "reason": "no"},
+    ]
+    for nothing in (["a.py:a"], ["a.py:"], ["a.py:zz"], ["c.py"], ["done"]):
+        with pytest.raises(UnderstudyError):
+            targets.find(files, nothing)
+    for unclear in (([], False), (["a.py"], True)):
+        with pytest.raises(click.UsageError):
+            targets.find(files, unclear[0], everything=unclear[1], command="accept")
+
+
+# -- the editor ----------------------------------------------------------------------------------------------------
+
+
+def test_the_editor_is_an_argument_vector(tmp_path) -> None:
+    program = tmp_path / "my editor"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys, pathlib\nassert sys.argv[1] == '$HOME;x', sys.argv\n"
+        "file = pathlib.Path(sys.argv[2])\nassert file.name == 'wrap.py'\n"
+        "file.write_bytes(file.read_bytes() + 'é\\r\\n'.encode())\n"
+    )
+    program.chmod(0o755)
+    assert editor.edited("a\r\n", "src/wrap.py", {"EDITOR": f"'{program}' '$HOME;x'"}) == "a\r\né\r\n"
+    assert editor.edited("a", "x", {"VISUAL": "true", "EDITOR": "false"}) is None
+    for chosen, kind in (("false", "tool_crashed"), ("/nowhere/vi", "tool_missing"), ("'", "tool_missing")):
+        with pytest.raises(UnderstudyError) as caught:
+            editor.edited("a", "x", {"EDITOR": chosen, "PATH": "/usr/bin:/bin"})
+        assert caught.value.kind == kind
+
+
+# -- questions -----------------------------------------------------------------------------------------------------
+
+OPTIONS = [
+    PermissionOption(id="x", title="Yes", kind="allow_once"),
+    PermissionOption(id="allow_once", title="Always", kind="allow_always"),
+    PermissionOption(id="z", title="No", kind="reject_once"),
+]
+
+
+def request_of(**changes: Any) -> PermissionRequest:
+    fields = {"request_id": "q1", "attempt": 1, "title": "Run rm?", "detail": "rm \x1b[8m-rf\nx", "options": OPTIONS}
+    return PermissionRequest(**(fields | {"on_deadline": "reject"} | changes))
+
+
+def test_an_option_is_a_number_a_kind_or_an_id() -> None:
+    assert questions.chosen(OPTIONS, " 3\n").id == "z"
+    assert questions.chosen(OPTIONS, "allow_once").id == "x", "the kind counts before the id"
+    assert questions.chosen(OPTIONS, "z").id == "z"
+    for wrong in ("", "0", "4", "y"):
+        with pytest.raises(UnderstudyError):
+            questions.chosen(OPTIONS, wrong)
+
+
+class Desk:
+    """A delegation with a question, and a person who types."""
+
+    def __init__(self, delegation: Any, *typed: str) -> None:
+        self.waiting = delegation(waiting_for=request_of())
+        self.typed = list(typed)
+        self.said: list[str] = []
+        self.answered: list[dict[str, Any]] = []
+        self.asking = questions.Asking(
+            WHOLE,
+            self.call,
+            self.said.append,
+            read=lambda: self.typed.pop(0) if self.typed else None,
+            discard=lambda: None,
+        )
+
+    def call(self, name: str, /, **params: Any) -> Any:
+        if name == "delegations/answer":
+            self.answered.append(params)
+        return self.waiting
+
+
+def test_a_question_is_asked_where_a_person_watches(delegation) -> None:
+    desk = Desk(delegation, "\n", "perhaps\n", "3\n")
+    desk.asking.begin("q1")
+    assert desk.said[:3] == ["  | rm ^[[8m-rf", "  | x", "  1  Yes  (allow_once)"]
+    while desk.asking.asks:
+        desk.asking.poll()
+    assert desk.answered == [{"id": WHOLE, "requestId": "q1", "option": "z"}]
+    assert any("perhaps" in text for text in desk.said)
+
+
+def test_a_question_that_another_answered_is_withdrawn(delegation) -> None:
+    desk = Desk(delegation, "1\n")
+    desk.asking.begin("an older one")
+    assert not desk.asking.asks
+    desk.asking.begin("q1")
+    desk.asking.withdraw("q1")
+    desk.asking.poll()
+    assert desk.answered == []
+    end = Desk(delegation, "")
+    end.asking.begin("q1")
+    end.asking.poll()
+    assert not end.asking.asks
+    assert end.answered == []
