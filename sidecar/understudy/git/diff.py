@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from understudy.git.names import quote
@@ -70,6 +70,19 @@ class Split:
     change: RawChange
     binary: bool
     ranges: list[LineRange]
+    removed: list[bytes]
+    added: list[bytes]
+    """The lines of all ranges in their order, as the patch has them; line feeds included."""
+
+
+@dataclass(slots=True)
+class _Section:
+    """One file of a patch."""
+
+    binary: bool = False
+    ranges: list[LineRange] = field(default_factory=list)
+    removed: list[bytes] = field(default_factory=list)
+    added: list[bytes] = field(default_factory=list)
 
 
 def file_diffs(store: Store, base: str, head: str) -> list[FileDiff]:
@@ -111,9 +124,9 @@ def splits(store: Store, base: str, head: str) -> list[Split]:
         count = 2 if change.letter == "T" else 1
         own = sections[position : position + count]
         position += count
-        binary = any(section is None for section in own)
-        ranges = [each for section in own if section is not None for each in section]
-        found.append(Split(change, binary, ranges))
+        binary = any(section.binary for section in own)
+        ranges = [] if binary else [each for section in own for each in section.ranges]
+        found.append(Split(change, binary, ranges, own[0].removed if own else [], own[-1].added if own else []))
     if position != len(sections):
         raise UnderstudyError(ErrorKind.INTERNAL, f"The difference of {base[:12]} and {head[:12]} could not be parsed")
     return found
@@ -124,12 +137,15 @@ def hunk_ids(split: Split) -> list[str]:
     return [hunk.id for hunk in _hunks(split.change, split.ranges, binary=split.binary)]
 
 
-def line_ranges(store: Store, base: str, head: str) -> dict[bytes, list[LineRange]]:
+def line_splits(store: Store, base: str, head: str) -> dict[bytes, Split]:
     """Return path → ranges of changed lines between two trees, taking every content for text; for ``merge``."""
     output = _diff_tree(store, base, head, "--raw", "-p", "-U0", "-z", "--full-index", "--text", "--no-renames")
     raw, _, patch = output.partition(b"\0\0")
     changes = _parse_changes(raw.split(b"\0")) if raw else []
-    return {change.path: ranges or [] for change, ranges in zip(changes, _parse_sections(patch), strict=True)}
+    return {
+        change.path: Split(change, section.binary, section.ranges, section.removed, section.added)
+        for change, section in zip(changes, _parse_sections(patch), strict=True)
+    }
 
 
 def stats(store: Store, base: str, head: str) -> list[FileStat]:
@@ -266,23 +282,27 @@ def _parse_changes(fields: list[bytes]) -> list[RawChange]:
     return found
 
 
-def _parse_sections(patch: bytes) -> list[list[LineRange] | None]:
-    """Return the ranges of each file of the patch, in git's order; None for binary contents.
+def _parse_sections(patch: bytes) -> list[_Section]:
+    """Return the files of the patch, in git's order.
 
     Lines of contents begin with a sign or a backslash and names are quoted (``core.quotePath``), so a line that begins
     with ``diff --git`` or ``@@`` is git's own.
     """
-    found: list[list[LineRange] | None] = []
+    found: list[_Section] = []
+    last: list[bytes] = []
     for line in patch.split(b"\n"):
         if line.startswith(b"diff --git "):
-            found.append([])
+            found.append(_Section())
         elif line.startswith(b"Binary files "):
-            found[-1] = None
+            found[-1].binary = True
         elif line.startswith(b"@@ ") and (match := _HUNK.match(line)):
             old_start, old_lines, new_start, new_lines = match.groups()
-            section = found[-1]
-            if section is not None:
-                section.append((int(old_start), int(old_lines or 1), int(new_start), int(new_lines or 1)))
+            found[-1].ranges.append((int(old_start), int(old_lines or 1), int(new_start), int(new_lines or 1)))
+        elif found and found[-1].ranges and line[:1] in {b"+", b"-"}:
+            last = found[-1].added if line[:1] == b"+" else found[-1].removed
+            last.append(line[1:] + b"\n")
+        elif line.startswith(b"\\ ") and last:
+            last[-1] = last[-1][:-1]
     return found
 
 

@@ -38,14 +38,23 @@ def split_lines(content: bytes) -> list[bytes]:
     return [*lines, last] if last else lines
 
 
-def edits_of(ranges: Iterable[LineRange], new: Sequence[bytes]) -> list[Edit]:
-    """Return the ranges of a diff as edits; an empty old side names the line before."""
+def edits_of(ranges: Iterable[LineRange], added: Sequence[bytes]) -> list[Edit]:
+    """Return the ranges of a diff as edits, with the added lines of all of them in their order.
+
+    An empty old side names the line before.
+    """
     found = []
-    for old_start, old_lines, new_start, new_lines in ranges:
+    position = 0
+    for old_start, old_lines, _, new_lines in ranges:
         start = old_start - 1 if old_lines else old_start
-        first = new_start - 1 if new_lines else new_start
-        found.append(Edit(start, start + old_lines, tuple(new[first : first + new_lines])))
+        found.append(Edit(start, start + old_lines, tuple(added[position : position + new_lines])))
+        position += new_lines
     return found
+
+
+def reversed_edits(ranges: Iterable[LineRange], removed: Sequence[bytes]) -> list[Edit]:
+    """Return the edits that lead from the new side back to the old one."""
+    return edits_of(((new, new_lines, old, old_lines) for old, old_lines, new, new_lines in ranges), removed)
 
 
 def replace(lines: Sequence[bytes], edits: Iterable[Edit], start: int = 0, end: int | None = None) -> bytes:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from understudy.git.diff import Split, hunk_ids, line_ranges, splits
-from understudy.git.lines import Edit, Sides, edits_of, merge_edits, split_lines
+from understudy.git.diff import Split, hunk_ids, line_splits, splits
+from understudy.git.lines import Edit, Sides, edits_of, merge_edits, replace, reversed_edits, split_lines
 from understudy.git.names import flagged as _flagged
 from understudy.git.names import quote
-from understudy.git.objects import read_blobs, write_blob, write_flat_tree
+from understudy.git.objects import object_id, read_blobs, write_blob, write_flat_tree
 from understudy.git.store import Store
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -81,11 +81,11 @@ def plan(store: Store, base: str, head: str, selection: Selection, read_now: Rea
     Errors: ``invalid_params`` (no such file or hunk), ``base_unavailable``, ``file_too_large``.
     """
     picked = [_File(split, wanted) for split, wanted in _picked(splits(store, base, head), selection)]
-    contents = read_blobs(store, [blob for file in picked for blob in file.blobs()])
     ignore_mode = str(store.description["settings"].get("core.filemode", "true")).lower() == "false"
     for file in picked:
-        file.load(contents, read_now, ignore_mode=ignore_mode)
+        file.look(read_now, ignore_mode=ignore_mode)
     _load_user_edits(store, picked)
+    _load_contents(store, picked)
     changes: dict[bytes, Change] = {}
     merged: dict[bytes, tuple[str, ...]] = {}
     conflicts: list[HunkConflict] = []
@@ -156,32 +156,67 @@ class _File:
         """At the source: the path itself, but for a rename."""
         self.target_now: Entry | None = None
         self.ignore_mode = False
-        self.user_edits: list[Edit] | None = None
+        self.user_split: Split | None = None
+        """Base → now, where lines are to be merged."""
 
     def blobs(self) -> list[str]:
         change = self.split.change
         sides = ((change.old_mode, change.old_blob), (change.new_mode, change.new_blob))
         return [blob for mode, blob in sides if mode in {*_FILES, "120000"}]
 
-    def load(self, contents: Mapping[str, bytes], read_now: Reader, *, ignore_mode: bool) -> None:
-        change = self.split.change
-        self.base = _entry(change.old_mode, change.old_blob, contents)
-        self.result = _entry(change.new_mode, change.new_blob, contents)
+    def look(self, read_now: Reader, *, ignore_mode: bool) -> None:
         self.now = read_now(self.source)
         self.target_now = read_now(self.path) if self.path != self.source else self.now
         self.ignore_mode = ignore_mode
 
-    def wants_user_edits(self) -> bool:
+    def load(self, contents: Mapping[str, bytes]) -> None:
+        change = self.split.change
+        self.base = _entry(change.old_mode, change.old_blob, contents)
+        self.result = _entry(change.new_mode, change.new_blob, contents)
+
+    def wants_user_edits(self, object_format: str) -> bool:
         """Whether lines are to be merged: three different texts. Otherwise no diff is needed."""
-        base, result, now = self.base, self.result, self.now
+        change, now = self.split.change, self.now
         return (
-            base is not None
-            and result is not None
-            and now is not None
-            and {base.mode, result.mode, now.mode} <= _FILES
+            now is not None
+            and {change.old_mode, change.new_mode, now.mode} <= _FILES
             and not self.split.binary
-            and now.content not in {base.content, result.content}
+            and object_id("blob", now.content, object_format) not in {change.old_blob, change.new_blob}
         )
+
+    def known(self, object_format: str) -> dict[str, bytes]:
+        """Return the contents of base and result as far as they follow from what is at hand, by their ids.
+
+        From the file as it is now and the patches; a content counts only when its id is right. This saves a start of
+        git, a third of the time of an accept.
+        """
+        change = self.split.change
+        found: dict[str, bytes] = {}
+
+        def take(content: bytes, *blobs: str) -> None:
+            identifier = object_id("blob", content, object_format)
+            if identifier in blobs:
+                found[identifier] = content
+
+        for entry in (self.now, self.target_now):
+            if entry is not None and entry.mode != OTHER:
+                take(entry.content, change.old_blob, change.new_blob)
+        if self.now is not None and self.user_split is not None:
+            lines = split_lines(self.now.content)
+            take(replace(lines, reversed_edits(self.user_split.ranges, self.user_split.removed)), change.old_blob)
+        if self.split.binary or change.letter == "T":
+            return found
+        if change.letter == "A":
+            take(b"".join(self.split.added), change.new_blob)
+        elif change.letter == "D":
+            take(b"".join(self.split.removed), change.old_blob)
+        elif change.old_blob in found:
+            lines = split_lines(found[change.old_blob])
+            take(replace(lines, edits_of(self.split.ranges, self.split.added)), change.new_blob)
+        elif change.new_blob in found:
+            lines = split_lines(found[change.new_blob])
+            take(replace(lines, reversed_edits(self.split.ranges, self.split.removed)), change.old_blob)
+        return found
 
     def merge(self, leaving: list[bytes]) -> _Outcome:
         letter = self.split.change.letter
@@ -203,7 +238,7 @@ class _File:
         if now is None or now.mode not in _FILES:
             return self._refused(self.wanted)
         lines = split_lines(base.content)
-        edits = edits_of(self.split.ranges, split_lines(result.content))
+        edits = edits_of(self.split.ranges, self.split.added)
         ids = every[1:] if modes and self.split.ranges else every if self.split.ranges else []
         mode_id = every[0] if modes else None
         chosen = [(identifier, edit) for identifier, edit in zip(ids, edits, strict=True) if identifier in self.wanted]
@@ -225,9 +260,9 @@ class _File:
             return []
         if result is not None and now.content == result.content:
             return edits
-        if self.user_edits is None:  # pragma: no cover - _load_user_edits gave them
+        if self.user_split is None:  # pragma: no cover - _load_user_edits gave them
             return [Edit(0, len(lines), tuple(split_lines(now.content)))]
-        return self.user_edits
+        return edits_of(self.user_split.ranges, self.user_split.added)
 
     def _merge_rename(self, leaving: list[bytes]) -> _Outcome:
         base, result, now, target = self.base, self.result, self.now, self.target_now
@@ -261,7 +296,7 @@ class _File:
         if self.split.binary:
             return None
         lines = split_lines(base.content)
-        edits = edits_of(self.split.ranges, split_lines(result.content))
+        edits = edits_of(self.split.ranges, self.split.added)
         content, bad = merge_edits(lines, edits, self._edits_now(lines, edits))
         return None if bad else Entry(mode, content)
 
@@ -308,7 +343,7 @@ class _File:
         number = every.index(hunk) - offset
         if base is None or result is None or number < 0:
             return HunkConflict(self.path, hunk, None, None, yours)
-        edit = edits_of(self.split.ranges, split_lines(result.content))[number]
+        edit = edits_of(self.split.ranges, self.split.added)[number]
         before = b"".join(split_lines(base.content)[edit.start : edit.end])
         return HunkConflict(self.path, hunk, before, b"".join(edit.lines), yours)
 
@@ -326,7 +361,7 @@ def makes_room(path: bytes, leaving: list[bytes]) -> bool:
 
 def _load_user_edits(store: Store, files: list[_File]) -> None:
     """Ask git, once for all files, for the difference between the base and what the user sees."""
-    wanting = [file for file in files if file.wants_user_edits()]
+    wanting = [file for file in files if file.wants_user_edits(str(store.description["objectFormat"]))]
     if not wanting:
         return
     before, after = [], []
@@ -335,7 +370,16 @@ def _load_user_edits(store: Store, files: list[_File]) -> None:
         name = b"%08d" % number
         before.append((name, "100644", file.split.change.old_blob))
         after.append((name, "100644", write_blob(store, file.now.content)))
-    ranges = line_ranges(store, write_flat_tree(store, before), write_flat_tree(store, after))
+    found = line_splits(store, write_flat_tree(store, before), write_flat_tree(store, after))
     for number, file in enumerate(wanting):
-        assert file.now is not None  # noqa: S101
-        file.user_edits = edits_of(ranges[b"%08d" % number], split_lines(file.now.content))
+        file.user_split = found[b"%08d" % number]
+
+
+def _load_contents(store: Store, files: list[_File]) -> None:
+    object_format = str(store.description["objectFormat"])
+    contents: dict[str, bytes] = {}
+    for file in files:
+        contents |= file.known(object_format)
+    contents |= read_blobs(store, [blob for file in files for blob in file.blobs() if blob not in contents])
+    for file in files:
+        file.load(contents)

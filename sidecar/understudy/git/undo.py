@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from understudy.git.diff import line_ranges
+from understudy.git.diff import line_splits
 from understudy.git.lines import edits_of, merge_edits, split_lines
 from understudy.git.merge import OTHER, Change, Entry, Reader, makes_room
 from understudy.git.names import quote, unquote
@@ -103,13 +103,13 @@ def _merge_back(store: Store, texts: list[tuple[bytes, Entry, Entry, Entry]]) ->
         for side, entry in zip(sides, (after, before, now), strict=True):
             side.append((b"%08d" % number, "100644", write_blob(store, entry.content)))
     trees = [write_flat_tree(store, side) for side in sides]
-    back = line_ranges(store, trees[0], trees[1])
-    since = line_ranges(store, trees[0], trees[2])
+    back = line_splits(store, trees[0], trees[1])
+    since = line_splits(store, trees[0], trees[2])
     found: list[Entry | None] = []
     for number, (_, before, after, now) in enumerate(texts):
         name = b"%08d" % number
-        chosen = edits_of(back.get(name, []), split_lines(before.content))
-        user = edits_of(since.get(name, []), split_lines(now.content))
+        chosen = edits_of(back[name].ranges, back[name].added) if name in back else []
+        user = edits_of(since[name].ranges, since[name].added) if name in since else []
         binary = any(b"\0" in entry.content[:8000] for entry in (before, after, now))  # git's own measure
         content, conflicts = merge_edits(split_lines(after.content), chosen, user)
         mode = before.mode if now.mode == after.mode else now.mode
