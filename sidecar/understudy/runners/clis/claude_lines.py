@@ -96,7 +96,8 @@ class ClaudeLines:
         try:
             return list(read(said)) if read is not None else None
         except (AttributeError, TypeError, ValueError, KeyError):
-            return None  # a shape of another version: kept in the log, no event
+            # A shape of another version: kept in the log, no event. But a question must not wait for ever.
+            return [_not_answered(said, "it")] if said.get("type") == "control_request" else None
 
     def _system(self, said: dict[str, Any]) -> Iterator[Said]:
         kind = said.get("subtype")
@@ -128,10 +129,10 @@ class ClaudeLines:
             delta = event["delta"]
             if delta.get("type") == "text_delta":
                 self._streamed.add(self._message)
-                yield Text(text=delta["text"])
+                yield Text(text=_string(delta["text"]))
             elif delta.get("type") == "thinking_delta":
                 self._streamed.add(self._message)
-                yield Thinking(text=delta["thinking"])
+                yield Thinking(text=_string(delta["thinking"]))
 
     def _assistant(self, said: dict[str, Any]) -> Iterator[Said]:
         message = said["message"]
@@ -146,11 +147,11 @@ class ClaudeLines:
             if kind == "tool_use":
                 yield self._tool_call(block)
             elif mine and kind == "text":
-                self._last_text = block["text"]
-                if name not in self._streamed and block["text"]:
-                    yield Text(text=block["text"])
+                self._last_text = _string(block["text"])
+                if name not in self._streamed and self._last_text:
+                    yield Text(text=self._last_text)
             elif mine and kind == "thinking" and name not in self._streamed and block.get("thinking"):
-                yield Thinking(text=block["thinking"])
+                yield Thinking(text=_string(block["thinking"]))
 
     def _tool_call(self, block: dict[str, Any]) -> ToolCall:
         self._calls += 1
@@ -178,9 +179,7 @@ class ClaudeLines:
     def _control(self, said: dict[str, Any]) -> Iterator[Said]:
         identifier, request = str(said["request_id"]), said["request"]
         if request.get("subtype") != "can_use_tool":
-            refusal = f"Understudy does not answer {request.get('subtype')!r}."
-            yield Send(data=_line({"type": "control_response", "response": {
-                "subtype": "error", "request_id": identifier, "error": refusal}}))  # fmt: skip
+            yield _not_answered(said, repr(request.get("subtype")))
             return
         given = request.get("input") or {}
         rules = [item for item in request.get("permission_suggestions") or () if item.get("type") == "addRules"]
@@ -389,6 +388,15 @@ def _money(value: Any) -> str | None:
     except InvalidOperation:
         return None
     return format(amount.normalize(), "f") if 0 <= amount < 10**9 else None
+
+
+def _not_answered(said: Mapping[str, Any], what: str) -> Send:
+    error = {"subtype": "error", "request_id": said.get("request_id"), "error": f"Understudy does not answer {what}."}
+    return Send(data=_line({"type": "control_response", "response": error}))
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _line(value: dict[str, Any]) -> bytes:

@@ -1,0 +1,441 @@
+"""Claude Code by its recorded streams: every way in which it works, asks, fails and ends."""
+
+import asyncio
+import json
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.model.delegators import Delegator, EnvReference, Fits, Launch, Limits, ModelServer, Recipe, Scope
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.events import (
+    Event,
+    File,
+    Note,
+    Permission,
+    PermissionAnswered,
+    Phase,
+    Session,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    UsageReport,
+)
+from understudy.runners import registry
+from understudy.runners.base import Outcome, Task
+from understudy.runners.clis import claude, claude_lines
+from understudy.runners.clis.claude import Runner
+from understudy.runners.clis.machinery import Ending
+
+HERE = Path(__file__).parent
+RECORDINGS = HERE / "recordings/claude"
+
+
+class Stage:
+    """A tree, and a program called ``claude`` that replays."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.tree = folder, folder / "the-tree"
+        self.tree.mkdir()
+        self.heard = folder / "heard.jsonl"
+        programs = folder / "programs"
+        programs.mkdir()
+        program = programs / "claude"
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE / "replay_claude.py"}" "$@"\n')
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        self.path = f"{programs}:/usr/bin:/bin"
+        self.events = []
+
+    def task(self, recording: str, end: str = "", *, launch=None, env=None, returns="tree", **more) -> Task:
+        recipe = Recipe(name="implement", title="x", returns=returns, fits=Fits(on=["file"]), scope=Scope.BUILTIN)
+        environment = {
+            "PATH": self.path,
+            "REPLAY": str(RECORDINGS / f"{recording}.jsonl"),
+            "REPLAY_HEARD": str(self.heard),
+            "REPLAY_END": end,
+        }
+        values = {
+            "delegation_id": f"test-{os.getpid()}-{time.monotonic_ns()}",
+            "recipe": recipe,
+            "prompt": "Do what is asked.",
+            "prompt_file": self.folder / "prompt.md",
+            "worktree": self.tree,
+            "delegator": Delegator(name="claude", tool="claude", model="m", launch=launch, env=env),
+            "environment": environment,
+            "limits": Limits(total_seconds=30, first_event_seconds=20, idle_seconds=20, after_result_seconds=5),
+            "stdout_log": self.folder / "stdout.log",
+            "stderr_log": self.folder / "stderr.log",
+        }
+        return Task(**(values | more))
+
+    async def run(self, task: Task) -> Outcome | UnderstudyError:
+        self.events = []
+        try:
+            return await Runner().run(task, self.events.append)
+        except UnderstudyError as error:
+            return error
+        finally:
+            alive = []
+            for process in psutil.process_iter():
+                try:
+                    if task.delegation_id in process.environ().values():
+                        alive.append(process)
+                except (psutil.Error, OSError):
+                    continue
+            assert alive == []
+
+    def of(self, kind):
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def said_to_it(self):
+        return [json.loads(line) for line in self.heard.read_text().splitlines()]
+
+
+@pytest.fixture
+def stage(tmp_path):
+    return Stage(tmp_path)
+
+
+def choosing(kind, note=None, seconds=0.0):
+    async def ask(title, detail, options):
+        await asyncio.sleep(seconds)
+        return next(option for option in options if option.kind == kind), note
+
+    return ask
+
+
+async def test_what_it_does_becomes_events(stage):
+    outcome = await stage.run(stage.task("edits", session_id="s-1"))
+    assert isinstance(outcome, Outcome), outcome
+    assert [(event.path, event.change) for event in stage.of(File)] == [
+        ("hello.txt", "added"),
+        ("hello.txt", "modified"),
+    ]
+    assert [event.title for event in stage.of(ToolCall)] == ["Write hello.txt", "Read hello.txt", "Edit hello.txt"]
+    assert [event.ok for event in stage.of(ToolResult)] == [True] * 3
+    assert outcome.text == outcome.summary == "Done: it is as you asked."
+    assert outcome.session_id == stage.of(Session)[0].session_id
+    usage = outcome.usage
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == (5200, 800, 400)
+    assert (usage.output_tokens, usage.turns, usage.tool_calls) == (200, 4, 3)
+    assert outcome.cost_usd == "0.01674"
+    counts = [event.output_tokens for event in stage.of(UsageReport)]
+    assert counts == sorted(counts)
+    started, prompt = stage.said_to_it()
+    assert "--resume=s-1" in started["argv"]
+    assert prompt["message"]["content"][0]["text"] == "Do what is asked."
+
+
+async def test_thinking_and_text_come_once_and_in_pieces(stage):
+    outcome = await stage.run(stage.task("reasoning", returns="text"))
+    assert isinstance(outcome, Outcome), outcome
+    assert "".join(event.text for event in stage.of(Thinking)) == "Let me think."
+    assert (
+        "".join(event.text for event in stage.of(Text))
+        == outcome.text
+        == "Hello from the scripted model: ünïcode 🎉 included."
+    )
+
+
+@pytest.mark.parametrize(
+    ("recording", "kind", "behavior"), [("allowed", "allow_once", "allow"), ("rejected", "reject_once", "deny")]
+)
+async def test_a_question_waits_for_its_answer(stage, recording, kind, behavior):
+    limits = Limits(total_seconds=30, first_event_seconds=20, idle_seconds=0.6, after_result_seconds=5)
+    # A person may think for longer than the program may be idle.
+    outcome = await stage.run(stage.task(recording, ask=choosing(kind, "Because.", 1.2), limits=limits))
+    assert isinstance(outcome, Outcome), outcome
+    answer = stage.said_to_it()[2]["response"]
+    assert answer["subtype"] == "success"
+    assert answer["response"]["behavior"] == behavior
+    if behavior == "allow":
+        assert answer["response"]["updatedInput"]["command"].startswith("python3 -c")
+    else:
+        assert answer["response"]["message"] == "Because."
+
+
+async def test_a_question_is_put_within_200_milliseconds(stage):
+    asked = []
+
+    async def ask(title, detail, options):
+        asked.append(time.monotonic())
+        return options[0], None
+
+    def note(event):
+        if isinstance(event, ToolCall):
+            asked.append(time.monotonic())
+
+    task = stage.task("allowed", ask=ask)
+    await Runner().run(task, note)
+    assert asked[1] - asked[0] < 0.2
+
+
+async def test_nobody_to_ask_is_a_rejection_that_is_told(stage):
+    outcome = await stage.run(stage.task("rejected"))
+    assert isinstance(outcome, Outcome), outcome
+    [asked], [answered] = stage.of(Permission), stage.of(PermissionAnswered)
+    assert asked.title.startswith("Run python3 -c")
+    assert "Make asked.txt" in asked.detail
+    assert "requires approval" in asked.detail
+    assert [option.kind for option in asked.options] == ["allow_once", "allow_always", "reject_once"]
+    assert (answered.request_id, answered.option, answered.by) == (asked.request_id, "reject_once", "policy")
+    assert stage.said_to_it()[2]["response"]["response"]["behavior"] == "deny"
+
+
+async def test_a_fault_on_the_way_to_a_person_rejects(stage):
+    async def ask(title, detail, options):
+        raise RuntimeError("no journal")
+
+    outcome = await stage.run(stage.task("rejected", ask=ask))
+    assert isinstance(outcome, Outcome), outcome
+    assert stage.said_to_it()[2]["response"]["response"]["behavior"] == "deny"
+    assert any("rejected" in event.text for event in stage.of(Note))
+
+
+async def test_always_is_for_this_run_only(stage):
+    await stage.run(stage.task("allowed", ask=choosing("allow_always")))
+    rules = stage.said_to_it()[2]["response"]["response"]["updatedPermissions"]
+    assert [rule["destination"] for rule in rules] == ["session"]
+
+
+async def test_a_cancel_interrupts_before_it_ends(stage):
+    task = stage.task("interrupted", ask=choosing("allow_once"))
+    work = asyncio.create_task(stage.run(task))
+    deadline = time.monotonic() + 20
+    while len(stage.heard.read_text().splitlines() if stage.heard.exists() else []) < 3:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+    began = time.monotonic()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert time.monotonic() - began < 4
+    assert {"subtype": "interrupt"} in [said.get("request") for said in stage.said_to_it()]
+    assert stage.of(UsageReport)[-1].cost_usd == "0.004185"
+
+
+@pytest.mark.parametrize(
+    ("recording", "kind", "words"),
+    [
+        ("400", "bad_request", "something is wrong"),
+        ("401", "auth_failed", "Invalid API key"),
+        ("no_login", "auth_failed", ""),
+        ("404", "model_not_found", "selected model"),
+        ("413", "context_too_long", "too large"),
+        ("429", "rate_limited", "rate limit"),
+        ("quota", "quota_exhausted", "usage limits"),
+        ("credit", "quota_exhausted", "Credit balance"),
+        ("500", "overloaded", "500"),
+        ("529", "overloaded", "529"),
+        ("context", "context_too_long", "too long"),
+        ("late_context", "context_too_long", "too long"),
+        ("cut", "stream_truncated", ""),
+        ("refused", "connection_failed", "refused"),
+        ("max_usd", "budget_exhausted", "USD"),
+        ("unknown_session", "bad_request", "No conversation found"),
+        ("unknown_option", "tool_missing", "--no-such-option"),
+        ("root", "permission_denied", "root"),
+        ("interrupted", "tool_crashed", "interrupted"),
+    ],
+)
+async def test_every_bad_end_of_it_has_its_kind(stage, recording, kind, words):
+    limits = Limits(total_seconds=30, first_event_seconds=20, idle_seconds=20, max_usd="0.001")
+    if recording == "interrupted":  # by somebody else: it says so in its result
+        plain = stage.folder / "interrupted.jsonl"
+        kept = [line for line in (RECORDINGS / "interrupted.jsonl").read_text().splitlines() if '"control_' not in line]
+        plain.write_text("\n".join(kept))
+        task = stage.task("interrupted", limits=msgspec.structs.replace(limits, max_usd=None))
+        task.environment["REPLAY"] = str(plain)
+    else:
+        limits = limits if recording == "max_usd" else msgspec.structs.replace(limits, max_usd=None)
+        task = stage.task(recording, limits=limits)
+    error = await stage.run(task)
+    assert isinstance(error, UnderstudyError), error
+    assert error.kind == kind, error.message
+    assert words in error.message
+    assert error.hint
+    if recording == "429":
+        assert any("trying again" in event.text for event in stage.of(Phase))
+    # An error told as if the model had said it is no answer.
+    assert "API Error" not in "".join(event.text for event in stage.of(Text))
+
+
+async def test_turns_are_bounded(stage):
+    limits = Limits(max_turns=3, total_seconds=30, first_event_seconds=20, idle_seconds=20)
+    error = await stage.run(stage.task("max_turns", limits=limits, ask=choosing("allow_always")))
+    assert isinstance(error, UnderstudyError)
+    assert error.kind is ErrorKind.BUDGET_EXHAUSTED
+    assert "--max-turns=3" in stage.said_to_it()[0]["argv"]
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"), [("half", "malformed_output"), ("no_result", "tool_no_result"), ("silent", "stalled")]
+)
+async def test_endings_that_are_none(stage, end, kind):
+    limits = Limits(total_seconds=20, first_event_seconds=10, idle_seconds=0.5, after_result_seconds=0.5)
+    error = await stage.run(stage.task("edits", end, limits=limits))
+    assert isinstance(error, UnderstudyError), error
+    assert error.kind == kind
+
+
+async def test_hanging_after_the_result_is_a_success_with_a_note(stage):
+    limits = Limits(total_seconds=20, first_event_seconds=10, idle_seconds=10, after_result_seconds=0.5)
+    outcome = await stage.run(stage.task("edits", "hang", limits=limits))
+    assert isinstance(outcome, Outcome), outcome
+    assert any("not exited" in event.text for event in stage.of(Note))
+
+
+async def test_only_what_is_named_reaches_it(stage, monkeypatch):
+    for name in ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "MY_KEY"):
+        monkeypatch.setenv(name, f"secret-{name}")
+    await stage.run(stage.task("reasoning", env={"ANTHROPIC_API_KEY": EnvReference(from_env="MY_KEY")}))
+    env = stage.said_to_it()[0]["env"]
+    assert env["ANTHROPIC_API_KEY"] == "secret-MY_KEY"
+    assert not {"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "ANTHROPIC_BASE_URL", "MY_KEY"} & set(env)
+    assert env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] == env["DISABLE_AUTOUPDATER"] == "1"
+    assert env["CLAUDE_CODE_MAX_RETRIES"] == "2"
+    argv = stage.said_to_it()[0]["argv"]
+    assert argv[argv.index("--setting-sources") + 1] == "user"
+    assert "--strict-mcp-config" in argv
+
+
+async def test_a_model_server_gets_its_own_key_and_nothing_of_the_persons(stage):
+    server = ModelServer(
+        name="s", kind="custom", base_url="http://127.0.0.1:9/x/v1/", protocol="anthropic", headers={"X-A": "b"}
+    )
+    await stage.run(stage.task("reasoning", model_server=server, key=lambda: "sk-here"))
+    started = stage.said_to_it()[0]
+    assert started["env"]["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:9/x"
+    assert started["env"]["ANTHROPIC_API_KEY"] == "sk-here"
+    assert started["env"]["ANTHROPIC_CUSTOM_HEADERS"] == "X-A: b"
+    argv = started["argv"]
+    assert argv[argv.index("--setting-sources") + 1] == ""
+    assert "sk-here" not in " ".join(argv)
+
+
+def refused(task: Task) -> UnderstudyError:
+    with pytest.raises(UnderstudyError) as caught:
+        claude.command_for(task, Path("/bin/claude"))
+    assert caught.value.hint
+    return caught.value
+
+
+def test_what_contradicts_itself_is_refused_before_anything_runs(stage, monkeypatch):
+    for flags in (
+        ["--output-format", "text"],
+        ["--setting-sources=user,project"],
+        ["--dangerously-skip-permissions"],
+        ["--model=x"],
+    ):
+        error = refused(stage.task("edits", launch=Launch(flags=flags)))
+        assert error.kind is ErrorKind.CONFIG_INVALID
+        assert flags[0].split("=")[0] in error.message
+    assert refused(stage.task("edits", launch=Launch(permission_mode="brave"))).kind is ErrorKind.CONFIG_INVALID
+    assert (
+        refused(stage.task("edits", launch=Launch(yolo=True, permission_mode="plan"))).kind is ErrorKind.CONFIG_INVALID
+    )
+    server = ModelServer(name="s", kind="custom", base_url="http://127.0.0.1:9/v1")
+    assert "protocol" in refused(stage.task("edits", model_server=server)).message
+    speaking = msgspec.structs.replace(server, protocol="anthropic")
+    for more in ({"env": {"ANTHROPIC_BASE_URL": "http://elsewhere"}}, {"launch": Launch(flags=["--settings", "{}"])}):
+        assert refused(stage.task("edits", model_server=speaking, **more)).kind is ErrorKind.CONFIG_INVALID
+    for root, launch in ((0, Launch(yolo=True)), (0, Launch(permission_mode="bypass"))):
+        monkeypatch.setattr(os, "geteuid", lambda root=root: root)
+        assert refused(stage.task("edits", launch=launch)).kind is ErrorKind.PERMISSION_DENIED
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "bypassPermissions" in claude.command_for(stage.task("edits", launch=Launch(yolo=True)), Path("/c")).argv
+
+
+def test_a_text_recipe_may_not_edit_without_asking(stage):
+    for returns, mode in (("tree", "acceptEdits"), ("file", "acceptEdits"), ("text", "default")):
+        argv = claude.command_for(stage.task("edits", returns=returns), Path("/c")).argv
+        assert argv[argv.index("--permission-mode") + 1] == mode
+
+
+async def test_one_that_is_not_installed_or_lies_in_the_tree(stage):
+    planted = stage.tree / "claude"
+    planted.write_text("#!/bin/sh\ntouch ran\n")
+    planted.chmod(0o755)
+    task = stage.task("edits")
+    task.environment["PATH"] = f"{stage.tree}:/nonexistent"
+    error = await stage.run(task)
+    assert isinstance(error, UnderstudyError)
+    assert error.kind is ErrorKind.TOOL_MISSING
+    assert not (stage.tree / "ran").exists()
+
+
+def test_an_old_version_is_refused():
+    lines = claude_lines.ClaudeLines(Path("/tree"))
+    said = {"type": "system", "subtype": "init", "session_id": "s", "claude_code_version": "1.0.44"}
+    [ending] = lines.line(json.dumps(said).encode()) or []
+    assert isinstance(ending, Ending)
+    assert ending.error is not None
+    assert ending.error.kind is ErrorKind.TOOL_MISSING
+    assert "1.0.44" in ending.error.message
+
+
+def test_large_inputs_are_cut_and_paths_outside_are_no_files_of_the_tree():
+    lines = claude_lines.ClaudeLines(Path("/tree"))
+    for path in ("/elsewhere/x", "../x", "/tree/../x"):
+        use = {"type": "tool_use", "id": path, "name": "Write", "input": {"file_path": path, "content": "x" * 100_000}}
+        message = {"type": "assistant", "message": {"id": "m", "content": [use]}}
+        [call] = lines.line(json.dumps(message).encode()) or []
+        assert len(json.dumps(call.input)) < 10_000
+        result = {"type": "tool_result", "tool_use_id": path, "content": [{"type": "text", "text": "ok"}]}
+        found = lines.line(json.dumps({"type": "user", "message": {"content": [result]}}).encode()) or []
+        assert [type(event) for event in found] == [ToolResult]
+
+
+def test_it_is_registered_and_honest():
+    able = registry.ABILITIES["claude"]
+    assert isinstance(registry.runner_for(Delegator(name="c", tool="claude", launch=Launch(flags=["--x"]))), Runner)
+    assert able.protocols == {"anthropic"}
+    for launch in (Launch(command=["x"]), Launch(mode="tmux"), Launch(sandbox="require")):
+        with pytest.raises(UnderstudyError):
+            registry.check(Delegator(name="c", tool="claude", launch=launch))
+
+
+ALL_LINES = [line for path in sorted(RECORDINGS.glob("*.jsonl")) for line in path.read_text().splitlines()[1:]]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_line_of_any_shape_never_breaks_it(data):
+    value = json.loads(data.draw(st.sampled_from(ALL_LINES)))
+    strange = st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.text(max_size=5),
+        st.builds(list),
+        st.builds(dict),
+        st.builds(lambda: [1]),
+    )
+
+    def spoil(thing, depth):
+        if isinstance(thing, dict) and thing and depth:
+            name = data.draw(st.sampled_from(sorted(thing)))
+            if name != "type" or depth < 4:
+                thing[name] = spoil(thing[name], depth - 1)
+            return thing
+        if isinstance(thing, list) and thing and depth:
+            thing[0] = spoil(thing[0], depth - 1)
+            return thing
+        return data.draw(strange)
+
+    lines = claude_lines.ClaudeLines(Path("/tree"))
+    for _ in range(2):
+        for said in lines.line(json.dumps(spoil(value, 5)).encode()) or []:
+            if isinstance(said, Event):
+                assert msgspec.json.decode(msgspec.json.encode(said), type=type(said)) == said
+            if isinstance(said, Ending):
+                assert isinstance(said.text, str | None)
