@@ -151,8 +151,10 @@ class _Judge:
             return self._tree.read(request.head, path)
 
         plans: list[Plan] = []
-        if self._writes_tests:
-            # Checks that are named come on top: only this one is about the tests that were written.
+        if self._writes_tests and not any(
+            TESTS_SLOT in argument for check in request.checks for argument in check.argv
+        ):
+            # A named check comes on top of the built-in one, unless it is about the tests that were written itself.
             detected = detect.detect(
                 self._changes,
                 self._tree.path,
