@@ -98,7 +98,11 @@ class Exchange:
             return
         with typed(self.top):
             self._plan(wanted)
-            _write_journal(self.journal, self._record)
+            try:
+                _write_journal(self.journal, self._record)
+            except OSError:
+                self.journal.unlink(missing_ok=True)
+                raise
             self._active = True
             point("journalled")
             try:
@@ -392,13 +396,11 @@ def _check_names(changes: list[Change]) -> None:
 
 
 def _write_journal(journal: Path, record: dict[str, Any]) -> None:
-    """Write the journal so that it is there whole or not at all."""
-    unfinished = journal.with_name(journal.name + ".tmp")
-    with unfinished.open("wb") as stream:
+    """Write the journal and make it durable; while its first line has no end, nothing has happened (``recover``)."""
+    with journal.open("xb") as stream:
         stream.write(json.dumps(record).encode() + b"\n")
         stream.flush()
         os.fsync(stream.fileno())
-    unfinished.replace(journal)
     folder = os.open(journal.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         disk.sync(folder)

@@ -55,10 +55,12 @@ def recover(journal: Path) -> Literal["nothing", "before", "after"]:
 
     Where the user saved something in the meantime, that stays.
     """
-    journal.with_name(journal.name + ".tmp").unlink(missing_ok=True)
     try:
-        first, _, rest = journal.read_bytes().partition(b"\n")
+        first, end, rest = journal.read_bytes().partition(b"\n")
     except FileNotFoundError:
+        return "nothing"
+    if not end:  # killed while it was written: nothing was done yet
+        journal.unlink(missing_ok=True)
         return "nothing"
     try:
         record = json.loads(first)
