@@ -133,6 +133,10 @@ def test_accept_undo_reject_and_what_show_says(bench: Bench, run: Run) -> None:
     assert targets.complete_tokens(None, None, "") == []
     assert bench.text("a.txt") == LINES
     assert not (bench.top / "new" / "b.txt").exists()
+    _, text, _ = run("accept", whole, "new/", "--json")
+    again = json.loads(text)["undoToken"]
+    assert [item.value for item in targets.complete_tokens(None, None, "")] == [again]
+    assert run("undo", again)[0] == exits.Exit.OK
     code, text, _ = run("reject", whole, "a.txt", "--reason", "not like this", "--json")
     assert code == exits.Exit.OK
     reasons = {hunk.get("reason") for hunk in json.loads(text)["hunks"]}
@@ -149,6 +153,7 @@ def test_flagged_files_need_a_word(bench: Bench, run: Run) -> None:
     code, _, text = run("accept", bench.identifier, "--all")
     assert code == exits.Exit.ERROR
     assert ".github/x.yml" in text
+    assert "--flagged" in text
     assert bench.text("a.txt") == LINES
     assert run("accept", bench.identifier, "--all", "--flagged")[0] == exits.Exit.OK
     assert bench.text("a.txt") == RESULT
@@ -225,6 +230,28 @@ def test_reply_and_retry_start_and_follow_the_next_one(bench: Bench, run: Run) -
     assert f"follows {whole}\n" in said
     assert "UNVERIFIED" in text
     assert run("reply", whole, " ")[0] == exits.Exit.USAGE
+
+
+def completed(*words: str) -> list[str]:
+    """What bash offers for the last word."""
+    given = {"COMP_WORDS": " ".join(["understudy", *words]), "COMP_CWORD": str(len(words))}
+    done = subprocess.run(
+        [sys.executable, "-m", "understudy"],
+        env={**os.environ, **given, "_UNDERSTUDY_COMPLETE": "bash_complete"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return [line.removeprefix("plain,") for line in done.stdout.splitlines() if line]
+
+
+def test_files_and_hunks_are_completed(bench: Bench) -> None:
+    whole = bench.identifier
+    assert completed("accept", whole, "a") == ["a.txt"]
+    assert completed("reject", whole, "a.txt:") == [f"a.txt:{bench.hunk('a.txt', number)}" for number in (0, 1)]
+    assert completed("amend", whole, "a.txt") == ["a.txt"]
+    assert completed("accept", "nothing", "a") == []
 
 
 def test_nobody_asks_anything(run: Run) -> None:

@@ -133,7 +133,7 @@ def test_an_edit_asks_about_its_own_file_anew_and_keeps_the_rest() -> None:
     review = review_of(three())
     go(review, "y", "y", "n", "g 1")
     assert go(review, "e") is Next.EDIT
-    after = [file_of("a.py", hunk_of("a9")), *three()[1:]]
+    after = [file_of("a.py", hunk_of("a9"), hunk_of("a2", 5, 1, 5, 2)), *three()[1:]]
     assert review.replace(hunks.pending(after)) is Next.SHOW
     assert review.current.hunk.id == "a9"
     assert [entry["hunk"] for entry in review.decisions()[0]] == ["b1"]

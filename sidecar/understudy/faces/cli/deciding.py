@@ -11,6 +11,7 @@ import click
 from understudy.faces.cli import exits, hunks, lines, options, output, targets, terminal, trusting
 from understudy.faces.cli.calls import call, resolve
 from understudy.model.delegations import FileDiff, HunkState
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 
 @click.command(
@@ -53,7 +54,15 @@ def accept(*, identifier: str, chosen: tuple[str, ...], all_: bool, patch: bool,
         if not flagged:
             click.echo("Nothing was accepted.", err=True)
             return exits.Exit.ERROR
-    return send(whole, files, decisions, flagged=flagged, as_json=json_)
+    try:
+        return send(whole, files, decisions, flagged=flagged, as_json=json_)
+    except UnderstudyError as error:
+        if flagged or not risky or error.kind is not ErrorKind.CONFLICT or "flagged" not in (error.hint or ""):
+            raise
+        # The same refusal, with the word that this face has for it.
+        raise UnderstudyError(
+            error.kind, error.message, hint="read these changes, then accept with --flagged", names=error.names
+        ) from None
 
 
 @click.command(

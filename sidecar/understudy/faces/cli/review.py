@@ -162,7 +162,7 @@ class Dialogue:
             choice = self._review.choice(item)
             mark = {"accept": "+", "reject": "-"}[choice.decision] if choice else " "
             here = ">" if item is self._review.current else " "
-            text = terminal.one_line(f"{item.file.path}  {hunks.place(item)}")
+            text = f"{terminal.one_line(item.file.path)}  {terminal.one_line(hunks.place(item))}"
             rows.append(f"{here}{mark} {number:>3}  {text}{'  !' if hunks.warning(item.file) else ''}")
         return "\n".join(rows)
 

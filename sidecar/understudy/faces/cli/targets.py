@@ -69,13 +69,17 @@ def complete_targets(context: click.Context, parameter: click.Parameter, incompl
     """Complete files of the delegation named before, and their hunks behind a colon."""
     _ = parameter
     with contextlib.suppress(Exception):
-        return _targets(str(context.params.get("identifier") or ""), incomplete)
+        files = _files(context)
+        return [*_paths(files, incomplete), *_hunks(files, incomplete)]
     return []
 
 
 def complete_paths(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete files of the delegation named before."""
-    return [item for item in complete_targets(context, parameter, incomplete) if item.type == "file-of-result"]
+    _ = parameter
+    with contextlib.suppress(Exception):
+        return _paths(_files(context), incomplete)
+    return []
 
 
 def complete_tokens(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -122,18 +126,22 @@ def _undecided(file: FileDiff) -> bool:
     return any(hunk.state is HunkState.PENDING for hunk in file.hunks)
 
 
-def _targets(identifier: str, incomplete: str) -> list[CompletionItem]:
-    found = []
-    for file in call("delegations/diff", id=resolve(identifier)).files:
-        if file.path.startswith(incomplete):
-            found.append(CompletionItem(file.path, type="file-of-result", help=file.status))
-        if incomplete.startswith(f"{file.path}:") or incomplete == file.path:
-            found += [
-                CompletionItem(item.name, help=f"{item.hunk.state}, {hunks.place(item)}")
-                for item in hunks.items([file])
-                if item.name.startswith(incomplete)
-            ]
+def _files(context: click.Context) -> list[FileDiff]:
+    found: list[FileDiff] = call("delegations/diff", id=resolve(context.params.get("identifier"))).files
     return found
+
+
+def _paths(files: Iterable[FileDiff], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(file.path, help=file.status) for file in files if file.path.startswith(incomplete)]
+
+
+def _hunks(files: Iterable[FileDiff], incomplete: str) -> list[CompletionItem]:
+    return [
+        CompletionItem(item.name, help=f"{item.hunk.state}, {terminal.one_line(hunks.place(item))}")
+        for item in hunks.items(files)
+        if incomplete == item.file.path
+        or (incomplete.startswith(f"{item.file.path}:") and item.name.startswith(incomplete))
+    ]
 
 
 def _tokens(incomplete: str) -> list[CompletionItem]:
