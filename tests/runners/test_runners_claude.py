@@ -34,6 +34,7 @@ from understudy.runners import registry
 from understudy.runners.base import Outcome, Task
 from understudy.runners.clis import claude, claude_lines
 from understudy.runners.clis.claude import Runner
+from understudy.runners.clis.dialogue import Working
 from understudy.runners.clis.machinery import Ending
 
 HERE = Path(__file__).parent
@@ -128,6 +129,7 @@ async def test_what_it_does_becomes_events(stage):
     assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == (5200, 800, 400)
     assert (usage.output_tokens, usage.turns, usage.tool_calls) == (200, 4, 3)
     assert outcome.cost_usd == "0.01674"
+    assert stage.of(Note) == []
     counts = [event.output_tokens for event in stage.of(UsageReport)]
     assert counts == sorted(counts)
     started, prompt = stage.said_to_it()
@@ -371,6 +373,15 @@ async def test_one_that_is_not_installed_or_lies_in_the_tree(stage):
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.TOOL_MISSING
     assert not (stage.tree / "ran").exists()
+
+
+def test_what_is_a_sign_of_work_and_what_is_noise():
+    lines = claude_lines.ClaudeLines(Path("/tree"))
+    delta = {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": "{"}}
+    assert lines.line(json.dumps({"type": "stream_event", "event": delta}).encode()) == [Working()]
+    assert lines.line(b'{"type": "stream_event", "event": {"type": "ping"}}') == []
+    assert lines.line(b'{"type": "of another version"}') == []
+    assert lines.line(b"Warning: something") is None
 
 
 def test_an_old_version_is_refused():

@@ -14,7 +14,7 @@ import msgspec
 from understudy.model.delegations import PermissionOption
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.events import File, Phase, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
-from understudy.runners.clis.dialogue import Question, Send, Withdrawn
+from understudy.runners.clis.dialogue import Question, Send, Withdrawn, Working
 from understudy.runners.clis.machinery import Ending, Said
 
 OLDEST = (2, 1, 0)
@@ -94,7 +94,7 @@ class ClaudeLines:
         if said.get("type") == "control_cancel_request":
             return [Withdrawn(request_id=str(said.get("request_id")))]
         try:
-            return list(read(said)) if read is not None else None
+            return list(read(said)) if read is not None else []
         except (AttributeError, TypeError, ValueError, KeyError):
             # A shape of another version: kept in the log, no event. But a question must not wait for ever.
             return [_not_answered(said, "it")] if said.get("type") == "control_request" else None
@@ -133,6 +133,8 @@ class ClaudeLines:
             elif delta.get("type") == "thinking_delta":
                 self._streamed.add(self._message)
                 yield Thinking(text=_string(delta["thinking"]))
+            elif delta.get("type") == "input_json_delta":
+                yield Working()  # it writes the input of a tool: a whole file, perhaps
 
     def _assistant(self, said: dict[str, Any]) -> Iterator[Said]:
         message = said["message"]

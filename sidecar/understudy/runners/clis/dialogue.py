@@ -49,6 +49,11 @@ class Send:
     data: bytes
 
 
+@dataclass(frozen=True)
+class Working:
+    """A sign of work that is no event of its own: it counts as progress, and nothing is told."""
+
+
 @runtime_checkable
 class Conversation(Protocol):
     """What ``Lines`` of a CLI that is talked to both ways can do besides."""

@@ -46,7 +46,7 @@ from understudy.runners.base import (
     plain_json,
 )
 from understudy.runners.clis.commands import Command
-from understudy.runners.clis.dialogue import Conversation, Dialogue, Question, Send, Withdrawn
+from understudy.runners.clis.dialogue import Conversation, Dialogue, Question, Send, Withdrawn, Working
 from understudy.secrets import Redactor
 
 END_GRACE_SECONDS = 2.0
@@ -73,7 +73,7 @@ class Ending:
     error: ErrorInfo | None = None
 
 
-Said = Event | Ending | Question | Withdrawn | Send
+Said = Event | Ending | Working | Question | Withdrawn | Send
 """What a line can hold; the last three only in a ``Conversation``."""
 
 
@@ -81,7 +81,7 @@ class Lines(Protocol):
     """Knows what one CLI's lines mean. Made anew for each attempt, so it may remember."""
 
     def line(self, line: bytes) -> Sequence[Said] | None:
-        """Return what ``line`` holds; None (or nothing) when it is no real event and so no progress."""
+        """Return what ``line`` holds: None when it is not of the format, nothing when it is neither event nor work."""
         ...
 
 
@@ -230,7 +230,8 @@ class _Run:
                 continue  # after the result nothing counts, but the pipe must not fill
             found = self._lines.line(line) if line.strip() else None
             if not found:
-                self._no_event(line, complete=child.last_line_complete)
+                if found is None:
+                    self._no_event(line, complete=child.last_line_complete)
                 continue
             for item in found:
                 if isinstance(item, Ending):
@@ -240,6 +241,8 @@ class _Run:
                     break
                 if isinstance(item, Event):
                     self._take(item)
+                elif isinstance(item, Working):
+                    self._events += 1
                 elif self._dialogue is not None:
                     self._events += 1
                     await self._dialogue.take(item)
