@@ -285,6 +285,44 @@ def seconds_between(first: str, last: str) -> float:
     return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()
 
 
+def bench_accept() -> None:
+    """Accept one hunk against ``git apply`` of the same patch, in a repository of ten thousand files."""
+    top = SCRATCH / "ten-thousand"
+    if not top.exists():
+        top = repository("ten-thousand", 10_000)
+    rounds = 9
+    change = (
+        "import pathlib\nfor n in range(%d):\n    p = pathlib.Path(f'd0/f{n}.txt'); p.write_text(p.read_text() + 'more\\n')\n"
+        % rounds
+    )
+    delegator("editor", sys.executable, "-c", change + 'print(\'{"type":"result","ok":true,"text":"edited"}\')')
+    identifier = call("delegations/start", recipe="implement", task="x", delegator="editor", workspace=str(top)).id  # type: ignore[attr-defined]
+    wait(identifier)
+    other = SCRATCH / "other"
+    git("clone", "-q", str(top), str(other), cwd=SCRATCH)
+    patch = (store.open_folder(identifier).path / "review.diff").read_text()
+    pieces = ["diff --git " + piece for piece in patch.split("diff --git ")[1:]]
+    mine, plain = [], []
+    for number in range(rounds):
+        (SCRATCH / "one.patch").write_text(pieces[number])
+        path = f"d0/f{number}.txt"
+        began = time.perf_counter()
+        git("apply", str(SCRATCH / "one.patch"), cwd=other)
+        plain.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        call("delegations/decide", id=identifier, decisions=[{"path": path, "decision": "accept"}])
+        mine.append(time.perf_counter() - began)
+        assert (top / path).read_bytes() == (other / path).read_bytes()
+    ratio = statistics.median(mine) / statistics.median(plain)
+    row(
+        "accept",
+        f"accept of one hunk / git apply, 10,000 files, median of {rounds} ({statistics.median(mine) * 1e3:.1f} ms)",
+        ratio,
+        3.0,
+        "x",
+    )
+
+
 def bench_list(top: Path) -> None:
     """The first page of ten thousand delegations against listing the folder."""
     identifier = start(top, "brief")
@@ -346,6 +384,7 @@ def main() -> int:
         "latency": lambda: bench_latency(top),
         "deltas": lambda: bench_deltas(top),
         "worktree": bench_worktree,
+        "accept": bench_accept,
         "list": lambda: (delegator("brief", sys.executable, str(HERE / "talker.py"), "1", "0"), bench_list(top))[-1],
     }
     for name, bench in benches.items():
