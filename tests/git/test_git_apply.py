@@ -384,6 +384,11 @@ def test_killed_at_an_instant_all_is_before_or_after(top, journal, fault):
     assert killed_at(top, journal, fault, fallback=False)
 
 
+@pytest.mark.parametrize("fault", ["linked:1", "linked:6", "linked:9", "gap:1"])
+def test_killed_while_moving_without_the_help_of_the_system(top, journal, fault):
+    assert killed_at(top, journal, fault, fallback=True)
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("fallback", [False, True])
 @pytest.mark.parametrize("name", ALL_POINTS)
@@ -516,6 +521,37 @@ except UnderstudyError as error:
     if done.returncode != 0 and "unshare" in done.stderr:
         pytest.skip("no user namespaces here")
     assert done.stdout.strip() == "store_full ['a'] b'a'", done.stderr
+
+
+@pytest.mark.heavy
+def test_a_disk_mounted_read_only_is_named_and_left_alone(tmp_path, journal):
+    place = tmp_path / "small"
+    place.mkdir()
+    (place / "a").write_bytes(b"a")
+    script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$2" -c "$3" "$1" "$4" "$5"'
+    body = """
+import sys
+sys.path.insert(0, sys.argv[3])
+from pathlib import Path
+from understudy.git.apply import Exchange
+from understudy.git.merge import Change, Entry
+from understudy.model.errors import UnderstudyError
+try:
+    with Exchange(Path(sys.argv[1]), Path(sys.argv[2])) as exchange:
+        exchange.apply([Change(b"a", Entry("100644", b"a"), Entry("100644", b"b"))])
+except UnderstudyError as error:
+    print(error.kind.value, Path(sys.argv[2]).exists())
+"""
+    sidecar = str(Path(recover.__file__).parents[2])
+    done = subprocess.run(
+        ["unshare", "-rm", "bash", "-c", script, "-", str(place), sys.executable, body, str(journal), sidecar],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0 and "unshare" in done.stderr:
+        pytest.skip("no user namespaces here")
+    assert done.stdout.strip() == "permission_denied False", done.stderr
 
 
 # Undo

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from understudy.git import commits, merge
 from understudy.git.apply import read_entry
 from understudy.git.diff import file_diffs
+from understudy.git.lines import Edit, merge_edits, replace
 from understudy.git.merge import Change, Entry, MergePlan
 from understudy.git.names import unquote
 from understudy.git.repository import locate
@@ -190,6 +191,23 @@ def test_a_hunk_that_conflicts_stays_out_and_the_others_of_its_file_go_in(sides)
     assert (conflict.base, conflict.result, conflict.yours) == (b"2\n", b"A\n", b"mine\n")
     assert plan.merged == {b"f": (ids[1],)}
     assert after(now, plan)[b"f"].content == b"1\nmine\n3\n4\n5\n6\n7\nB\n9\n"
+
+
+def test_changes_that_touch_are_a_conflict_as_in_git(sides):
+    base, result, now = ({b"f": f(content)} for content in (b"1\n2\n3\n4\n", b"1\nA\n3\n4\n", b"1\n2\nmine\n4\n"))
+    assert merge_file(sides.repo, base[b"f"].content, now[b"f"].content, result[b"f"].content) is None
+    plan = sides.plan(base, result, now)
+    assert len(plan.conflicts) == 1
+    assert not plan.changes
+
+
+def test_a_line_that_the_user_has_already_at_an_equal_place_does_not_come_twice():
+    base = [b"}\n"] * 3 + [b"x\n"]
+    added, removed = (b"}\n",), ()
+    for chosen, mine in ((Edit(0, 0, added), Edit(2, 2, added)), (Edit(0, 1, removed), Edit(2, 3, removed))):
+        content, conflicts = merge_edits(base, [chosen], [mine])
+        assert not conflicts
+        assert content == replace(base, [mine])
 
 
 def test_a_change_that_the_user_made_too_is_merged_and_writes_nothing(sides):

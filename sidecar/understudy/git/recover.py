@@ -249,14 +249,18 @@ def _put_back_exchanged(folder: int, place: int, name: bytes, step: Step) -> Non
 
 def _remove(folder: int, name: bytes) -> None:
     for each in (name, name + PART):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(each, dir_fd=folder)
+        # Looked for first: on a disk mounted read-only even the removal of nothing fails.
+        if disk.exists(folder, each):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(each, dir_fd=folder)
 
 
 def _remove_folder(top: Path, path: bytes) -> bool:
     parent, name = disk.parent_and_name(path)
     try:
         with disk.opened(top, parent) as folder:
+            if not disk.exists(folder, name):
+                return False
             os.rmdir(name, dir_fd=folder)
     except OSError as error:
         if error.errno not in {*_NOT_THERE, errno.ENOTEMPTY, errno.EEXIST, errno.EACCES, errno.EPERM}:
