@@ -291,10 +291,7 @@ def bench_accept() -> None:
     if not top.exists():
         top = repository("ten-thousand", 10_000)
     rounds = 9
-    change = (
-        "import pathlib\nfor n in range(%d):\n    p = pathlib.Path(f'd0/f{n}.txt'); p.write_text(p.read_text() + 'more\\n')\n"
-        % rounds
-    )
+    change = "import pathlib\nfor n in range(9):\n    p = pathlib.Path(f'd0/f{n}.txt'); p.write_text(p.read_text() + 'more\\n')\n"
     delegator("editor", sys.executable, "-c", change + 'print(\'{"type":"result","ok":true,"text":"edited"}\')')
     identifier = call("delegations/start", recipe="implement", task="x", delegator="editor", workspace=str(top)).id  # type: ignore[attr-defined]
     wait(identifier)
