@@ -110,8 +110,25 @@ def file_diffs(store: Store, base: str, head: str) -> list[FileDiff]:
 def splits(store: Store, base: str, head: str) -> list[Split]:
     """Return what ``file_diffs`` is made of: one call of git, paths as bytes, every range of a file that is one hunk.
 
-    The errors are those of ``file_diffs``.
+    Two commits never change, so the last differences are remembered. The errors are those of ``file_diffs``.
     """
+    key = (str(store.path), base, head)
+    remembered = _remembered.get(key)
+    if remembered is None:
+        remembered = _splits(store, base, head)
+        if sum(len(line) for split in remembered for line in (*split.removed, *split.added)) <= _REMEMBERED_BYTES:
+            while len(_remembered) >= _REMEMBERED:
+                _remembered.pop(next(iter(_remembered)))
+            _remembered[key] = remembered
+    return list(remembered)
+
+
+_REMEMBERED = 8
+_REMEMBERED_BYTES = 1 << 20
+_remembered: dict[tuple[str, str, str], list[Split]] = {}
+
+
+def _splits(store: Store, base: str, head: str) -> list[Split]:
     output = _diff_tree(store, base, head, "--raw", "-p", "-U0", "-z", "--full-index")
     # Raw lines end with a NUL each and one more follows them; the patch quotes its names all the same.
     raw, _, patch = output.partition(b"\0\0")
