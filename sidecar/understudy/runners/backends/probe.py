@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -128,12 +129,14 @@ async def _round_trip(
 ) -> str:
     body = {**((delegator and delegator.model_properties) or {}), "model": model, "stream": False, "max_tokens": 16}
     body["messages"] = [{"role": "user", "content": "Answer with the word: ready"}]
-    _, text = await _request(server, "POST", "/chat/completions", body, key=key, delegator=delegator, seconds=seconds)
+    path = "/messages" if server.protocol == "anthropic" else "/chat/completions"
+    _, text = await _request(server, "POST", path, body, key=key, delegator=delegator, seconds=seconds)
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):
         value = None
-    choices = value.get("choices") if isinstance(value, dict) else None
+    answer = "content" if server.protocol == "anthropic" else "choices"
+    choices = value.get(answer) if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(choices, list) or not choices:
         if isinstance(value, dict) and value.get("error"):
             raise failures.reported(value["error"], server.name, lambda said: said)
@@ -164,6 +167,11 @@ async def _request(
     secret = await asyncio.to_thread(key) if key is not None else None
     redactor = Redactor({f"model server {server.name}": secret} if secret else {})
     where = await connection.endpoint(server, local=connection.is_local(delegator, server), key=secret)
+    headers = dict(where.headers)
+    if server.protocol == "anthropic":
+        # The version that every server of this protocol knows; the key goes where Anthropic's own API expects it, too.
+        headers |= {"anthropic-version": "2023-06-01"} | ({"x-api-key": secret} if secret else {})
+        path = path if urlsplit(server.base_url).path.rstrip("/").endswith("/v1") else "/v1" + path
     kept = bytearray()
     try:
         async with asyncio.timeout(seconds), connection.client(where) as client:
@@ -171,7 +179,7 @@ async def _request(
                 method,
                 where.url(path),
                 content=msgspec.json.encode(body) if body is not None else None,
-                headers={**where.headers, "Content-Type": "application/json", "Accept": "application/json"},
+                headers={**headers, "Content-Type": "application/json", "Accept": "application/json"},
                 extensions={**where.extensions, "timeout": client.timeout.as_dict()},
             )
             response = await client.send(request, stream=True)
