@@ -223,7 +223,7 @@ def test_reply_and_retry_start_and_follow_the_next_one(bench: Bench, run: Run) -
     whole = bench.identifier
     run("reject", whole, "a.txt", "--reason", "no")
     code, text, said = run("reply", whole, "leave", "a.txt", "--json", "--quiet")
-    assert code in {exits.Exit.UNVERIFIED, exits.Exit.NO_CHANGES}, said
+    assert code in {exits.Exit.UNVERIFIED, exits.Exit.NO_CHANGES}, (text, said)
     assert json.loads(text)["parentId"] == whole
     code, text, said = run("retry", whole, "-d", "doer")
     assert code == exits.Exit.UNVERIFIED, said

@@ -323,7 +323,7 @@ def _configuration(description: Mapping[str, Any]) -> bytes:
     sha256 = description["objectFormat"] == "sha256"
     lines = ["[core]", f"\trepositoryformatversion = {int(sha256)}", "\tbare = false"]
     for key, value in sorted(description["settings"].items()):
-        if key not in _KEPT_SETTINGS:
+        if key not in (*_KEPT_SETTINGS, "core.sparsecheckoutcone"):
             continue  # a description may come from a file that somebody else could write
         truth = "true" if str(value).strip().lower() in {"true", "yes", "on", "1"} else "false"
         lines.append(f"\t{key.partition('.')[2]} = {truth}")
