@@ -27,9 +27,11 @@ from understudy.journal import locks, reader, store, summary
 from understudy.journal.writer import Writer
 from understudy.model import events
 from understudy.model.delegations import Delegation, FileDiff, Hunk, HunkState
+from understudy.model.delegators import Limits
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.spec import Origin, Spec
 from understudy.model.states import State
+from understudy.runners import registry
 
 SHOWN_LINES = 60
 """Lines of one hunk in a prompt; what is longer is cut in the middle, the agent has the file."""
@@ -85,6 +87,9 @@ def reply(folder: store.Folder, text: str, documents: Mapping[str, str], created
                     hint="Start it again: understudy retry " + folder.id,
                 )
             origin.words = _about_answer(delegation.result.text, said, text)
+        answered = delegation.result.text if delegation.result is not None else None
+        if spec.recipe.returns == "text" and answered:
+            origin.words = _about_answer(answered, said, text)
         origin.said = [*said, text]
         plan = _plan(spec, None, documents, fresh=True)
         identifier = _begin(
@@ -298,6 +303,7 @@ def _plan(spec: Spec, delegator: str | None, documents: Mapping[str, str], *, fr
         context=[places.uri_of(workspace / _path(path)) for path in spec.context if path not in gone],
         target=places.uri_of(workspace / _path(spec.target)) if spec.target is not None else None,
         base=spec.params.base if not fresh else None,
+        limits=_limits(spec, delegator),
         buffers=None,
         idempotency_key=None,
         work_done_token=None,
@@ -306,6 +312,15 @@ def _plan(spec: Spec, delegator: str | None, documents: Mapping[str, str], *, fr
     return dataclasses.replace(
         decided, files=[_path(path) for path in spec.files], context=[_path(path) for path in spec.context]
     )
+
+
+def _limits(spec: Spec, delegator: str | None) -> Limits | None:
+    """Return the limits that were in force, as far as a request may name them; another delegator has its own."""
+    stored = spec.params.limits
+    if stored is None or delegator not in {None, spec.delegator.name}:
+        return None
+    honoured = registry.abilities_of(spec.delegator).limits
+    return Limits(**{name: value for name, value in msgspec.structs.asdict(stored).items() if name in honoured})
 
 
 def _begin(

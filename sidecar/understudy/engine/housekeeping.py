@@ -253,10 +253,11 @@ def _place(root: Path, keep_days: float) -> Place:
     state: TreeState
     if delegation.state is not State.FINISHED or locks.is_held(folder):
         state = "working"
-    elif time.time() - last > keep_days * DAY_SECONDS > 0:
-        state = "expired"
+    elif delegation.review.pending or len(leases.named(root)) > len(chain):
+        # Also when a follow-up came to nothing: what it was given is undecided again. Such work never goes by itself.
+        state = "undecided"
     else:
-        state = "undecided" if delegation.review.pending else "decided"
+        state = "expired" if time.time() - last > keep_days * DAY_SECONDS > 0 else "decided"
     return Place(root, chain, state, last, delegation)
 
 
@@ -294,7 +295,21 @@ def _bring_back(state: Path, found: rescue.Rescue, root: Path) -> Path:
     except BaseException:
         leases.mark_removed(root, found.ref)
         raise
+    _pin_again(root)
     return made.path
+
+
+def _pin_again(root: Path) -> None:
+    """Keep the person's commit that the tree stands on again: it was let go when the tree was taken away."""
+    for identifier in leases.chain(root):
+        folder = leases.folder_of(identifier)
+        if folder is None or not (folder.path / "ground.json").exists():
+            continue
+        record, objects = ground.load(folder)
+        if record.parent:
+            # It may be gone from the person's repository for good; the restored store has what it needs of it.
+            with contextlib.suppress(UnderstudyError):
+                git_base.pin(repository.locate(objects.top), identifier, record.parent)
 
 
 def _complete_removals(state: Path) -> None:

@@ -10,17 +10,37 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from understudy.journal import disk, store
+from understudy.journal import disk, store, summary
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
 
 _LIMIT = 1024 * 1024
 
 
-def chain(root: Path) -> list[str]:
-    """Return the ids of a tree's chain, oldest first; empty when nobody says."""
+def named(root: Path) -> list[str]:
+    """Return every id that the lease names, oldest first; empty when nobody says."""
     with contextlib.suppress(OSError):
         return [line for line in disk.read_whole(root / "lease", _LIMIT).decode("ascii", "replace").split() if line]
     return []
+
+
+def chain(root: Path) -> list[str]:
+    """Return the ids of a tree's chain, oldest first, without follow-ups at its end that never took the tree over."""
+    ids = named(root)
+    while len(ids) > 1 and came_to_nothing(ids[-1]):
+        del ids[-1]
+    return ids
+
+
+def came_to_nothing(identifier: str) -> bool:
+    """Tell whether a follow-up ended before it had the tree: then what it was given is its parent's again."""
+    folder = folder_of(identifier)
+    if folder is None:
+        return False
+    with contextlib.suppress(UnderstudyError):
+        found = summary.load(folder)
+        return found.state is State.FINISHED and found.worktree is None and found.head is None
+    return False
 
 
 def add(root: Path, identifier: str) -> None:

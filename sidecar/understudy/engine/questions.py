@@ -20,6 +20,7 @@ from understudy.model.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 DEADLINE = "deadline"
+WITHDRAWN = "withdrawn"
 """Who answered when nobody did."""
 
 
@@ -83,6 +84,15 @@ class Questions:
                     answer = await asyncio.shield(self._answer)
             except TimeoutError:
                 answer = self._on_deadline(request)
+            except asyncio.CancelledError:
+                # The agent took its question back: nobody is to answer it any more.
+                taken_back = self._on_deadline(request, by=WITHDRAWN)
+                self._emit(
+                    events.PermissionAnswered(
+                        request_id=request.request_id, option=taken_back.option, by=taken_back.by or WITHDRAWN
+                    )
+                )
+                raise
             self._emit(
                 events.PermissionAnswered(
                     request_id=request.request_id, option=answer.option, by=answer.by or "unknown"
@@ -93,9 +103,9 @@ class Questions:
         chosen = next(option for option in request.options if option.id == answer.option)
         return chosen, answer.note
 
-    def _on_deadline(self, request: PermissionRequest) -> Answer:
+    def _on_deadline(self, request: PermissionRequest, by: str | None = None) -> Answer:
         """Answer as configured, unless a person was a moment quicker."""
-        own = Answer(request_id=request.request_id, option=request.on_deadline, by=DEADLINE)
+        own = Answer(request_id=request.request_id, option=request.on_deadline, by=by or DEADLINE)
         try:
             control.append_answer(self._folder, own, request)
         except UnderstudyError as error:

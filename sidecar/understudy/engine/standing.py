@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from understudy.engine import leases
 from understudy.git import diff as git_diff
 from understudy.git import merge, names
 from understudy.git.store import Store
@@ -103,6 +104,8 @@ def read(folder: Folder) -> Standing:
     while found := tail.read():
         for event in found:
             standing.take(event)
+    if standing.superseded_by is not None and leases.came_to_nothing(standing.superseded_by):
+        standing.superseded_by = None  # cancelled in the queue, say: nobody has taken these hunks over
     return standing
 
 

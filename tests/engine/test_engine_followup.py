@@ -1,0 +1,169 @@
+"""Going on: a reply shows exactly what is undecided and says what was rejected; a retry starts from the same base."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.engine import leases
+from understudy.journal import store
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+LINES = "".join(f"line {number}\n" for number in range(1, 41))
+RESULT = LINES.replace("line 5\n", "five\n").replace("line 20\n", "twenty\n").replace("line 35\n", "thirty-five\n")
+
+
+@pytest.fixture
+def replied(project):
+    """A finished delegation of three hunks, whose agent does nothing but finish when it is asked again."""
+    project.write("text.txt", LINES)
+    project.commit()
+    project.program(
+        "editor",
+        f"""
+        prompt = sys.stdin.read()
+        say(type="session", sessionId="s-1")
+        if "asked for now" not in prompt:
+            pathlib.Path("text.txt").write_text({RESULT!r})
+            pathlib.Path("ignored.txt").write_text("left by the agent")
+        say(type="result", ok=True, text="Done.")
+        """,
+    )
+    done = project.run("implement", "text.txt", task="Number them.", delegator="editor")
+    assert done.review.pending == 3, project.events(done.id)
+    project.id = done.id
+    return project
+
+
+def hunks(project, identifier: str, path: str = "text.txt"):
+    diff = project.call("delegations/diff", id=identifier)
+    return next((file.hunks for file in diff.files if file.path == path), [])
+
+
+def prompt_of(identifier: str) -> str:
+    return store.open_folder(identifier).prompt.read_text()
+
+
+def test_a_reply_shows_exactly_what_is_undecided(replied):
+    project = replied
+    first, second, third = hunks(project, project.id)
+    project.call(
+        "delegations/decide",
+        id=project.id,
+        decisions=[
+            {"path": "text.txt", "hunk": first.id, "decision": "accept"},
+            {"path": "text.txt", "hunk": second.id, "decision": "reject", "reason": "Twenty stays a number."},
+        ],
+    )
+    project.write("text.txt", "mine\n" + LINES.replace("line 5\n", "FIVE\n"))
+    child = project.call("delegations/reply", id=project.id, text="Write the others in capitals.").id
+    done = project.finish(child)
+    assert (done.parent_id, done.title) == (project.id, "Reply: Write the others in capitals.")
+    assert done.error is None, project.events(child)
+    [left] = hunks(project, child)
+    assert (left.old_start, left.new_start, left.state) == (36, 36, "pending")
+    shown = project.call("delegations/file", id=child, path="text.txt", side="base")
+    assert shown.text == "mine\n" + LINES.replace("line 5\n", "FIVE\n")
+    assert done.review.pending == 1
+    prompt = prompt_of(child)
+    assert "Twenty stays a number." in prompt
+    assert "+twenty" in prompt
+    assert "Write the others in capitals." in prompt
+    assert "Number them." in prompt
+
+    parent = project.call("delegations/get", id=project.id)
+    assert (parent.review.pending, parent.review.accepted, parent.review.rejected) == (0, 1, 1)
+    [taken] = [hunk for hunk in hunks(project, project.id) if hunk.id == third.id]
+    assert (taken.state, taken.by) == ("superseded", child)
+    decision = {"path": "text.txt", "hunk": third.id, "decision": "accept"}
+    with pytest.raises(UnderstudyError) as caught:
+        project.call("delegations/decide", id=project.id, decisions=[decision])
+    assert caught.value.kind is ErrorKind.CONFLICT
+
+    project.call("delegations/decide", id=child, decisions=[{"decision": "accept"}])
+    expected = LINES.replace("line 5\n", "FIVE\n").replace("line 35\n", "thirty-five\n")
+    assert (project.top / "text.txt").read_text() == "mine\n" + expected
+
+
+def test_a_reply_has_the_tree_and_the_session_and_a_way_back(replied):
+    project = replied
+    child = project.call("delegations/reply", id=project.id, text="Again.").id
+    done = project.finish(child)
+    parent = project.call("delegations/get", id=project.id)
+    assert done.worktree == parent.worktree
+    assert store.read_spec(store.open_folder(child)).origin.session_id == "s-1"
+    assert not (store.state_root() / done.worktree / "ignored.txt").exists()
+    [root] = leases.roots(store.state_root())
+    assert leases.chain(root) == [project.id, child]
+    [note] = [
+        event.text for event in project.events(child) if event.__class__.__name__ == "Note" and "before" in event.text
+    ]
+    assert "can be brought back" in note
+    for call, arguments in (("delegations/reply", {"text": "And again."}), ("delegations/discard", {})):
+        with pytest.raises(UnderstudyError) as caught:
+            project.call(call, id=project.id, **arguments)
+        assert caught.value.kind is ErrorKind.CONFLICT
+        assert child in caught.value.message
+    grandchild = project.finish(project.call("delegations/reply", id=child, text="And again.").id)
+    assert "Again." in prompt_of(grandchild.id)
+    assert len(hunks(project, grandchild.id)) == 3
+
+
+def test_the_undo_of_an_accept_still_works_after_a_reply(replied):
+    project = replied
+    first = hunks(project, project.id)[0]
+    decision = {"path": "text.txt", "hunk": first.id, "decision": "accept"}
+    token = project.call("delegations/decide", id=project.id, decisions=[decision]).undo_token
+    project.finish(project.call("delegations/reply", id=project.id, text="Again.").id)
+    project.call("delegations/undo", undoToken=token)
+    assert (project.top / "text.txt").read_text() == LINES
+    assert hunks(project, project.id)[0].state == "pending"
+
+
+def test_a_retry_starts_from_the_original_base(replied):
+    project = replied
+    project.write("text.txt", "something else\n")
+    project.program(
+        "other",
+        """
+        pathlib.Path("text.txt").write_text("other\\n" + pathlib.Path("text.txt").read_text())
+        say(type="result", ok=True)
+    """,
+    )
+    again = project.finish(project.call("delegations/retry", id=project.id, delegator="other").id)
+    assert again.parent_id == project.id
+    assert again.delegator == "other"
+    parent = project.call("delegations/get", id=project.id)
+    assert again.base == parent.base
+    assert again.worktree != parent.worktree
+    [hunk] = hunks(project, again.id)
+    assert (hunk.old_start, hunk.old_lines, hunk.new_lines) == (0, 0, 1)
+    shown = project.call("delegations/file", id=again.id, path="text.txt", side="base")
+    assert shown.text == LINES
+    assert parent.review.pending == 3, "the first result stays under review"
+
+
+def test_an_answer_in_text_can_be_replied_to(project):
+    project.program(
+        "talker",
+        """
+        prompt = sys.stdin.read()
+        say(type="result", ok=True, text="Second." if "First." in prompt else "First.")
+    """,
+    )
+    first = project.run("ask", task="What is it?", delegator="talker")
+    second = project.finish(project.call("delegations/reply", id=first.id, text="Are you sure?").id)
+    assert second.result.text == "Second."
+
+
+def test_what_cannot_be_gone_on_from(replied):
+    with pytest.raises(UnderstudyError) as caught:
+        replied.call("delegations/reply", id=replied.id, text="  ")
+    assert caught.value.kind is ErrorKind.INPUT_EMPTY
+    replied.agent("hanging", "silent")
+    running = replied.start("implement", task="Hang.", delegator="hanging")
+    replied.until(running, lambda found: found.state == "running")
+    for call, arguments in (("reply", {"text": "Now."}), ("retry", {}), ("discard", {}), ("decide", {"decisions": []})):
+        with pytest.raises(UnderstudyError) as caught:
+            replied.call(f"delegations/{call}", id=running, **arguments)
+        assert caught.value.kind is ErrorKind.CONFLICT, call
+    replied.call("delegations/cancel", id=running)
