@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from understudy.api import codes, table
+from understudy.api import codes, pool, table
 from understudy.api.subscriptions import Subscriptions
 from understudy.faces.rpc import dispatch, framing
 from understudy.model.errors import ErrorKind, UnderstudyError
-
-QUICK_THREADS = 8
-PATIENT_THREADS = 64
-PATIENT = frozenset(
-    table.PREFIX + name
-    for name in (
-        "delegations/wait",
-        "delegations/events",
-        "delegations/check",
-        "delegators/test",
-        "modelServers/probe",
-        "modelServers/models",
-        "tools/list",
-        "doctor",
-    )
-)
-"""Methods that may take long have threads of their own: a client that waits for 64 delegations can still cancel one."""
 
 MOST_PENDING = 1000
 """Requests of one client that may be unanswered at once."""
@@ -53,8 +35,8 @@ class Session:
         self._write = write
         self._writing = threading.Lock()
         self._lines = framing.Lines()
-        self._quick = _Pool(QUICK_THREADS)
-        self._patient = _Pool(PATIENT_THREADS)
+        self._quick = pool.Pool(pool.QUICK_THREADS)
+        self._patient = pool.Pool(pool.PATIENT_THREADS)
         self._changed = threading.Condition()
         self._pending: set[Request] = set()
         self._broken = False
@@ -129,8 +111,8 @@ class Session:
         if not self._admitted(request):
             request.finish(_overloaded(request))
             return
-        pool = self._patient if request.message["method"] in PATIENT else self._quick
-        pool.submit(request.run)
+        threads = self._patient if request.message["method"] in pool.PATIENT else self._quick
+        threads.submit(request.run)
 
     def _admitted(self, request: Request) -> bool:
         with self._changed:
@@ -272,41 +254,6 @@ class _Batch:
             complete = self._left == 0
         if complete and self._responses:
             self._send(b"[" + b",".join(self._responses) + b"]\n")
-
-
-class _Pool:
-    """At most so many daemon threads, each started when it is first needed.
-
-    Not ``concurrent.futures``: the interpreter would wait at its end for a request that does not come back.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._threads = 0
-        self._unfinished = 0
-
-    def submit(self, job: Callable[[], None]) -> None:
-        with self._lock:
-            self._unfinished += 1
-            starts = self._unfinished > self._threads and self._threads < self._most
-            self._threads += starts
-        self._jobs.put(job)
-        if starts:
-            threading.Thread(target=self._work, name="request", daemon=True).start()
-
-    def close(self) -> None:
-        for _ in range(self._threads):
-            self._jobs.put(None)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                job()
-            finally:
-                with self._lock:
-                    self._unfinished -= 1
 
 
 def _is_response(message: Any) -> bool:
