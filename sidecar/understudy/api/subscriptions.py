@@ -12,7 +12,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,8 +57,8 @@ class Subscriptions:
     thread; it may block, and raises ``OSError`` when the client is gone, which ends everything.
     """
 
-    def __init__(self, send: Callable[[str, Any], None], folder: Path | None = None) -> None:
-        """Follow nothing yet; no thread is started. ``folder`` is the workspace whose configuration is watched, too."""
+    def __init__(self, send: Callable[[str, Any], None], folders: Callable[[], Sequence[Path]] = tuple) -> None:
+        """Follow nothing yet; no thread is started. The configuration of the workspaces ``folders()`` is watched, too."""
         self._send = send
         self._lock = threading.Lock()
         self._orders: list[Callable[[], None]] = []
@@ -75,8 +75,8 @@ class Subscriptions:
         self._tell_at = 0.0
         self._looked_at = 0.0
         self._looked_slowly_at = 0.0
-        self._folder = folder
-        self._fingerprint: str | None = None
+        self._folders = folders
+        self._fingerprints: tuple[str, ...] = ()
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
         """Follow one delegation from its ``after`` (0: its beginning) on, or all.
@@ -258,10 +258,10 @@ class Subscriptions:
         from understudy import config  # noqa: PLC0415 - a subscription to events alone reads no configuration
 
         with contextlib.suppress(OSError):
-            fingerprint = config.fingerprint(self._folder)
-            if self._fingerprint not in {None, fingerprint}:
+            found = tuple(config.fingerprint(folder) for folder in (None, *self._folders()))
+            if self._fingerprints not in {(), found}:
                 self._note(("delegators", "modelServers", "recipes", "trust"))
-            self._fingerprint = fingerprint
+            self._fingerprints = found
 
     def _work(self) -> None:
         now = time.monotonic()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -40,7 +39,7 @@ class Session:
         self._changed = threading.Condition()
         self._pending: set[Request] = set()
         self._broken = False
-        self.subscriptions = Subscriptions(self._notify)
+        self.subscriptions = Subscriptions(self._notify, _here)
 
     def feed(self, data: bytes) -> None:
         """Take what arrived."""
@@ -216,9 +215,7 @@ class Request:
 
     def folder(self) -> Path | None:
         """Return the folder this process was started in, None when it is gone."""
-        with contextlib.suppress(OSError):
-            return Path(os.getcwd())  # noqa: PTH109 - Path.cwd() is this
-        return None
+        return next(iter(_here()), None)
 
     def cancelled(self) -> bool:
         """Tell whether the client withdrew it."""
@@ -235,6 +232,13 @@ class Request:
 
 
 _NO_ID = object()
+
+
+def _here() -> list[Path]:
+    """Return the folder this process was started in, nothing when it is gone."""
+    with contextlib.suppress(OSError):
+        return [Path.cwd()]
+    return []
 
 
 class _Batch:
