@@ -22,6 +22,7 @@ import msgspec
 from understudy.engine import ground, leases, places, resolve, review, standing, start
 from understudy.git import diff as git_diff
 from understudy.git import follow, names, repository, rescue, tree
+from understudy.git.faults import point
 from understudy.git.store import Store
 from understudy.journal import locks, reader, store, summary
 from understudy.journal.writer import Writer
@@ -102,6 +103,7 @@ def reply(folder: store.Folder, text: str, documents: Mapping[str, str], created
         )
         if origin.undecided:
             writer.append(events.Superseded(by=identifier), attempt=0)
+            point("superseded")
             writer.sync()
     return identifier
 
@@ -340,9 +342,12 @@ def _begin(
 
     folder, lock = store.create(build, plan.buffer_files())
     try:
+        point("created")
         if after is not None:
             after(folder.id)
+            point("handed on")
         start.spawn_worker(folder, lock)
+        point("spawned")
     finally:
         os.close(lock)
     return folder.id

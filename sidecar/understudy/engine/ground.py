@@ -307,7 +307,7 @@ def load(folder: journal_store.Folder) -> tuple[Record, Store]:
     """Return a delegation's ground as it was recorded; raise ``base_unavailable`` when there is none any more."""
     record = read_record(folder)
     root = Path(record.root) / "store.git"
-    if not root.is_dir():
+    if not root.is_dir() or leases.removed(Path(record.root)) is not None:
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
             f"The tree of {folder.id} was removed.",

@@ -18,18 +18,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from understudy.engine import ground, leases, review
+from understudy.engine import ground, leases, removal, review
 from understudy.git import base as git_base
 from understudy.git import repository, rescue, sweep, tree
+from understudy.git.faults import point
 from understudy.git.store import Store
 from understudy.journal import disk, locks, store, summary
-from understudy.model import events
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 
 TreeState = Literal["working", "undecided", "decided", "expired", "orphaned"]
 DAY_SECONDS = 86_400.0
+RESTORE_SECONDS = 10.0
+"""How long a tree without a delegation waits for somebody else's tidying."""
 TIDY_SECONDS = 60.0
 """A worker on its way out tidies for about so long; the next one goes on."""
 
@@ -96,9 +98,11 @@ def discard(folder: store.Folder) -> str:
                 ErrorKind.BASE_UNAVAILABLE, f"{folder.id} has no tree on disk.", hint="There is nothing to take away."
             )
         reference = _keep(state, at.record, at.store, folder.id)
-        at.writer.append(events.Discarded(rescue_ref=reference), attempt=0)
-        at.writer.sync()
-        _take_away(state, root, reference)
+        point("rescued")
+        # The mark on the place comes after this: then nobody works on what is about to go, whoever takes it there.
+        intent = review.Intent("discard", reference, paths=[at.record.tree], final=True)
+        review.intend(folder, intent)
+        review.carry_on(folder, at.writer, intent)
     return reference
 
 
@@ -146,20 +150,25 @@ def restore(rescue_ref: str) -> Path:
     root = found.path.parent
     owner = next((one for one in reversed(leases.chain(root)) if leases.folder_of(one)), None)
     folder = leases.folder_of(owner) if owner is not None else None
-    if found.path.is_dir() and any(found.path.iterdir()):
-        raise UnderstudyError(
-            ErrorKind.TARGET_EXISTS, f"{found.path} is there.", hint="Take that tree away first, if you mean it."
-        )
     if folder is None:
-        return _bring_back(state, found, root)
+        with _tidying(state, RESTORE_SECONDS) as mine:
+            if not mine:
+                raise UnderstudyError(
+                    ErrorKind.CONFLICT, "Trees are being taken away just now.", hint="Try again in a moment."
+                )
+            path = _bring_back(state, found, root)
+            leases.mark_removed(root, None)
+        return path
     with review.held(folder) as writer:
         if writer.delegation.state is not State.FINISHED:
             raise UnderstudyError(
                 ErrorKind.CONFLICT, f"{folder.id} is {writer.delegation.state}.", hint="Wait for its end."
             )
         path = _bring_back(state, found, root)
-        writer.append(events.Worktree(path=str(path), seconds=round(time.monotonic() - began, 3)), attempt=0)
-        writer.sync()
+        seconds = round(time.monotonic() - began, 3)
+        intent = review.Intent("restore", rescue_ref, paths=[str(path)], seconds=seconds, final=True)
+        review.intend(folder, intent)
+        review.carry_on(folder, writer, intent)
     return path
 
 
@@ -171,7 +180,7 @@ def tidy(state: Path, *, keep_days: float, keep_bytes: int) -> list[str]:
 
     One process at a time; the others leave at once.
     """
-    with _tidying(state) as mine:
+    with _tidying(state, 0.0) as mine:
         if not mine:
             return []
         deadline = time.monotonic() + TIDY_SECONDS
@@ -264,62 +273,62 @@ def _place(root: Path, keep_days: float) -> Place:
 def _keep(state: Path, record: ground.Record, objects: Store, name: str) -> str:
     opened = tree.Tree.open(objects, Path(record.tree))
     found = repository.locate(objects.top)
+    also = set(_earlier_bases(Path(record.root)))
     try:
-        return rescue.keep(state, found, opened, objects, name)
+        return rescue.keep(state, found, opened, objects, name, also=also)
     except UnderstudyError as error:
         if error.kind is not ErrorKind.ALREADY_EXISTS:
             raise
-        return rescue.keep(state, found, opened, objects, f"{name}-{secrets.token_hex(3)}")
+        return rescue.keep(state, found, opened, objects, f"{name}-{secrets.token_hex(3)}", also=also)
 
 
-def _take_away(state: Path, root: Path, reference: str) -> None:
-    """Move what lies at ``root`` to the trash; the place and the names of its chain stay. May be repeated."""
-    leases.mark_removed(root, reference)
-    trash = state / "trash"
-    trash.mkdir(mode=0o700, exist_ok=True)
-    for entry in list(root.iterdir()):
-        if entry.name not in {"lease", "removed"}:
-            entry.rename(trash / f"{root.parent.name}-{root.name}-{secrets.token_hex(6)}")
+def _earlier_bases(root: Path) -> Iterator[str]:
+    """Give the bases of a tree's chain: their results can be looked at, and their accepts undone, after a return."""
     for identifier in leases.chain(root):
         folder = leases.folder_of(identifier)
         if folder is not None:
-            # What the base needs of the user's history is in the rescue ref.
-            with contextlib.suppress(UnderstudyError, OSError):
-                git_base.unpin(repository.locate(Path(summary.peek(folder).workspace)), identifier)
+            with contextlib.suppress(UnderstudyError):
+                record = ground.read_record(folder)
+                yield record.base_commit
+                if record.parent:
+                    yield record.parent
 
 
 def _bring_back(state: Path, found: rescue.Rescue, root: Path) -> Path:
-    leases.mark_removed(root, None)
-    try:
-        made = rescue.restore(state, found.ref, found.path)
-    except BaseException:
-        leases.mark_removed(root, found.ref)
-        raise
-    _pin_again(root)
-    return made.path
-
-
-def _pin_again(root: Path) -> None:
-    """Keep the person's commit that the tree stands on again: it was let go when the tree was taken away."""
-    for identifier in leases.chain(root):
-        folder = leases.folder_of(identifier)
-        if folder is None or not (folder.path / "ground.json").exists():
-            continue
-        record, objects = ground.load(folder)
-        if record.parent:
-            # It may be gone from the person's repository for good; the restored store has what it needs of it.
-            with contextlib.suppress(UnderstudyError):
-                git_base.pin(repository.locate(objects.top), identifier, record.parent)
+    """Write the tree where it was; its place stays marked as removed, so whoever finds a half of it takes it away."""
+    reference = leases.removed(root)
+    if reference is not None:
+        removal.take_away(root, reference)
+    elif found.path.is_dir() and any(found.path.iterdir()):
+        raise UnderstudyError(
+            ErrorKind.TARGET_EXISTS, f"{found.path} is there.", hint="Take that tree away first, if you mean it."
+        )
+    # First, so that nobody's `git gc` takes what the tree is going to borrow.
+    removal.pin(root)
+    point("pinned")
+    path = rescue.restore(state, found.ref, found.path).path
+    point("written back")
+    return path
 
 
 def _complete_removals(state: Path) -> None:
-    """Finish what a process that died in the middle of taking a tree away has left."""
+    """Finish what a process that died in the middle of taking a tree away, or bringing it back, has left."""
     for root in leases.roots(state):
-        reference = leases.removed(root)
-        if reference is not None and any(entry.name not in {"lease", "removed"} for entry in root.iterdir()):
+        with contextlib.suppress(UnderstudyError, OSError):
             folder = leases.folder_of(next(reversed(leases.chain(root)), ""))
-            if folder is None or not locks.is_held(folder):
-                _take_away(state, root, reference)
+            if folder is None:
+                _complete_removal(root)
+            elif not review.attend(folder) and (lock := locks.try_lock(folder)) is not None:
+                try:
+                    _complete_removal(root)
+                finally:
+                    os.close(lock)
+
+
+def _complete_removal(root: Path) -> None:
+    reference = leases.removed(root)
+    if reference is not None and removal.leftovers(root):
+        removal.take_away(root, reference)
 
 
 def _remove_orphan(state: Path, place: Place) -> str:
@@ -329,12 +338,14 @@ def _remove_orphan(state: Path, place: Place) -> str:
     opened = tree.Tree.open(objects, folder)
     name = (place.id if place.chain else place.id.replace("/", "-")) + f"-{secrets.token_hex(3)}"
     reference = rescue.keep(state, repository.locate(objects.top), opened, objects, name)
-    _take_away(state, place.root, reference)
+    removal.take_away(place.root, reference)
     return reference
 
 
 def _only_tree(root: Path) -> Path:
-    found = [entry for entry in root.iterdir() if entry.is_dir() and entry.name != "store.git"]
+    # A name that begins with a point is what a restoration that was killed had written so far.
+    found = [entry for entry in removal.leftovers(root) if entry.is_dir() and entry.name[:1] != "."]
+    found = [entry for entry in found if entry.name != "store.git"]
     if len(found) != 1:
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE, f"{root} holds no tree that could be kept.", hint=f"Look at it: {root}"
@@ -352,16 +363,21 @@ def _record(chain: Iterable[str]) -> ground.Record | None:
 
 
 @contextlib.contextmanager
-def _tidying(state: Path) -> Iterator[bool]:
-    path = state / "tidying.lock"
-    descriptor = disk.open_regular(path, os.O_RDWR | os.O_CREAT)
+def _tidying(state: Path, seconds: float) -> Iterator[bool]:
+    """Be the one who keeps order; give False when somebody else still is after ``seconds``."""
+    descriptor = disk.open_regular(state / "tidying.lock", os.O_RDWR | os.O_CREAT)
+    deadline = time.monotonic() + seconds
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    yield False
+                    return
+                time.sleep(0.02)
+        yield True
     finally:
         os.close(descriptor)
 

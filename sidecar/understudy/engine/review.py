@@ -6,7 +6,10 @@ to.
 
 ::
 
-    intent {begun} ─► exchange.apply ─► intent {committing} ─► exchange.commit ─► decided… applied ─► intent removed
+    intent {begun} ─► exchange.apply ─► exchange.commit { decided… applied } ─► intent removed
+
+Whether it came to anything, the exchange's own journal says while it is there. An intent that needs no exchange, or
+whose exchange is behind it, is ``final`` from the start: whoever looks next carries it out.
 """
 
 from __future__ import annotations
@@ -19,12 +22,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
-from understudy.engine import ground, places, standing, texts
+from understudy.engine import ground, leases, places, removal, standing, texts
 from understudy.git import apply, merge, names
+from understudy.git.faults import point
 from understudy.git.store import Store
 from understudy.journal import disk, locks, store
 from understudy.journal.writer import Writer
@@ -40,6 +44,8 @@ MERGE_TRIES = 3
 """Who saves a file just while it is merged wins; the merge is made anew."""
 _RECORD_LIMIT = 64 * 1024 * 1024
 
+_Kind = TypeVar("_Kind")
+
 Documents = Mapping[str, str]
 """The caller's open documents that differ, or may differ, from disk: URI → text."""
 
@@ -52,14 +58,18 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 class Intent(msgspec.Struct):
-    """``decide.json`` in the delegation's folder: what to append when the person's files have changed."""
+    """``decide.json`` in the delegation's folder: what to do and to append, should this process die in the middle."""
 
-    token: str
-    by: str
-    kind: Literal["accept", "undo"]
-    hunks: list[Chosen]
-    paths: list[str]
-    phase: Literal["begun", "committing"] = "begun"
+    kind: Literal["accept", "undo", "discard", "restore"]
+    token: str = ""
+    """The undo token, or the rescue ref of a tree that goes or comes back."""
+    by: str = ""
+    hunks: list[Chosen] = []
+    paths: list[str] = []
+    """What ``applied`` names; of a tree that goes or comes back, its folder."""
+    seconds: float = 0.0
+    final: bool = False
+    """Nothing can stop it any more; without this, the exchange of files tells whether it took place."""
 
 
 class Kept(msgspec.Struct):
@@ -137,6 +147,7 @@ def decide(
             tried = events.Decided(path=one.path, hunk=one.hunk, decision="pending", conflict=True, by=by)
             at.writer.append(tried, attempt=0)
         for one, was, reason in reject:
+            point("rejecting")
             at.writer.append(
                 events.Decided(
                     path=one.path, hunk=one.hunk, decision="reject", was=standing.DECISIONS[was], reason=reason, by=by
@@ -171,7 +182,7 @@ def undo(token: str, *, by: str, documents: Documents) -> None:
             raise UnderstudyError(
                 ErrorKind.CONFLICT, f"The accept {token} was taken back already.", hint="Accept it again if needed."
             )
-        kept = msgspec.json.decode(disk.read_whole(_undo_file(folder, token), _RECORD_LIMIT), type=Kept)
+        kept = _read(_undo_file(folder, token), Kept)
         _refuse_unsaved(at.workspace, documents, [image.path for image in kept.record.images])
         with workspace_locked(at.workspace):
             changes = apply.undo(at.store, kept.record, reader_of(at.workspace))
@@ -180,7 +191,7 @@ def undo(token: str, *, by: str, documents: Documents) -> None:
                 for hunk, mark in decisions.marks.items()
                 if mark.token == token and mark.state is HunkState.ACCEPTED
             ]
-            intent = Intent(token, by, "undo", hunks, [names.quote(change.path) for change in changes])
+            intent = Intent("undo", token, by, hunks, [names.quote(change.path) for change in changes])
             _carry_out(at, intent, changes)
 
 
@@ -209,13 +220,39 @@ def attend(folder: store.Folder) -> bool:
 
 def settle(folder: store.Folder, writer: Writer) -> None:
     """Make files and journal agree; the lock is held."""
-    came_to = apply.recover(_exchange_file(folder)) if _exchange_file(folder).exists() else "nothing"
-    with contextlib.suppress(FileNotFoundError):
-        intent = msgspec.json.decode(disk.read_whole(_intent_file(folder), _RECORD_LIMIT), type=Intent)
-        # The exchange's journal goes when it is committed: its absence means that only after `committing`.
-        if came_to == "after" or (came_to == "nothing" and intent.phase == "committing"):
-            _say(folder, writer, intent)
-        _intent_file(folder).unlink()
+    if not unsettled(folder):
+        return
+    if not _intent_file(folder).exists():
+        apply.recover(_exchange_file(folder))
+        return
+    intent = _read(_intent_file(folder), Intent)
+    if intent.final:
+        carry_on(folder, writer, intent)
+        return
+    apply.recover(_exchange_file(folder), lambda: _say(folder, writer, intent))
+    point("recovered")
+    if intent.kind == "accept" and intent.token not in standing.read(folder).applied:
+        _undo_file(folder, intent.token).unlink(missing_ok=True)
+    _intent_file(folder).unlink()
+
+
+def carry_on(folder: store.Folder, writer: Writer, intent: Intent) -> None:
+    """Do what a final intent says, as far as it is not done yet; the lock is held."""
+    if intent.kind == "discard":
+        removal.take_away(Path(intent.paths[0]).parent, intent.token)
+        point("taken away")
+    elif intent.kind == "restore":
+        leases.mark_removed(Path(intent.paths[0]).parent, None)
+        point("back")
+    _say(folder, writer, intent)
+    point("forgotten")
+    _intent_file(folder).unlink()
+
+
+def intend(folder: store.Folder, intent: Intent) -> None:
+    """Write down what is begun; durable when this returns."""
+    _write(_intent_file(folder), msgspec.json.encode(intent))
+    point("intended")
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------
@@ -294,13 +331,10 @@ def _accept(at: Opened, accept: list[Chosen], by: str) -> tuple[merge.MergePlan,
             if not merged:
                 return plan, None
             token = f"{at.folder.id}.{secrets.token_hex(4)}"
-            record = apply.record(at.store, plan.changes)
-            _write(_undo_file(at.folder, token), msgspec.json.encode(Kept(record)))
-            intent = Intent(token, by, "accept", merged, [names.quote(change.path) for change in plan.changes])
+            intent = Intent("accept", token, by, merged, [names.quote(change.path) for change in plan.changes])
             try:
                 _carry_out(at, intent, plan.changes)
             except UnderstudyError as error:
-                _undo_file(at.folder, token).unlink(missing_ok=True)
                 if error.kind is not ErrorKind.APPLY_CONFLICT or attempt == MERGE_TRIES:
                     raise
             else:
@@ -421,28 +455,29 @@ def _paths_of(files: list[FileDiff], chosen: list[Chosen]) -> list[str]:
 def _carry_out(at: Opened, intent: Intent, changes: Iterable[merge.Change]) -> None:
     """Change the files and say so in the journal: both, or neither, whenever this process is killed."""
     todo = list(changes)
-    done = False
-    _write_intent(at.folder, intent, "begun")
+    # Nothing to change: it is there already, and only has to be said.
+    intent.final = not todo
     try:
+        if intent.kind == "accept":
+            kept = Kept(apply.record(at.store, todo))
+            _write(_undo_file(at.folder, intent.token), msgspec.json.encode(kept))
+            point("undo kept")
+        intend(at.folder, intent)
         if todo:
             with apply.Exchange(at.workspace, _exchange_file(at.folder)) as exchange:
                 exchange.apply(todo)
-                _write_intent(at.folder, intent, "committing")
-                try:
-                    exchange.commit()
-                    done = True
-                finally:
-                    if not done:
-                        _write_intent(at.folder, intent, "begun")
-        else:
-            _write_intent(at.folder, intent, "committing")
-            done = True
+                point("exchanged all")
+                exchange.commit(lambda: _say(at.folder, at.writer, intent))
     except BaseException:
         # With the exchange's journal still there, whoever looks next decides what this came to.
-        if not done and not _exchange_file(at.folder).exists():
+        if not _exchange_file(at.folder).exists():
             _intent_file(at.folder).unlink(missing_ok=True)
+            if intent.kind == "accept":
+                _undo_file(at.folder, intent.token).unlink(missing_ok=True)
         raise
-    _say(at.folder, at.writer, intent)
+    if not todo:
+        _say(at.folder, at.writer, intent)
+    point("forgotten")
     _intent_file(at.folder).unlink()
 
 
@@ -456,29 +491,49 @@ def _say(folder: store.Folder, writer: Writer, intent: Intent) -> None:
             mark = now.marks.get(one.hunk)
             if mark is None or mark.state is not HunkState.ACCEPTED:
                 _reopen(writer, now, one, intent.by)
+                point("saying")
                 decided = events.Decided(path=one.path, hunk=one.hunk, decision="accept", by=intent.by)
                 writer.append(decided, attempt=0)
+        point("saying")
         writer.append(events.Applied(paths=intent.paths, undo_token=intent.token, by=intent.by), attempt=0)
-    else:
+    elif intent.kind == "undo":
         if not now.applied.get(intent.token):
             return
         for one in intent.hunks:
             if now.marks[one.hunk].state is HunkState.ACCEPTED:
                 decided = events.Decided(path=one.path, hunk=one.hunk, decision="pending", was="accept", by=intent.by)
                 writer.append(decided, attempt=0)
+                point("saying")
         writer.append(events.Undone(undo_token=intent.token), attempt=0)
+    elif intent.kind == "discard":
+        if now.discarded == intent.token:
+            return
+        writer.append(events.Discarded(rescue_ref=intent.token), attempt=0)
+    else:
+        if writer.delegation.worktree == intent.paths[0]:
+            return
+        writer.append(events.Worktree(path=intent.paths[0], seconds=intent.seconds), attempt=0)
+    point("said")
     writer.sync()
-
-
-def _write_intent(folder: store.Folder, intent: Intent, phase: Literal["begun", "committing"]) -> None:
-    intent.phase = phase
-    _write(_intent_file(folder), msgspec.json.encode(intent))
 
 
 def _write(path: Path, data: bytes) -> None:
     with disk.named_failures(path):
         path.parent.mkdir(mode=0o700, exist_ok=True)
         disk.replace(path, data, sync=True)
+
+
+def _read(path: Path, kind: type[_Kind]) -> _Kind:
+    with disk.named_failures(path):
+        data = disk.read_whole(path, _RECORD_LIMIT)
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise UnderstudyError(
+            ErrorKind.STORE_UNAVAILABLE,
+            f"{path} is damaged: {error}.",
+            hint="Compare your files with the result by hand, then remove that file.",
+        ) from error
 
 
 def _intent_file(folder: store.Folder) -> Path:

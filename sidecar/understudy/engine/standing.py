@@ -49,6 +49,8 @@ class Standing:
     superseded_by: str | None = None
     applied: dict[str, bool] = field(default_factory=dict)
     """Undo token → whether it can still be taken back."""
+    discarded: str | None = None
+    """The rescue ref of the last time the tree was taken away."""
     _open: list[str] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
@@ -67,6 +69,8 @@ class Standing:
             self.applied[event.undo_token] = True
         elif isinstance(event, events.Undone):
             self.applied[event.undo_token] = False
+        elif isinstance(event, events.Discarded):
+            self.discarded = event.rescue_ref
         elif isinstance(event, events.Superseded):
             self.superseded_by = event.by
             self.marks = {hunk: mark for hunk, mark in self.marks.items() if mark.state is not HunkState.PENDING}

@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -113,8 +113,11 @@ class Exchange:
                 self._roll_back()
                 raise
 
-    def commit(self) -> None:
+    def commit(self, then: Callable[[], None] | None = None) -> None:
         """Make it final (durable when this returns) and clean up.
+
+        ``then`` is called when it is final and before the journal goes, to say so elsewhere: killed in between,
+        ``recover`` calls it (again). An error of its own is raised, and what is left is for ``recover``, too.
 
         ``apply_conflict``, and everything as before, when a program went on writing a file that was replaced; only
         where the system cannot tell beforehand.
@@ -133,8 +136,11 @@ class Exchange:
             except BaseException:
                 self._roll_back()
                 raise
-            self._active = False
-            point("committed")
+        self._active = False
+        point("committed")
+        if then is not None:
+            then()
+        with typed(self.top):
             clean_up(self.top, self._record, self._steps)
             point("cleaned")
             self.journal.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -50,10 +50,11 @@ class Step:
         return cls(path, folder, new, old, fields[4], fields[5])
 
 
-def recover(journal: Path) -> Literal["nothing", "before", "after"]:
+def recover(journal: Path, then: Callable[[], None] | None = None) -> Literal["nothing", "before", "after"]:
     """Finish what a killed process left: all before, or, when it was committed, all after. May be repeated.
 
-    Where the user saved something in the meantime, that stays.
+    Where the user saved something in the meantime, that stays. When it was committed, ``then`` is called before the
+    journal goes, as ``Exchange.commit`` would have.
     """
     try:
         first, end, rest = journal.read_bytes().partition(b"\n")
@@ -73,6 +74,8 @@ def recover(journal: Path) -> Literal["nothing", "before", "after"]:
             hint="Compare your files with the result by hand, then remove that file.",
         ) from error
     committed = rest.startswith(b'{"committed":true}\n')
+    if committed and then is not None:
+        then()
     with typed(top):
         if committed:
             clean_up(top, record, steps)

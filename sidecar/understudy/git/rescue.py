@@ -15,12 +15,13 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from understudy.git.call import git, try_git
+from understudy.git.faults import point
 from understudy.git.objects import object_id, read_kept_blobs, write_object
 from understudy.git.repository import Repository
 from understudy.git.store import Store, borrowing_git_dir
@@ -59,15 +60,17 @@ class Rescue:
     """What could not be kept."""
 
 
-def keep(state: Path, repository: Repository, tree: Tree, store: Store, name: str) -> str:
+def keep(state: Path, repository: Repository, tree: Tree, store: Store, name: str, also: Iterable[str] = ()) -> str:
     """Keep ``tree`` and its store as they are and return the rescue reference (``<key>/<name>``).
 
     Kept: every file, link and folder of the tree with its permissions, whatever its name, its private ``.git`` (index,
     HEAD, branches, commits), Understudy's store, and the objects that these borrow for the commits they stand on.
-    Ignored files within limits. Older history stays where it is, in the user's repository.
+    Ignored files within limits. Older history stays where it is, in the user's repository. ``also`` names commits whose
+    files are to be kept as far as they are all there: earlier bases of the same store.
 
-    Errors: ``invalid_params`` and ``already_exists`` (the name), ``base_unavailable`` (the tree cannot be read),
-    ``store_full``, ``store_unavailable``.
+    Errors: ``invalid_params`` and ``already_exists`` (the name), ``base_unavailable`` (the tree cannot be read, or
+    objects that its base borrows are gone: what would be kept could not be brought back), ``store_full``,
+    ``store_unavailable``.
     """
     if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|lock\b|$)){0,127}", name):
         raise UnderstudyError(ErrorKind.INVALID_PARAMS, f"{name!r} cannot be part of a reference's name")
@@ -80,10 +83,11 @@ def keep(state: Path, repository: Repository, tree: Tree, store: Store, name: st
                 ErrorKind.ALREADY_EXISTS, f"{key}/{name} is kept already", hint="Keep it under another name."
             )
         object_format = str(store.description["objectFormat"])
-        borrowed = _borrowed(store, tree, repository)
+        borrowed = _borrowed(store, tree, repository, also)
         saver = _Saver(
             place, object_format, _copy_objects(store.path, place, [f"{each}^{{tree}}" for each in borrowed])
         )
+        point("borrowed copied")
         files = saver.folder(tree.path, _ignored(tree))
         # The store's own temporary folders are nobody's data.
         kept_store = saver.folder(store.path, set(), skip=lambda path: path.startswith(b"understudy/tmp."))
@@ -98,6 +102,7 @@ def keep(state: Path, repository: Repository, tree: Tree, store: Store, name: st
             "files": files,
             "storeFiles": kept_store,
         }
+        point("contents copied")
         saver.commit(reference, manifest, store)
     return f"{key}/{name}"
 
@@ -123,13 +128,25 @@ def restore(state: Path, ref: str, path: Path) -> Tree:
     old_path = Path(os.fsdecode(bytes.fromhex(manifest["tree"])))
     store_path = Path(os.fsdecode(bytes.fromhex(manifest["store"])))
     with _typed(path):
+        # Whole or not at all, whenever this process is killed: the store first, then the tree, each by one rename.
+        unfinished = path.with_name(f".{path.name}.restoring")
+        remove_tree(unfinished)
         try:
-            _write_folder(place, path, manifest["files"])
             if not (store_path / "understudy" / "store.json").exists():
                 _write_store(place, store_path, manifest)
+            point("store written")
+            _write_folder(place, unfinished, manifest["files"])
         except BaseException:
-            remove_tree(path)
+            remove_tree(unfinished)
             raise
+        point("tree written")
+        if path.exists():
+            path.rmdir()
+        mode = stat.S_IMODE(unfinished.lstat().st_mode)
+        unfinished.chmod(0o700)  # a folder that may not be written cannot be moved: its ".." changes
+        unfinished.rename(path)
+        path.chmod(mode)
+        point("tree moved")
         store = Store.open(store_path)
         _lend(place, store, manifest["borrowed"])
         tree = Tree(store, path)
@@ -164,8 +181,9 @@ def drop(state: Path, ref: str) -> None:
         return
     with _typed(place), _lock(place):
         git("update-ref", "-d", reference, git_dir=place)
-        git("repack", "-a", "-d", "-q", git_dir=place)
-        git("prune", "--expire=now", git_dir=place)
+        # Trees of a partial clone name files that were never fetched; there nothing can be sorted out.
+        if try_git("repack", "-a", "-d", "-q", git_dir=place).code == 0:
+            try_git("prune", "--expire=now", git_dir=place)
 
 
 class _Saver:
@@ -274,9 +292,10 @@ def _ignored(tree: Tree) -> set[bytes]:
     return {path for path in output.split(b"\0") if path}
 
 
-def _borrowed(store: Store, tree: Tree, repository: Repository) -> list[str]:
+def _borrowed(store: Store, tree: Tree, repository: Repository, also: Iterable[str]) -> list[str]:
     """Return the commits whose files the tree or the store may need and that lie in the user's repository."""
-    candidates = {tree.base, store.base_commit() or tree.base}
+    needed = {tree.base, store.base_commit() or tree.base}
+    candidates = {*needed, *also}
     if repository.head_commit:
         candidates.add(repository.head_commit)
     for each in sorted(candidates):
@@ -288,7 +307,28 @@ def _borrowed(store: Store, tree: Tree, repository: Repository) -> list[str]:
         text = head.read_bytes()[:80].decode(errors="replace").strip()
         if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", text):
             candidates.add(text)
-    return [each for each in sorted(candidates) if store.try_git("cat-file", "-e", f"{each}^{{tree}}").code == 0]
+    found = {each for each in candidates if store.try_git("cat-file", "-e", f"{each}^{{tree}}").code == 0}
+    # A partial clone has never had all files; what is missing there is missing after a restoration as before.
+    if not repository.partial and _missing(store, found):
+        found = {each for each in found if not _missing(store, [each])}
+    gone = sorted(needed - found)
+    if gone:
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"{tree.path} cannot be kept so that it could be brought back: "
+            f"objects of {gone[0][:12]}, which it builds on, are gone from {repository.top}",
+            hint=f"Nothing was removed. `git fsck` in {repository.top} says more; copy what you need out of the tree.",
+        )
+    return sorted(found)
+
+
+def _missing(store: Store, commits: Iterable[str]) -> bool:
+    """Tell whether anything below the trees of some commits is not there."""
+    roots = [f"{each}^{{tree}}" for each in commits]
+    if not roots:
+        return False
+    done = store.try_git("rev-list", "--objects", "--no-object-names", "--missing=print", *roots)
+    return done.code != 0 or done.stdout.startswith(b"?") or b"\n?" in done.stdout
 
 
 def _copy_objects(source: Path, target: Path, roots: list[str]) -> set[str]:
@@ -426,7 +466,7 @@ def _move_knowledge(place: Path, old: Tree, new: Tree, manifest: dict[str, Any])
 def _locked(place: Path, store: Store) -> Iterator[None]:
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _lock(place):
-        if not (place / "objects").is_dir():
+        if not (place / "info" / "attributes").exists():  # what is written last
             borrowing_git_dir(place, [], str(store.description["objectFormat"]))
         yield
 
