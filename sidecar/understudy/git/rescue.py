@@ -60,7 +60,7 @@ class Rescue:
     """What could not be kept."""
 
 
-def keep(state: Path, repository: Repository, tree: Tree, store: Store, name: str, also: Iterable[str] = ()) -> str:
+def keep(state: Path, repository: Repository, tree: Tree, store: Store, name: str, *, also: Iterable[str] = ()) -> str:
     """Keep ``tree`` and its store as they are and return the rescue reference (``<key>/<name>``).
 
     Kept: every file, link and folder of the tree with its permissions, whatever its name, its private ``.git`` (index,
