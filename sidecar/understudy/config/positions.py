@@ -51,12 +51,15 @@ class Positions:
 
     def _table(self, node: Node) -> None:
         key_node, *rest = [child for child in node.named_children if child.type != "comment"]
-        names = _names(key_node)
+        parts = _parts(key_node)
+        names = [name for name, _ in parts]
         path = (*self._current(names[:-1]), names[-1])
         where = self._range(key_node)
+        places = iter(self._range(part) for _, part in parts)
         for depth in range(1, len(path) + 1):
             # Parents that have no header of their own are given by their first child's.
-            self._keys.setdefault(path[:depth], where)
+            if isinstance(path[depth - 1], str):
+                self._keys.setdefault(path[:depth], next(places))
             if depth < len(path):
                 self._values.setdefault(path[:depth], where)
         if node.type == "table_array_element":
@@ -81,12 +84,12 @@ class Positions:
 
     def _pair(self, node: Node, prefix: Path) -> None:
         key_node, value_node = [child for child in node.named_children if child.type != "comment"][:2]
-        names = _names(key_node)
         where = self._range(key_node)
-        for depth in range(1, len(names) + 1):
-            self._keys.setdefault((*prefix, *names[:depth]), where)
-            self._values.setdefault((*prefix, *names[:depth]), where)
-        path = (*prefix, *names)
+        path = prefix
+        for name, part in _parts(key_node):
+            path = (*path, name)
+            self._keys.setdefault(path, self._range(part))
+            self._values.setdefault(path, where)
         self._value(value_node, path)
 
     def _value(self, node: Node, path: Path) -> None:
@@ -115,10 +118,11 @@ def utf16(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _names(node: Node) -> list[str]:
+def _parts(node: Node) -> list[tuple[str, Node]]:
+    """Return the names of a key that may be dotted, each with its own node."""
     if node.type == "dotted_key":
-        return [name for child in node.named_children for name in _names(child)]
+        return [part for child in node.named_children for part in _parts(child)]
     text = (node.text or b"").decode()
     if node.type == "quoted_key":
-        return [str(tomllib.loads(f"key = {text}")["key"])]
-    return [text]
+        return [(str(tomllib.loads(f"key = {text}")["key"]), node)]
+    return [(text, node)]
