@@ -7,14 +7,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from understudy.config import positions, shapes
-from understudy.config.sources import Source, unusable_value
-from understudy.model.delegators import Problem
+from understudy.config.sources import Remark, Source, unusable_value
 
 _Thing = TypeVar("_Thing", bound=msgspec.Struct)
 
 
 def decode(
-    value: Any, structure: type[_Thing], source: Source, path: positions.Path, problems: list[Problem]
+    value: Any, structure: type[_Thing], source: Source, path: positions.Path, problems: list[Remark]
 ) -> _Thing | None:
     """Return ``value`` as ``structure``, or ``None`` after adding everything that is wrong to ``problems``."""
     unusable = unusable_value(value)
@@ -27,7 +26,8 @@ def decode(
     for name in twice:
         other = next(ours for ours, theirs in shapes.SPELLINGS.items() if theirs == name)
         at = source.where((*path, name), key=True)
-        problems.append(source.problem(f"`{name}` and `{other}` say the same thing.", hint="Remove one.", at=at))
+        message = f"`{name}` and `{other}` say the same thing."
+        problems.append(source.problem(message, hint="Remove one.", at=at, code="duplicate"))
     if twice:
         return None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import os
 from collections.abc import Iterator
@@ -16,6 +17,27 @@ MAX_FILES = 1000
 """Files read in one folder; more of them is not something a person made."""
 
 BUILTIN = Path(__file__).parent / "builtin"
+
+
+class FileKind(enum.StrEnum):
+    """Which of Understudy's own files a file is."""
+
+    CONFIG = "config"
+    """``config.toml``, by hand only."""
+    DELEGATOR = "delegator"
+    """``delegators/<name>.toml``."""
+    MODEL_SERVER = "model-server"
+    """``model-servers/<name>.toml``."""
+    RECIPE = "recipe"
+    """``recipes/<name>.md``: front matter, then the instructions."""
+
+
+PLACES: dict[FileKind, tuple[str, str]] = {
+    FileKind.DELEGATOR: ("delegators", ".toml"),
+    FileKind.MODEL_SERVER: ("model-servers", ".toml"),
+    FileKind.RECIPE: ("recipes", ".md"),
+}
+"""Folder and ending of what lies one thing a file, in the order in which they are read."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +71,35 @@ def layers(workspace: Path | None, *, trusted: bool) -> list[Layer]:
     return found
 
 
+def place_of(path: Path) -> tuple[FileKind, Layer] | None:
+    """Return which of Understudy's own files ``path`` is, and its layer; ``None`` when it is none. It need not exist.
+
+    Below any ``.understudy``, whether that folder is trusted or not, and in the person's own folder,
+    also where that is reached by links (files that people keep elsewhere and link from there).
+    """
+    kind = _kind(path)
+    if kind is None:
+        return None
+    root = path.parent if kind is FileKind.CONFIG else path.parent.parent
+    own = user_folder()
+    if root == own or os.path.realpath(own / path.relative_to(root)) == os.path.realpath(path):
+        return kind, Layer(Scope.USER, own, None, "user")
+    if root.name == WORKSPACE_FOLDER:
+        return kind, Layer(Scope.WORKSPACE, root, root.parent, "workspace")
+    if root.name == LOCAL_FOLDER and root.parent.name == WORKSPACE_FOLDER:
+        return kind, Layer(Scope.WORKSPACE, root, root.parent.parent, "workspace, local")
+    return None
+
+
+def _kind(path: Path) -> FileKind | None:
+    if path.name == "config.toml":
+        return FileKind.CONFIG
+    for kind, (folder, suffix) in PLACES.items():
+        if path.parent.name == folder and path.name.endswith(suffix) and not path.name.startswith("."):
+            return kind
+    return None
+
+
 def names_in(folder: Path, suffix: str) -> Iterator[Path]:
     """Yield the files of a folder that end in ``suffix``, by name; none when there is no such folder."""
     try:
@@ -70,7 +121,7 @@ def fingerprint(workspace: Path | None) -> str:
         if layer.scope is Scope.BUILTIN:
             continue
         _stat(digest, layer.root / "config.toml")
-        for folder, suffix in (("delegators", ".toml"), ("model-servers", ".toml"), ("recipes", ".md")):
+        for folder, suffix in PLACES.values():
             for path in names_in(layer.root / folder, suffix):
                 _stat(digest, path)
     return digest.hexdigest()[:32]

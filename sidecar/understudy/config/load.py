@@ -8,24 +8,20 @@ listed with its problems and is not ready, so that whoever names it hears why.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from understudy.config import folders, positions, semantics, shapes
-from understudy.config.decode import decode
-from understudy.config.folders import Layer
-from understudy.config.problems import near
-from understudy.config.recipes import read_recipe
+from understudy.config import folders, positions, reading, semantics, shapes
+from understudy.config.problems import close, near
+from understudy.config.reading import REPLACEABLE, Item, Reading
 from understudy.config.semantics import Abilities, Finding, Surroundings
-from understudy.config.sources import Source, read
+from understudy.config.sources import Remark
 from understudy.config.tools import TOOLS
 from understudy.model.delegators import (
-    NAME_PATTERN,
     Check,
     Delegator,
     DelegatorEntry,
@@ -92,34 +88,6 @@ class Configuration:
     or a whole hand-written file. Who starts anything has to hear of them first."""
 
 
-_REPLACEABLE = frozenset({"delegators", "model_servers", "defaults"})
-"""Parts of ``config.toml`` whose absence whoever needs them notices: their names are asked for."""
-
-
-@dataclass
-class Item:
-    """One thing as one layer says it."""
-
-    value: Any
-    layer: Layer
-    source: Source
-    path: positions.Path
-    whole: bool
-    """The file holds this thing and nothing else."""
-    problems: list[Problem] = field(default_factory=list)
-
-    def note(self, finding: Finding) -> None:
-        """Keep a finding as a problem, with its place in the file."""
-        at = self.source.where((*self.path, *finding.path), key=finding.key)
-        problem = self.source.problem(finding.message, hint=finding.hint, at=at, severity=finding.severity)
-        self.problems.append(problem)
-
-    @property
-    def usable(self) -> bool:
-        """Whether nothing is wrong with it."""
-        return not any(problem.severity == "error" for problem in self.problems)
-
-
 def load(
     workspace: Path | None,
     *,
@@ -130,29 +98,50 @@ def load(
 
     Of an untrusted workspace no file is read.
     """
-    return Loader(workspace, trusted=trusted, abilities=abilities).run()
+    found = readings(workspace, trusted=trusted)
+    return Loader(workspace, found, trusted=trusted, abilities=abilities).run()
+
+
+def readings(workspace: Path | None, *, trusted: bool) -> list[Reading]:
+    """Return what every file says, the weakest layer first."""
+    layers = folders.layers(workspace, trusted=trusted)
+    return [reading.read_file(layer, kind, path) for layer in layers for kind, path in reading.files(layer)]
 
 
 class Loader:
-    """Reads the layers, the weakest first, then judges and merges what they say."""
+    """Judges and merges what files say, the weakest layer first; what it is given is changed by it."""
 
-    def __init__(self, workspace: Path | None, *, trusted: bool, abilities: Mapping[str, Abilities]) -> None:
-        """Take what ``load`` takes."""
+    def __init__(
+        self, workspace: Path | None, found: Iterable[Reading], *, trusted: bool, abilities: Mapping[str, Abilities]
+    ) -> None:
+        """Take what ``load`` takes, and what ``readings`` returns."""
         self.workspace = workspace
         self.trusted = trusted
         self.abilities = abilities
-        self.problems: list[Problem] = []
-        self.missing: list[Problem] = []
+        self.problems: list[Remark] = []
+        self.missing: list[Remark] = []
         self.delegators: list[Item] = []
         self.servers: list[Item] = []
         self.checks: list[Item] = []
         self.recipes: list[Item] = []
         self.sections: dict[str, list[Item]] = {name: [] for name in shapes.SECTIONS}
+        for one in found:
+            self.delegators += one.delegators
+            self.servers += one.servers
+            self.checks += one.checks
+            self.recipes += one.recipes
+            self.problems += one.problems
+            self.missing += one.missing
+            for name, item in one.sections:
+                self.sections[name].append(item)
+
+    def remarks(self) -> list[Remark]:
+        """Return everything there is to say of the files."""
+        self.run()
+        return self.problems
 
     def run(self) -> Configuration:
         """Return the configuration."""
-        for layer in folders.layers(self.workspace, trusted=self.trusted):
-            self._read_layer(layer)
         for items in (self.delegators, self.servers, self.checks):
             self._find_twice(items)
         servers = self._judge_servers()
@@ -176,7 +165,7 @@ class Loader:
             self.problems += [problem for item in items for problem in item.problems]
         if self.workspace is not None and not self.trusted and (self.workspace / folders.WORKSPACE_FOLDER).is_dir():
             message = "The workspace is not trusted, so its .understudy folder is not read."
-            self.problems.append(Problem(severity="information", message=message, hint="Run `understudy trust`."))
+            self.problems.append(Remark(severity="information", message=message, hint="Run `understudy trust`."))
         return Configuration(
             workspace=self.workspace,
             trusted=self.trusted,
@@ -189,94 +178,14 @@ class Loader:
             slots=slots,
             worktrees=worktrees,
             python=python,
-            problems=self.problems,
-            missing=self._missing(),
+            problems=plain(self.problems),
+            missing=plain(self._missing()),
         )
 
-    def _missing(self) -> list[Problem]:
-        sections = [item for name, items in self.sections.items() if name not in _REPLACEABLE for item in items]
+    def _missing(self) -> list[Remark]:
+        sections = [item for name, items in self.sections.items() if name not in REPLACEABLE for item in items]
         judged = [problem for item in (*self.checks, *sections) for problem in item.problems]
         return [problem for problem in (*self.missing, *judged) if problem.severity == "error"]
-
-    # Reading
-
-    def _read_layer(self, layer: Layer) -> None:
-        self._read_hand_written(layer)
-        for folder, structure in shapes.FOLDERS.items():
-            into = self.delegators if structure is Delegator else self.servers
-            for path in folders.names_in(layer.root / folder, ".toml"):
-                item = self._read_thing(layer, path, structure)
-                if item is not None:
-                    into.append(item)
-        for path in folders.names_in(layer.root / "recipes", ".md"):
-            self._read_recipe(layer, path)
-
-    def _open(self, layer: Layer, path: Path) -> Source | None:
-        source, problems = read(path, inside=layer.inside)
-        self.problems += problems
-        return source
-
-    def _parse(self, layer: Layer, path: Path) -> tuple[Source, dict[str, Any]] | None:
-        source = self._open(layer, path)
-        if source is None:
-            return None
-        value, problems = source.parse()
-        self.problems += problems
-        return None if value is None else (source, value)
-
-    def _read_hand_written(self, layer: Layer) -> None:
-        known = len(self.problems)
-        parsed = self._parse(layer, layer.root / "config.toml")
-        if parsed is None:
-            self.missing += self.problems[known:]
-            return
-        source, document = parsed
-        lists = {"delegators": self.delegators, "model_servers": self.servers, "checks": self.checks}
-        for name, value in document.items():
-            known = len(self.problems)
-            if name in shapes.SECTIONS:
-                decoded = decode(value, shapes.SECTIONS[name], source, (name,), self.problems)
-                if decoded is not None:
-                    self.sections[name].append(Item(decoded, layer, source, (name,), whole=False))
-            elif name in shapes.LISTS and isinstance(value, list):
-                for number, element in enumerate(value):
-                    thing = decode(element, shapes.LISTS[name], source, (name, number), self.problems)
-                    if thing is not None:
-                        lists[name].append(Item(thing, layer, source, (name, number), whole=False))
-            else:
-                self.problems.append(_stranger(name, source))
-            if name not in _REPLACEABLE:
-                self.missing += self.problems[known:]
-
-    def _read_thing(self, layer: Layer, path: Path, structure: type[msgspec.Struct]) -> Item | None:
-        parsed = self._parse(layer, path)
-        if parsed is None:
-            return None
-        source, document = parsed
-        document.setdefault("name", path.stem)
-        thing = decode(document, structure, source, (), self.problems)
-        if thing is None:
-            return None
-        name = cast("Delegator | ModelServer", thing).name
-        if name != path.stem:
-            at = source.where(("name",))
-            hint = f"Call the file {name}.toml, or the thing {path.stem}."
-            self.problems.append(source.problem("The name is not the file's.", hint=hint, at=at))
-            return None
-        return Item(thing, layer, source, (), whole=True)
-
-    def _read_recipe(self, layer: Layer, path: Path) -> None:
-        source = self._open(layer, path)
-        if source is None:
-            return
-        if not re.fullmatch(NAME_PATTERN, path.stem):
-            hint = "Use lower case letters, digits, dots, dashes and underscores."
-            self.problems.append(source.problem("The file's name is not one a recipe can have.", hint=hint))
-            return
-        recipe, source, problems = read_recipe(source, path.stem, layer.scope)
-        self.problems += problems
-        if recipe is not None:
-            self.recipes.append(Item(recipe, layer, source, (), whole=True))
 
     # Judging
 
@@ -293,7 +202,8 @@ class Loader:
                 continue
             for one, other in ((first, item), (item, first)):
                 place = f"{other.source.path}:{other.source.where((*other.path, 'name')).start.line + 1}"
-                one.note(Finding(("name",), f"The name `{item.value.name}` is also given in {place}.", "Keep one."))
+                message = f"The name `{item.value.name}` is also given in {place}."
+                one.note(Finding(("name",), message, "Keep one.", code="duplicate"))
             self.problems += item.problems
             items.remove(item)
 
@@ -336,11 +246,10 @@ class Loader:
             ]
             for path, name in named:
                 if name is not None and name not in delegators:
-                    item.note(Finding(path, f"There is no delegator `{name}`.", near(name, delegators)))
+                    item.note(_unknown(path, "delegator", name, delegators))
             for recipe in table.recipes:
                 if recipe not in recipes:
-                    message = f"There is no recipe `{recipe}`."
-                    item.note(Finding(("recipes", recipe), message, near(recipe, recipes), key=True))
+                    item.note(replace(_unknown(("recipes", recipe), "recipe", recipe, recipes), key=True))
             if table.delegator is not None:
                 merged = replace(merged, delegator=table.delegator, scope=item.layer.scope)
             merged = replace(merged, recipes={**merged.recipes, **table.recipes})
@@ -449,7 +358,7 @@ def _winners(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, It
             and hidden.layer.scope is not item.layer.scope
         ):
             message = f"This takes the place of `{name(item)}` in {hidden.source.path}."
-            item.note(Finding((), message, severity="information"))
+            item.note(Finding((), message, severity="information", code="overrides"))
         found[name(item)] = item
     return found
 
@@ -461,7 +370,7 @@ def _delegator_entry(item: Item) -> DelegatorEntry:
         revision=_revision(item),
         editable=_editable(item),
         location=_location(item),
-        state=EntryState(ready=item.usable, problems=item.problems, circuit="closed", running=0, queued=0),
+        state=EntryState(ready=item.usable, problems=plain(item.problems), circuit="closed", running=0, queued=0),
     )
 
 
@@ -472,7 +381,7 @@ def _server_entry(item: Item) -> ModelServerEntry:
         revision=_revision(item),
         editable=_editable(item),
         location=_location(item),
-        state=ServerState(problems=item.problems),
+        state=ServerState(problems=plain(item.problems)),
     )
 
 
@@ -490,23 +399,24 @@ def _location(item: Item) -> Any:
     return item.source.location(None if item.whole else item.source.where(item.path))
 
 
-def _stranger(name: str, source: Source) -> Problem:
-    at = source.where((name,), key=True)
-    if name == "routes":
-        return source.problem("Routes are not supported yet.", hint="Use [defaults] to name delegators.", at=at)
-    if name in shapes.LISTS:
-        return source.problem(f"`{name}` must be an array of tables.", hint=f"Write [[{name}]].", at=at)
-    return source.problem(f"Unknown key `{name}`.", hint=near(name, [*shapes.SECTIONS, *shapes.LISTS]), at=at)
-
-
 def _recipe_findings(recipe: Recipe, delegators: Mapping[str, Item], checks: Mapping[str, Check]) -> Iterator[Finding]:
     if recipe.delegator is not None and recipe.delegator not in delegators:
-        message = f"There is no delegator `{recipe.delegator}`."
-        yield Finding(("delegator",), message, near(recipe.delegator, delegators))
+        yield _unknown(("delegator",), "delegator", recipe.delegator, delegators)
     for number, name in enumerate(recipe.checks or []):
         if name not in checks:
-            hint = near(name, checks) or "Declare it under [[checks]] in config.toml."
-            yield Finding(("checks", number), f"There is no check `{name}`.", hint)
+            finding = _unknown(("checks", number), "check", name, checks)
+            yield replace(finding, hint=finding.hint or "Declare it under [[checks]] in config.toml.")
     for number, glob in enumerate(recipe.writes or []):
         if not semantics.is_inside(glob):
             yield Finding(("writes", number), "`writes` takes patterns of paths inside the workspace.")
+
+
+def _unknown(path: positions.Path, what: str, name: str, known: Iterable[str]) -> Finding:
+    names = list(known)
+    message = f"There is no {what} `{name}`."
+    return Finding(path, message, near(name, names), code="unknown_name", names=close(name, names))
+
+
+def plain(remarks: Iterable[Remark]) -> list[Problem]:
+    """Return the problems as they travel."""
+    return [remark.plain() for remark in remarks]

@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from understudy.config import positions
-from understudy.config.sources import Source
-from understudy.model.delegators import Problem
+from understudy.config.sources import Remark, Source
 
 _NAMES = {"string": "a string", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
 _NAMES |= {"array": "an array", "object": "a table"}
@@ -34,7 +33,7 @@ _KNOWN_STRANGERS = {
 """Names that other tools use for something that is here in another place."""
 
 
-def explain(value: Any, twin: type[msgspec.Struct], source: Source, path: positions.Path, fault: str) -> list[Problem]:
+def explain(value: Any, twin: type[msgspec.Struct], source: Source, path: positions.Path, fault: str) -> list[Remark]:
     """Return every problem of ``value``, which stands at ``path`` in ``source`` and does not decode as ``twin``.
 
     ``fault`` is the decoder's own message, used when the schema finds nothing (``1.0`` for a whole number).
@@ -42,12 +41,12 @@ def explain(value: Any, twin: type[msgspec.Struct], source: Source, path: positi
     import jsonschema  # noqa: PLC0415 - 100 ms, and only when there is something to explain
 
     schema = _without_null(msgspec.json.schema(twin))
-    found: list[Problem] = []
+    found: list[Remark] = []
     for error in jsonschema.Draft202012Validator(schema).iter_errors(value):
         for leaf in _leaves(error):
             found += _problems(leaf, source, path)
     if not found:
-        found = [source.problem(f"{fault.partition(' - at')[0]}.", at=source.where(path))]
+        found = [source.problem(f"{fault.partition(' - at')[0]}.", at=source.where(path), code="wrong_type")]
     unique = {(problem.message, str(problem.location)): problem for problem in found}
     return sorted(unique.values(), key=_place)
 
@@ -61,7 +60,12 @@ def near(name: str, known: Iterable[str]) -> str | None:
     return f"There are: {', '.join(names[:20])}." if names else None
 
 
-def _place(problem: Problem) -> tuple[int, int, str]:
+def close(name: str, known: Iterable[str]) -> list[str]:
+    """Return what may have been meant by a name that is not known, the likeliest first, at most three."""
+    return difflib.get_close_matches(name, sorted(known), n=3)
+
+
+def _place(problem: Remark) -> tuple[int, int, str]:
     start = problem.location.range.start if problem.location else positions.START.start
     return start.line, start.character, problem.message
 
@@ -78,30 +82,37 @@ def _leaves(error: Any) -> Iterator[Any]:
         yield from _leaves(inner)
 
 
-def _problems(error: Any, source: Source, prefix: positions.Path) -> Iterator[Problem]:
+def _problems(error: Any, source: Source, prefix: positions.Path) -> Iterator[Remark]:
     path: positions.Path = (*prefix, *error.absolute_path)
     label = _label(error.absolute_path)
     if error.validator == "additionalProperties":
         known = set(error.schema.get("properties", {}))
         for name in error.instance.keys() - known:
             hint = _KNOWN_STRANGERS.get(name) or near(name, known)
-            yield source.problem(f"Unknown key `{name}`.", hint=hint, at=source.where((*path, name), key=True))
+            # A name that the table has already would only be there twice.
+            names = close(name, known - error.instance.keys()) if name not in _KNOWN_STRANGERS else []
+            at = source.where((*path, name), key=True)
+            yield source.problem(f"Unknown key `{name}`.", hint=hint, at=at, code="unknown_key", names=names)
     elif error.validator == "required":
         for name in error.validator_value:
             if name not in error.instance:
-                yield source.problem(f"`{name}` is missing{_within(label)}.", at=source.where(path))
+                message = f"`{name}` is missing{_within(label)}."
+                yield source.problem(message, at=source.where(path), code="missing")
     elif error.validator == "enum":
         allowed = [str(item) for item in error.validator_value]
         hint = near(error.instance, allowed) if isinstance(error.instance, str) else None
-        yield source.problem(f"`{label}` must be one of {', '.join(allowed)}.", hint=hint, at=source.where(path))
+        names = (close(error.instance, allowed) if isinstance(error.instance, str) else []) or allowed
+        message = f"`{label}` must be one of {', '.join(allowed)}."
+        yield source.problem(message, hint=hint, at=source.where(path), code="not_allowed", names=names)
     elif path and path[-1] == "api_key" and isinstance(error.instance, str):
-        yield source.problem("A key is never written into a configuration file.", hint=_KEY_HINT, at=source.where(path))
+        message = "A key is never written into a configuration file."
+        yield source.problem(message, hint=_KEY_HINT, at=source.where(path), code="secret")
     else:
         wanted = error.schema.get("anyOf", [error.schema])
         names = [_NAMES.get(_type(kind), "something else") for kind in wanted]
         what = " or ".join(dict.fromkeys(names))
         message = f"{f'`{label}`' if label else 'This'} must be {what}, not {_type_name(error.instance)}."
-        yield source.problem(message, at=source.where(path))
+        yield source.problem(message, at=source.where(path), code="wrong_type")
 
 
 def _label(path: Any) -> str:

@@ -12,23 +12,23 @@ import re
 
 from understudy.config.decode import decode
 from understudy.config.shapes import RecipeTable
-from understudy.config.sources import Source
-from understudy.model.delegators import Fits, Problem, Recipe, Scope
+from understudy.config.sources import Remark, Source
+from understudy.model.delegators import Fits, Recipe, Scope
 
 _OPENING = re.compile(rb"\A(?:\xef\xbb\xbf)?\+\+\+[ \t]*\r?\n")
 _CLOSING = re.compile(rb"^\+\+\+[ \t]*\r?$", re.MULTILINE)
 
 
-def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None, Source, list[Problem]]:
+def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None, Source, list[Remark]]:
     """Return the recipe a file holds, the source that knows its front matter's places, and what is wrong."""
     opening = _OPENING.match(source.data)
     if opening is None:
         yaml = source.data.lstrip().startswith(b"---")
         hint = "Put TOML between two lines of +++" + (" instead of YAML between lines of ---." if yaml else ".")
-        return None, source, [source.problem("A recipe begins with its front matter.", hint=hint)]
+        return None, source, [source.problem("A recipe begins with its front matter.", hint=hint, code="syntax")]
     closing = _CLOSING.search(source.data, opening.end())
     if closing is None:
-        return None, source, [source.problem("The front matter has no closing +++.")]
+        return None, source, [source.problem("The front matter has no closing +++.", code="syntax")]
     source = Source(source.path, source.data, start=opening.end(), end=closing.start())
     value, problems = source.parse()
     if value is None:
@@ -39,19 +39,21 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
     try:
         prompt = source.data[closing.end() :].decode().replace("\r\n", "\n").strip()
     except UnicodeDecodeError:
-        return None, source, [source.problem("The file is not UTF-8 text.", hint="Save it as UTF-8.")]
+        message = "The file is not UTF-8 text."
+        return None, source, [source.problem(message, hint="Save it as UTF-8.", code="syntax")]
     if not prompt:
-        return None, source, [source.problem("The recipe has no text.", hint="Write the instructions below the +++.")]
+        hint = "Write the instructions below the +++."
+        return None, source, [source.problem("The recipe has no text.", hint=hint, code="missing")]
     if table.route is not None:
         hint = "Name a `delegator`."
-        problems.append(
-            source.problem("`route` is not supported yet.", hint=hint, at=source.where(("route",), key=True))
-        )
+        at = source.where(("route",), key=True)
+        problems.append(source.problem("`route` is not supported yet.", hint=hint, at=at, code="no_effect"))
         return None, source, problems
     for field in ("writes", "checks"):
         if getattr(table, field) is not None and table.returns == "text":
             message = f"`{field}` has no effect on a recipe that returns text."
-            problems.append(source.problem(message, hint="Remove it.", at=source.where((field,), key=True)))
+            at = source.where((field,), key=True)
+            problems.append(source.problem(message, hint="Remove it.", at=at, code="no_effect"))
             return None, source, problems
     fits = table.fits or Fits(on=["file", "selection"])  # where a recipe is offered that does not say
     recipe = Recipe(

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Literal, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from understudy.config.sources import Code
 from understudy.model.delegators import NAME_PATTERN, Check, Delegator, EnvReference, Launch, Limits, ModelServer
 
 OUR_LOOP = "openai"
@@ -115,6 +116,9 @@ class Finding:
     severity: Literal["error", "warning", "information"] = "error"
     key: bool = False
     """The name is wrong, not the value."""
+    code: Code = "value"
+    names: Sequence[str] = ()
+    """What may have been meant, the likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -146,38 +150,52 @@ def check_delegator(delegator: Delegator, around: Surroundings) -> Iterator[Find
     """Find everything that would keep ``delegator`` from working, or would have no effect."""
     yield from check_name(delegator.name)
     if delegator.remote_agent is not None:
-        yield Finding(("remote_agent",), "An agent of another platform cannot be run here.", "Remove `remote_agent`.")
+        yield Finding(
+            ("remote_agent",),
+            "An agent of another platform cannot be run here.",
+            "Remove `remote_agent`.",
+            code="no_effect",
+        )
     if delegator.tool is None and delegator.model_server is None:
         yield Finding((), "The delegator names neither a `tool` nor a `model_server`.", "Name one of them.")
         return
     if delegator.model_server is not None and delegator.model_server not in around.servers:
         message = f"There is no model server `{delegator.model_server}`."
-        yield Finding(("model_server",), message, _near(delegator.model_server, around.servers))
+        hint, names = _near(delegator.model_server, around.servers), _close(delegator.model_server, around.servers)
+        yield Finding(("model_server",), message, hint, code="unknown_name", names=names)
     able = around.abilities.get(delegator.tool or OUR_LOOP)
     if able is None or delegator.tool == OUR_LOOP:
         yield _unknown_tool(str(delegator.tool), around)
         return
     what = f"the tool `{delegator.tool}`" if delegator.tool else "a model server"
     if delegator.model_server is not None and not able.takes_model_server:
-        yield Finding(("model_server",), f"`model_server` is not supported yet by {what}.", "Remove it.")
+        yield Finding(
+            ("model_server",), f"`model_server` is not supported yet by {what}.", "Remove it.", code="no_effect"
+        )
     yield from _check_protocol(delegator, able, what, around)
     if able.needs_model_server and delegator.model_server is None:
         yield Finding(("tool",), f"A `model_server` is needed by {what}.")
     if able.needs_model_server and not delegator.model:
         yield Finding((), "`model` is missing.", "Set it to the id that the model server lists.")
     if delegator.model_properties and not able.properties:
-        yield Finding(("model_properties",), f"`model_properties` are not supported by {what}.", "Remove them.")
+        yield Finding(
+            ("model_properties",), f"`model_properties` are not supported by {what}.", "Remove them.", code="no_effect"
+        )
     if delegator.agent is not None:
-        yield Finding(("agent",), f"`agent` is not supported yet by {what}.", "Remove it.")
+        yield _refused(("agent",), f"`agent` is not supported yet by {what}.")
     if able.needs_model_server and delegator.env:
-        yield Finding(("env",), "`env` has no effect: no process is started for a model server.", "Remove it.")
+        yield Finding(
+            ("env",), "`env` has no effect: no process is started for a model server.", "Remove it.", code="no_effect"
+        )
     for name in unsupported_fields(delegator, around.abilities):
-        yield Finding(("launch", name), f"`launch.{name}` is not supported yet by {what}.", "Remove it.")
+        yield Finding(
+            ("launch", name), f"`launch.{name}` is not supported yet by {what}.", "Remove it.", code="no_effect"
+        )
     if "command" in able.launch and not (delegator.launch and delegator.launch.command and delegator.launch.command[0]):
         hint = 'Write launch = { command = ["PROGRAM", "{prompt}"] }.'
         yield Finding(("launch",), f"`launch.command` is missing; {what} is the program it names.", hint)
     for finding in check_limits(delegator.limits, able.limits, what):
-        yield Finding(("limits", *finding.path), finding.message, finding.hint)
+        yield replace(finding, path=("limits", *finding.path))
     yield from _check_env(delegator)
     yield from _check_locality(delegator, around)
 
@@ -198,7 +216,7 @@ def check_limits(limits: Limits | None, honoured: frozenset[str], what: str) -> 
     for name in _fields(limits):
         value = getattr(limits, name)
         if name not in honoured:
-            yield Finding((name,), f"`{name}` is not supported yet by {what}.", "Remove it.")
+            yield _refused((name,), f"`{name}` is not supported yet by {what}.")
         elif name == "max_usd":
             if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value) or not float(value):
                 yield Finding((name,), "`max_usd` is not an amount.", 'Write it as a decimal string: "0.50".')
@@ -210,11 +228,12 @@ def check_server(server: ModelServer) -> Iterator[Finding]:
     """Find everything that would keep ``server`` from working, would have no effect, or would give a key away."""
     yield from check_name(server.name)
     if server.kind not in KINDS:
-        yield Finding(("kind",), "`kind` is not one Understudy knows.", _near(server.kind, KINDS) or "Use `custom`.")
+        hint, names = _near(server.kind, KINDS) or "Use `custom`.", _close(server.kind, KINDS) or ["custom"]
+        yield Finding(("kind",), "`kind` is not one Understudy knows.", hint, code="not_allowed", names=names)
     yield from _check_url(server.base_url)
     for name in ("concurrency", "extra_env"):
         if getattr(server, name) is not None:
-            yield Finding((name,), f"`{name}` is not supported yet.", "Remove it.")
+            yield _refused((name,), f"`{name}` is not supported yet.")
     if server.locality == "local" and not is_loopback(server.base_url):
         message = "The server is declared local, but its address is not of this machine."
         yield Finding(("locality",), message, 'Use a loopback address, or locality = "remote".')
@@ -371,18 +390,31 @@ def _check_locality(delegator: Delegator, around: Surroundings) -> Iterator[Find
         yield Finding(("locality",), message, "Name a local model server, or remove `locality`.")
 
 
+def _refused(path: tuple[str | int, ...], message: str, hint: str = "Remove it.") -> Finding:
+    """Return the finding about a field that would have no effect."""
+    return Finding(path, message, hint, code="no_effect")
+
+
 def _unknown_tool(tool: str, around: Surroundings) -> Finding:
     if tool in around.known_tools:
         message = f"The tool `{tool}` is not supported yet."
-        return Finding(("tool",), message, 'Drive it as tool = "generic" with a `launch.command`.')
+        hint = 'Drive it as tool = "generic" with a `launch.command`.'
+        return Finding(("tool",), message, hint, code="not_allowed", names=["generic"])
     known = set(around.abilities) - {OUR_LOOP}
-    return Finding(("tool",), f"There is no tool `{tool}`.", _near(tool, known))
+    names = _close(tool, known)
+    return Finding(("tool",), f"There is no tool `{tool}`.", _near(tool, known), code="unknown_name", names=names)
 
 
 def _near(name: str, known: Iterable[str]) -> str | None:
     from understudy.config.problems import near  # noqa: PLC0415 - only when something is wrong
 
     return near(name, known)
+
+
+def _close(name: str, known: Iterable[str]) -> list[str]:
+    from understudy.config.problems import close  # noqa: PLC0415 - only when something is wrong
+
+    return close(name, known)
 
 
 def _fields(value: msgspec.Struct | None) -> list[str]:

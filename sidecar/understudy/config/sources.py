@@ -7,8 +7,11 @@ import os
 import re
 import stat
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from understudy.config import positions
 from understudy.config.shapes import SPELLINGS
@@ -20,6 +23,35 @@ MAX_BYTES = 256 * 1024
 
 MAX_DEPTH = 32
 """Nesting beyond this is an accident or an attack; every recursion in here stays far below Python's own limit."""
+
+Code = Literal[
+    "syntax",  # no TOML, no front matter, no UTF-8: nothing in the file counts
+    "unknown_key",
+    "missing",
+    "wrong_type",
+    "not_a_list",  # [name] where [[name]] is meant
+    "not_allowed",  # not one of the values that there are
+    "unknown_name",  # of a delegator, model server, tool, recipe, check
+    "duplicate",
+    "no_effect",  # nothing would come of it, so it is refused
+    "secret",
+    "overrides",
+    "value",  # everything else that is wrong with a value
+]
+"""What sort of problem it is, for whoever can offer a remedy."""
+
+
+class Remark(Problem, kw_only=True):
+    """A problem with what a remedy needs to know. It stays in this room and the faces: ``plain`` is what travels."""
+
+    code: Code = "value"
+    names: list[str] = msgspec.field(default_factory=list)
+    """What may have been meant, the likeliest first."""
+
+    def plain(self) -> Problem:
+        """Return the problem as the contract has it."""
+        return Problem(severity=self.severity, message=self.message, hint=self.hint, location=self.location)
+
 
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -35,13 +67,15 @@ class Source:
         self._line = data[:start].count(b"\n")
         self._positions: positions.Positions | None = None
 
-    def parse(self) -> tuple[dict[str, Any] | None, list[Problem]]:
+    def parse(self) -> tuple[dict[str, Any] | None, list[Remark]]:
         """Return what the TOML says, or ``None`` and the problem that prevents it."""
         try:
             text = self.toml.decode()
         except UnicodeDecodeError as error:
             line = self.toml.count(b"\n", 0, error.start)
-            return None, [self.problem("The file is not UTF-8 text.", hint="Save it as UTF-8.", at=self._at(line, 0))]
+            at = self._at(line, 0)
+            message = "The file is not UTF-8 text."
+            return None, [self.problem(message, hint="Save it as UTF-8.", at=at, code="syntax")]
         try:
             value = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -49,7 +83,7 @@ class Source:
         except (RecursionError, ValueError) as error:
             # ValueError: an integer beyond Python's limit of digits, a date that does not exist.
             what = "nested too deeply" if isinstance(error, RecursionError) else "a number or date that is out of range"
-            return None, [self.problem(f"The file cannot be read: {what}.")]
+            return None, [self.problem(f"The file cannot be read: {what}.", code="syntax")]
         return value, []
 
     def problem(
@@ -59,9 +93,13 @@ class Source:
         hint: str | None = None,
         at: Range | None = None,
         severity: Literal["error", "warning", "information"] = "error",
-    ) -> Problem:
+        code: Code = "value",
+        names: Sequence[str] = (),
+    ) -> Remark:
         """Return a problem with this file, shown at its beginning unless a place is given."""
-        return Problem(severity=severity, message=message, hint=hint, location=self.location(at))
+        return Remark(
+            severity=severity, message=message, hint=hint, location=self.location(at), code=code, names=list(names)
+        )
 
     def location(self, at: Range | None = None) -> Location:
         """Return a place in this file."""
@@ -89,7 +127,7 @@ class Source:
             paths = [(*head, name) for head in paths for name in ([step] if other is None else [step, other])]
         return paths
 
-    def _syntax_problem(self, text: str, message: str) -> Problem:
+    def _syntax_problem(self, text: str, message: str) -> Remark:
         found = _AT.search(message)
         message = _AT.sub("", message)
         if found is None or found[1] is None:
@@ -98,7 +136,8 @@ class Source:
             line = int(found[1]) - 1
             before = text.split("\n")[line][: int(found[2]) - 1]
         at = self._at(line, positions.utf16(before))
-        return self.problem(f"This is not TOML: {message}.", hint="The whole file is ignored until it is.", at=at)
+        hint = "The whole file is ignored until it is."
+        return self.problem(f"This is not TOML: {message}.", hint=hint, at=at, code="syntax")
 
     def _at(self, line: int, character: int) -> Range:
         place = Position(line + self._line, character)
@@ -113,7 +152,7 @@ class Source:
         )
 
 
-def read(path: Path, *, inside: Path | None) -> tuple[Source | None, list[Problem]]:
+def read(path: Path, *, inside: Path | None) -> tuple[Source | None, list[Remark]]:
     """Return a file, or nothing when there is none, or nothing and why it is not read.
 
     ``inside``: the workspace the file must lie in; then a link anywhere on the way that leads out of
@@ -143,8 +182,14 @@ def read(path: Path, *, inside: Path | None) -> tuple[Source | None, list[Proble
         return None, [source.problem(f"The file cannot be read: {error.strerror}.")]
     finally:
         os.close(descriptor)
+    return opened(path, data)
+
+
+def opened(path: Path, data: bytes) -> tuple[Source | None, list[Remark]]:
+    """Return the file that holds ``data``, or nothing and why it is not read."""
     if len(data) > MAX_BYTES:
-        return None, [source.problem(f"The file is larger than {MAX_BYTES // 1024} KiB, so it is not read.")]
+        message = f"The file is larger than {MAX_BYTES // 1024} KiB, so it is not read."
+        return None, [Source(path, b"").problem(message)]
     return Source(path, data, start=3 if data.startswith(b"\xef\xbb\xbf") else 0), []
 
 
