@@ -58,7 +58,7 @@ class Subscriptions:
     """
 
     def __init__(self, send: Callable[[str, Any], None], folders: Callable[[], Sequence[Path]] = tuple) -> None:
-        """Follow nothing yet; no thread is started. The configuration of the workspaces ``folders()`` is watched, too."""
+        """Follow nothing yet; no thread is started. ``folders()``: workspaces whose configuration is watched, too."""
         self._send = send
         self._lock = threading.Lock()
         self._orders: list[Callable[[], None]] = []

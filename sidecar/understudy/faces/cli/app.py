@@ -56,6 +56,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "trust": ("installation:trust", "Trust a workspace, or withdraw it."),
     },
     "For programs": {
+        "serve": ("serve:serve", "Be the language server of an editor."),
         "rpc": ("serve:rpc", "Serve the whole contract as JSON-RPC on stdio or a socket."),
         "completion": ("completion:completion", "Print the completion script for a shell."),
         "version": ("installation:version", "Print the version and the contract it speaks."),

@@ -1,10 +1,24 @@
-"""``rpc``: the door for programs."""
+"""``serve`` and ``rpc``: the doors for editors and for programs."""
 
 from __future__ import annotations
 
 import click
 
 from understudy.faces.cli import options
+
+
+@click.command()
+@click.option("--stdio", is_flag=True, hidden=True, help="What clients say that know other transports, too.")
+def serve(*, stdio: bool) -> int:
+    """Be the language server of an editor, on stdio.
+
+    An editor starts this; its configuration names the command `understudy serve`. The README has the lines for
+    Neovim, Helix, Emacs, Vim, Kate and Zed.
+    """
+    from understudy.faces import lsp as face  # noqa: PLC0415 - imports lsprotocol
+
+    _ = stdio
+    return face.serve()
 
 
 @click.command(

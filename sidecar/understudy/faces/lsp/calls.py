@@ -1,0 +1,154 @@
+"""Requests of the contract: raw JSON in, the table's answer out, in a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from understudy.api import pool, table
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+if TYPE_CHECKING:
+    from understudy.faces.lsp.client import Client
+
+MOST_PENDING = 1000
+"""Requests that may be unanswered at once; one more is answered with ``overloaded``."""
+
+Answer = Callable[[Any, UnderstudyError | None], None]
+"""Gets the result or the error, once, in whatever thread."""
+
+
+class Call:
+    """One request under way; it is the ``Caller`` of the function that answers it."""
+
+    name = "lsp"
+
+    def __init__(self, client: Client, method: str, params: Any, answer: Answer) -> None:
+        """``params`` is parsed JSON, or the method's structure."""
+        self.method = method
+        self._client = client
+        self._params = params
+        self._answer = answer
+        self._lock = threading.Lock()
+        self._begun = False
+        self._finished = False
+        self._withdrawn = threading.Event()
+
+    def run(self) -> None:
+        """Answer it."""
+        with self._lock:
+            if self._finished:
+                return
+            self._begun = True
+        if isinstance(self._params, list):
+            self.finish(None, _positional(self.method))
+            return
+        try:
+            result = table.call(self.method, self._params, self)
+        except UnderstudyError as error:
+            self.finish(None, error)
+        else:
+            self.finish(result, None)
+
+    def finish(self, result: Any, error: UnderstudyError | None) -> None:
+        """Give the answer, if none was given yet."""
+        with self._lock:
+            if self._finished:
+                return
+            self._finished = True
+        self._answer(result, error)
+
+    def withdraw(self) -> None:
+        """Take back the wish: what has not begun is answered at once, what runs is told."""
+        self._withdrawn.set()
+        with self._lock:
+            begun = self._begun
+        if not begun:
+            self.finish(None, withdrawn())
+
+    @property
+    def finished(self) -> bool:
+        """Whether the answer was given."""
+        return self._finished
+
+    def documents(self) -> Mapping[str, str]:
+        """Return what is open in the editor."""
+        return self._client.documents.snapshot()
+
+    def folder(self) -> Path | None:
+        """Return the first workspace folder."""
+        return next(iter(self._client.folders), None)
+
+    def cancelled(self) -> bool:
+        """Tell whether the client withdrew it."""
+        return self._withdrawn.is_set()
+
+    def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
+        """Send events of one delegation or all from now on."""
+        self._client.subscribe(delegation, after)
+
+    def unfollow(self, delegation: str | None) -> None:
+        """Stop sending them."""
+        self._client.unsubscribe(delegation)
+
+
+class Calls:
+    """The threads that answer, and what is under way."""
+
+    def __init__(self, client: Client) -> None:
+        """Start nothing yet."""
+        self._client = client
+        self._quick = pool.Pool(pool.QUICK_THREADS)
+        self._patient = pool.Pool(pool.PATIENT_THREADS)
+        self._lock = threading.Lock()
+        self._pending: set[Call] = set()
+
+    def begin(self, method: str, params: Any, answer: Answer) -> Call:
+        """Answer a request of the table, by its wire name, in a thread."""
+        call: Call
+
+        def finished(result: Any, error: UnderstudyError | None) -> None:
+            with self._lock:
+                self._pending.discard(call)
+            answer(result, error)
+
+        call = Call(self._client, method, params, finished)
+        with self._lock:
+            full = len(self._pending) >= MOST_PENDING
+            if not full:
+                self._pending.add(call)
+        if full:
+            call.finish(None, _overloaded())
+        else:
+            (self._patient if method in pool.PATIENT else self._quick).submit(call.run)
+        return call
+
+    def withdraw_all(self) -> None:
+        """Take everything back: the editor is gone, or says good-bye."""
+        with self._lock:
+            pending = list(self._pending)
+        for call in pending:
+            call.withdraw()
+        self._quick.close()
+        self._patient.close()
+
+
+def withdrawn() -> UnderstudyError:
+    """Return what a request is answered with that its client took back."""
+    return UnderstudyError(ErrorKind.CANCELLED, "The request was withdrawn.", hint="Send it again if you want it.")
+
+
+def _overloaded() -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.OVERLOADED, f"{MOST_PENDING} requests are unanswered already.", hint="Wait for some of them."
+    )
+
+
+def _positional(method: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.INVALID_PARAMS,
+        f"{method} got its parameters as an array.",
+        hint="Pass them by name, as an object.",
+    )

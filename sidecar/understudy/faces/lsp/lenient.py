@@ -1,0 +1,31 @@
+"""Reading what newer editors send: an enum value that lsprotocol does not know is kept as it came."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from typing import Any
+
+import cattrs
+from lsprotocol import types
+from pygls.protocol import default_converter
+
+
+def converter() -> cattrs.Converter:
+    """Return pygls' converter, with enums that never refuse.
+
+    The specification asks clients and servers to ignore what they do not know (LSP 3.17, "Enumerations" and the notes
+    on capabilities); a hook has to be registered for every class, since str and int enums match primitives first.
+    """
+    found: cattrs.Converter = default_converter()  # type: ignore[no-untyped-call]
+    for value in vars(types).values():
+        if isinstance(value, type) and issubclass(value, enum.Enum):
+            found.register_structure_hook(value, functools.partial(_either, value))
+    return found
+
+
+def _either(kind: type[enum.Enum], value: Any, _: Any) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        return value
