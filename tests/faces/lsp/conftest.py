@@ -1,0 +1,294 @@
+"""A byte-level editor for the real ``understudy serve``: it says exactly what a test wants, and keeps all it hears."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PATIENCE = 30.0
+
+CAPABLE: dict[str, Any] = {
+    "general": {"positionEncodings": ["utf-16"]},
+    "window": {
+        "workDoneProgress": True,
+        "showDocument": {"support": True},
+        "showMessage": {"messageActionItem": {"additionalPropertiesSupport": True}},
+    },
+    "workspace": {
+        "applyEdit": True,
+        "workspaceEdit": {"documentChanges": True},
+        "workspaceFolders": True,
+        "codeLens": {"refreshSupport": True},
+    },
+    "textDocument": {
+        "synchronization": {"didSave": True},
+        "codeAction": {
+            "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["", "quickfix", "refactor"]}},
+            "resolveSupport": {"properties": ["command", "edit"]},
+            "dataSupport": True,
+            "disabledSupport": True,
+            "isPreferredSupport": True,
+        },
+        "codeLens": {},
+        "publishDiagnostics": {"versionSupport": True},
+        "hover": {"contentFormat": ["markdown", "plaintext"]},
+    },
+}
+"""What a capable editor declares."""
+
+
+class LspError(Exception):
+    """An error response."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(json.dumps(error))
+        self.code: int = error["code"]
+        self.message: str = error["message"]
+        self.data: Any = error.get("data")
+
+
+class Editor:
+    """One server process and what it said. Requests of the server are answered by ``answers[method]``."""
+
+    def __init__(self, **popen: Any) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "understudy", "serve", "--stdio"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **popen,
+        )
+        self.heard: list[dict[str, Any]] = []
+        self.changed = threading.Condition()
+        self.answers: dict[str, Callable[[Any], Any]] = {
+            "window/workDoneProgress/create": lambda _: None,
+            "window/showDocument": lambda _: {"success": True},
+            "workspace/codeLens/refresh": lambda _: None,
+            "client/registerCapability": lambda _: None,
+        }
+        self.errors = b""
+        self._numbers = itertools.count(1)
+        self._writing = threading.Lock()
+        self._closed = False
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._read, self._read_errors)]
+        for thread in self._threads:
+            thread.start()
+
+    # -- raw -------------------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        with self._writing:
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+
+    def send(self, message: Any) -> None:
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        self.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    def _read(self) -> None:
+        stream = self.process.stdout
+        while True:
+            length = None
+            while (line := stream.readline()).strip():
+                name, _, value = line.partition(b":")
+                assert name == b"Content-Length", line
+                length = int(value)
+            if length is None:
+                break
+            message = json.loads(stream.read(length))
+            with self.changed:
+                self.heard.append(message)
+                self.changed.notify_all()
+            if "method" in message and "id" in message:
+                self._answer(message)
+        with self.changed:
+            self._closed = True
+            self.changed.notify_all()
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        answer = self.answers.get(message["method"])
+        reply = {"jsonrpc": "2.0", "id": message["id"]}
+        if answer is None:
+            reply["error"] = {"code": -32601, "message": "not known here"}
+        else:
+            try:
+                result = answer(message.get("params"))
+            except LspError as error:
+                reply["error"] = {"code": error.code, "message": error.message}
+            else:
+                if result is NO_ANSWER:
+                    return
+                reply["result"] = result
+        with contextlib.suppress(OSError, ValueError):
+            self.send(reply)
+
+    def _read_errors(self) -> None:
+        for line in self.process.stderr:
+            self.errors += line
+
+    # -- what tests say ----------------------------------------------------------------------------------------------
+
+    def begin(
+        self, *folders: Path, capabilities: dict[str, Any] | None = None, options: Any = None, **params: Any
+    ) -> dict[str, Any]:
+        """Initialize with workspace folders; return the result."""
+        given = {
+            "processId": os.getpid(),
+            "clientInfo": {"name": "test", "version": "1"},
+            "rootUri": folders[0].as_uri() if folders else None,
+            "workspaceFolders": [{"uri": folder.as_uri(), "name": folder.name} for folder in folders],
+            "capabilities": CAPABLE if capabilities is None else capabilities,
+            "initializationOptions": options,
+            **params,
+        }
+        found = self.ask("initialize", given)
+        self.notify("initialized", {})
+        return found
+
+    def request(self, method: str, params: Any = None, identifier: Any = None) -> Any:
+        """Send a request; return its id."""
+        identifier = next(self._numbers) if identifier is None else identifier
+        self.send({"jsonrpc": "2.0", "id": identifier, "method": method, "params": {} if params is None else params})
+        return identifier
+
+    def notify(self, method: str, params: Any) -> None:
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def ask(self, method: str, params: Any = None, seconds: float = PATIENCE) -> Any:
+        """Return the result of a request; raise ``LspError``."""
+        return self.result_of(self.request(method, params), seconds)
+
+    def result_of(self, identifier: Any, seconds: float = PATIENCE) -> Any:
+        found = self.response_to(identifier, seconds)
+        if "error" in found:
+            raise LspError(found["error"])
+        return found["result"]
+
+    def response_to(self, identifier: Any, seconds: float = PATIENCE) -> dict[str, Any]:
+        return self.wait_for(
+            lambda message: "method" not in message and message["id"] == identifier, seconds, f"answer to {identifier}"
+        )
+
+    def wait_for(
+        self, wanted: Callable[[dict[str, Any]], Any], seconds: float = PATIENCE, what: str = "message", after: int = 0
+    ) -> dict[str, Any]:
+        """Return the first message from number ``after`` on that is wanted, heard already or still to come."""
+        deadline = time.monotonic() + seconds
+        with self.changed:
+            while True:
+                for message in self.heard[after:]:
+                    if wanted(message):
+                        return message
+                left = deadline - time.monotonic()
+                assert left > 0, f"no {what} within {seconds} s; heard {self.heard[-5:]!r}; {self.errors!r}"
+                assert not self._closed, f"no {what}; the server ended: {self.errors!r}"
+                self.changed.wait(left)
+
+    def wait_for_method(
+        self, method: str, wanted: Callable[[Any], Any] = lambda _: True, seconds: float = PATIENCE, after: int = 0
+    ) -> Any:
+        """Return the parameters of the first notification or request of the server that is wanted."""
+        return self.wait_for(
+            lambda message: message.get("method") == method and wanted(message.get("params")), seconds, method, after
+        )["params"]
+
+    def all_of(self, method: str) -> list[Any]:
+        with self.changed:
+            return [message.get("params") for message in self.heard if message.get("method") == method]
+
+    def mark(self) -> int:
+        """Return how many messages were heard: where to look from later."""
+        with self.changed:
+            return len(self.heard)
+
+    def open(self, path: Path, text: str | None = None, version: int = 1, language: str = "python") -> str:
+        """Open a document; return its URI."""
+        uri = path.as_uri()
+        found = path.read_text(encoding="utf-8") if text is None else text
+        item = {"uri": uri, "languageId": language, "version": version, "text": found}
+        self.notify("textDocument/didOpen", {"textDocument": item})
+        return uri
+
+    def change(self, uri: str, version: int, *changes: dict[str, Any]) -> None:
+        """Change a document; a change without range replaces everything."""
+        document = {"uri": uri, "version": version}
+        self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": list(changes)})
+
+    def actions(
+        self, uri: str, line: int = 0, character: int = 0, end: tuple[int, int] | None = None, **context: Any
+    ) -> list[dict[str, Any]]:
+        """Return the code actions at a place."""
+        start = {"line": line, "character": character}
+        finish = start if end is None else {"line": end[0], "character": end[1]}
+        params = {
+            "textDocument": {"uri": uri},
+            "range": {"start": start, "end": finish},
+            "context": {"diagnostics": [], "triggerKind": 1, **context},
+        }
+        return self.ask("textDocument/codeAction", params) or []
+
+    def run(self, action: dict[str, Any], seconds: float = PATIENCE) -> Any:
+        """Resolve a code action where needed, and execute its command as editors do."""
+        if "command" not in action:
+            action = self.ask("codeAction/resolve", action)
+        command = action if isinstance(action["command"], str) else action["command"]
+        params = {"command": command["command"], "arguments": command.get("arguments", [])}
+        return self.ask("workspace/executeCommand", params, seconds)
+
+    def leave(self, *, politely: bool = True, seconds: float = PATIENCE) -> int:
+        """Say good-bye, and return the exit code."""
+        if politely:
+            self.ask("shutdown")
+        self.notify("exit", None)
+        return self.process.wait(seconds)
+
+    def close(self) -> None:
+        """End it in whatever state it is."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(10)
+            raise
+        finally:
+            for thread in self._threads:
+                thread.join(10)
+            self.process.stdout.close()
+            self.process.stderr.close()
+
+
+NO_ANSWER = object()
+"""What an entry of ``answers`` returns when the test answers later, or never."""
+
+
+@pytest.fixture
+def start_editor() -> Iterator[Callable[..., Editor]]:
+    """Start editors; all are ended, and each must end by itself when its stream does."""
+    editors: list[Editor] = []
+
+    def start(**popen: Any) -> Editor:
+        editors.append(Editor(**popen))
+        return editors[-1]
+
+    yield start
+    for editor in editors:
+        editor.close()
+
+
+@pytest.fixture
+def editor(start_editor: Callable[..., Editor]) -> Editor:
+    """One server that nobody has said hello to."""
+    return start_editor()
