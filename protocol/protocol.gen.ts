@@ -892,6 +892,8 @@ export interface Decision {
 /** Every hunk as it stands now, what did not merge, and how to take the accept back. */
 export interface DecideResult {
   hunks: Hunk[];
+  /** Ids of the hunks that this call accepted or rejected; another one's decisions of the same moment are not here. */
+  moved: string[];
   conflicts: Conflict[];
   undoToken?: string;
 }
@@ -1279,8 +1281,8 @@ export interface DecidedEvent {
   path: string;
   hunk: string;
   decision: "accept" | "reject" | "pending";
-  /** What the hunk's decision was before, so that counts follow from the events alone. */
-  was?: "accept" | "reject" | "pending";
+  /** What the hunk's decision was before, so that counts follow from the events alone. `superseded`: the follow-up that was to take it over ended before it did; it is undecided again. */
+  was?: "accept" | "reject" | "pending" | "superseded";
   /** An accept was tried and does not merge into what the person sees; the hunk stays pending. */
   conflict?: boolean;
   reason?: string;

@@ -271,8 +271,14 @@ def test_the_summary_counts_what_changed_and_says_how_to_take_it_back() -> None:
         hunk_of("a2", state=HunkState.REJECTED),
         hunk_of("b1", conflict=True),
         hunk_of("c1", state=HunkState.ACCEPTED),
+        hunk_of("c2", state=HunkState.ACCEPTED),  # somebody else accepted it at the same moment
     ]
-    done = r.DecideResult(hunks=now, conflicts=[r.Conflict(path="b.py", hunk="b1")], undo_token=f"{WHOLE}.0a1b2c3d")
+    done = r.DecideResult(
+        hunks=now,
+        moved=["a1", "a2", "c1"],
+        conflicts=[r.Conflict(path="b.py", hunk="b1")],
+        undo_token=f"{WHOLE}.0a1b2c3d",
+    )
     text = deciding.summary(WHOLE, before, done, PLAIN)
     assert "b.py:b1 does not merge" in text
     assert "accepted: 2 hunks in 2 files\n" in text

@@ -12,7 +12,7 @@ from typing import cast
 
 from understudy.api import messages as m
 from understudy.api.caller import Caller
-from understudy.engine import queue
+from understudy.engine import leases, queue
 from understudy.git import diff as git_diff
 from understudy.git import names
 from understudy.journal import bell as bells
@@ -261,7 +261,7 @@ def _current(folder: store.Folder) -> Delegation:
 
 def _attended(found: Delegation, folder: store.Folder | None = None) -> Delegation:
     folder = folder or store.Folder(found.id, store.delegations_root() / found.id)
-    if (folder.path / "decide.json").exists() and not locks.is_held(folder):
+    if ((folder.path / "decide.json").exists() or _waits_in_vain(found)) and not locks.is_held(folder):
         from understudy.engine import review  # noqa: PLC0415 - a decision whose process died: rare
 
         if review.attend(folder):
@@ -273,6 +273,13 @@ def _attended(found: Delegation, folder: store.Folder | None = None) -> Delegati
     if recover.recover(folder):
         queue.start_next(store.state_root())
     return summary.load(folder)
+
+
+def _waits_in_vain(found: Delegation) -> bool:
+    """Tell whether the follow-up that was to have its tree came to nothing: a look at one small file."""
+    if found.worktree is None or found.state is not State.FINISHED or found.review.pending:
+        return False
+    return leases.lapsed(Path(found.worktree).parent, found.id)
 
 
 def _lock_soon(folder: store.Folder) -> int | None:

@@ -40,6 +40,7 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
     )
     return r.DecideResult(
         hunks=[hunk for file in done.files for hunk in file.hunks],
+        moved=done.moved,
         conflicts=[
             r.Conflict(
                 path=names.quote(one.path),

@@ -41,6 +41,8 @@ class DecideResult(Wire, kw_only=True):
     """Every hunk as it stands now, what did not merge, and how to take the accept back."""
 
     hunks: list[Hunk]
+    moved: list[str]
+    """Ids of the hunks that this call accepted or rejected; another one's decisions of the same moment are not here."""
     conflicts: list[Conflict]
     undo_token: str | None = None
 

@@ -161,6 +161,7 @@ def next_base(
         opened = tree.Tree.open(objects, place)
         reference = rescue.keep(state, found, opened, objects, f"{origin.parent}-{secrets.token_hex(2)}")
         opened.remove(state / "trash")
+        point("tree cleared")
         notes.append(f"What was in the tree before can be brought back: {reference}.")
     for conflict in made.conflicts:
         where = f"line {_line(files, conflict.hunk)} of {names.quote(conflict.path)}"

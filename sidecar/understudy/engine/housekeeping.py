@@ -87,16 +87,16 @@ def size_of(folder: Path) -> int:
 def discard(folder: store.Folder) -> str:
     """Take the tree of a finished delegation away; return the rescue ref that brings it back.
 
-    Errors: ``conflict`` (it runs, or a follow-up has the tree), ``base_unavailable`` (it has none).
+    Errors: ``conflict`` (it runs, or a follow-up has the tree), ``base_unavailable`` (it has none, or it could not be
+    brought back).
     """
     state = store.state_root()
     with review.opened(folder) as at:
         root = Path(at.record.root)
         leases.refuse_other(root, folder.id)
         if not Path(at.record.tree).is_dir():
-            raise UnderstudyError(
-                ErrorKind.BASE_UNAVAILABLE, f"{folder.id} has no tree on disk.", hint="There is nothing to take away."
-            )
+            # A follow-up that died before it had made its own, or a person, has removed it: the result is in the store.
+            tree.create_tree(at.store, at.head, Path(at.record.tree))
         reference = _keep(state, at.record, at.store, folder.id)
         point("rescued")
         # The mark on the place comes after this: then nobody works on what is about to go, whoever takes it there.
@@ -262,12 +262,17 @@ def _place(root: Path, keep_days: float) -> Place:
     state: TreeState
     if delegation.state is not State.FINISHED or locks.is_held(folder):
         state = "working"
-    elif delegation.review.pending or len(leases.named(root)) > len(chain):
+    elif delegation.review.pending or len(leases.named(root)) > len(chain) or _never_collected(delegation):
         # Also when a follow-up came to nothing: what it was given is undecided again. Such work never goes by itself.
         state = "undecided"
     else:
         state = "expired" if time.time() - last > keep_days * DAY_SECONDS > 0 else "decided"
     return Place(root, chain, state, last, delegation)
+
+
+def _never_collected(delegation: Delegation) -> bool:
+    """Tell whether an agent was at work in the tree and nobody has seen what it left: its worker died."""
+    return bool(delegation.attempts) and delegation.worktree is not None and delegation.result is None
 
 
 def _keep(state: Path, record: ground.Record, objects: Store, name: str) -> str:

@@ -43,6 +43,17 @@ def came_to_nothing(identifier: str) -> bool:
     return False
 
 
+def lapsed(root: Path, identifier: str) -> bool:
+    """Tell whether the tree was handed on from ``identifier`` to a follow-up that came to nothing."""
+    ids = named(root)
+    return identifier in ids[:-1] and chain(root)[-1] == identifier
+
+
+def forget_lapsed(root: Path) -> None:
+    """Forget the follow-ups that never took the tree over."""
+    disk.replace(root / "lease", "".join(f"{one}\n" for one in chain(root)).encode("ascii"))
+
+
 def add(root: Path, identifier: str) -> None:
     """Hand the tree on to ``identifier``."""
     ids = [one for one in chain(root) if one != identifier]

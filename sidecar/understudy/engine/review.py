@@ -30,7 +30,7 @@ from understudy.engine import ground, leases, places, removal, standing, texts
 from understudy.git import apply, merge, names
 from understudy.git.faults import point
 from understudy.git.store import Store
-from understudy.journal import disk, locks, store
+from understudy.journal import disk, locks, store, summary
 from understudy.journal.writer import Writer
 from understudy.model import events
 from understudy.model.delegations import Delegation, FileDiff, Hunk, HunkState
@@ -93,6 +93,8 @@ class Decided:
     """What came of a call: every file with its hunks, what did not merge, and how to take it back."""
 
     files: list[FileDiff]
+    moved: list[str]
+    """Ids of the hunks that this call accepted or rejected; what had been decided before is not among them."""
     conflicts: tuple[merge.HunkConflict, ...]
     undo_token: str | None
 
@@ -140,8 +142,8 @@ def decide(
         if not flagged:
             _refuse_flagged(files, accept, folder.id)
         _refuse_unsaved(at.workspace, documents, _paths_of(files, accept))
-        plan, token = _accept(at, accept, by) if accept else (merge.MergePlan((), {}, ()), None)
-        for conflict in plan.conflicts:
+        conflicts, merged, token = _accept(at, accept, by) if accept else ((), [], None)
+        for conflict in conflicts:
             one = Chosen(names.quote(conflict.path), conflict.hunk)
             _reopen(at.writer, standing.read(folder), one, by)
             tried = events.Decided(path=one.path, hunk=one.hunk, decision="pending", conflict=True, by=by)
@@ -155,7 +157,8 @@ def decide(
                 attempt=0,
             )
         at.writer.sync()
-        return Decided(at.files(), plan.conflicts, token)
+        moved = [*merged, *(one for one, was, _ in reject if was is not HunkState.REJECTED)]
+        return Decided(at.files(), [one.hunk for one in moved], conflicts, token)
 
 
 def undo(token: str, *, by: str, documents: Documents) -> None:
@@ -203,9 +206,17 @@ def unsettled(folder: store.Folder) -> bool:
     return _intent_file(folder).exists() or _exchange_file(folder).exists()
 
 
+def waits_in_vain(found: Delegation) -> bool:
+    """Tell whether the follow-up that was to have this tree, and what is undecided in it, came to nothing."""
+    if found.state is not State.FINISHED or found.worktree is None or found.review.pending:
+        return False
+    return leases.lapsed(Path(found.worktree).parent, found.id)
+
+
 def attend(folder: store.Folder) -> bool:
-    """Complete, or forget, a decision whose process died; return whether this call did."""
-    if not unsettled(folder):
+    """Complete, or forget, a decision or a handing on whose process died; return whether this call did."""
+    vain = waits_in_vain(summary.load(folder))
+    if not vain and not unsettled(folder):
         return False
     lock = locks.try_lock(folder)
     if lock is None:
@@ -213,6 +224,9 @@ def attend(folder: store.Folder) -> bool:
     try:
         with Writer(folder, lock) as writer:
             settle(folder, writer)
+            if vain:
+                with contextlib.suppress(UnderstudyError):  # its tree may have been taken away since
+                    give_back(folder, writer, *ground.load(folder))
     finally:
         os.close(lock)
     return True
@@ -247,6 +261,22 @@ def carry_on(folder: store.Folder, writer: Writer, intent: Intent) -> None:
     _say(folder, writer, intent)
     point("forgotten")
     _intent_file(folder).unlink()
+
+
+def give_back(folder: store.Folder, writer: Writer, record: ground.Record, objects: Store) -> None:
+    """Count hunks as undecided again whose follow-up never took them over; the lock is held."""
+    root = Path(record.root)
+    if not leases.lapsed(root, folder.id):
+        return
+    now = standing.read(folder)
+    head = writer.delegation.head or record.base_commit
+    files = standing.files_of(folder, objects, record.base_commit, head) if now.lapsed else []
+    for path, hunk in standing.in_state(files, HunkState.PENDING):
+        if hunk not in now.marks:
+            back = events.Decided(path=path, hunk=hunk, decision="pending", was="superseded", by="understudy")
+            writer.append(back, attempt=0)
+            point("given back")
+    leases.forget_lapsed(root)
 
 
 def intend(folder: store.Folder, intent: Intent) -> None:
@@ -287,6 +317,7 @@ def opened(folder: store.Folder) -> Iterator[Opened]:
                 hint="Wait for its end: understudy wait " + folder.id,
             )
         record, objects = ground.load(folder)
+        give_back(folder, writer, record, objects)
         yield Opened(folder, writer, record, objects, Path(writer.delegation.workspace))
 
 
@@ -320,8 +351,13 @@ def refuse_without_result(at: Opened) -> None:
         )
 
 
-def _accept(at: Opened, accept: list[Chosen], by: str) -> tuple[merge.MergePlan, str | None]:
-    """Merge hunks into what the person sees now; what they save in between is merged with, too."""
+def _accept(
+    at: Opened, accept: list[Chosen], by: str
+) -> tuple[tuple[merge.HunkConflict, ...], list[Chosen], str | None]:
+    """Merge hunks into what the person sees now; return what did not merge, what did, and how to take that back.
+
+    What the person saves in between is merged with, too.
+    """
     with workspace_locked(at.workspace):
         for attempt in range(1, MERGE_TRIES + 1):
             chosen = standing.selection([(one.path, one.hunk) for one in accept])
@@ -329,7 +365,7 @@ def _accept(at: Opened, accept: list[Chosen], by: str) -> tuple[merge.MergePlan,
             refused = {(names.quote(one.path), one.hunk) for one in plan.conflicts}
             merged = [one for one in accept if (one.path, one.hunk) not in refused]
             if not merged:
-                return plan, None
+                return plan.conflicts, [], None
             token = f"{at.folder.id}.{secrets.token_hex(4)}"
             intent = Intent("accept", token, by, merged, [names.quote(change.path) for change in plan.changes])
             try:
@@ -338,7 +374,7 @@ def _accept(at: Opened, accept: list[Chosen], by: str) -> tuple[merge.MergePlan,
                 if error.kind is not ErrorKind.APPLY_CONFLICT or attempt == MERGE_TRIES:
                     raise
             else:
-                return plan, token
+                return plan.conflicts, merged, token
     raise AssertionError  # pragma: no cover - the loop returns or raises
 
 

@@ -47,6 +47,8 @@ class Standing:
     marks: dict[str, Mark] = field(default_factory=dict)
     edited: set[str] = field(default_factory=set)
     superseded_by: str | None = None
+    lapsed: bool = False
+    """It was superseded last by a follow-up that came to nothing."""
     applied: dict[str, bool] = field(default_factory=dict)
     """Undo token → whether it can still be taken back."""
     discarded: str | None = None
@@ -109,7 +111,8 @@ def read(folder: Folder) -> Standing:
         for event in found:
             standing.take(event)
     if standing.superseded_by is not None and leases.came_to_nothing(standing.superseded_by):
-        standing.superseded_by = None  # cancelled in the queue, say: nobody has taken these hunks over
+        # Cancelled in the queue, say: nobody has taken these hunks over.
+        standing.superseded_by, standing.lapsed = None, True
     return standing
 
 

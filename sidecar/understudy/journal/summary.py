@@ -484,10 +484,12 @@ def _decided(delegation: Delegation, event: events.Decided, change: _Change) -> 
     if event.decision == event.was:
         return
     review = delegation.review
-    before, after = _COUNTERS[event.was], _COUNTERS[event.decision]
-    change["review"] = msgspec.structs.replace(
-        review, **{before: max(0, getattr(review, before) - 1), after: getattr(review, after) + 1}
-    )
+    after = _COUNTERS[event.decision]
+    counts = {after: getattr(review, after) + 1}
+    if event.was != "superseded":  # those are not counted
+        before = _COUNTERS[event.was]
+        counts[before] = max(0, getattr(review, before) - 1)
+    change["review"] = msgspec.structs.replace(review, **counts)
 
 
 def _amended(delegation: Delegation, event: events.Amended, change: _Change) -> None:

@@ -237,8 +237,11 @@ class Decided(Event, tag="decided", kw_only=True):
     path: str
     hunk: str
     decision: Literal["accept", "reject", "pending"]
-    was: Literal["accept", "reject", "pending"] = "pending"
-    """What the hunk's decision was before, so that counts follow from the events alone."""
+    was: Literal["accept", "reject", "pending", "superseded"] = "pending"
+    """What the hunk's decision was before, so that counts follow from the events alone.
+
+    ``superseded``: the follow-up that was to take it over ended before it did; it is undecided again.
+    """
     conflict: bool = False
     """An accept was tried and does not merge into what the person sees; the hunk stays pending."""
     reason: str | None = None

@@ -119,17 +119,21 @@ def send(
     if as_json:
         output.json(found)
     else:
-        click.echo(summary(identifier, before, found, output.paint()), nl=False)
+        text = summary(identifier, before, found, output.paint())
+        if not found.moved and not found.conflicts:
+            text = "Nothing changed: it was decided already.\n" + text
+        click.echo(text, nl=False)
     return exits.Exit.CONFLICTS if found.conflicts else exits.Exit.OK
 
 
 def summary(identifier: str, before: Sequence[FileDiff], found: Any, paint: terminal.Paint) -> str:
     """Return what a decision came to as text: conflicts with their sides, counts, the undo token, what is next."""
     paths = {item.hunk.id: item.file.path for item in hunks.items(before)}
-    was = {item.hunk.id: item.hunk.state for item in hunks.items(before)}
+    # Not what differs from `before`: somebody else may have decided at the same moment.
+    moved = set(found.moved)
     rows = [hunks.three_sides(conflict.path, conflict, paint) for conflict in found.conflicts]
     for state, colour in ((HunkState.ACCEPTED, "green"), (HunkState.REJECTED, "red")):
-        changed = [hunk for hunk in found.hunks if hunk.state is state and was.get(hunk.id) is not state]
+        changed = [hunk for hunk in found.hunks if hunk.state is state and hunk.id in moved]
         if changed:
             touched = len({paths.get(hunk.id, "") for hunk in changed})
             count = f"{lines.plural(len(changed), 'hunk')} in {lines.plural(touched, 'file')}"

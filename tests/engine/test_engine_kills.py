@@ -1,0 +1,544 @@
+"""Killed at any instant of a decision: the person's files, the journal and the trees agree for whoever looks next."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from understudy.engine import leases
+from understudy.git import rescue
+from understudy.git.faults import FAULT
+from understudy.journal import store
+from understudy.model import events
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+LINES = "".join(f"line {number}\n" for number in range(1, 41))
+RESULT = LINES.replace("line 5\n", "five\n").replace("line 20\n", "twenty\n").replace("line 35\n", "thirty-five\n")
+MINE = "mine\n"
+"""What the person has written at the top of the file since the start: it must be there whatever happens."""
+
+BEFORE = {"text.txt": MINE + LINES, "old.txt": "old\n", "run.sh": "echo\n"}
+AFTER = {"text.txt": MINE + RESULT, "run.sh": "echo\n", "deep/er/new.txt": "new\n"}
+
+PROGRAM = """
+import json, os, sys
+from pathlib import Path
+from understudy.api import table
+from understudy.api.caller import Here
+from understudy.engine import exporting, followup, housekeeping, review
+from understudy.model.errors import UnderstudyError
+top, method, params = json.loads(sys.stdin.readline())
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    table.call(method, params, Here(Path(top)))
+except UnderstudyError as error:
+    print(error.kind.value, error.message, flush=True)
+    sys.exit(3)
+"""
+
+
+class Doer:
+    """A process that is about to do one request, has imported everything, and waits for a word."""
+
+    def __init__(self, top: Path, method: str, params: dict, fault: str | None = None) -> None:
+        environment = os.environ | ({FAULT: fault} if fault else {})
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+        )
+        self._say(json.dumps([str(top), method, params]))
+
+    def go(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+        self._say("go")
+
+    def end(self) -> tuple[int, str]:
+        said = self.process.communicate(timeout=60)[0]
+        return self.process.returncode, said
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def _say(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+
+class Accept(Doer):
+    """The command of a person, from the start of its interpreter."""
+
+    def __init__(self, bench: Bench) -> None:
+        argv = [sys.executable, "-m", "understudy", "accept", bench.id, "--all", "--json"]
+        self.process = subprocess.Popen(argv, cwd=bench.top, stdout=subprocess.PIPE, text=True)
+
+    def go(self) -> None:
+        """It does not wait."""
+
+
+class Bench:
+    """A finished delegation of five hunks, and a person who has written in the same file since."""
+
+    def __init__(self, project) -> None:
+        self.project = project
+        self.top = project.top
+        project.write("text.txt", LINES)
+        project.write("old.txt", "old\n")
+        project.write("run.sh", "echo\n")
+        project.commit()
+        project.program(
+            "editor",
+            f"""
+            prompt = sys.stdin.read()
+            if "asked for now" not in prompt:
+                pathlib.Path("text.txt").write_text({RESULT!r})
+                pathlib.Path("deep/er").mkdir(parents=True)
+                pathlib.Path("deep/er/new.txt").write_text("new\\n")
+                pathlib.Path("old.txt").unlink()
+            say(type="result", ok=True)
+            """,
+        )
+        self.id = project.run("implement", "text.txt", task="Number them.", delegator="editor").id
+        self.folder = store.open_folder(self.id)
+        (self.top / "text.txt").write_text(MINE + LINES)
+        self.git = project.fingerprint()
+        self.looks = 0
+
+    def call(self, method: str, **params):
+        return self.project.call(method, **params)
+
+    def do(self, method: str, params: dict, fault: str | None = None) -> tuple[int, str]:
+        doer = Doer(self.top, method, params, fault)
+        doer.go()
+        return doer.end()
+
+    def accept_all(self) -> str:
+        token = self.call("delegations/decide", id=self.id, decisions=[{"decision": "accept"}]).undo_token
+        assert token is not None
+        return token
+
+    def files(self) -> dict[str, str]:
+        """Every file of the person's, those with strange names included."""
+        found = {}
+        for path in sorted(self.top.rglob("*")):
+            inside = path.relative_to(self.top)
+            if path.is_file() and inside.parts[0] != ".git" and inside.name not in {"calc.py", ".gitignore"}:
+                found[str(inside)] = path.read_text()
+        return found
+
+    def states(self) -> dict[str, set[str]]:
+        diff = self.call("delegations/diff", id=self.id)
+        return {file.path: {str(hunk.state) for hunk in file.hunks} for file in diff.files}
+
+    def token(self) -> str | None:
+        """Return the accept that can be taken back, as the journal tells."""
+        open_ = []
+        for event in self.project.events(self.id):
+            if isinstance(event, events.Applied):
+                open_.append(event.undo_token)
+            elif isinstance(event, events.Undone):
+                open_.remove(event.undo_token)
+        assert len(open_) <= 1, open_
+        return open_[0] if open_ else None
+
+    def look(self) -> None:
+        """A fresh process, which does what a person does who wonders what has become of it."""
+        ways = [
+            ("delegations/get", {"id": self.id}),
+            ("delegations/list", {}),
+            ("delegations/decide", {"id": self.id, "decisions": []}),
+        ]
+        method, params = ways[self.looks % len(ways)]
+        self.looks += 1
+        code, said = self.do(method, params)
+        assert code == 0, said
+
+    def settled(self) -> str:
+        """Check that all is before or all is after, in the files and in the journal; return which."""
+        found = self.files()
+        assert found in (BEFORE, AFTER), sorted(found)
+        state, count = ("pending", (5, 0)) if found == BEFORE else ("accepted", (0, 5))
+        assert self.states() == {"text.txt": {state}, "old.txt": {state}, "deep/er/new.txt": {state}}
+        review = self.call("delegations/get", id=self.id).review
+        assert (review.pending, review.accepted) == count
+        assert (self.token() is None) == (found == BEFORE)
+        assert (self.top / "deep").is_dir() == (found == AFTER)
+        assert self.project.fingerprint() == self.git
+        left = {"decide.json", "decide.json.new", "exchange"} & set(os.listdir(self.folder.path))
+        assert not left
+        return "before" if found == BEFORE else "after"
+
+    def back(self) -> None:
+        """Take the accept back, or accept and take that back: what works after a kill is everything."""
+        token = self.token() or self.accept_all()
+        assert self.files() == AFTER
+        self.call("delegations/undo", undoToken=token)
+        assert self.settled() == "before"
+
+
+@pytest.fixture
+def bench(project):
+    return Bench(project)
+
+
+def walk(bench, method, prepare, check, *, step: int = 1) -> list[str]:
+    """Do a request again and again, killed at its first point, its second …, until it gets by; return what it came to."""
+    ends = []
+    number = 1
+    while True:
+        params = prepare()
+        code, said = bench.do(method, params, f"*:{number}")
+        assert code in {0, -signal.SIGKILL}, (number, said)
+        if code == 0:
+            assert number > 1
+            return ends
+        ends.append(check())
+        number += step
+
+
+def undecided(bench):
+    def prepare():
+        if bench.token():
+            bench.back()
+        return everything(bench)
+
+    return prepare
+
+
+def everything(bench) -> dict:
+    return {"id": bench.id, "decisions": [{"decision": "accept"}]}
+
+
+def accepted(bench):
+    return lambda: {"undoToken": bench.token() or bench.accept_all()}
+
+
+def looked_at(bench):
+    def check() -> str:
+        bench.look()
+        return bench.settled()
+
+    return check
+
+
+def test_an_accept_killed_on_its_way(bench):
+    ends = walk(bench, "delegations/decide", undecided(bench), looked_at(bench), step=4)
+    assert ends[0] == "before"
+    assert ends[-1] == "after"
+    assert ends == sorted(ends, reverse=True), "there is one instant at which it becomes true"
+    bench.back()
+
+
+def test_an_undo_killed_on_its_way(bench):
+    ends = walk(bench, "delegations/undo", accepted(bench), looked_at(bench), step=5)
+    assert ends[0] == "after"
+    assert ends[-1] == "before"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("method", ["decide", "undo"])
+def test_a_decision_killed_at_every_point(bench, method):
+    prepare = undecided(bench) if method == "decide" else accepted(bench)
+    ends = walk(bench, f"delegations/{method}", prepare, looked_at(bench))
+    assert len(ends) >= 30
+    assert ends == sorted(ends, reverse=method == "decide")
+    assert set(ends) == {"before", "after"}
+    if bench.token():
+        bench.back()
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        "exchanged all:1",
+        "saying:3",
+        *(pytest.param(at, marks=pytest.mark.heavy) for at in ("synced:1", "committed:1", "cleaned:1")),
+    ],
+)
+def test_whoever_completes_it_is_killed_too(bench, at):
+    """A process that only looks carries on what another began; killed, it leaves that to the next."""
+    prepare, ends = undecided(bench), set()
+    for number in range(1, 14, 4):
+        assert bench.do("delegations/decide", prepare(), at)[0] == -signal.SIGKILL
+        code, said = bench.do("delegations/get", {"id": bench.id}, f"*:{number}")
+        assert code in {0, -signal.SIGKILL}, said
+        bench.look()
+        ends.add(bench.settled())
+    assert ends == {"before" if at in {"synced:1", "exchanged all:1"} else "after"}
+
+
+def test_an_accept_of_what_is_there_already_killed_on_its_way(bench):
+    """No file changes, so no exchange tells: the intention alone does."""
+
+    def prepare():
+        if bench.token():
+            bench.back()
+        for path, text in AFTER.items():
+            (bench.top / path).parent.mkdir(parents=True, exist_ok=True)
+            (bench.top / path).write_text(text)
+        (bench.top / "old.txt").unlink(missing_ok=True)
+        return everything(bench)
+
+    def check() -> str:
+        bench.look()
+        assert bench.files() == AFTER
+        [states] = {frozenset(each) for each in bench.states().values()}
+        assert (bench.token() is None) == (states == {"pending"})
+        (found,) = states
+        if bench.token() is not None:
+            bench.call("delegations/undo", undoToken=bench.token())
+        return found
+
+    ends = walk(bench, "delegations/decide", prepare, check, step=2)
+    assert ends == sorted(ends, reverse=True)
+    assert set(ends) == {"pending", "accepted"}
+
+
+def test_a_reject_killed_on_its_way(bench):
+    def prepare():
+        # A rejected hunk that is rejected again gets another reason; what it was before does not matter here.
+        reason = f"No, {bench.looks}."
+        return {"id": bench.id, "decisions": [{"path": "text.txt", "decision": "reject", "reason": reason}]}
+
+    def check() -> str:
+        bench.look()
+        assert bench.files() == BEFORE
+        review = bench.call("delegations/get", id=bench.id).review
+        states = [state for file in bench.call("delegations/diff", id=bench.id).files for state in file.hunks]
+        assert review.rejected == sum(hunk.state == "rejected" for hunk in states)
+        assert review.pending == sum(hunk.state == "pending" for hunk in states)
+        assert all(hunk.reason for hunk in states if hunk.state == "rejected")
+        return ""
+
+    walk(bench, "delegations/decide", prepare, check)
+    assert bench.states()["text.txt"] == {"rejected"}
+
+
+def random_kills(bench, count: int, seed: int) -> list[str]:
+    """Kill an accept at random instants, in turn with what completes it, and take it back each time."""
+    chance = random.Random(seed)
+    ends = []
+    longest = {"request": 0.2, "command": 0.8}
+    for number in range(count):
+        if bench.token():
+            bench.back()
+        way = "command" if number % 4 == 3 else "request"
+        doer = Accept(bench) if way == "command" else Doer(bench.top, "delegations/decide", everything(bench))
+        doer.go()
+        began = time.monotonic()
+        deadline = began + chance.random() * longest[way]
+        while time.monotonic() < deadline and doer.process.poll() is None:
+            time.sleep(0.0005)
+        doer.kill()
+        code, said = doer.end()
+        assert code in {0, -signal.SIGKILL}, said
+        took = time.monotonic() - began
+        longest[way] = min(longest[way], took * 1.1) if code == 0 else min(2.0, longest[way] * 1.02)
+        bench.look()
+        ends.append(bench.settled())
+    if bench.token():
+        bench.back()
+    return ends
+
+
+def test_an_accept_killed_at_random(bench):
+    random_kills(bench, 8, 1)
+
+
+@pytest.mark.heavy
+def test_an_accept_killed_at_three_hundred_random_instants(bench):
+    ends = random_kills(bench, 300, 2)
+    assert len(ends) == 300
+    assert min(ends.count("before"), ends.count("after")) > 20, "the instants were spread over the accept"
+
+
+# Trees
+
+
+def tree_of(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def place_of(bench) -> Path:
+    [root] = leases.roots(store.state_root())
+    return root
+
+
+def is_whole(bench, contents: dict[str, bytes]) -> str:
+    """Check that the tree is there and works, or is gone and can be brought back; return which."""
+    delegation = bench.call("delegations/get", id=bench.id)
+    root = place_of(bench)
+    listed = bench.call("worktrees/list").worktrees
+    assert bench.files() == BEFORE
+    assert (bench.folder.path / "decide.json").exists() is False
+    if leases.removed(root) is None:
+        [entry] = listed
+        assert (entry.id, entry.path) == (bench.id, delegation.worktree)
+        assert tree_of(Path(entry.path)) == contents
+        assert bench.settled() == "before"
+        bench.back()
+        return "there"
+    assert not listed
+    assert delegation.worktree is None
+    with pytest.raises(UnderstudyError) as caught:
+        bench.accept_all()
+    assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
+    assert "restore" in (caught.value.hint or "")
+    return "gone"
+
+
+def newest_rescue() -> str:
+    return rescue.kept(store.state_root())[0].ref
+
+
+def discard_walk(bench, step: int) -> list[str]:
+    tree = Path(bench.call("delegations/get", id=bench.id).worktree)
+    contents = tree_of(tree)
+
+    def prepare():
+        if leases.removed(place_of(bench)) is not None:
+            bench.call("worktrees/restore", rescueRef=leases.removed(place_of(bench)))
+        return {"id": bench.id}
+
+    def check() -> str:
+        bench.look() if bench.looks % 3 != 2 else bench.do("delegations/get", {"id": bench.id})
+        return is_whole(bench, contents)
+
+    return walk(bench, "delegations/discard", prepare, check, step=step)
+
+
+def restore_walk(bench, step: int) -> list[str]:
+    tree = Path(bench.call("delegations/get", id=bench.id).worktree)
+    contents = tree_of(tree)
+
+    def prepare():
+        if leases.removed(place_of(bench)) is None:
+            bench.call("delegations/discard", id=bench.id)
+        return {"rescueRef": leases.removed(place_of(bench))}
+
+    def check() -> str:
+        bench.do("delegations/get", {"id": bench.id})
+        return is_whole(bench, contents)
+
+    ends = walk(bench, "worktrees/restore", prepare, check, step=step)
+    assert is_whole(bench, contents) == "there"
+    return ends
+
+
+def test_a_discard_killed_on_its_way(bench):
+    ends = discard_walk(bench, 2)
+    assert ends[0] == "there"
+    assert ends[-1] == "gone"
+    assert ends == sorted(ends, reverse=True)
+
+
+def test_a_restoration_killed_on_its_way(bench):
+    ends = restore_walk(bench, 2)
+    assert ends[0] == "gone"
+    assert ends[-1] == "there"
+    assert ends == sorted(ends)
+
+
+@pytest.mark.heavy
+def test_a_discard_and_a_restoration_killed_at_every_point(bench):
+    assert set(discard_walk(bench, 1)) == {"there", "gone"}
+    bench.call("worktrees/restore", rescueRef=leases.removed(place_of(bench)))
+    assert set(restore_walk(bench, 1)) == {"there", "gone"}
+
+
+# Replies
+
+POINTS = ["created:1", "handed on:1", "spawned:1", "superseded:1"]
+
+
+@pytest.mark.parametrize("at", POINTS)
+def test_a_reply_killed_on_its_way(bench, at):
+    """Either there is a follow-up that has the undecided hunks, or they are still the person's to decide."""
+    code, said = bench.do("delegations/reply", {"id": bench.id, "text": "Again."}, at)
+    assert code == -signal.SIGKILL, said
+    [child] = [one.id for one in bench.call("delegations/list").delegations if one.id != bench.id]
+    done = bench.project.finish(child)
+    if at in POINTS[:2]:  # before there was a worker
+        assert done.verdict == "interrupted"
+        assert bench.settled() == "before"
+        bench.back()
+        again = bench.project.finish(bench.call("delegations/reply", id=bench.id, text="Again.").id)
+    else:
+        again = done
+    assert again.verdict == "unverified", again.error
+    assert again.review.pending == 5
+    assert {state for each in bench.states().values() for state in each} == {"superseded"}
+    assert bench.call("delegations/get", id=bench.id).review.pending == 0
+    bench.call("delegations/decide", id=again.id, decisions=[{"decision": "accept"}])
+    assert bench.files() == AFTER
+
+
+@pytest.mark.parametrize("at", ["borrowed copied:1", "contents copied:1", "tree cleared:1"])
+def test_a_follow_up_whose_worker_is_killed_while_it_takes_the_tree_over(bench, at):
+    """What it was given is its parent's again, in every list, and nothing is in the way of another try."""
+    code, said = bench.do("delegations/reply", {"id": bench.id, "text": "Again."}, at)
+    assert code == 0, said
+    [child] = [one.id for one in bench.call("delegations/list").delegations if one.id != bench.id]
+    assert bench.project.finish(child).verdict == "interrupted"
+    bench.look()
+    assert bench.settled() == "before"
+    reference = bench.call("delegations/discard", id=bench.id).rescue_ref
+    bench.call("worktrees/restore", rescueRef=reference)
+    bench.back()
+    again = bench.project.finish(bench.call("delegations/reply", id=bench.id, text="Again.").id)
+    assert again.review.pending == 5
+    bench.call("delegations/decide", id=again.id, decisions=[{"decision": "accept"}])
+    assert bench.files() == AFTER
+
+
+# Two at once
+
+
+@pytest.mark.parametrize("decision", ["accept", "reject"])
+def test_two_who_decide_everything_at_once_count_each_hunk_once(bench, decision):
+    """Each reports what it did itself; the hunks of both together are all hunks, none twice."""
+    argv = [sys.executable, "-m", "understudy", decision, bench.id, "--all", "--json"]
+    for _ in range(3):
+        both = [subprocess.Popen(argv, cwd=bench.top, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+        moved, tokens = [], []
+        for process in both:
+            out, err = process.communicate(timeout=60)
+            if process.returncode != 0:  # it looked when the other one was done
+                assert b"nothing is undecided" in out + err, out + err
+                continue
+            found = json.loads(out)
+            moved += found["moved"]
+            tokens += [found["undoToken"]] if "undoToken" in found else []
+        assert len(moved) == len(set(moved)) == 5
+        review = bench.call("delegations/get", id=bench.id).review
+        if decision == "accept":
+            assert bench.settled() == "after"
+            assert len(tokens) == 1
+            bench.back()
+            continue
+        assert (review.pending, review.rejected) == (0, 5)
+        assert not tokens
+        break
+
+
+def test_one_who_decides_a_moment_later_says_that_nothing_changed(bench):
+    """The second of two who have read the same diff has moved nothing, and does not claim the other one's hunks."""
+    from understudy.faces.cli import deciding, terminal
+
+    before = bench.call("delegations/diff", id=bench.id).files
+    wishes = [{"path": file.path, "decision": "accept"} for file in before]
+    first = bench.call("delegations/decide", id=bench.id, decisions=wishes)
+    second = bench.call("delegations/decide", id=bench.id, decisions=wishes)
+    assert (len(first.moved), second.moved, second.undo_token) == (5, [], None)
+    plain = terminal.Paint(on=False)
+    assert "accepted: 5 hunks in 3 files" in deciding.summary(bench.id, before, first, plain)
+    assert "accepted" not in deciding.summary(bench.id, before, second, plain)
