@@ -322,7 +322,9 @@ export interface Recipe {
 
 /** Where a recipe is offered. */
 export interface Fits {
+  /** Language ids as editors use them (`python`, `typescriptreact`); absent: every language. */
   languages?: string[] | null;
+  /** What has to be under the cursor: a whole file, a selection, a diagnostic. */
   on: ("file" | "selection" | "diagnostic")[];
 }
 
@@ -350,7 +352,9 @@ export interface DelegatorEntry {
 
 /** A named pairing of an agent CLI, or of our own loop and a model server, with a model and launch options. */
 export interface Delegator {
+  /** What it is called in requests, defaults and lists; also its file's name. */
   name: string;
+  /** What people read in lists. */
   displayName?: string | null;
   /** Agent CLI; absent: our own loop on `model_server`. */
   tool?: string | null;
@@ -359,11 +363,17 @@ export interface Delegator {
   model?: string;
   /** Sent with each request to a model server, as they are (`temperature`, …). */
   modelProperties?: Record<string, unknown> | null;
+  /** An agent that the tool itself has defined. */
   agent?: string | null;
+  /** How the tool is started. */
   launch?: Launch | null;
+  /** Variables of the tool's process; a value that is a key is referred to, never written down. */
   env?: Record<string, string | EnvReference> | null;
+  /** Bounds of each delegation; what is not said here is taken from the configuration. */
   limits?: Limits | null;
+  /** `local`: what is sent stays on this machine, and when that cannot be, the delegator fails. */
   locality?: "local" | "remote" | null;
+  /** An agent on somebody else's platform. */
   remoteAgent?: RemoteAgent | null;
   /** Kept for other programs, never interpreted. */
   extensions?: Record<string, unknown> | null;
@@ -371,19 +381,31 @@ export interface Delegator {
 
 /** How a tool is started. A field that the tool's runner does not honour is refused, never ignored. */
 export interface Launch {
+  /** How the tool is driven: without a terminal (the default), in tmux, or over the Agent Client Protocol. */
   mode?: "headless" | "tmux" | "acp" | null;
+  /** Let the tool do everything without asking. */
   yolo?: boolean | null;
+  /** What the tool may do without asking, in its own words. */
   permissionMode?: string | null;
+  /** Further arguments for the tool, as they are. */
   flags?: string[] | null;
+  /** Let the tool make a worktree of its own inside the one that it gets. */
   useWorktree?: boolean | null;
+  /** Let the tool make a branch of its own. */
   createBranch?: boolean | null;
+  /** Run the tool in a container. */
   docker?: boolean | null;
+  /** Whether the tool is kept to its tree: not at all, where that can be done, or else it does not run. */
   sandbox?: "off" | "prefer" | "require" | null;
+  /** Text that every prompt begins with. */
   promptPrefix?: string | null;
+  /** Text that every prompt ends with. */
   promptSuffix?: string | null;
+  /** Pass the tool's questions on to a person. */
   relay?: boolean | null;
   /** Argument vector of a `generic` tool; slots: `{model} {prompt} {promptFile} {worktree} {sessionId}`. */
   command?: string[] | null;
+  /** How a `generic` tool gets its prompt: as an argument, on standard input, or as the name of a file. */
   promptDelivery?: "argument" | "stdin" | "file" | null;
   /** What a `generic` tool prints: plain text (its end is its exit), or a JSON event a line, `result` last. */
   output?: "text" | "events" | null;
@@ -391,6 +413,7 @@ export interface Launch {
 
 /** A value that is read from an environment variable when it is needed, and never stored. */
 export interface EnvReference {
+  /** Name of the environment variable. */
   fromEnv: string;
 }
 
@@ -406,15 +429,21 @@ export interface Limits {
   afterResultSeconds?: number | null;
   /** How long a question of the agent waits for a person; then it is rejected. */
   answerSeconds?: number | null;
+  /** Turns of the agent. */
   maxTurns?: number | null;
+  /** Tokens that the model writes, all turns together. */
   maxOutputTokens?: number | null;
+  /** Tokens read and written, all turns together. */
   maxTokens?: number | null;
+  /** What all turns together may cost, as far as the prices are known. */
   maxUsd?: string | null;
 }
 
 /** An agent that runs on somebody else's platform. */
 export interface RemoteAgent {
+  /** Whose platform it is. */
   platform: string;
+  /** What the platform calls it. */
   id: string;
 }
 
@@ -500,17 +529,25 @@ export interface ModelServerEntry {
 
 /** An inference endpoint. */
 export interface ModelServer {
+  /** What delegators call it; also its file's name. */
   name: string;
+  /** What people read in lists. */
   displayName?: string | null;
   /** `openai`, `ollama`, `lmstudio`, `llamacpp`, `vllm`, `openrouter`, `deepseek`, `custom`. */
   kind: string;
   /** Up to, not including, `/chat/completions` (`http://127.0.0.1:11434/v1`). */
   baseUrl: string;
+  /** What it speaks; `openai` unless said. */
   protocol?: "openai" | "anthropic" | "auto" | null;
+  /** Where its key is found; the key itself never stands in a file. */
   apiKey?: KeyReference | null;
+  /** Sent with every request; no keys. */
   headers?: Record<string, string> | null;
+  /** `local`: its address must be of this machine. */
   locality?: "local" | "remote" | null;
+  /** Requests at once. */
   concurrency?: number | null;
+  /** Variables for tools that are pointed at it. */
   extraEnv?: Record<string, string> | null;
 }
 

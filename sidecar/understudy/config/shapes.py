@@ -101,6 +101,7 @@ class DefaultsTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """``[defaults]``: which delegator does what nobody was named for."""
 
     delegator: str | None = None
+    """Who does what no other default names."""
     recipes: dict[str, str] = msgspec.field(default_factory=dict)
     """Recipe → delegator."""
 
@@ -109,9 +110,13 @@ class WorktreesTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """``[worktrees]``: what a new tree gets besides tracked files, and how long trees are kept."""
 
     copy: list[str] | None = None
+    """Patterns of ignored or untracked files that are copied from the checkout into each new tree."""
     link: list[str] | None = None
+    """Paths that each new tree gets as links into the checkout; agents can write through them."""
     setup: list[str] | None = None
+    """Argument vector that is run once in each new tree."""
     setup_timeout_seconds: float | None = None
+    """How long that may take."""
     keep_days: float | None = None
     """Days after its last event that a tree stays on disk; in a person's own configuration only, as is the next."""
     keep_bytes: int | None = None
@@ -129,12 +134,19 @@ class RecipeTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The front matter of a recipe."""
 
     title: str
+    """What people read in menus."""
     returns: typing.Literal["text", "file", "tree"]
+    """What comes back: an answer in words, one file, or changes anywhere in the tree."""
     writes: list[str] | None = None
+    """Patterns of the files that it may change; anything else is `outside_scope`."""
     checks: list[str] | None = None
+    """Checks that are run on the result; absent: all that are configured."""
     delegator: str | None = None
+    """Who does it, unless the request names somebody."""
     route: str | None = None
+    """An ordered list of delegators."""
     fits: Fits | None = None
+    """Where it is offered."""
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {

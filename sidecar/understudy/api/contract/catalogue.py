@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import enum
 import functools
-import inspect
-import textwrap
 import types
 import typing
 from collections.abc import Mapping
@@ -15,6 +12,7 @@ from typing import Any
 import msgspec
 
 from understudy.api.table import METHODS, NOTIFICATIONS, PREFIX, PROTOCOL_VERSION, Method
+from understudy.config import declared
 from understudy.model.errors import ErrorInfo
 from understudy.model.events import STATE_AFTER, AnyEvent, Event
 from understudy.model.states import TRANSITIONS, Reservation, State, Verdict
@@ -155,7 +153,7 @@ def _reach(roots: list[Any]) -> list[type]:
 
 
 def _structure(python: type[msgspec.Struct], name: str) -> Structure:
-    docs = _field_docs(python)
+    docs = declared.field_docs(python)
     fields = []
     for field in msgspec.structs.fields(python):
         parts = alternatives(field.type)
@@ -175,7 +173,7 @@ def _structure(python: type[msgspec.Struct], name: str) -> Structure:
     return Structure(
         name=name,
         python=python,
-        doc=_doc(python),
+        doc=declared.doc_of(python),
         strict=python.__struct_config__.forbid_unknown_fields,
         tag=_tag(python),
         fields=fields,
@@ -183,46 +181,11 @@ def _structure(python: type[msgspec.Struct], name: str) -> Structure:
 
 
 def _enumeration(python: type[enum.Enum]) -> Enumeration:
-    docs = _docs_below(python)
+    docs = declared.docs_below(python)
     members = [Member(value=str(member.value), doc=docs.get(member.name, "")) for member in python]
-    return Enumeration(name=python.__name__, python=python, doc=_doc(python), members=members)
+    return Enumeration(name=python.__name__, python=python, doc=declared.doc_of(python), members=members)
 
 
 def _tag(python: type[msgspec.Struct]) -> str | None:
     tag = python.__struct_config__.tag
     return tag if isinstance(tag, str) else None
-
-
-def _doc(python: type) -> str:
-    """Return the class's own docstring as one line of Markdown (reStructuredText's double ticks become single)."""
-    own = python.__dict__.get("__doc__")
-    return _prose(own) if isinstance(own, str) else ""
-
-
-def _field_docs(python: type) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for base in reversed(python.__mro__):
-        if base is not msgspec.Struct and issubclass(base, msgspec.Struct):
-            found |= _docs_below(base)
-    return found
-
-
-def _docs_below(python: type) -> dict[str, str]:
-    """Return the string that follows each assignment of a class body, by the name assigned."""
-    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(python))).body
-    found: dict[str, str] = {}
-    name: str | None = None
-    for statement in typing.cast("ast.ClassDef", declaration).body:
-        match statement:
-            case ast.AnnAssign(target=ast.Name(id=assigned)) | ast.Assign(targets=[ast.Name(id=assigned)]):
-                name = assigned
-            case ast.Expr(value=ast.Constant(value=str(text))) if name is not None:
-                found[name] = _prose(text)
-                name = None
-            case _:
-                name = None
-    return found
-
-
-def _prose(text: str) -> str:
-    return " ".join(inspect.cleandoc(text).split()).replace("``", "`")
