@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from understudy.faces import words as verdict_words
 from understudy.faces.cli import card, diff, exits, lines, live, terminal
 from understudy.model import events as e
 from understudy.model.delegations import Attempt, CheckResult, Control, DelegationResult, FileStat, Usage, no_usage
@@ -125,10 +126,10 @@ def test_a_failed_card_shows_error_and_output(delegation) -> None:
 
 def test_every_verdict_and_reservation_is_explained_and_every_verdict_has_a_code(delegation) -> None:
     for verdict in Verdict:
-        assert card.VERDICTS[verdict] in card.card(delegation(verdict=verdict), PLAIN)
+        assert verdict_words.VERDICTS[verdict] in card.card(delegation(verdict=verdict), PLAIN)
         assert exits.of_verdict(verdict) in exits.Exit
     for reservation in Reservation:
-        assert all(card.RESERVATIONS[reservation])
+        assert all(verdict_words.RESERVATIONS[reservation])
     assert set(exits.MEANING) == set(exits.Exit)
     assert exits.of_verdict(Verdict.UNVERIFIED) != exits.of_verdict(Verdict.VERIFIED) == 0
 
