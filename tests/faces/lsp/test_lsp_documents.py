@@ -1,0 +1,228 @@
+"""What the person sees: the kept changes give the text that an editor holds, in every encoding."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.faces.lsp import documents as docs
+from understudy.faces.lsp.documents import Documents, offset_of, position_of, range_to_client, text_edits
+
+URI = "file:///tmp/caf%C3%A9.py"
+ENCODINGS = ["utf-8", "utf-16", "utf-32"]
+CODECS = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+WIDTH = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
+texts = st.text(st.sampled_from("ab \r\n\u00e9\u2028\x0b\U0001f600\u20ac"), max_size=40)
+numbers = st.integers(0, 12) | st.just(2**31 - 1)
+positions = st.tuples(numbers, numbers)
+changes = st.tuples(st.none() | st.tuples(positions, positions), texts)
+
+
+def model_offset(text: str, position: tuple[int, int], encoding: str) -> int:
+    """A second way to find a place: go through the line's characters one by one, as they would be encoded."""
+    line, units = position
+    ends = [0, *(found.end() for found in re.finditer("\r\n|\r|\n", text))]
+    if line >= len(ends):
+        return len(text)
+    index = ends[line]
+    while index < len(text) and text[index] not in "\r\n":
+        units -= len(text[index].encode(CODECS[encoding])) // WIDTH[encoding]
+        if units < 0:
+            break
+        index += 1
+    return index
+
+
+def model_change(text: str, change, encoding: str) -> str:
+    place, new = change
+    if place is None:
+        return new
+    start, end = sorted(model_offset(text, each, encoding) for each in place)
+    return text[:start] + new + text[end:]
+
+
+@given(texts, st.lists(st.lists(changes, max_size=3), max_size=8), st.sampled_from(ENCODINGS), st.data())
+def test_kept_changes_fold_to_what_an_editor_holds(text, batches, encoding, data):
+    documents = Documents(encoding)
+    documents.open(URI, "python", 0, text)
+    seen = []
+    for version, batch in enumerate(batches, 1):
+        documents.change(URI, version, batch)
+        for change in batch:
+            text = model_change(text, change, encoding)
+        if data.draw(st.booleans()):
+            seen.append((documents.snapshot(), text))
+        if data.draw(st.booleans()):
+            assert documents.text(URI) == text
+    assert documents.text(URI) == text
+    assert documents.version(URI) == len(batches)
+    for snapshot, then in seen:
+        assert snapshot[URI] == then, "a snapshot is of its instant"
+
+
+@given(texts, positions, st.sampled_from(ENCODINGS))
+def test_a_position_is_where_the_specification_says(text, position, encoding):
+    offset = offset_of(text, position, encoding)
+    assert offset == model_offset(text, position, encoding)
+    back = position_of(text, offset, encoding)
+    assert back <= position
+    assert offset_of(text, back, encoding) == offset
+
+
+@given(texts, texts, st.sampled_from(ENCODINGS))
+def test_edits_lead_from_one_text_to_the_other(before, after, encoding):
+    edits = text_edits(before, after, encoding)
+    assert bool(edits) == (before != after)
+    text = before
+    for edit in reversed(edits):  # they do not overlap and are in order: the last one first
+        place = tuple((edit["range"][end]["line"], edit["range"][end]["character"]) for end in ("start", "end"))
+        text = model_change(text, (place, edit["newText"]), encoding)
+    assert text == after
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "encoding", "offset"),
+    [
+        ("ab\ncd", (0, 99), "utf-16", 2),
+        ("ab\r\ncd", (0, 99), "utf-16", 2),
+        ("ab\rcd", (1, 1), "utf-16", 4),
+        ("ab\ncd", (7, 0), "utf-16", 5),
+        ("ab\n", (1, 5), "utf-16", 3),
+        ("a\U0001f600b", (0, 3), "utf-16", 2),
+        ("a\U0001f600b", (0, 2), "utf-16", 1),
+        ("a\U0001f600b", (0, 5), "utf-8", 2),
+        ("a\U0001f600b", (0, 4), "utf-8", 1),
+        ("a\U0001f600b", (0, 2), "utf-32", 2),
+        ("a\u2028b\nc", (1, 0), "utf-16", 4),
+        ("\ud83dab", (0, 2), "utf-16", 2),
+    ],
+)
+def test_positions(text, position, encoding, offset):
+    assert offset_of(text, {"line": position[0], "character": position[1]}, encoding) == offset
+
+
+def test_a_range_for_the_client():
+    found = range_to_client("a\U0001f600b\r\nc", 2, 5, "utf-16")
+    assert found == {"start": {"line": 0, "character": 3}, "end": {"line": 1, "character": 0}}
+
+
+def test_one_document_however_it_is_spelled():
+    documents = Documents()
+    documents.open(URI, "python", 1, "x")
+    other = "file://localhost/tmp/./caf%c3%a9.py"
+    documents.change(other, 2, [{"text": "y"}])
+    assert documents.text("file:///tmp/café.py") == "y"
+    assert documents.open_uris() == [URI]
+    assert documents.spelling(other) == URI
+    assert documents.language(other) == "python"
+    snapshot = documents.snapshot()
+    assert (dict(snapshot), snapshot.version(other), other in snapshot) == ({URI: "y"}, 2, True)
+    documents.close(other)
+    assert documents.open_uris() == []
+    assert documents.text(URI) is None
+
+
+def test_what_is_no_file_is_not_kept():
+    documents = Documents()
+    for uri in ("untitled:Untitled-1", "git:/tmp/a", "file://other/tmp/a", "no uri", "http://[", ""):
+        documents.open(uri, "python", 1, "x")
+        documents.change(uri, 2, [{"text": "y"}])
+        documents.save(uri, "z")
+        documents.close(uri)
+        assert not documents.open_uris()
+        assert documents.look(uri) is None
+
+
+@pytest.mark.parametrize(
+    ("uri", "version", "given"),
+    [
+        (URI, 5, [{"text": "no"}]),
+        (URI, 4, [{"text": "no"}]),
+        (URI, 6, [{"range": {"start": {"line": 0}}, "text": "no"}]),
+        (URI, 6, [{"text": 7}]),
+        (URI, 6, [None]),
+        ("file:///tmp/other", 6, [{"text": "no"}]),
+    ],
+)
+def test_what_cannot_be_is_left_out_and_logged(caplog, uri, version, given):
+    documents = Documents()
+    documents.open(URI, "python", 5, "x")
+    with caplog.at_level(logging.WARNING):
+        documents.change(uri, version, given)
+    assert len(caplog.records) == 1
+    assert documents.look(URI) == (5, "x")
+    assert documents.version(uri) in {5, None}
+
+
+def test_a_save_brings_its_text_and_an_opening_begins_anew():
+    documents = Documents()
+    documents.open(URI, "python", 5, "x")
+    documents.change(URI, 6, [(((0, 1), (0, 1)), "y")])
+    documents.save(URI, None)
+    assert documents.text(URI) == "xy"
+    documents.save(URI, "saved")
+    assert documents.look(URI) == (6, "saved")
+    documents.open(URI, "python", 1, "again")
+    assert documents.look(URI) == (1, "again")
+
+
+def test_what_waits_is_bounded(monkeypatch):
+    documents = Documents()
+    documents.open(URI, "python", 0, "")
+    document = documents._open[docs.key_of(URI)]
+    for version in range(1, 3 * docs.MOST_CHANGES):
+        documents.change(URI, version, [(((0, 0), (0, 0)), "x")])
+        assert len(document.changes) <= docs.MOST_CHANGES
+    monkeypatch.setattr(docs, "MOST_CHARACTERS", 100)
+    documents.change(URI, 10**6, [(((0, 0), (0, 0)), "y" * 101)])
+    assert not document.changes
+    assert document.waiting == 0
+    assert documents.text(URI) == "y" * 101 + "x" * (3 * docs.MOST_CHANGES - 1)
+
+
+def test_a_keystroke_costs_what_it_changes():
+    times = {}
+    for lines in (10, 200_000):
+        documents = Documents()
+        documents.open(URI, "python", 0, "some line of code\n" * lines)
+        best = 1.0
+        for version in range(1, 1000):
+            before = time.perf_counter()
+            documents.change(URI, version, [(((lines // 2, 3), (lines // 2, 3)), "x")])
+            best = min(best, time.perf_counter() - before)
+        times[lines] = best
+    assert times[200_000] < 20 * times[10]
+
+
+def test_threads_read_while_the_loop_changes():
+    documents = Documents()
+    documents.open(URI, "python", 0, "")
+    wrong: list[str] = []
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            snapshot = documents.snapshot()
+            version = snapshot.version(URI)
+            if len(snapshot[URI]) != version:
+                wrong.append(f"{version}: {len(snapshot[URI])}")
+            looked = documents.look(URI)
+            if looked is None or looked[0] != len(looked[1]):
+                wrong.append(str(looked))
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for version in range(1, 10_000):
+        documents.change(URI, version, [(((0, 0), (0, 0)), "x")])
+    over.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong[:5]
+    assert documents.text(URI) == "x" * 9_999
