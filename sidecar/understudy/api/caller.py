@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -31,6 +31,17 @@ class Caller(Protocol):
 
     def unfollow(self, delegation: str | None) -> None:
         """Stop sending them."""
+        ...
+
+
+class Wary(Caller, Protocol):
+    """A caller for whom trust may be withdrawn, for as long as it lives: an editor that trusts less than its person."""
+
+    withdrawn: Callable[[Path], bool] | None
+    """Tells of a workspace's real path whether it counts as untrusted, whatever is recorded; None: none does."""
+
+    def trusts(self, workspace: Path) -> None:
+        """Take note that the person trusts this workspace after all: it was recorded on this caller's behalf."""
         ...
 
 

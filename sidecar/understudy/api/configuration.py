@@ -52,6 +52,10 @@ def trust(caller: Caller, params: m.TrustParams) -> m.TrustResult:
         status = trusting.status(top, root)
     else:
         status = trusting.record(top, root, trusted=params.trusted, seen=params.seen)
+        regained = getattr(caller, "trusts", None)
+        if params.trusted and regained is not None:
+            regained(top)
+            status = trusting.status(top, root)
         bell.ring("trust")
     return m.TrustResult(
         trusted=status.trusted, allows=list(status.allows), changed=list(status.changed), seen=status.hash

@@ -330,6 +330,12 @@ def call(name: str, params: Any, caller: Caller) -> Any:
     found = method(name)
     decoded = params if isinstance(params, found.params) else decode_params(found, params)
     try:
+        withdrawn = getattr(caller, "withdrawn", None)
+        if withdrawn is not None:
+            from understudy.config import trust  # noqa: PLC0415 - few callers withdraw trust
+
+            with trust.withdrawing(withdrawn):
+                return _function(found)(caller, decoded)
         return _function(found)(caller, decoded)
     except UnderstudyError:
         raise

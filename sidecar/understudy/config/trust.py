@@ -15,7 +15,8 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,6 +59,7 @@ MAX_BYTES = 64 * 1024 * 1024
 
 MAX_RECORD_BYTES = 4 * 1024 * 1024
 _PIECE = 1024 * 1024
+_withdrawn: ContextVar[Callable[[Path], bool] | None] = ContextVar("withdrawn", default=None)
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\u200a\u2010-\u2027\u2030-\u205e\u2070-\ud7ff\uf900-\ufefe\uff00-\uffef]")
 
 
@@ -99,9 +101,25 @@ def digest(workspace: Path) -> Allowed:
     return Allowed(_whole(walk.files), words, walk.files, walk.excess)
 
 
+@contextlib.contextmanager
+def withdrawing(withdrawn: Callable[[Path], bool]) -> Iterator[None]:
+    """Count workspaces as untrusted meanwhile, whatever is recorded; the record stays as it is.
+
+    ``withdrawn`` gets a workspace's real path. It holds for everything that the current thread (or task) does.
+    """
+    token = _withdrawn.set(withdrawn)
+    try:
+        yield
+    finally:
+        _withdrawn.reset(token)
+
+
 def status(workspace: Path, state: Path) -> TrustStatus:
     """Return how ``workspace`` stands; ``state`` is the state folder."""
     now = digest(workspace)
+    withdrawn = _withdrawn.get()
+    if withdrawn is not None and withdrawn(Path(os.path.realpath(workspace))):
+        return TrustStatus(trusted=False, known=True, allows=now.allows, hash=now.hash)
     record = _read(workspace, state)
     if record is None:
         return TrustStatus(trusted=False, known=False, allows=now.allows, hash=now.hash)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 MOST_PENDING = 1000
 """Requests that may be unanswered at once; one more is answered with ``overloaded``."""
 
+STARTS = frozenset(table.PREFIX + name for name in ("delegations/start", "delegations/reply", "delegations/retry"))
+"""Requests whose result names a delegation that is under way from then on."""
+
 Answer = Callable[[Any, UnderstudyError | None], None]
 """Gets the result or the error, once, in whatever thread."""
 
@@ -28,8 +31,8 @@ class Call:
     def __init__(self, client: Client, method: str, params: Any, answer: Answer) -> None:
         """``params`` is parsed JSON, or the method's structure."""
         self.method = method
+        self.params = params
         self._client = client
-        self._params = params
         self._answer = answer
         self._lock = threading.Lock()
         self._begun = False
@@ -42,11 +45,11 @@ class Call:
             if self._finished:
                 return
             self._begun = True
-        if isinstance(self._params, list):
+        if isinstance(self.params, list):
             self.finish(None, _positional(self.method))
             return
         try:
-            result = table.call(self.method, self._params, self)
+            result = table.call(self.method, self.params, self)
         except UnderstudyError as error:
             self.finish(None, error)
         else:
@@ -85,6 +88,15 @@ class Call:
         """Tell whether the client withdrew it."""
         return self._withdrawn.is_set()
 
+    @property
+    def withdrawn(self) -> Callable[[Path], bool] | None:
+        """Tell of workspaces that count as untrusted in this session; None while the editor withdrew nothing."""
+        return None if self._client.options.trusted else self._client.distrusts
+
+    def trusts(self, workspace: Path) -> None:
+        """Take note that the person trusts this workspace after all."""
+        self._client.regained.add(workspace)
+
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
         """Send events of one delegation or all from now on."""
         self._client.subscribe(delegation, after)
@@ -112,6 +124,9 @@ class Calls:
         def finished(result: Any, error: UnderstudyError | None) -> None:
             with self._lock:
                 self._pending.discard(call)
+            if error is None and method in STARTS:
+                # Before the client hears of it: what it asks next about this delegation finds it known.
+                self._client.started(result.id, call.params)
             answer(result, error)
 
         call = Call(self._client, method, params, finished)

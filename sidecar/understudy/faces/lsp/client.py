@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import threading
@@ -28,6 +29,10 @@ log = logging.getLogger(__name__)
 
 ASK_SECONDS = 30.0
 """How long a client may take for an answer that needs no person."""
+WITHDRAWN_SECONDS = 5.0
+"""How long a request that was withdrawn may still take for its answer."""
+MOST_WATCHED = 64
+"""Workspaces besides the folders whose configuration is looked at every second."""
 _DELIVER_SECONDS = 60.0
 _encoder = msgspec.json.Encoder()
 
@@ -77,6 +82,11 @@ class Client:
         self.on_changed: list[Callable[[frozenset[str]], None]] = []
         """Names of collections that should be read again (``understudy/changed``)."""
         self.on_folders: list[Callable[[], None]] = []
+        self.on_started: list[Callable[[str, Any], None]] = []
+        """``(delegation, parameters)`` of what this client started, sent back or retried; parameters as they came."""
+        self.regained: set[Path] = set()
+        """Workspaces that the person trusts although the editor withdrew trust at the beginning."""
+        self._also_watched: tuple[Path, ...] = ()
         self._capabilities: Mapping[str, Any] = {}
         self._converter = converter
         self._outbox: Outbox | None = None
@@ -124,6 +134,15 @@ class Client:
     def has(self, path: Path) -> bool:
         """Tell whether a path is one of the workspace folders, below one, or above one."""
         return any(path == own or own in path.parents or path in own.parents for own in self.folders)
+
+    def distrusts(self, workspace: Path) -> bool:
+        """Tell whether the trust in a workspace is withdrawn for this session; from any thread."""
+        return not self.options.trusted and workspace not in self.regained
+
+    def watch(self, workspace: Path) -> None:
+        """Notice changes of the configuration of a workspace that is no folder, but holds an open file."""
+        if workspace not in self._also_watched and len(self._also_watched) < MOST_WATCHED:
+            self._also_watched += (workspace,)
 
     # -- how to reach it -------------------------------------------------------------------------------------------
 
@@ -174,7 +193,8 @@ class Client:
     async def call(self, name: str, params: Any) -> Any:
         """Return the answer of the table to a request, by its name without prefix; raises ``UnderstudyError``.
 
-        ``params`` is parsed JSON or the structure; cancelling withdraws the request.
+        ``params`` is parsed JSON or the structure. Cancelling withdraws the request; what it came to by then is
+        returned all the same, since it may have begun something.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
@@ -193,10 +213,11 @@ class Client:
 
         call = self.calls.begin(table.PREFIX + name, params, answer)
         try:
-            return await future
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
             call.withdraw()
-            raise
+            async with asyncio.timeout(WITHDRAWN_SECONDS):
+                return await future
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run something beside the requests; what it raises is written down."""
@@ -249,6 +270,12 @@ class Client:
                     self._following.follow(None, {})
         self.run_hooks(self.on_ready)
 
+    def started(self, delegation: str, params: Any) -> None:
+        """Take note that this client started something; from any thread."""
+        if self._loop is not None and not self._closed and self.on_started:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self.run_hooks, self.on_started, delegation, params)
+
     def close(self) -> None:
         """End everything that runs for this client."""
         with self._lock:
@@ -270,7 +297,7 @@ class Client:
                 faults.internal(f"lsp hook {hook}", error)
 
     def _watched(self) -> tuple[Path, ...]:
-        return self.folders
+        return (*self.folders, *(path for path in self._also_watched if path not in self.folders))
 
     def _send_on(self, name: str, params: Any) -> None:
         """Pass a notification on to the client, in the subscription's thread, as fast as the client reads."""

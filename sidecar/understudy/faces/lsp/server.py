@@ -40,6 +40,8 @@ class Server(LanguageServer):
         """Register everything; nothing runs yet."""
         self.declarations: list[Callable[[types.ServerCapabilities], None]] = []
         """Called with the capabilities before they are sent, to add what pygls' builder does not know."""
+        self.before: dict[str, list[Callable[[Any], Awaitable[None]]]] = {}
+        """By a command's name without prefix: awaited with its parameters before it runs."""
         self.on_progress_cancel: list[Callable[[str | int], None]] = []
         converter = lenient.converter()
         super().__init__(
@@ -119,7 +121,10 @@ class Server(LanguageServer):
 
     def _command(self, name: str) -> Callable[..., Awaitable[Any]]:
         async def run(*arguments: Any) -> Any:
-            return await self.client.call(name, arguments[0] if arguments else None)
+            params = arguments[0] if arguments else None
+            for prepare in self.before.get(name, ()):
+                await prepare(params)
+            return await self.client.call(name, params)
 
         return run
 
