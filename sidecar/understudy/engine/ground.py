@@ -319,9 +319,28 @@ def load(folder: journal_store.Folder) -> tuple[Record, Store]:
 def write_review(folder: journal_store.Folder, objects: Store, base: str, head: str) -> None:
     """Write ``review.diff`` anew."""
     temporary = folder.review.with_suffix(".tmp")
-    temporary.write_bytes(diff.unified(objects, base, head))
+    temporary.write_bytes(review_text(folder, objects, base, head))
     temporary.chmod(0o600)
     temporary.replace(folder.review)
+
+
+def review_text(folder: journal_store.Folder, objects: Store, base: str, head: str) -> bytes:
+    """Return what ``review.diff`` says: a patch, below lines that tell a reader what to do with it.
+
+    Git and patch(1) pass over what is above the first file. Nothing where nothing changed.
+    """
+    patch = diff.unified(objects, base, head)
+    title = " ".join(journal_store.read_spec(folder).title.split())
+    lines = (f"# {title} ({folder.id})", *_REVIEW_HEAD)
+    return b"".join(line.encode("utf-8", "replace") + b"\n" for line in lines) + patch if patch else b""
+
+
+_REVIEW_HEAD = (
+    "# Your editor's code actions on a change below accept it, reject it, or send the work back.",
+    '# To say why, write lines that begin with "> " below the change. Such lines here, above the first file,',
+    "# are about the whole work, and those right below a line with diff --git are about that file.",
+    "",
+)
 
 
 _LETTERS = {"added": "A", "deleted": "D", "modified": "M", "renamed": "R", "mode": "M", "type": "T"}

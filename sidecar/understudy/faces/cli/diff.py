@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -22,6 +23,7 @@ _STYLES: tuple[tuple[bytes, dict[str, Any]], ...] = (
     (b"-", {"fg": "red"}),
 )
 _HEADER = b"diff --git "
+_WORDS = re.compile(rb"(?m)^>.*(?:\n|\Z)")
 
 
 @click.command(
@@ -102,6 +104,16 @@ def split(patch: bytes) -> list[bytes]:
     return [patch[start:end] for start, end in zip(starts, [*starts[1:], len(patch)], strict=True)]
 
 
+def without_words(review: bytes) -> bytes:
+    """Return the patch of a ``review.diff`` alone: no head, and no line that a person wrote into it beside a change.
+
+    No line of a patch begins with ``>``.
+    """
+    start = 0 if review.startswith(_HEADER) else review.find(b"\n" + _HEADER) + 1
+    patch = review[start:] if start or review.startswith(_HEADER) else b""
+    return _WORDS.sub(b"", patch)
+
+
 def concerns(part: bytes, names: set[str]) -> bool:
     """Tell whether one file's part of a patch is about a path of ``names`` (spelled as the contract spells paths)."""
     header = part.partition(b"\n")[0]
@@ -128,7 +140,7 @@ def _patch(identifier: str) -> bytes:
 
     folder = open_folder(identifier)
     try:
-        return folder.review.read_bytes()
+        return without_words(folder.review.read_bytes())
     except FileNotFoundError:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
