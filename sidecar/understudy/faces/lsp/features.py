@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from understudy.faces.lsp import gather
+from understudy.faces.lsp import gather, surface
 
 if TYPE_CHECKING:
     from understudy.faces.lsp.server import Server
@@ -13,3 +13,4 @@ if TYPE_CHECKING:
 def register(server: Server) -> None:
     """Register every feature, in the order in which code actions and lenses are listed."""
     gather.register(server)
+    surface.register(server)

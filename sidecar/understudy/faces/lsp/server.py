@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -22,6 +22,9 @@ from understudy.faces.lsp import features, framing, gather, lenient, watching
 from understudy.faces.lsp.client import Client
 from understudy.faces.lsp.outbox import Outbox
 from understudy.faces.lsp.protocol import Protocol
+
+if TYPE_CHECKING:
+    from understudy.faces.lsp.surface import Surface
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +38,8 @@ class Server(LanguageServer):
     """
 
     protocol: Protocol
+    review: Surface
+    """Where results are shown and decided on."""
 
     def __init__(self) -> None:
         """Register everything; nothing runs yet."""
