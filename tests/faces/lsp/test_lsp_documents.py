@@ -66,6 +66,15 @@ def test_kept_changes_fold_to_what_an_editor_holds(text, batches, encoding, data
         assert snapshot[URI] == then, "a snapshot is of its instant"
 
 
+def test_line_ends_that_meet_and_part_between_two_changes_of_one_message():
+    documents = Documents("utf-16")
+    documents.open(URI, "python", 0, "a\rb\nc")
+    documents.change(URI, 1, [(((1, 0), (1, 0)), "\n"), (((1, 0), (1, 0)), "1")])
+    assert documents.text(URI) == "a\r\n1b\nc"
+    documents.change(URI, 2, [(((1, 1), (1, 2)), "\r"), (((2, 0), (2, 0)), "2")])
+    assert documents.text(URI) == "a\r\n1\r\n2c"
+
+
 @given(texts, positions, st.sampled_from(ENCODINGS))
 def test_a_position_is_where_the_specification_says(text, position, encoding):
     offset = offset_of(text, position, encoding)
