@@ -27,7 +27,7 @@ def decode(
         other = next(ours for ours, theirs in shapes.SPELLINGS.items() if theirs == name)
         at = source.where((*path, name), key=True)
         message = f"`{name}` and `{other}` say the same thing."
-        problems.append(source.problem(message, hint="Remove one.", at=at, code="duplicate"))
+        problems.append(source.problem(message, hint="Remove one.", at=at, code="duplicate", about=(*path, name)))
     if twice:
         return None
     try:

@@ -92,27 +92,29 @@ def _problems(error: Any, source: Source, prefix: positions.Path) -> Iterator[Re
             # A name that the table has already would only be there twice.
             names = close(name, known - error.instance.keys()) if name not in _KNOWN_STRANGERS else []
             at = source.where((*path, name), key=True)
-            yield source.problem(f"Unknown key `{name}`.", hint=hint, at=at, code="unknown_key", names=names)
+            yield source.problem(
+                f"Unknown key `{name}`.", hint=hint, at=at, code="unknown_key", names=names, about=(*path, name)
+            )
     elif error.validator == "required":
         for name in error.validator_value:
             if name not in error.instance:
                 message = f"`{name}` is missing{_within(label)}."
-                yield source.problem(message, at=source.where(path), code="missing")
+                yield source.problem(message, at=source.where(path), code="missing", about=(*path, name))
     elif error.validator == "enum":
         allowed = [str(item) for item in error.validator_value]
         hint = near(error.instance, allowed) if isinstance(error.instance, str) else None
         names = (close(error.instance, allowed) if isinstance(error.instance, str) else []) or allowed
         message = f"`{label}` must be one of {', '.join(allowed)}."
-        yield source.problem(message, hint=hint, at=source.where(path), code="not_allowed", names=names)
+        yield source.problem(message, hint=hint, at=source.where(path), code="not_allowed", names=names, about=path)
     elif path and path[-1] == "api_key" and isinstance(error.instance, str):
         message = "A key is never written into a configuration file."
-        yield source.problem(message, hint=_KEY_HINT, at=source.where(path), code="secret")
+        yield source.problem(message, hint=_KEY_HINT, at=source.where(path), code="secret", about=path)
     else:
         wanted = error.schema.get("anyOf", [error.schema])
         names = [_NAMES.get(_type(kind), "something else") for kind in wanted]
         what = " or ".join(dict.fromkeys(names))
         message = f"{f'`{label}`' if label else 'This'} must be {what}, not {_type_name(error.instance)}."
-        yield source.problem(message, at=source.where(path), code="wrong_type")
+        yield source.problem(message, at=source.where(path), code="wrong_type", about=path)
 
 
 def _label(path: Any) -> str:

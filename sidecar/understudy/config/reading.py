@@ -39,7 +39,8 @@ class Item:
 
     def note(self, finding: Finding) -> None:
         """Keep a finding as a problem, with its place in the file."""
-        at = self.source.where((*self.path, *finding.path), key=finding.key)
+        about = (*self.path, *finding.path)
+        at = self.source.where(about, key=finding.key)
         self.problems.append(
             self.source.problem(
                 finding.message,
@@ -48,6 +49,7 @@ class Item:
                 severity=finding.severity,
                 code=finding.code,
                 names=finding.names,
+                about=about,
             )
         )
 
@@ -165,7 +167,9 @@ def _thing(into: Reading, source: Source, structure: type[msgspec.Struct]) -> It
         at = source.where(("name",))
         hint = f"Call the file {name}.toml, or the thing {stem}."
         named = [stem] if re.fullmatch(NAME_PATTERN, stem) else []
-        into.problems.append(source.problem("The name is not the file's.", hint=hint, at=at, names=named))
+        into.problems.append(
+            source.problem("The name is not the file's.", hint=hint, at=at, names=named, about=("name",))
+        )
         return
     yield Item(thing, into.layer, source, (), whole=True)
 
@@ -185,16 +189,17 @@ def _stranger(name: str, document: dict[str, Any], source: Source) -> Remark:
     at = source.where((name,), key=True)
     if name == "routes":
         remedy = "Use [defaults] to name delegators."
-        return source.problem("Routes are not supported yet.", hint=remedy, at=at, code="no_effect")
+        return source.problem("Routes are not supported yet.", hint=remedy, at=at, code="no_effect", about=(name,))
     if name in shapes.LISTS:
         message = f"`{name}` must be an array of tables."
-        return source.problem(message, hint=f"Write [[{name}]].", at=at, code="not_a_list")
+        return source.problem(message, hint=f"Write [[{name}]].", at=at, code="not_a_list", about=(name,))
     hint = near(name, [*shapes.SECTIONS, *shapes.LISTS])
     # A name is offered only where it would make sense of what stands there.
     value = document[name]
     fitting = [*shapes.SECTIONS] if isinstance(value, dict) else [*shapes.LISTS] if isinstance(value, list) else []
     names = close(name, set(fitting) - set(document))
-    return source.problem(f"Unknown key `{name}`.", hint=hint, at=at, code="unknown_key", names=names)
+    message = f"Unknown key `{name}`."
+    return source.problem(message, hint=hint, at=at, code="unknown_key", names=names, about=(name,))
 
 
 def _fresh(item: Item) -> Item:

@@ -21,15 +21,15 @@ _CLOSING = re.compile(rb"^\+\+\+[ \t]*\r?$", re.MULTILINE)
 
 def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None, Source, list[Remark]]:
     """Return the recipe a file holds, the source that knows its front matter's places, and what is wrong."""
-    opening = _OPENING.match(source.data)
-    if opening is None:
+    found = front_matter(source.data)
+    if found is None:
         yaml = source.data.lstrip().startswith(b"---")
         hint = "Put TOML between two lines of +++" + (" instead of YAML between lines of ---." if yaml else ".")
         return None, source, [source.problem("A recipe begins with its front matter.", hint=hint, code="syntax")]
-    closing = _CLOSING.search(source.data, opening.end())
-    if closing is None:
+    start, end = found
+    if end is None:
         return None, source, [source.problem("The front matter has no closing +++.", code="syntax")]
-    source = Source(source.path, source.data, start=opening.end(), end=closing.start())
+    source = Source(source.path, source.data, start=start, end=end)
     value, problems = source.parse()
     if value is None:
         return None, source, problems
@@ -37,7 +37,7 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
     if table is None:
         return None, source, problems
     try:
-        prompt = source.data[closing.end() :].decode().replace("\r\n", "\n").strip()
+        prompt = source.data[end:].partition(b"+++")[2].decode().replace("\r\n", "\n").strip()
     except UnicodeDecodeError:
         message = "The file is not UTF-8 text."
         return None, source, [source.problem(message, hint="Save it as UTF-8.", code="syntax")]
@@ -47,13 +47,14 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
     if table.route is not None:
         hint = "Name a `delegator`."
         at = source.where(("route",), key=True)
-        problems.append(source.problem("`route` is not supported yet.", hint=hint, at=at, code="no_effect"))
+        message = "`route` is not supported yet."
+        problems.append(source.problem(message, hint=hint, at=at, code="no_effect", about=("route",)))
         return None, source, problems
     for field in ("writes", "checks"):
         if getattr(table, field) is not None and table.returns == "text":
             message = f"`{field}` has no effect on a recipe that returns text."
             at = source.where((field,), key=True)
-            problems.append(source.problem(message, hint="Remove it.", at=at, code="no_effect"))
+            problems.append(source.problem(message, hint="Remove it.", at=at, code="no_effect", about=(field,)))
             return None, source, problems
     fits = table.fits or Fits(on=["file", "selection"])  # where a recipe is offered that does not say
     recipe = Recipe(
@@ -69,3 +70,12 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
         prompt=prompt,
     )
     return recipe, source, problems
+
+
+def front_matter(data: bytes) -> tuple[int, int | None] | None:
+    """Return where in a recipe its TOML begins and ends (``None``: it is not closed), or nothing when there is none."""
+    opening = _OPENING.match(data)
+    if opening is None:
+        return None
+    closing = _CLOSING.search(data, opening.end())
+    return opening.end(), closing.start() if closing else None

@@ -47,6 +47,8 @@ class Remark(Problem, kw_only=True):
     code: Code = "value"
     names: list[str] = msgspec.field(default_factory=list)
     """What may have been meant, the likeliest first."""
+    about: positions.Path = ()
+    """The way to what it is about."""
 
     def plain(self) -> Problem:
         """Return the problem as the contract has it."""
@@ -95,10 +97,17 @@ class Source:
         severity: Literal["error", "warning", "information"] = "error",
         code: Code = "value",
         names: Sequence[str] = (),
+        about: positions.Path = (),
     ) -> Remark:
         """Return a problem with this file, shown at its beginning unless a place is given."""
         return Remark(
-            severity=severity, message=message, hint=hint, location=self.location(at), code=code, names=list(names)
+            severity=severity,
+            message=message,
+            hint=hint,
+            location=self.location(at),
+            code=code,
+            names=list(names),
+            about=about,
         )
 
     def location(self, at: Range | None = None) -> Location:
