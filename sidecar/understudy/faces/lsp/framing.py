@@ -1,7 +1,7 @@
 """Where a message begins and ends: the base protocol of LSP 3.17, forgiving towards broken frames.
 
-After a frame that cannot be, reading goes on at the next header. A header cannot stand inside a JSON text: there,
-line ends are escaped.
+After a frame that cannot be, reading goes on at the next header. A header cannot stand inside a JSON text: in its
+strings, line ends are escaped. So a body in which one is found was announced longer than it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LONGEST_BODY = 64 * 1024 * 1024
 """Bytes of one message. The largest an editor sends is the text of a document."""
 LONGEST_HEADER = 8 * 1024
 
-_HEADER = re.compile(rb"(?:^|(?<=[\r\n}]))[ \t]*content-length[ \t]*:", re.IGNORECASE)
+_HEADER = re.compile(rb"content-length[ \t]*:[ \t]*[0-9]{1,20}[ \t]*\r?\n", re.IGNORECASE)
 _FIELD = re.compile(rb"[ \t]*([!-9;-~]+)[ \t]*:[ \t]*(.*?)[ \t]*\Z", re.DOTALL)
 _OVERLAP = 64
 """Bytes kept while looking for a header, in case one is cut in two."""
@@ -33,6 +33,7 @@ class Frames:
         self._buffer = bytearray()
         self._length: int | None = None
         self._lost = False
+        self._searched = 0
 
     def feed(self, data: bytes) -> Iterator[bytes | Broken]:
         """Take bytes and give what they complete: bodies, and one ``Broken`` for each frame that could not be read."""
@@ -50,10 +51,14 @@ class Frames:
                     continue
                 self._length = outcome
             if len(self._buffer) < self._length:
-                return
+                if not self._cut_short():
+                    return
+                yield Broken("this message is shorter than its Content-Length says")
+                continue
             body = bytes(self._buffer[: self._length])
             del self._buffer[: self._length]
             self._length = None
+            self._searched = 0
             yield body
 
     def give_back(self, body: bytes) -> None:
@@ -63,6 +68,17 @@ class Frames:
             self._buffer[:0] = body[found.start() :]
         # Either way the stream may go on in the middle of something.
         self._lost = True
+
+    def _cut_short(self) -> bool:
+        """Look for a header in a body that is not complete; drop everything before it, and tell whether there is one."""
+        found = _HEADER.search(self._buffer, max(0, self._searched - _OVERLAP))
+        self._searched = len(self._buffer)
+        if found is None:
+            return False
+        del self._buffer[: found.start()]
+        self._length = None
+        self._searched = 0
+        return True
 
     def _found_again(self) -> bool:
         """Drop everything before the next header; tell whether there is one."""

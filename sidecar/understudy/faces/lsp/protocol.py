@@ -244,7 +244,9 @@ class Protocol(LanguageServerProtocol):
         if isinstance(error, JsonRpcException) and not isinstance(error, UnderstudyError):
             self._respond(msg_id, None, (error.code or codes.UNDERSTUDY, error.message, None))
         elif isinstance(error, UnderstudyError):
-            self._respond(msg_id, None, codes.of(error))
+            self._respond(msg_id, None, codes.of(error, withdrawn=error.kind is ErrorKind.CANCELLED))
+        elif isinstance(error, TimeoutError):
+            self._respond(msg_id, None, codes.of(withdrawn(), withdrawn=True))
         else:
             self._respond(msg_id, None, codes.of(faults.internal("lsp", error)))
 
