@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from understudy.git.apart import edits_apart
 from understudy.git.diff import Split, hunk_ids, line_splits, splits
 from understudy.git.lines import Edit, Sides, edits_of, merge_edits, replace, reversed_edits, split_lines
 from understudy.git.names import flagged as _flagged
 from understudy.git.names import quote
-from understudy.git.objects import object_id, read_blobs, write_blob, write_flat_tree
+from understudy.git.objects import object_id, read_blobs, read_loose, write_blob, write_flat_tree
 from understudy.git.store import Store
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -157,7 +158,11 @@ class _File:
         self.target_now: Entry | None = None
         self.ignore_mode = False
         self.user_split: Split | None = None
-        """Base → now, where lines are to be merged."""
+        """Base → now, where lines are to be merged and git had to be asked."""
+        self.user_edits: list[Edit] | None = None
+        """The same, where it could be told without git."""
+        self.held: dict[str, bytes] = {}
+        """Contents that were needed for that, by their ids."""
 
     def blobs(self) -> list[str]:
         change = self.split.change
@@ -184,6 +189,24 @@ class _File:
             and object_id("blob", now.content, object_format) not in {change.old_blob, change.new_blob}
         )
 
+    def find_user_edits(self, store: Store, object_format: str) -> bool:
+        """Tell base → now without a start of git, if the base is at hand and the user's edits are plainly elsewhere."""
+        change, now = self.split.change, self.now
+        result = read_loose(store.path, change.new_blob, object_format)
+        if now is None or result is None:
+            return False
+        base = replace(split_lines(result), reversed_edits(self.split.ranges, self.split.removed))
+        if object_id("blob", base, object_format) != change.old_blob:  # pragma: no cover - git's own patch
+            return False
+        self.held = {change.old_blob: base, change.new_blob: result}
+        lines, every = split_lines(base), hunk_ids(self.split)
+        edits = edits_of(self.split.ranges, self.split.added)
+        if len(every) >= len(edits):  # not one hunk as a whole
+            ids = every[len(every) - len(edits) :]
+            edits = [edit for identifier, edit in zip(ids, edits, strict=True) if identifier in self.wanted]
+        self.user_edits = edits_apart(lines, edits, split_lines(now.content))
+        return self.user_edits is not None
+
     def known(self, object_format: str) -> dict[str, bytes]:
         """Return the contents of base and result as far as they follow from what is at hand, by their ids.
 
@@ -191,7 +214,7 @@ class _File:
         git, a third of the time of an accept.
         """
         change = self.split.change
-        found: dict[str, bytes] = {}
+        found = dict(self.held)
 
         def take(content: bytes, *blobs: str) -> None:
             identifier = object_id("blob", content, object_format)
@@ -260,6 +283,8 @@ class _File:
             return []
         if result is not None and now.content == result.content:
             return edits
+        if self.user_edits is not None:
+            return self.user_edits
         if self.user_split is None:  # pragma: no cover - _load_user_edits gave them
             return [Edit(0, len(lines), tuple(split_lines(now.content)))]
         return edits_of(self.user_split.ranges, self.user_split.added)
@@ -360,8 +385,13 @@ def makes_room(path: bytes, leaving: list[bytes]) -> bool:
 
 
 def _load_user_edits(store: Store, files: list[_File]) -> None:
-    """Ask git, once for all files, for the difference between the base and what the user sees."""
-    wanting = [file for file in files if file.wants_user_edits(str(store.description["objectFormat"]))]
+    """Find the difference between the base and what the user sees; git is asked once for all files, if at all."""
+    object_format = str(store.description["objectFormat"])
+    wanting = [
+        file
+        for file in files
+        if file.wants_user_edits(object_format) and not file.find_user_edits(store, object_format)
+    ]
     if not wanting:
         return
     before, after = [], []

@@ -20,6 +20,9 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 _READ_LIMIT = 1 << 30
 """Bytes read in one call: twice what a result may hold (``tree.RESULT_TOTAL_BYTES``)."""
 
+_LOOSE_LIMIT = 8 << 20
+"""Bytes of a blob that is read without git; a larger one costs more than a start of git."""
+
 
 def object_id(kind: str, content: bytes, object_format: str) -> str:
     """Return the id that git gives an object: the digest of ``<kind> <size>``, a NUL, and the content."""
@@ -86,6 +89,21 @@ def read_kept_blobs(git_dir: Path, identifiers: Iterable[str]) -> dict[str, byte
         return {}
     output = git("cat-file", "--batch", git_dir=git_dir, stdin=_lines(asked), output_limit=_READ_LIMIT)
     return _contents(asked, output, git_dir)
+
+
+def read_loose(git_dir: Path, identifier: str, object_format: str) -> bytes | None:
+    """Return the contents of a blob that lies below ``git_dir`` as a file of its own; None when it does not.
+
+    No start of git. What is there counts only if it has that id.
+    """
+    try:
+        packed = (git_dir / "objects" / identifier[:2] / identifier[2:]).read_bytes()
+        unpacker = zlib.decompressobj()
+        whole = unpacker.decompress(packed, _LOOSE_LIMIT)
+    except (OSError, zlib.error):
+        return None
+    content = whole[whole.find(b"\0") + 1 :]
+    return content if object_id("blob", content, object_format) == identifier else None
 
 
 def _lines(identifiers: list[str]) -> bytes:
