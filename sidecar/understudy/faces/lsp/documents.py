@@ -335,13 +335,10 @@ def _splice(lines: list[str], place: tuple[int, int, int, int], new: str, encodi
     if (last, after) < (first, before):  # LSP forbids it; the same two places are meant
         first, before, last, after = last, after, first, before
     piece = lines[first][:before] + new + lines[last][after:]
-    # A `\r` and a `\n` that meet become one line's end.
+    # A `\r` and a `\n` that meet become one line's end; behind the piece they cannot meet: it ends with its last line's.
     if first and lines[first - 1].endswith("\r") and piece.startswith("\n"):
         first -= 1
         piece = lines[first] + piece
-    if last + 1 < len(lines) and piece.endswith("\r") and lines[last + 1].startswith("\n"):
-        last += 1
-        piece += lines[last]
     parts = split_lines(piece)
     if last + 1 < len(lines):
         parts.pop()  # the rest of a line that ends: empty
