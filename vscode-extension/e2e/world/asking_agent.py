@@ -1,0 +1,87 @@
+"""Stands for Claude Code where a test needs an agent that asks: one question, then two files or an apology.
+
+Started as ``claude`` from the PATH of the test's world. It speaks the part of Claude Code's two-way protocol that the
+runner reads, so that the question travels the way a real one does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+VERSION = "2.1.329"
+SESSION = "5e5510f0-0000-4000-8000-000000000001"
+COMMAND = "rm -rf build"
+TEST = '''"""What a cart costs in the end."""
+
+from shop.prices import total
+
+
+def test_an_empty_cart_costs_nothing():
+    assert total([]) == 0
+
+
+def test_prices_add_up():
+    assert total([100, 250]) == 350
+'''
+
+
+def main() -> int:
+    """Answer ``--version``, else hold one conversation."""
+    if "--version" in sys.argv:
+        print(f"{VERSION} (Claude Code)")
+        return 0
+    sys.stdin.readline()
+    say({"type": "system", "subtype": "init", "session_id": SESSION, "claude_code_version": VERSION, "cwd": str(Path.cwd())})
+    tell("I will look at the module, and clean the build folder first.")
+    tool = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": COMMAND}}
+    say({"type": "assistant", "message": {"id": "m2", "model": "claude-sonnet-4-5", "content": [tool]}})
+    allowed = ask()
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "" if allowed else "Denied", "is_error": not allowed}
+    say({"type": "user", "message": {"role": "user", "content": [result]}})
+    Path("tests").mkdir(exist_ok=True)
+    Path("tests/test_total.py").write_text(TEST, encoding="utf-8")
+    end = "Wrote two tests for `total`." if allowed else "Wrote two tests; I left the build folder alone, as you said."
+    tell(end)
+    usage = {"input_tokens": 2100, "output_tokens": 180}
+    say(
+        {
+            **{"type": "result", "subtype": "success", "is_error": False, "result": end, "num_turns": 2},
+            **{"session_id": SESSION, "stop_reason": "end_turn", "total_cost_usd": 0.0123, "usage": usage},
+        }
+    )
+    while sys.stdin.readline():
+        pass
+    return 0
+
+
+def ask() -> bool:
+    """Ask whether the command may run, and wait for the answer."""
+    request = {
+        **{"subtype": "can_use_tool", "tool_name": "Bash", "display_name": "Bash", "tool_use_id": "t1"},
+        **{"input": {"command": COMMAND, "description": "Remove the build folder"}},
+        "decision_reason": "This command requires approval",
+    }
+    say({"type": "control_request", "request_id": "q1", "request": request})
+    for line in sys.stdin:
+        answer = json.loads(line)
+        if answer.get("type") == "control_response":
+            return bool(answer["response"]["response"]["behavior"] == "allow")
+    sys.exit(0)
+
+
+def tell(text: str) -> None:
+    """Say one message of text."""
+    content = [{"type": "text", "text": text}]
+    say({"type": "assistant", "message": {"id": f"m{hash(text)}", "model": "claude-sonnet-4-5", "content": content}})
+
+
+def say(line: dict[str, Any]) -> None:
+    """Print one line of the protocol."""
+    print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
