@@ -484,7 +484,7 @@ def test_a_client_that_asks_without_reading_is_read_no_further(deaf: Deaf):
 
 
 def test_a_stalled_client_hears_every_event_later(start_editor: Callable[..., Any], deaf: Deaf, journal):
-    from understudy.model import events  # noqa: PLC0415 - the only test that writes any
+    from understudy.model import events
 
     writer = journal()
     deaf.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": {}}})
