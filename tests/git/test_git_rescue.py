@@ -145,6 +145,44 @@ def test_dropping_one_leaves_the_other(bench):
     assert everything(tree.path) == before
 
 
+@pytest.mark.parametrize("lost", ["HEAD:f3", "HEAD:d", "HEAD^{tree}", "HEAD"])
+def test_what_could_not_be_brought_back_is_not_kept(bench, lost):
+    """An object that the base borrows is gone: of a file that the agent never touched, of a folder, of the commit."""
+    bench.init("mkdir d; echo d > d/d")
+    store, _, tree = bench.tree()
+    (tree.path / "f1").write_bytes(b"the agent's")
+    gone = bench.sh(f"git rev-parse {lost}").strip()
+    (bench.repo / ".git" / "objects" / gone[:2] / gone[2:]).unlink()
+    before = everything(tree.path)
+    with pytest.raises(UnderstudyError) as caught:
+        rescue.keep(bench.state, bench.locate(), tree, store, "one")
+    assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
+    assert str(tree.path) in caught.value.message
+    assert "git fsck" in (caught.value.hint or "")
+    assert rescue.kept(bench.state) == []
+    assert everything(tree.path) == before
+    bench.sh("git hash-object -w f1 f2 f3 d/d; git add -A; git write-tree")
+    if lost in {"HEAD:f3", "HEAD:d", "HEAD^{tree}"}:  # it was only lost for a while
+        ref = rescue.keep(bench.state, bench.locate(), tree, store, "one")
+        tree.remove(bench.state / "trash")
+        assert everything(rescue.restore(bench.state, ref, tree.path).path) == before
+
+
+def test_what_is_gone_of_other_history_is_in_nobodys_way(bench):
+    """Commits that the tree does not build on are kept if they can be."""
+    bench.init()
+    store, _, tree = bench.tree()
+    bench.sh("echo later > later; git add -A; git commit -qm later")
+    gone = bench.sh("git rev-parse HEAD:later").strip()
+    (bench.repo / ".git" / "objects" / gone[:2] / gone[2:]).unlink()
+    before = everything(tree.path)
+    later = bench.sh("git rev-parse HEAD").strip()
+    ref = rescue.keep(bench.state, bench.locate(), tree, store, "one", also=[later, "0" * 40])
+    tree.remove(bench.state / "trash")
+    assert everything(rescue.restore(bench.state, ref, tree.path).path) == before
+    rescue.drop(bench.state, ref)
+
+
 NAMES = st.sampled_from([b"a", b"f1", b"d/x", b"d/y/z", b"\xff", b"n\nl", b".gitignore", b"-x", b"x.log", b"S"])
 ACTIONS = st.lists(
     st.one_of(

@@ -18,6 +18,7 @@ import msgspec
 from understudy.engine import leases
 from understudy.git import base as git_base
 from understudy.git import bootstrap, call, diff, names, repository, tree
+from understudy.git.faults import point
 from understudy.git.store import Store
 from understudy.git.tree import Tree
 from understudy.journal import store as journal_store
@@ -80,6 +81,7 @@ class Ground:
         kind = self._spec.params.base or "seen"
         found = repository.locate(self._workspace)
         root = self._claim(found)
+        point("place claimed")
         self._store = Store.create(root / "store.git", found)
         buffers: dict[str | bytes, bytes] = {
             names.unquote(quoted): (self._folder.buffers / name).read_bytes()
@@ -88,6 +90,7 @@ class Ground:
         base = git_base.write_base(self._store, found, kind=kind, buffers=buffers)
         kept = found.head_commit if kind == "seen" else base.commit
         git_base.pin(found, self._folder.id, kept or "")
+        point("base pinned")
         self._record = Record(str(root), str(root / _tree_name(self._workspace)), base.commit, parent=kept)
         self._save()
         emit(events.Base(commit=base.commit, files=base.files, left_out=base.left_out))

@@ -185,13 +185,16 @@ def tidy(state: Path, *, keep_days: float, keep_bytes: int) -> list[str]:
             return []
         deadline = time.monotonic() + TIDY_SECONDS
         _complete_removals(state)
+        _clear_unused(state)
         empty_trash(state)
         done = []
         for place in _due(state, keep_days, keep_bytes):
             if time.monotonic() > deadline:
                 break
-            with contextlib.suppress(UnderstudyError, OSError):
-                done.append(remove(place.id))
+            # Weighing all trees takes its time: what somebody has gone on with since is not due any more.
+            if _place(place.root, keep_days).state in {"expired", "decided"}:
+                with contextlib.suppress(UnderstudyError, OSError):
+                    done.append(remove(place.id))
         empty_trash(state)
         return done
 
@@ -334,6 +337,52 @@ def _complete_removal(root: Path) -> None:
     reference = leases.removed(root)
     if reference is not None and removal.leftovers(root):
         removal.take_away(root, reference)
+
+
+def _clear_unused(state: Path) -> None:
+    """Free places at which nothing was ever made: whoever claimed one died before it had a base."""
+    for root in leases.roots(state):
+        names = leases.named(root)
+        with contextlib.suppress(UnderstudyError, OSError):
+            if leases.removed(root) is not None or len(names) > 1:
+                continue
+            if not names:
+                with _claimed(root) as mine:
+                    if mine and not leases.named(root) and not removal.leftovers(root):
+                        _free(state, root)
+                continue
+            folder = leases.folder_of(names[0])
+            if folder is None or (lock := locks.try_lock(folder)) is None:
+                continue
+            try:
+                ended = summary.load(folder).state is State.FINISHED
+                if ended and not (folder.path / "ground.json").exists():
+                    _free(state, root, folder)
+            finally:
+                os.close(lock)
+
+
+def _free(state: Path, root: Path, folder: store.Folder | None = None) -> None:
+    if folder is not None:
+        git_base.unpin(repository.locate(Path(summary.peek(folder).workspace)), folder.id)
+    trash = state / "trash"
+    trash.mkdir(mode=0o700, exist_ok=True)
+    root.rename(trash / f"{root.parent.name}-{root.name}-{secrets.token_hex(6)}")
+
+
+@contextlib.contextmanager
+def _claimed(root: Path) -> Iterator[bool]:
+    """Hold the lock under which a place is claimed (``tree.claim_tree_path``), if nobody does."""
+    descriptor = disk.open_regular(root.with_name(f"{root.name}.lock"), os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
 
 
 def _remove_orphan(state: Path, place: Place) -> str:

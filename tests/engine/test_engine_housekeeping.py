@@ -1,0 +1,588 @@
+"""Trees go when their time has come and not before, come back as they were, and a kill in between loses nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from understudy.engine import housekeeping, leases
+from understudy.git import rescue
+from understudy.git.faults import FAULT
+from understudy.journal import locks, store
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+LINES = "".join(f"line {number}\n" for number in range(1, 31))
+RESULT = LINES.replace("line 5\n", "five\n").replace("line 20\n", "twenty\n")
+MONTH = 30.0
+PLENTY = 10**12
+NOW = 1e-9
+"""Days after which everything is past its time."""
+
+TIDY = """
+import sys
+from understudy.engine import housekeeping
+from understudy.journal import store
+print(*housekeeping.tidy(store.state_root(), keep_days=float(sys.argv[1]), keep_bytes=int(sys.argv[2])))
+"""
+
+
+@pytest.fixture
+def worked(project):
+    """A project with a finished delegation of two hunks and a new file; its agent left more in the tree."""
+    project.write("text.txt", LINES)
+    project.write("only.txt", "in the base alone\n")
+    project.commit()
+    project.program(
+        "editor",
+        f"""
+        import subprocess
+        if "asked for now" not in sys.stdin.read():
+            pathlib.Path("text.txt").write_text({RESULT!r})
+            pathlib.Path("new.txt").write_text("new\\n")
+            pathlib.Path("ignored.txt").write_text("ignored\\n")
+            subprocess.run(["git", "add", "new.txt"], check=True)
+        say(type="result", ok=True)
+        """,
+    )
+    project.id = another(project)
+    return project
+
+
+def another(project) -> str:
+    done = project.run("implement", "text.txt", task="Number them.", delegator="editor")
+    assert done.review.pending == 3, project.events(done.id)
+    # The worker that wrote the end still tidies; what a test does to the trees must not meet it.
+    wait_for(lambda: not workers())
+    return done.id
+
+
+def workers() -> list[str]:
+    state = f"UNDERSTUDY_STATE={store.state_root()}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            other = entry.name.isdigit() and int(entry.name) != os.getpid()
+            if other and state in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+def wait_for(condition, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def tidy(days: float = MONTH, size: int = PLENTY) -> list[str]:
+    return housekeeping.tidy(store.state_root(), keep_days=days, keep_bytes=size)
+
+
+def killed_tidy(fault: str, days: float = MONTH, size: int = PLENTY) -> bool:
+    """Tidy in a process of its own that dies at a point; return whether it did."""
+    done = subprocess.run(
+        [sys.executable, "-c", TIDY, str(days), str(size)],
+        env=os.environ | {FAULT: fault},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode in {0, -signal.SIGKILL}, done.stderr
+    return done.returncode != 0
+
+
+def tree(project, identifier: str | None = None) -> Path:
+    found = project.call("delegations/get", id=identifier or project.id).worktree
+    assert found is not None
+    return Path(found)
+
+
+def trash() -> list[str]:
+    folder = store.state_root() / "trash"
+    return os.listdir(folder) if folder.exists() else []
+
+
+def trees(project) -> dict[str, str]:
+    return {one.id: str(one.state) for one in project.call("worktrees/list").worktrees}
+
+
+def pins(project) -> set[str]:
+    return set(project.git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/understudy").split())
+
+
+def accept(project, identifier: str | None = None) -> str | None:
+    decisions = [{"decision": "accept"}]
+    return project.call("delegations/decide", id=identifier or project.id, decisions=decisions).undo_token
+
+
+def reject(project, identifier: str) -> None:
+    project.call("delegations/decide", id=identifier, decisions=[{"decision": "reject"}])
+
+
+def discard(project, identifier: str | None = None) -> str:
+    return project.call("delegations/discard", id=identifier or project.id).rescue_ref
+
+
+def restore(project, reference: str) -> Path:
+    return Path(project.call("worktrees/restore", rescueRef=reference).path)
+
+
+def everything(root: Path) -> dict[str, tuple]:
+    """Every path below with kind, permissions, time and contents, `.git` included."""
+    found = {}
+    for folder, folders, names in os.walk(root):
+        for name in [*folders, *names]:
+            full = os.path.join(folder, name)
+            status = os.lstat(full)
+            mode = stat.S_IMODE(status.st_mode)
+            if stat.S_ISLNK(status.st_mode):
+                found[os.path.relpath(full, root)] = ("link", os.readlink(full))
+            elif stat.S_ISDIR(status.st_mode):
+                found[os.path.relpath(full, root)] = ("folder", mode)
+            else:
+                content = Path(full).read_bytes()
+                found[os.path.relpath(full, root)] = ("file", mode, status.st_mtime_ns, content)
+    return found
+
+
+def start_over(project) -> None:
+    """Let the person drop all history that a delegation started from, for good."""
+    project.git("checkout", "-q", "--orphan", "fresh")
+    project.git("rm", "-rqf", "--cached", ".")
+    for path in ("text.txt", "only.txt"):
+        (project.top / path).unlink()
+    project.write("other.txt", "another project now\n")
+    project.git("add", "other.txt", "calc.py")
+    project.git("commit", "-qm", "anew")
+    project.git("branch", "-D", "main")
+    collect(project)
+
+
+def collect(project) -> None:
+    project.git("reflog", "expire", "--expire=now", "--all")
+    project.git("gc", "-q", "--prune=now")
+
+
+# -- git gc in the person's repository -----------------------------------------------------------------------------
+
+
+def test_what_was_restored_survives_a_gc(worked):
+    reference = discard(worked)
+    assert not pins(worked)
+    restore(worked, reference)
+    assert pins(worked) == {worked.id}
+    start_over(worked)
+    files = worked.call("delegations/diff", id=worked.id).files
+    assert sum(len(file.hunks) for file in files) == 3
+    shown = worked.call("delegations/file", id=worked.id, path="text.txt", side="base")
+    assert shown.text == LINES
+    worked.git("cat-file", "-e", f"refs/understudy/{worked.id}:only.txt")
+    # The tree's own git reads what it borrows, too.
+    done = subprocess.run(["git", "log", "-p"], cwd=tree(worked), capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "in the base alone" in done.stdout
+
+
+def test_what_was_kept_comes_back_after_the_history_is_gone(worked):
+    place = tree(worked)
+    before = everything(place)
+    base = worked.git("rev-parse", "HEAD").strip()
+    reference = discard(worked)
+    assert not place.exists()
+    start_over(worked)
+    assert "missing" in worked.git("cat-file", "--batch-check=%(objectname)", "--batch-all-objects", check=False) or (
+        base not in worked.git("cat-file", "--batch-check=%(objectname)", "--batch-all-objects")
+    )
+    assert restore(worked, reference) == place
+    assert everything(place) == before
+    assert worked.call("delegations/file", id=worked.id, path="text.txt", side="base").text == LINES
+    worked.write("text.txt", LINES)
+    token = accept(worked)
+    assert (worked.top / "text.txt").read_text() == RESULT
+    worked.call("delegations/undo", undoToken=token)
+    assert (worked.top / "text.txt").read_text() == LINES
+    again = discard(worked)
+    assert again != reference
+    collect(worked)
+    restore(worked, again)
+    assert everything(place) == before
+
+
+def test_the_whole_chain_comes_back(worked):
+    """What was accepted of the first result can be undone after both were taken away, collected and brought back."""
+    [first, *_] = next(
+        file.hunks for file in worked.call("delegations/diff", id=worked.id).files if file.path == "text.txt"
+    )
+    token = worked.call(
+        "delegations/decide",
+        id=worked.id,
+        decisions=[{"path": "text.txt", "hunk": first.id, "decision": "accept"}],
+    ).undo_token
+    worked.commit()
+    child = worked.finish(worked.call("delegations/reply", id=worked.id, text="Go on.").id).id
+    wait_for(lambda: not workers())
+    reference = discard(worked, child)
+    assert not pins(worked)
+    now = (worked.top / "text.txt").read_text()
+    start_over(worked)
+    worked.write("text.txt", now)
+    restore(worked, reference)
+    assert sum(len(file.hunks) for file in worked.call("delegations/diff", id=worked.id).files) == 3
+    worked.call("delegations/undo", undoToken=token)
+    assert (worked.top / "text.txt").read_text() == LINES
+    accept(worked, child)
+
+
+def test_what_has_lost_what_it_borrows_is_not_taken_away(worked):
+    """A rescue ref that could not bring the tree back would be a lie."""
+    place = tree(worked)
+    before = everything(place)
+    worked.git("update-ref", "-d", f"refs/understudy/{worked.id}")
+    start_over(worked)
+    for attempt in (lambda: discard(worked), lambda: worked.call("worktrees/remove", id=worked.id)):
+        with pytest.raises(UnderstudyError) as caught:
+            attempt()
+        assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
+        assert "git fsck" in (caught.value.hint or "")
+    assert rescue.kept(store.state_root()) == []
+    assert everything(place) == before
+    assert trees(worked) == {worked.id: "undecided"}
+
+
+# -- retention -----------------------------------------------------------------------------------------------------
+
+
+def test_by_age_what_is_decided_goes_and_what_is_not_stays(worked):
+    decided, undecided = worked.id, another(worked)
+    reject(worked, decided)
+    assert tidy(MONTH) == []
+    before = everything(tree(worked, decided))
+    place = tree(worked, decided)
+    [reference] = tidy(NOW)
+    assert trees(worked) == {undecided: "undecided"}
+    assert not place.exists()
+    assert not trash()
+    assert worked.call("delegations/get", id=decided).worktree is None
+    assert tidy(NOW) == []
+    assert restore(worked, reference) == place
+    assert everything(place) == before
+
+
+def test_by_size_the_oldest_decided_go_until_the_rest_fits(worked):
+    undecided = worked.id
+    first, second = another(worked), another(worked)
+    for identifier in (second, first):  # the last word makes the age, not the beginning
+        reject(worked, identifier)
+    one = housekeeping.size_of(tree(worked, undecided).parent)
+    assert tidy(MONTH, PLENTY) == []
+    assert len(tidy(MONTH, int(2.5 * one))) == 1
+    assert trees(worked) == {undecided: "undecided", first: "decided"}
+    assert len(tidy(MONTH, 0)) == 1
+    assert trees(worked) == {undecided: "undecided"}, "undecided work does not make room"
+
+
+def test_the_next_worker_keeps_to_the_configuration(worked):
+    reject(worked, worked.id)
+    place = tree(worked)
+    worked.settings(f'[environment]\npython = "{sys.executable}"\n\n[worktrees]\nkeep_days = {NOW:.12f}\n')
+    later = another(worked)
+    assert not place.exists()
+    assert trees(worked) == {later: "undecided"}
+    worked.settings(f'[environment]\npython = "{sys.executable}"\n\n[worktrees]\nkeep_bytes = 0\n')
+    reject(worked, later)
+    last = another(worked)
+    assert trees(worked) == {last: "undecided"}
+
+
+def test_what_nobody_has_collected_does_not_expire(worked):
+    """A worker that was killed leaves work that nobody has seen yet."""
+    worked.program("dies", "pathlib.Path('half.txt').write_text('half')\nsay(type='text', text='x')\ntime.sleep(60)")
+    identifier = worked.start("implement", delegator="dies", task="x")
+    found = worked.until(identifier, lambda d: d.state == "running" and d.worktree is not None)
+    wait_for((Path(found.worktree) / "half.txt").exists)
+    holder = locks.read_holder(store.open_folder(identifier))
+    assert holder is not None
+    os.kill(holder.identity.pid, signal.SIGKILL)
+    assert worked.finish(identifier).verdict == "interrupted"
+    assert tidy(NOW, 0) == []
+    assert (Path(found.worktree) / "half.txt").read_text() == "half"
+    assert trees(worked)[identifier] == "undecided"
+
+
+def test_what_somebody_works_in_is_not_taken_away(worked):
+    worked.program("hangs", "time.sleep(60)")
+    identifier = worked.start("implement", delegator="hangs", task="x")
+    worked.until(identifier, lambda d: d.state == "running")
+    assert trees(worked)[identifier] == "working"
+    assert tidy(NOW, 0) == []
+    with pytest.raises(UnderstudyError) as caught:
+        worked.call("worktrees/remove", id=identifier)
+    assert caught.value.kind is ErrorKind.CONFLICT
+    worked.call("delegations/cancel", id=identifier)
+    wait_for(lambda: not workers())
+
+
+# -- removals that were interrupted, and the trash ----------------------------------------------------------------
+
+
+def test_the_trash_is_emptied_whatever_is_in_it(worked):
+    place = tree(worked)
+    deep = place
+    for number in range(40):
+        deep /= f"folder{number}"
+    deep.mkdir(parents=True)
+    (deep / "locked").write_text("x")
+    (deep / "locked").chmod(0)
+    (place / "closed").mkdir()
+    (place / "closed" / "in").write_text("x")
+    (place / "link").symlink_to(worked.top)
+    (place / "closed").chmod(0)
+    reject(worked, worked.id)
+    assert len(tidy(NOW)) == 1
+    assert not trash()
+    assert (worked.top / "text.txt").read_text() == LINES
+
+
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.heavy)])
+def test_a_tidying_that_is_killed_is_finished_by_the_next(worked, step):
+    place = tree(worked)
+    before = everything(place)
+    reject(worked, worked.id)
+    number, gone = 1, set()
+    while killed_tidy(f"*:{number}", NOW):
+        tidy(MONTH)
+        removed = leases.removed(place.parent)
+        gone.add(removed is not None)
+        assert not trash()
+        if removed is None:
+            assert everything(place) == before
+            assert trees(worked) == {worked.id: "decided"}
+        else:
+            assert sorted(os.listdir(place.parent)) == ["lease", "removed"]
+            assert trees(worked) == {}
+            assert worked.call("delegations/get", id=worked.id).worktree is None
+            restore(worked, removed)
+        assert everything(place) == before
+        assert pins(worked) == {worked.id}
+        number += step
+    assert gone == {True, False}
+
+
+@pytest.mark.parametrize("at", ["marked:1", "trashed:1", "store written:1", "tree written:1", "tree moved:1"])
+def test_a_restoration_that_was_killed_is_cleared_away_and_can_be_made_again(worked, at):
+    place = tree(worked)
+    before = everything(place)
+    reference = discard(worked)
+    program = "import sys\nfrom understudy.engine import housekeeping\nhousekeeping.restore(sys.argv[1])"
+    if at in {"marked:1", "trashed:1"}:
+        restore(worked, reference)
+        program = "import sys\nfrom understudy.engine import housekeeping\nhousekeeping.remove(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", program, worked.id if at in {"marked:1", "trashed:1"} else reference],
+        env=os.environ | {FAULT: at},
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    tidy(MONTH)
+    reference = leases.removed(place.parent)
+    assert reference is not None
+    assert sorted(os.listdir(place.parent)) == ["lease", "removed"]
+    assert restore(worked, reference) == place
+    assert everything(place) == before
+    accept(worked)
+    assert (worked.top / "text.txt").read_text() == RESULT
+
+
+def test_one_tidies_and_the_others_leave(worked):
+    reject(worked, worked.id)
+    with housekeeping._tidying(store.state_root(), 0.0) as mine:
+        assert mine
+        assert tidy(NOW) == []
+        assert trees(worked) == {worked.id: "expired"} or trees(worked) == {worked.id: "decided"}
+    assert len(tidy(NOW)) == 1
+
+
+# -- trees without a delegation ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def orphaned(worked):
+    """The delegation's folder was deleted by hand; its tree is still there."""
+    worked.place = tree(worked)
+    shutil.rmtree(store.open_folder(worked.id).path)
+    [worked.tree_id] = trees(worked)
+    assert trees(worked)[worked.tree_id] == "orphaned"
+    return worked
+
+
+def test_an_orphan_goes_by_a_word_only_and_comes_back(orphaned):
+    before = everything(orphaned.place)
+    assert tidy(NOW, 0) == []
+    assert everything(orphaned.place) == before
+    reference = orphaned.call("worktrees/remove", id=orphaned.tree_id).rescue_ref
+    tidy(MONTH)
+    assert not orphaned.place.exists()
+    assert trees(orphaned) == {}
+    assert restore(orphaned, reference) == orphaned.place
+    assert everything(orphaned.place) == before
+    assert set(trees(orphaned).values()) == {"orphaned"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "at"), [("remove", "marked:1"), ("remove", "trashed:1"), ("restore", "tree written:1")]
+)
+def test_an_orphan_killed_on_its_way_is_kept(orphaned, verb, at):
+    before = everything(orphaned.place)
+    name = orphaned.tree_id
+    if verb == "restore":
+        name = orphaned.call("worktrees/remove", id=name).rescue_ref
+    program = f"import sys\nfrom understudy.engine import housekeeping\nhousekeeping.{verb}(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", program, name], env=os.environ | {FAULT: at}, check=False)
+    assert done.returncode == -signal.SIGKILL
+    tidy(MONTH)
+    assert sorted(os.listdir(orphaned.place.parent)) == ["lease", "removed"]
+    reference = leases.removed(orphaned.place.parent)
+    assert reference is not None
+    restore(orphaned, reference)
+    assert everything(orphaned.place) == before
+
+
+@pytest.mark.parametrize("at", ["place claimed:1", "base pinned:1"])
+def test_a_place_at_which_nothing_was_made_is_freed(worked, monkeypatch, at):
+    """Whoever claimed it died before there was a base: no tree, nothing to rescue, and no ref for ever."""
+    [root] = leases.roots(store.state_root())
+    with monkeypatch.context() as patch:
+        patch.setenv(FAULT, at)
+        identifier = worked.start("implement", delegator="editor", task="x")
+        wait_for(lambda: not workers())
+    assert worked.finish(identifier).verdict == "interrupted"
+    root.with_name("7").mkdir(mode=0o700)
+    assert len(trees(worked)) == 3
+    tidy(MONTH)
+    assert list(leases.roots(store.state_root())) == [root]
+    assert pins(worked) == {worked.id}
+    assert trees(worked) == {worked.id: "undecided"}
+
+
+def test_a_place_that_is_being_claimed_is_left_alone(worked):
+    from understudy.git import tree as git_tree
+
+    [root] = leases.roots(store.state_root())
+    claim = git_tree.claim_tree_path(root.parent.parent, root.parent.name)
+    try:
+        tidy(MONTH)
+        assert claim.path.is_dir()
+    finally:
+        claim.release()
+    tidy(MONTH)
+    assert not claim.path.exists()
+
+
+# -- leases --------------------------------------------------------------------------------------------------------
+
+
+def test_the_place_of_a_tree_stays_its_own(worked):
+    place = tree(worked)
+    reference = discard(worked)
+    other = another(worked)
+    assert tree(worked, other).parent != place.parent
+    assert restore(worked, reference) == place
+    with pytest.raises(UnderstudyError) as caught:
+        restore(worked, reference)
+    assert caught.value.kind is ErrorKind.TARGET_EXISTS
+    with pytest.raises(UnderstudyError) as caught:
+        restore(worked, reference + "x")
+    assert caught.value.kind is ErrorKind.UNKNOWN_DELEGATION
+
+
+def test_who_handed_its_tree_on_cannot_take_it_away(worked):
+    child = worked.finish(worked.call("delegations/reply", id=worked.id, text="Go on.").id).id
+    wait_for(lambda: not workers())
+    [root] = leases.roots(store.state_root())
+    assert leases.chain(root) == [worked.id, child]
+    assert not leases.lapsed(root, worked.id)
+    assert leases.root_of(store.state_root(), worked.id) == leases.root_of(store.state_root(), child) == root
+    for identifier, kind in ((worked.id, ErrorKind.CONFLICT), (child, None)):
+        with pytest.raises(UnderstudyError) if kind else pytest.MonkeyPatch.context() as caught:
+            discard(worked, identifier)
+        assert kind is None or (caught.value.kind is kind and child in caught.value.message)
+    assert trees(worked) == {}
+    assert not pins(worked)
+
+
+def test_a_result_whose_tree_was_deleted_by_hand_can_be_kept_all_the_same(worked):
+    place = tree(worked)
+    shutil.rmtree(place)
+    reference = discard(worked)
+    assert (restore(worked, reference) / "new.txt").read_text() == "new\n"
+    accept(worked)
+    assert (worked.top / "new.txt").read_text() == "new\n"
+
+
+# -- any state of a tree ------------------------------------------------------------------------------------------
+
+NAMES = st.sampled_from(["text.txt", "only.txt", "d/x", "d/e/y", "n\nl", ".gitignore", "ignored.txt", "-x", "ü"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), NAMES, st.sampled_from(["", "1\n", "\0\1", "*.txt\n", LINES])),
+        st.tuples(st.just("mode"), NAMES, st.sampled_from([0o600, 0o755, 0o444])),
+        st.tuples(st.just("link"), NAMES, st.sampled_from(["text.txt", "/etc", "nowhere"])),
+        st.tuples(st.just("delete"), NAMES, st.just("")),
+        st.tuples(st.just("git"), st.just(""), st.sampled_from(["add -A", "add d", "rm -q --cached text.txt", "commit -qm x --allow-empty", "stash -q", "checkout -qB other", "reset -q --hard"])),
+    ),
+    max_size=8,
+)  # fmt: skip
+
+
+def change(top: Path, steps) -> None:
+    for kind, name, value in steps:
+        full = top / name
+        if kind == "git":
+            subprocess.run(["git", *value.split()], cwd=top, capture_output=True, check=False)
+            continue
+        try:
+            if kind == "write":
+                full.parent.mkdir(parents=True, exist_ok=True)
+                full.write_text(value)
+            elif kind == "mode" and not full.is_symlink():
+                full.chmod(value)
+            elif kind == "link":
+                full.symlink_to(value)
+            elif kind == "delete":
+                full.unlink()
+        except OSError:
+            continue
+
+
+@settings(
+    max_examples=6,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=STEPS)
+def test_any_state_of_a_tree_comes_back_byte_for_byte(worked, steps):
+    place = tree(worked)
+    change(place, steps)
+    before = everything(place)
+    diff = worked.call("delegations/diff", id=worked.id)
+    reference = worked.call("worktrees/remove", id=worked.id).rescue_ref
+    assert not place.exists()
+    housekeeping.empty_trash(store.state_root())
+    assert restore(worked, reference) == place
+    assert everything(place) == before
+    assert worked.call("delegations/diff", id=worked.id) == diff
+    status = subprocess.run(["git", "status", "--porcelain=v2"], cwd=place, capture_output=True, check=False)
+    assert status.returncode == 0
