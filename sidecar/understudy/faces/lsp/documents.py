@@ -335,7 +335,7 @@ def _splice(lines: list[str], place: tuple[int, int, int, int], new: str, encodi
     if (last, after) < (first, before):  # LSP forbids it; the same two places are meant
         first, before, last, after = last, after, first, before
     piece = lines[first][:before] + new + lines[last][after:]
-    # A `\r` and a `\n` that meet become one line's end; behind the piece they cannot meet: it ends with its last line's.
+    # A `\r` and a `\n` that meet become one line's end. Behind the piece they cannot: it ends as its last line.
     if first and lines[first - 1].endswith("\r") and piece.startswith("\n"):
         first -= 1
         piece = lines[first] + piece
