@@ -1,0 +1,166 @@
+/**
+ * Installs the sidecar that the extension carries into the extension's own storage: a venv of its own, from the wheels
+ * of the VSIX, by their hashes, without a network. Never called unasked.
+ */
+
+import { execFile } from "node:child_process";
+import * as fs from "node:fs/promises";
+import * as path from "node:path";
+import { t } from "../base/l10n.ts";
+
+/** Pythons that the wheels are for, best first. */
+export const PYTHONS = ["python3.13", "python3.12", "python3.11", "python3", "python"] as const;
+const STEP_TIMEOUT_MS = 300_000;
+
+export interface InstallParts {
+  /** `<extension>/wheels`: the wheels and `requirements.txt` with their hashes. */
+  readonly wheelsPath: string;
+  readonly storagePath: string;
+  readonly version: string;
+  /** Machine-scoped setting `understudy.python`; empty: the first that fits. */
+  readonly python: string;
+  readonly platform: NodeJS.Platform;
+  readonly env: Readonly<Record<string, string>>;
+  readonly log: (line: string) => void;
+}
+
+export class InstallError extends Error {
+  readonly hint: string;
+
+  constructor(message: string, hint: string) {
+    super(message);
+    this.hint = hint;
+  }
+}
+
+/** The program installed earlier, if any. */
+export async function installed(storagePath: string): Promise<string | undefined> {
+  try {
+    const pointer = JSON.parse(await fs.readFile(pointerOf(storagePath), "utf8")) as { program?: unknown };
+    return typeof pointer.program === "string" ? pointer.program : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether this VSIX carries wheels at all (one built for another purpose may not). */
+export async function carriesWheels(wheelsPath: string): Promise<boolean> {
+  return fs.access(path.join(wheelsPath, "requirements.txt")).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Install and return the program; on any failure nothing that was installed before is lost. */
+export async function install(
+  parts: InstallParts,
+  report: (message: string, percent: number) => void,
+  signal: AbortSignal,
+): Promise<string> {
+  if (!(await carriesWheels(parts.wheelsPath))) {
+    throw new InstallError(
+      t("This build of the extension carries no wheels for this platform."),
+      t("Install Understudy with pipx or uv and reload the window, or set understudy.path."),
+    );
+  }
+  report(t("Looking for Python 3.11 or newer …"), 5);
+  const python = await findPython(parts, signal);
+  const home = path.join(parts.storagePath, "sidecar", `${parts.version}-${Date.now().toString(36)}`);
+  const program = path.join(home, parts.platform === "win32" ? "Scripts\\understudy.exe" : "bin/understudy");
+  const inner = path.join(home, parts.platform === "win32" ? "Scripts\\python.exe" : "bin/python");
+  try {
+    await fs.mkdir(path.dirname(home), { recursive: true });
+    report(t("Making a Python environment …"), 20);
+    await run(parts, python, ["-m", "venv", home], signal);
+    report(t("Installing …"), 50);
+    await run(
+      parts,
+      inner,
+      // prettier-ignore
+      ["-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--no-index", "--no-deps", "--only-binary=:all:",
+        "--require-hashes", "-f", parts.wheelsPath, "-r", path.join(parts.wheelsPath, "requirements.txt")],
+      signal,
+    );
+    report(t("Trying it …"), 90);
+    await run(parts, program, ["--version"], signal);
+    await fs.writeFile(`${pointerOf(parts.storagePath)}.new`, JSON.stringify({ program, version: parts.version }));
+    await fs.rename(`${pointerOf(parts.storagePath)}.new`, pointerOf(parts.storagePath));
+  } catch (error) {
+    await fs.rm(home, { recursive: true, force: true });
+    throw error;
+  }
+  await sweep(path.dirname(home), path.basename(home));
+  return program;
+}
+
+async function findPython(parts: InstallParts, signal: AbortSignal): Promise<string> {
+  const seen: string[] = [];
+  for (const candidate of parts.python ? [parts.python] : PYTHONS) {
+    try {
+      const said = await run(
+        parts,
+        candidate,
+        ["-I", "-c", "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"],
+        signal,
+      );
+      const [major = 0, minor = 0] = said.trim().split(".").map(Number);
+      if (major === 3 && minor >= 11) return candidate;
+      seen.push(`${candidate}: ${said.trim()}`);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      if (!String(error).includes("ENOENT")) seen.push(`${candidate}: ${lastLine(error)}`);
+    }
+  }
+  throw new InstallError(
+    t("There is no usable Python 3.11 or newer.") + (seen.length ? ` ${seen.join("; ")}` : ""),
+    t("Install one (on Debian and Ubuntu with python3-venv), or name one in the setting understudy.python."),
+  );
+}
+
+function run(parts: InstallParts, command: string, args: string[], signal: AbortSignal): Promise<string> {
+  parts.log(`${command} ${args.join(" ")}`);
+  return new Promise((resolve, reject) => {
+    execFile(
+      command,
+      args,
+      // pip must not read another index or configuration than ours.
+      {
+        env: { ...parts.env, PIP_CONFIG_FILE: "/dev/null", PIP_NO_INDEX: "1" },
+        timeout: STEP_TIMEOUT_MS,
+        maxBuffer: 4_000_000,
+        windowsHide: true,
+        signal,
+      },
+      (error, stdout, stderr) => {
+        if (stderr.trim()) parts.log(stderr.trim());
+        if (!error) resolve(stdout);
+        else if (signal.aborted) reject(new InstallError(t("The installation was cancelled."), ""));
+        else if ((error as NodeJS.ErrnoException).code === "ENOENT") reject(new Error(`${command}: ENOENT`));
+        else
+          reject(
+            new InstallError(
+              t("The installation failed: {0}", lastLine(stderr || error.message)),
+              t("The output channel has the whole story."),
+            ),
+          );
+      },
+    );
+  });
+}
+
+/** Earlier installations; one that still runs in another window keeps its files open, which is no harm. */
+async function sweep(folder: string, keep: string): Promise<void> {
+  const names = await fs.readdir(folder).catch(() => []);
+  const old = names.filter((name) => name !== keep).sort();
+  // The one before stays: other windows may have it running.
+  for (const name of old.slice(0, -1)) await fs.rm(path.join(folder, name), { recursive: true, force: true });
+}
+
+function pointerOf(storagePath: string): string {
+  return path.join(storagePath, "sidecar.json");
+}
+
+function lastLine(value: unknown): string {
+  const text = value instanceof Error ? value.message : String(value);
+  return text.trim().split("\n").at(-1) ?? "";
+}

@@ -1,0 +1,104 @@
+/** The only file that speaks `vscode-languageclient`: one process, one connection, no restarts of its own. */
+
+import {
+  CancellationTokenSource,
+  CloseAction,
+  ErrorAction,
+  LanguageClient,
+  RevealOutputChannelOn,
+  type LanguageClientOptions,
+} from "vscode-languageclient/node";
+import { start } from "./process.ts";
+import { START_TIMEOUT_MS } from "./sidecar.ts";
+import { EndedError, type Connect, type Greeting, type Wire } from "./wire.ts";
+
+export interface LanguageClientParts {
+  /** `Output.raw`: the editor's own log channel. */
+  readonly channel: unknown;
+  readonly log: (line: string) => void;
+  /**
+   * Sees every command of a code action or lens that the sidecar would run itself (ids are request names). A result
+   * other than undefined is the command's, and the sidecar does not hear of it.
+   */
+  readonly intercept: (command: string, values: readonly unknown[]) => Promise<unknown>;
+}
+
+export function languageClient(parts: LanguageClientParts): Connect {
+  return async (launch, ended) => {
+    const child = start(launch, parts.log);
+    let stopping = false;
+    const channel = parts.channel as LanguageClientOptions["outputChannel"];
+    const options: LanguageClientOptions = {
+      documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
+      initializationOptions: { trusted: launch.trusted },
+      ...(channel ? { outputChannel: channel, traceOutputChannel: channel } : {}),
+      stdioOptions: { stdout: () => {}, stderr: () => {} }, // process.ts reads standard error
+      revealOutputChannelOn: RevealOutputChannelOn.Never,
+      initializationFailedHandler: () => false,
+      errorHandler: {
+        error: () => ({ action: ErrorAction.Continue, handled: true }),
+        closed: () => ({ action: CloseAction.DoNotRestart, handled: true }),
+      },
+      middleware: {
+        executeCommand: async (command, values: unknown[], next) => {
+          const own = await parts.intercept(command, values);
+          return own === undefined ? ((await next(command, values)) as unknown) : own;
+        },
+      },
+    };
+    const client = new LanguageClient("understudy", "Understudy", () => Promise.resolve(child.process), options);
+    const stop = async (): Promise<void> => {
+      stopping = true;
+      await client.stop(2_000).catch(() => {});
+      await client.dispose(2_000).catch(() => {});
+      if (child.process.exitCode === null && child.process.signalCode === null) child.process.kill("SIGKILL");
+    };
+    try {
+      await within(
+        START_TIMEOUT_MS,
+        Promise.race([client.start(), child.ended.then((e) => Promise.reject(new EndedError(e)))]),
+      );
+    } catch (error) {
+      const gone = child.process.exitCode !== null || error instanceof EndedError;
+      await stop();
+      const ending = gone ? await child.ended : { ...(await child.ended), fault: String(error) };
+      throw new EndedError(ending);
+    }
+    void child.ended.then(async (ending) => {
+      if (stopping) return;
+      await stop();
+      ended(ending);
+    });
+    const experimental = client.initializeResult?.capabilities.experimental as { understudy?: Greeting } | undefined;
+    return {
+      greeting: experimental?.understudy,
+      async request(method, params, signal) {
+        const source = new CancellationTokenSource();
+        const abort = (): void => source.cancel();
+        signal?.addEventListener("abort", abort, { once: true });
+        if (signal?.aborted) abort();
+        try {
+          return await client.sendRequest<unknown>(method, params, source.token);
+        } finally {
+          signal?.removeEventListener("abort", abort);
+          source.dispose();
+        }
+      },
+      onNotification: (method, listener) =>
+        client.onNotification(method, (params: unknown) => listener(params as never)),
+      stop,
+    } satisfies Wire;
+  };
+}
+
+async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer to initialize within ${ms / 1000} s`)), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,78 @@
+/** Which sidecar is started: the setting, PATH, the trusted workspace's venv, the extension's own storage. */
+
+import * as fs from "node:fs/promises";
+import * as path from "node:path";
+
+export type Origin = "setting" | "path" | "workspace" | "storage";
+
+export interface Found {
+  readonly command: string;
+  readonly origin: Origin;
+}
+
+export interface Look {
+  /** Machine-scoped setting `understudy.path`; empty: not set. */
+  readonly setting: string;
+  readonly homePath: string;
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  readonly platform: NodeJS.Platform;
+  readonly trusted: boolean;
+  /** Paths of the workspace's folders. */
+  readonly folders: readonly string[];
+  /** The program that was installed into the extension's storage; undefined: none. */
+  readonly installed: string | undefined;
+}
+
+export interface Located {
+  readonly found?: Found;
+  /** Every place that was looked at, in order, for the person to read. */
+  readonly looked: readonly string[];
+}
+
+export async function locate(look: Look): Promise<Located> {
+  const looked: string[] = [];
+  const windows = look.platform === "win32";
+  const program = windows ? "understudy.exe" : "understudy";
+  const attempt = async (command: string, origin: Origin): Promise<Found | undefined> => {
+    looked.push(command);
+    return (await runnable(command)) ? { command, origin } : undefined;
+  };
+
+  if (look.setting.trim() !== "") {
+    // A setting is a decision: when it names nothing that runs, nothing else is taken in its place.
+    const command = look.setting.trim().replace(/^~(?=[/\\]|$)/, look.homePath);
+    if (!path.isAbsolute(command)) return { looked: [`understudy.path = ${command} (must be an absolute path)`] };
+    const found = await attempt(command, "setting");
+    return found ? { found, looked } : { looked };
+  }
+  for (const folder of (look.variables["PATH"] ?? "").split(windows ? ";" : ":")) {
+    // A relative entry would make a workspace's file a program of the person's.
+    if (!path.isAbsolute(folder)) continue;
+    const found = await attempt(path.join(folder, program), "path");
+    if (found) return { found, looked: [...looked] };
+  }
+  const onPath = looked.length;
+  looked.splice(0, onPath, `PATH (${onPath} folders)`);
+  if (look.trusted) {
+    for (const folder of look.folders) {
+      for (const venv of [".venv", "venv"]) {
+        const found = await attempt(path.join(folder, venv, windows ? "Scripts" : "bin", program), "workspace");
+        if (found) return { found, looked };
+      }
+    }
+  }
+  if (look.installed !== undefined) {
+    const found = await attempt(look.installed, "storage");
+    if (found) return { found, looked };
+  }
+  return { looked };
+}
+
+async function runnable(file: string): Promise<boolean> {
+  try {
+    await fs.access(file, fs.constants.X_OK);
+    return (await fs.stat(file)).isFile();
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,66 @@
+/** The sidecar's process: started without a shell, its last words kept. */
+
+import { spawn, type ChildProcess } from "node:child_process";
+import type { Ending, Launch } from "./wire.ts";
+
+/** Lines of standard error that are kept for the cause of a crash. */
+const KEPT = 40;
+const LONGEST = 2_000;
+
+export interface Child {
+  readonly process: ChildProcess;
+  /** Resolves when the process is gone and its standard error has been read, at most a second later. */
+  readonly ended: Promise<Ending>;
+}
+
+export function start(launch: Launch, log: (line: string) => void): Child {
+  const child = spawn(launch.command, [...launch.args], {
+    cwd: launch.cwd,
+    env: launch.env,
+    stdio: ["pipe", "pipe", "pipe"],
+    shell: false,
+    windowsHide: true,
+  });
+  const lines: string[] = [];
+  let rest = "";
+  child.stderr.setEncoding("utf8");
+  child.stderr.on("data", (text: string) => {
+    const parts = (rest + text).split("\n");
+    rest = (parts.pop() ?? "").slice(-LONGEST);
+    for (const part of parts) {
+      const line = part.slice(0, LONGEST);
+      lines.push(line);
+      log(line);
+    }
+    lines.splice(0, lines.length - KEPT);
+  });
+  child.stdin.on("error", () => {}); // it is gone: `exit` says so
+  const ended = new Promise<Ending>((resolve) => {
+    let fault: string | undefined;
+    const end = (code: number | null, signal: string | null): void => {
+      if (rest.trim()) lines.push(rest);
+      rest = "";
+      resolve({ code, signal, lines: [...lines], ...(fault === undefined ? {} : { fault }) });
+    };
+    child.once("error", (error) => {
+      fault = error.message;
+      end(null, null);
+    });
+    child.once("close", end);
+    // A grandchild that holds the pipe would keep `close` away for ever.
+    child.once("exit", (code, signal) => setTimeout(end, 1_000, code, signal).unref());
+  });
+  return { process: child, ended };
+}
+
+/** The environment a sidecar gets: the editor's own, without what steers the editor's processes. */
+export function environment(variables: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const result: Record<string, string> = {};
+  for (const [name, value] of Object.entries(variables)) {
+    if (value !== undefined && !/^(?:ELECTRON_|VSCODE_|PYTHONHOME$|PYTHONPATH$|PYTHONSTARTUP$)/.test(name)) {
+      result[name] = value;
+    }
+  }
+  // Modules of the folder it is started in must not take the place of its own.
+  return { ...result, PYTHONSAFEPATH: "1" };
+}

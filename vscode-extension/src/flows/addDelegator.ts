@@ -1,0 +1,440 @@
+/**
+ * Add Delegator, and Edit, which is the same filled in: what works → model → options → name → scope → saved → tried
+ * with a real round trip. It asks through `Windows` and knows the sidecar by its requests alone.
+ */
+
+import { t } from "../base/l10n.ts";
+import { errorInfo, type Asker } from "../client/wire.ts";
+import type { Host, PickItem } from "../host/host.ts";
+import type { Delegator, DelegatorEntry, Model, ModelServerEntry, ProbeResult, ToolEntry } from "../protocol.ts";
+import { NAME } from "./names.ts";
+import { addModelServer, setKey } from "./modelServer.ts";
+import { optionsFor } from "./options.ts";
+import { runSteps, type Step } from "./steps.ts";
+
+export interface AddParts {
+  readonly asker: Asker;
+  readonly windows: Pick<Host["windows"], "pick" | "input" | "message" | "progress">;
+  /** Names that are taken. */
+  readonly names: () => ReadonlySet<string>;
+  /** URI of the workspace, when things may be saved there (a folder is open and trusted). */
+  readonly workspace: () => string | undefined;
+}
+
+type Question = "source" | "model" | "options" | "name" | "scope";
+
+interface Draft {
+  readonly delegator: Delegator;
+  readonly scope: "user" | "workspace";
+  /** The entry that is edited. */
+  readonly entry?: DelegatorEntry;
+  readonly option?: string;
+}
+
+/** Ask, save and try; the saved entry, or undefined when it was cancelled. */
+export async function addDelegator(parts: AddParts, entry?: DelegatorEntry): Promise<DelegatorEntry | undefined> {
+  let draft: Draft = entry
+    ? { delegator: entry.delegator, scope: entry.scope === "workspace" ? "workspace" : "user", entry }
+    : { delegator: { name: "" }, scope: "user" };
+  let first: Question = "source";
+  for (;;) {
+    const asked = await runSteps(questions(parts, draft.entry), first, draft, () =>
+      mayChooseScope(parts, draft) ? 5 : 4,
+    );
+    if (!asked) return undefined;
+    draft = asked;
+    let saved: DelegatorEntry;
+    try {
+      saved = await save(parts, draft);
+    } catch (error) {
+      const { message, hint } = errorInfo(error);
+      const change = t("Change");
+      const text = hint ? `${message} ${hint}` : message;
+      if ((await parts.windows.message("error", text, { buttons: [change] })) !== change) return undefined;
+      first = errorInfo(error).kind === "already_exists" ? "name" : "options";
+      continue;
+    }
+    const next = await tryOut(parts, saved);
+    if (next !== "change") return saved;
+    draft = { delegator: saved.delegator, scope: draft.scope, entry: saved };
+    first = "source";
+  }
+}
+
+/** Try a saved delegator with progress, and tell how it went. `change`: the person wants the questions again. */
+export async function tryOut(parts: AddParts, entry: DelegatorEntry): Promise<"kept" | "change"> {
+  const { name } = entry.delegator;
+  const where = entry.scope === "workspace" ? parts.workspace() : undefined;
+  let result: ProbeResult;
+  try {
+    result = await parts.windows.progress(
+      { title: t("Trying {0} …", name), where: "notification", cancellable: true },
+      ({ signal }) =>
+        parts.asker.ask(
+          "understudy/delegators/test",
+          where === undefined ? { name } : { name, workspace: where },
+          signal,
+        ),
+    );
+  } catch (error) {
+    const info = errorInfo(error);
+    if (info.kind !== "cancelled") await parts.windows.message("error", info.message);
+    return "kept";
+  }
+  if (result.ok) {
+    void parts.windows.message("info", t("{0} works: {1}.", name, result.steps.at(-1)?.message ?? ""));
+    return "kept";
+  }
+  const failed = result.steps.find((step) => !step.ok);
+  const change = t("Change");
+  const text = t("{0} is saved, but does not work: {1}", name, failed?.message ?? "");
+  const answer = await parts.windows.message("warning", text, { buttons: [change] });
+  return answer === change ? "change" : "kept";
+}
+
+async function save(parts: AddParts, draft: Draft): Promise<DelegatorEntry> {
+  const where = parts.workspace();
+  const workspace = where === undefined ? {} : { workspace: where };
+  const delegator = strip(draft.delegator);
+  if (draft.entry) {
+    const { name } = draft.entry.delegator;
+    return parts.asker.ask("understudy/delegators/update", {
+      name,
+      delegator,
+      revision: draft.entry.revision,
+      ...workspace,
+    });
+  }
+  return parts.asker.ask("understudy/delegators/create", { delegator, scope: draft.scope, ...workspace });
+}
+
+/** Without fields that say nothing, so that the file stays short. */
+function strip(delegator: Delegator): Delegator {
+  const kept = Object.entries(delegator).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return Object.fromEntries(kept) as unknown as Delegator;
+}
+
+function mayChooseScope(parts: AddParts, draft: Draft): boolean {
+  return draft.entry === undefined && parts.workspace() !== undefined;
+}
+
+function questions(parts: AddParts, entry: DelegatorEntry | undefined): Record<Question, Step<Draft, Question>> {
+  const title = entry ? t("Edit Delegator {0}", entry.delegator.name) : t("Add Delegator");
+  return {
+    source: askSource(parts, title),
+    model: askModel(parts, title),
+    options: askOptions(parts, title),
+    name: askName(parts, title),
+    scope: askScope(parts, title),
+  };
+}
+
+function askSource(parts: AddParts, title: string): Step<Draft, Question> {
+  return async (draft, place) => {
+    let tools: readonly ToolEntry[] = [];
+    let servers: readonly ModelServerEntry[] = [];
+    const probed = new Map<string, ProbeResult>();
+    const current = draft.delegator.tool
+      ? `tool:${draft.delegator.tool}`
+      : draft.delegator.modelServer
+        ? `server:${draft.delegator.modelServer}`
+        : undefined;
+    const fill = async (
+      show: (content: { items: readonly PickItem[]; busy: boolean }) => void,
+      signal: AbortSignal,
+    ): Promise<void> => {
+      const draw = (busy: boolean): void => show({ items: sourceItems(tools, servers, probed), busy });
+      const [foundTools, foundServers] = await Promise.allSettled([
+        parts.asker.ask("understudy/tools/list", { refresh: true }, signal),
+        parts.asker.ask("understudy/modelServers/list", inWorkspace(parts), signal),
+      ]);
+      if (foundTools.status === "fulfilled") ({ tools } = foundTools.value);
+      if (foundServers.status === "fulfilled") servers = foundServers.value.modelServers;
+      draw(servers.length > 0);
+      await Promise.all(
+        servers.map(async ({ modelServer: { name } }) => {
+          try {
+            probed.set(
+              name,
+              await parts.asker.ask("understudy/modelServers/probe", { name, ...inWorkspace(parts) }, signal),
+            );
+          } catch (error) {
+            const { message } = errorInfo(error);
+            probed.set(name, { ok: false, steps: [{ name: "endpoint", ok: false, message, seconds: 0 }] });
+          }
+          if (!signal.aborted) draw(true);
+        }),
+      );
+      if (!signal.aborted) draw(false);
+    };
+    const outcome = await parts.windows.pick({
+      ...place,
+      title,
+      placeholder: t("What does the work?"),
+      items: [],
+      busy: true,
+      ...(current === undefined ? {} : { active: current }),
+      live: (show, signal) => void fill(show, signal),
+    });
+    if (outcome.kind !== "picked") return outcome.kind === "back" ? { kind: "back" } : { kind: "cancelled" };
+    const chosen = outcome.ids[0] ?? "";
+    if (chosen === "new-server") {
+      const made = await addModelServer(parts);
+      if (!made) return { kind: "again", state: draft };
+      return { kind: "next", to: "model", state: withSource(draft, { modelServer: made.modelServer.name }) };
+    }
+    const name = chosen.slice(chosen.indexOf(":") + 1);
+    if (chosen.startsWith("tool:")) return { kind: "next", to: "model", state: withSource(draft, { tool: name }) };
+    const wrong = probed.get(name)?.steps.find((step) => !step.ok);
+    if (wrong?.name === "key") await setKey(parts, name);
+    return { kind: "next", to: "model", state: withSource(draft, { modelServer: name }) };
+  };
+}
+
+/** Another source: what was set for the old one would be refused, so only what fits is kept. */
+function withSource(draft: Draft, source: { tool?: string; modelServer?: string }): Draft {
+  const { tool, modelServer, name, displayName, limits } = draft.delegator;
+  if ((tool ?? undefined) === source.tool && (modelServer ?? undefined) === source.modelServer) return draft;
+  // A tool may use a model server, too; that pairing is written in the file and stays while the tool does.
+  if (source.tool !== undefined && tool === source.tool) return draft;
+  const kept: Delegator = { name, ...(displayName ? { displayName } : {}), ...(limits ? { limits } : {}) };
+  return { ...draft, delegator: { ...kept, ...source } };
+}
+
+function sourceItems(
+  tools: readonly ToolEntry[],
+  servers: readonly ModelServerEntry[],
+  probed: ReadonlyMap<string, ProbeResult>,
+): PickItem[] {
+  const usable = tools.filter((tool) => tool.found && tool.runnable);
+  const others = tools.filter((tool) => !tool.found && tool.runnable);
+  const items: PickItem[] = [];
+  if (usable.length > 0) items.push(heading(t("Agents on this machine")));
+  for (const tool of usable) {
+    items.push({
+      id: `tool:${tool.name}`,
+      label: tool.displayName,
+      icon: "terminal",
+      ...(tool.version === undefined ? {} : { description: tool.version }),
+      ...(tool.path === undefined ? {} : { detail: tool.path }),
+    });
+  }
+  items.push(heading(t("Model servers")));
+  for (const { modelServer, state } of servers) {
+    const probe = probed.get(modelServer.name);
+    const wrong = probe?.steps.find((step) => !step.ok)?.message ?? state.problems[0]?.message;
+    items.push({
+      id: `server:${modelServer.name}`,
+      label: modelServer.displayName ?? modelServer.name,
+      icon: probe ? (probe.ok ? "pass" : "warning") : "server",
+      description: modelServer.baseUrl,
+      ...(wrong === undefined ? {} : { detail: wrong }),
+    });
+  }
+  items.push({ id: "new-server", label: t("Add a model server …"), icon: "add" });
+  if (others.length > 0) items.push(heading(t("Not found on this machine")));
+  for (const tool of others) {
+    const problem = tool.problems[0];
+    items.push({
+      id: `tool:${tool.name}`,
+      label: tool.displayName,
+      icon: "circle-slash",
+      detail: problem ? [problem.message, problem.hint ?? ""].join(" ").trim() : t("It is not on PATH."),
+    });
+  }
+  return items;
+}
+
+function askModel(parts: AddParts, title: string): Step<Draft, Question> {
+  return async (draft, place) => {
+    const { tool, modelServer } = draft.delegator;
+    const server = tool ? undefined : (modelServer ?? undefined);
+    const standard: PickItem = {
+      id: "",
+      label: t("The tool's own default"),
+      icon: "star",
+    };
+    const outcome = await parts.windows.pick({
+      ...place,
+      title,
+      placeholder: server ? t("Which model of {0}? Type to filter, or type a name.", server) : t("Which model?"),
+      items: server ? [] : [standard],
+      busy: true,
+      ...(draft.delegator.model ? { active: draft.delegator.model } : {}),
+      typedItem: (typed) => ({ id: "typed", label: typed, icon: "edit", description: t("as typed") }),
+      live: (show, signal) => {
+        void (async () => {
+          try {
+            const models = server
+              ? (
+                  await parts.asker.ask(
+                    "understudy/modelServers/models",
+                    { name: server, ...inWorkspace(parts) },
+                    signal,
+                  )
+                ).models
+              : modelsOfTool(await parts.asker.ask("understudy/tools/list", {}, signal), tool ?? "");
+            const items = models.map(modelItem);
+            show({ items: server ? items : [standard, ...items], busy: false });
+          } catch (error) {
+            const { message } = errorInfo(error);
+            show({ busy: false, placeholder: t("{0} Type the model's name.", message) });
+          }
+        })();
+      },
+    });
+    if (outcome.kind === "back") return { kind: "back" };
+    if (outcome.kind !== "picked") return { kind: "cancelled" };
+    const chosen = outcome.ids[0] ?? "";
+    const model = chosen === "typed" ? outcome.typed : chosen;
+    if (model === "" && server) return { kind: "again", state: draft };
+    return { kind: "next", to: "options", state: { ...draft, delegator: { ...draft.delegator, model } } };
+  };
+}
+
+function modelsOfTool(result: { tools: readonly ToolEntry[] }, name: string): Model[] {
+  return (result.tools.find((tool) => tool.name === name)?.models ?? []).map((id) => ({ id }));
+}
+
+function modelItem(model: Model): PickItem {
+  const facts = [
+    model.contextTokens === undefined ? "" : t("{0} tokens of context", model.contextTokens.toLocaleString()),
+    model.price?.["input"] === undefined
+      ? ""
+      : t("${0} in, ${1} out per million tokens", model.price["input"], model.price["output"] ?? "?"),
+  ].filter((fact) => fact !== "");
+  return { id: model.id, label: model.id, ...(facts.length > 0 ? { description: facts.join(" · ") } : {}) };
+}
+
+function askOptions(parts: AddParts, title: string): Step<Draft, Question> {
+  return async (draft, place) => {
+    const options = optionsFor(draft.delegator.tool ?? undefined);
+    const missing = options.filter((option) => option.required && option.get(draft.delegator) === "");
+    const outcome = await parts.windows.pick({
+      ...place,
+      title,
+      placeholder: t("Options that this delegator honours; all of them may stay as they are."),
+      active: missing[0]?.id ?? "",
+      items: [
+        ...(missing.length > 0 ? [] : [{ id: "", label: t("Continue"), icon: "arrow-right" }, heading("")]),
+        ...options.map((option) => ({
+          id: option.id,
+          label: option.label,
+          description: option.get(draft.delegator) || (option.required ? t("required") : t("not set")),
+          detail: option.detail,
+        })),
+      ],
+    });
+    if (outcome.kind === "back") return { kind: "back" };
+    if (outcome.kind !== "picked") return { kind: "cancelled" };
+    const option = outcome.ids[0] ?? "";
+    if (option === "") return { kind: "next", to: "name", state: draft };
+    const answered = await askOption(parts, title)({ ...draft, option }, { ...place, back: true });
+    if (answered.kind === "cancelled") return answered;
+    return { kind: "again", state: answered.kind === "back" ? draft : answered.state };
+  };
+}
+
+function askOption(parts: AddParts, title: string): Step<Draft, Question> {
+  return async (draft, place) => {
+    const option = optionsFor(draft.delegator.tool ?? undefined).find(({ id }) => id === draft.option);
+    if (!option) return { kind: "back" };
+    const value = option.get(draft.delegator);
+    const taken = (text: string): { kind: "again"; state: Draft } => ({
+      kind: "again",
+      state: { ...draft, delegator: option.set(draft.delegator, text) },
+    });
+    if (option.choices) {
+      const outcome = await parts.windows.pick({
+        ...place,
+        title,
+        placeholder: `${option.label}: ${option.detail}`,
+        active: value,
+        items: [
+          { id: "", label: t("Not set"), icon: "circle-slash" },
+          ...option.choices.map(({ value: id, ...choice }) => ({ id, ...choice })),
+        ],
+      });
+      if (outcome.kind === "picked") return taken(outcome.ids[0] ?? "");
+      return outcome.kind === "back" ? { kind: "back" } : { kind: "cancelled" };
+    }
+    const outcome = await parts.windows.input({
+      ...place,
+      title,
+      prompt: `${option.label}: ${option.detail}`,
+      value,
+      ...(option.placeholder === undefined ? {} : { placeholder: option.placeholder }),
+      validate: (text) => (text.trim() === "" && !option.required ? undefined : option.check?.(text.trim())),
+    });
+    if (outcome.kind === "accepted") return taken(outcome.value.trim());
+    return { kind: outcome.kind };
+  };
+}
+
+function askName(parts: AddParts, title: string): Step<Draft, Question> {
+  return async (draft, place) => {
+    const own = draft.entry?.delegator.name;
+    const taken = parts.names();
+    const outcome = await parts.windows.input({
+      ...place,
+      title,
+      prompt: t("A name for it: small letters, digits, dots and hyphens."),
+      value: draft.delegator.name || suggest(draft.delegator, taken),
+      validate: (name) => {
+        if (!NAME.test(name))
+          return t("Small letters, digits, dots, hyphens and underscores; a letter or digit first.");
+        return name !== own && taken.has(name) ? t("There is a delegator of this name.") : undefined;
+      },
+    });
+    if (outcome.kind !== "accepted") return { kind: outcome.kind };
+    const state = { ...draft, delegator: { ...draft.delegator, name: outcome.value } };
+    return mayChooseScope(parts, draft) ? { kind: "next", to: "scope", state } : { kind: "next", state };
+  };
+}
+
+function askScope(parts: AddParts, title: string): Step<Draft, Question> {
+  return async (draft, place) => {
+    const outcome = await parts.windows.pick({
+      ...place,
+      title,
+      placeholder: t("Who gets it?"),
+      active: draft.scope,
+      items: [
+        { id: "user", label: t("You"), icon: "account", detail: t("In your own configuration, in every workspace.") },
+        {
+          id: "workspace",
+          label: t("This workspace"),
+          icon: "root-folder",
+          detail: t("In its .understudy folder, to be shared with everyone who works here."),
+        },
+      ],
+    });
+    if (outcome.kind === "back") return { kind: "back" };
+    if (outcome.kind !== "picked") return { kind: "cancelled" };
+    return { kind: "next", state: { ...draft, scope: outcome.ids[0] === "workspace" ? "workspace" : "user" } };
+  };
+}
+
+/** A free name made of what it is. */
+export function suggest(delegator: Delegator, taken: ReadonlySet<string>): string {
+  const parts = [delegator.tool ?? delegator.modelServer ?? "", delegator.model ?? ""];
+  const base =
+    parts
+      .join("-")
+      .toLowerCase()
+      .replace(/[^a-z0-9.]+/g, "-")
+      .replace(/^[-.]+|[-.]+$/g, "")
+      .slice(0, 50) || "delegator";
+  let name = base;
+  for (let number = 2; taken.has(name); number += 1) name = `${base}-${number}`;
+  return name;
+}
+
+function heading(label: string): PickItem {
+  return { id: `heading:${label}`, label, separator: true };
+}
+
+function inWorkspace(parts: AddParts): { workspace?: string } {
+  const workspace = parts.workspace();
+  return workspace === undefined ? {} : { workspace };
+}

@@ -1,0 +1,114 @@
+/** A bundle for an issue: how things stand here, without keys, names, addresses or texts of anybody's work. */
+
+import { errorInfo, type Asker } from "../client/wire.ts";
+import type { SidecarState } from "../client/sidecar.ts";
+import type { Environment, Output } from "../host/host.ts";
+import type { Store } from "../model/store.ts";
+
+export interface ReportParts {
+  readonly environment: Environment;
+  readonly output: Pick<Output, "tail">;
+  readonly asker: Asker;
+  readonly state: () => SidecarState;
+  readonly store: Pick<Store, "delegators" | "delegations" | "problems">;
+  /** Paths of the workspace's folders; they are taken out. */
+  readonly folders: () => readonly string[];
+}
+
+const LINES = 300;
+
+/** The report as Markdown; it is shown to the person, who decides where it goes. */
+export async function report(parts: ReportParts): Promise<string> {
+  const { environment, store } = parts;
+  const state = parts.state();
+  const doctor = await parts.asker.ask("understudy/doctor", {}).then(
+    ({ checks }) => checks.map(({ name, ok, message }) => `- ${ok ? "ok" : "NOT OK"} ${name}: ${message}`).join("\n"),
+    (error: unknown) => `- not asked: ${errorInfo(error).message}`,
+  );
+  const verdicts = new Map<string, number>();
+  for (const { state: at, verdict } of store.delegations) {
+    const key = verdict ?? at;
+    verdicts.set(key, (verdicts.get(key) ?? 0) + 1);
+  }
+  const text = `# Understudy: report
+
+Please read it before you send it. Keys, folders and names of people were taken out.
+
+## What happened
+
+
+## What should have happened
+
+
+## Versions
+
+- extension ${environment.extensionVersion}
+- ${environment.editorName} ${environment.editorVersion}, ${environment.platform}${environment.remoteName ? `, remote: ${environment.remoteName}` : ""}
+- sidecar: ${describeState(state)}
+
+## Examination
+
+${doctor}
+
+## Numbers
+
+- delegators: ${store.delegators.length}, not ready: ${store.delegators.filter((entry) => !entry.state.ready).length}
+- tools: ${[...new Set(store.delegators.map(({ delegator }) => delegator.tool ?? "model server"))].join(", ") || "none"}
+- problems of the configuration: ${store.problems.length}
+- delegations: ${[...verdicts].map(([name, count]) => `${count} ${name}`).join(", ") || "none"}
+
+## Last lines of the output
+
+\`\`\`text
+${parts.output.tail(LINES).join("\n")}
+\`\`\`
+`;
+  return redact(text, { folders: parts.folders(), homePath: environment.homePath, variables: environment.variables });
+}
+
+function describeState(state: SidecarState): string {
+  switch (state.kind) {
+    case "running":
+      return `${state.greeting.version}, protocol ${state.greeting.protocolVersion}, found by ${state.found.origin}`;
+    case "crashed":
+    case "failed":
+      return `${state.kind}: ${state.cause}\n${state.ending.lines.map((line) => `    ${line}`).join("\n")}`;
+    case "mismatch":
+      return `mismatch, upgrade the ${state.upgrade}: ${state.said}`;
+    default:
+      return state.kind;
+  }
+}
+
+/** Without secrets, and without what says whose machine it is. */
+export function redact(
+  text: string,
+  known: {
+    readonly folders: readonly string[];
+    readonly homePath: string;
+    readonly variables: Readonly<Record<string, string | undefined>>;
+  },
+): string {
+  let result = text;
+  const secret = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|PASSPHRASE/i;
+  for (const [name, value] of Object.entries(known.variables)) {
+    if (secret.test(name) && value !== undefined && value.length >= 6) result = result.replaceAll(value, `<${name}>`);
+  }
+  result = result
+    .replace(/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----/g, "<private key>")
+    .replace(/\b(?:sk|pk|rk|gh[pousr]|glpat|xox[abpr]|AKIA|AIza|hf|gsk)[-_A-Za-z0-9]{12,}/g, "<key>")
+    .replace(
+      /\b(authorization|x-api-key|api[-_]?key|token|password|secret)(["']?\s*[:=]\s*)(?:bearer\s+)?["']?[^\s"',;]+["']?/gi,
+      "$1$2<secret>",
+    )
+    .replace(/\bbearer\s+[^\s"',;]+/gi, "Bearer <secret>")
+    .replace(/(\w+:\/\/)[^\s/@:]+:[^\s/@]+@/g, "$1<login>@")
+    .replace(/[\w.+-]+@[\w-]+\.[\w.-]+/g, "<mail>");
+  [...known.folders]
+    .sort((a, b) => b.length - a.length)
+    .forEach((folder, index) => {
+      for (const spelt of [folder, encodeURI(folder)]) result = result.replaceAll(spelt, `<folder ${index + 1}>`);
+    });
+  if (known.homePath.length > 1) result = result.replaceAll(known.homePath, "~");
+  return result.replace(/(\/home\/|\/Users\/|\\Users\\)[^/\\\s"':]+/g, "$1<user>");
+}

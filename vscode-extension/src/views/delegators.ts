@@ -1,0 +1,205 @@
+/** The view of delegators: what each one is, whether it can work now, and where a problem stands. */
+
+import { Emitter, type Disposable } from "../base/emitter.ts";
+import { t } from "../base/l10n.ts";
+import type { Row, Rows } from "../host/host.ts";
+import type { Store } from "../model/store.ts";
+import type { DelegatorEntry, Problem } from "../protocol.ts";
+
+export const DELEGATORS_VIEW = "understudy.delegators";
+
+const ENTRY = "delegator:";
+const PROBLEMS = "problems";
+const PROBLEM = "problem:";
+
+/** The id of a delegator's row, and back; menu commands get it as their first argument. */
+export const rowOf = (name: string): string => ENTRY + name;
+export const nameOf = (row: unknown): string | undefined =>
+  typeof row === "string" && row.startsWith(ENTRY) ? row.slice(ENTRY.length) : undefined;
+
+export class DelegatorRows implements Rows, Disposable {
+  readonly #store: Pick<Store, "delegators" | "delegator" | "problems" | "onDidChange">;
+  readonly #changed = new Emitter<readonly string[] | undefined>();
+  readonly #subscription: Disposable;
+  readonly onDidChange = this.#changed.signal;
+
+  constructor(store: Pick<Store, "delegators" | "delegator" | "problems" | "onDidChange">) {
+    this.#store = store;
+    this.#subscription = store.onDidChange((change) => {
+      if (change.delegators || change.modelServers) this.#changed.fire(undefined);
+    });
+  }
+
+  children(id?: string): readonly string[] {
+    if (id === undefined) {
+      const entries = this.#store.delegators.map(({ delegator }) => rowOf(delegator.name));
+      return this.#store.problems.length > 0 ? [PROBLEMS, ...entries] : entries;
+    }
+    if (id === PROBLEMS) return this.#store.problems.map((_, index) => `${PROBLEM}${index}`);
+    const name = nameOf(id);
+    const entry = name === undefined ? undefined : this.#store.delegator(name);
+    return entry ? entry.state.problems.map((_, index) => `${PROBLEM}${index}:${name}`) : [];
+  }
+
+  parent(id: string): string | undefined {
+    if (!id.startsWith(PROBLEM)) return undefined;
+    const [, name] = splitProblem(id);
+    return name === undefined ? PROBLEMS : rowOf(name);
+  }
+
+  row(id: string): Row | undefined {
+    if (id === PROBLEMS) return problemsRow(this.#store.problems);
+    if (id.startsWith(PROBLEM)) {
+      const [index, name] = splitProblem(id);
+      const problems = name === undefined ? this.#store.problems : this.#store.delegator(name)?.state.problems;
+      const problem = problems?.[index];
+      return problem && problemRow(id, problem);
+    }
+    const name = nameOf(id);
+    const entry = name === undefined ? undefined : this.#store.delegator(name);
+    return entry && entryRow(id, entry);
+  }
+
+  dispose(): void {
+    this.#subscription.dispose();
+    this.#changed.dispose();
+  }
+}
+
+function splitProblem(id: string): [number, string | undefined] {
+  const rest = id.slice(PROBLEM.length);
+  const colon = rest.indexOf(":");
+  return colon < 0 ? [Number(rest), undefined] : [Number(rest.slice(0, colon)), rest.slice(colon + 1)];
+}
+
+function problemsRow(problems: readonly Problem[]): Row {
+  const label =
+    problems.length === 1
+      ? t("One problem in the configuration")
+      : t("{0} problems in the configuration", problems.length);
+  return {
+    id: PROBLEMS,
+    label,
+    icon: iconOf(problems),
+    children: "expanded",
+    context: "problems",
+    spoken: label,
+  };
+}
+
+function problemRow(id: string, problem: Problem): Row {
+  const { location } = problem;
+  const place = location ? `${fileName(location.uri)}:${location.range.start.line + 1}` : undefined;
+  return {
+    id,
+    label: problem.message,
+    ...(place === undefined ? {} : { description: place }),
+    tooltip: [escape(problem.message), escape(problem.hint ?? "")].filter((part) => part !== "").join("\n\n"),
+    icon: iconOf([problem]),
+    children: "none",
+    context: location ? "problem place" : "problem",
+    spoken: [severityName(problem), problem.message, problem.hint ?? "", place ?? ""]
+      .filter((p) => p !== "")
+      .join(", "),
+    ...(location
+      ? {
+          command: {
+            id: "understudy.openLocation",
+            title: t("Open the Place"),
+            arguments: [location.uri, location.range],
+          },
+        }
+      : {}),
+  };
+}
+
+function entryRow(id: string, entry: DelegatorEntry): Row {
+  const { delegator, state } = entry;
+  const label = delegator.displayName ?? delegator.name;
+  const facts = [sourceName(entry), delegator.model ?? "", ...stateWords(entry)].filter((fact) => fact !== "");
+  const context = ["delegator", entry.scope];
+  if (entry.editable) context.push("editable");
+  if (entry.location) context.push("file");
+  if (delegator.modelServer) context.push("server");
+  return {
+    id,
+    label,
+    description: facts.join(" · "),
+    tooltip: tooltip(entry),
+    icon: icon(entry),
+    children: state.problems.length === 0 ? "none" : state.ready ? "collapsed" : "expanded",
+    context: context.join(" "),
+    spoken: [label, state.ready ? t("ready") : t("not ready"), ...facts].join(", "),
+  };
+}
+
+/** What happens with it now, in words; empty when nothing does. */
+function stateWords({ state }: DelegatorEntry): string[] {
+  const words: string[] = [];
+  if (state.running > 0) words.push(t("{0} running", state.running));
+  if (state.queued > 0) words.push(t("{0} queued", state.queued));
+  if (state.circuit === "open") {
+    words.push(state.openUntil ? t("paused until {0}", clock(state.openUntil)) : t("paused"));
+  }
+  if (state.circuit === "half_open") words.push(t("on probation"));
+  return words;
+}
+
+function sourceName({ delegator }: DelegatorEntry): string {
+  if (delegator.tool && delegator.modelServer) return `${delegator.tool} @ ${delegator.modelServer}`;
+  return delegator.tool ?? delegator.modelServer ?? delegator.remoteAgent?.platform ?? "";
+}
+
+function icon({ delegator, state }: DelegatorEntry): { id: string; color?: string } {
+  if (!state.ready) return iconOf(state.problems.length > 0 ? state.problems : [{ severity: "error", message: "" }]);
+  if (state.circuit === "open") return { id: "debug-pause", color: "list.warningForeground" };
+  if (state.running > 0) return { id: "sync~spin", color: "charts.blue" };
+  return { id: delegator.tool ? "terminal" : "server", color: "charts.green" };
+}
+
+function iconOf(problems: readonly Problem[]): { id: string; color: string } {
+  if (problems.some(({ severity }) => severity === "error")) return { id: "error", color: "list.errorForeground" };
+  if (problems.some(({ severity }) => severity === "warning"))
+    return { id: "warning", color: "list.warningForeground" };
+  return { id: "info", color: "charts.blue" };
+}
+
+function tooltip(entry: DelegatorEntry): string {
+  const { delegator, state, scope, location } = entry;
+  const lines = [`**${escape(delegator.displayName ?? delegator.name)}** \`${delegator.name}\``, ""];
+  const fact = (name: string, value: string | undefined): void => {
+    if (value) lines.push(`- ${name}: ${escape(value)}`);
+  };
+  fact(t("Tool"), delegator.tool ?? undefined);
+  fact(t("Model server"), delegator.modelServer ?? undefined);
+  fact(t("Model"), delegator.model);
+  fact(t("From"), scopeName(scope));
+  fact(t("File"), location && fileName(location.uri));
+  fact(t("Now"), stateWords(entry).join(", "));
+  for (const problem of state.problems) {
+    lines.push("", `$(${iconOf([problem]).id}) ${escape(problem.message)} ${escape(problem.hint ?? "")}`);
+  }
+  return lines.join("\n");
+}
+
+function scopeName(scope: DelegatorEntry["scope"]): string {
+  if (scope === "builtin") return t("Understudy itself");
+  return scope === "user" ? t("your configuration") : t("this workspace");
+}
+
+function severityName({ severity }: Problem): string {
+  return severity === "error" ? t("Error") : severity === "warning" ? t("Warning") : t("Information");
+}
+
+/** Text as Markdown that shows exactly this text. */
+export function escape(text: string): string {
+  return text.replace(/[\\`*_{}[\]<>()#+\-!|~$&]/g, String.raw`\$&`);
+}
+
+function fileName(uri: string): string {
+  return decodeURIComponent(uri.slice(uri.lastIndexOf("/") + 1));
+}
+
+function clock(time: string): string {
+  return new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+}
