@@ -38,6 +38,9 @@ from understudy.api.caller import Here  # noqa: E402
 from understudy.journal import bell as bells  # noqa: E402
 from understudy.journal import reader, store  # noqa: E402
 
+sys.path.insert(0, str(HERE))
+import editor  # noqa: E402 - beside this file
+
 CALLER = Here()
 ROWS: list[tuple[str, str, float, float, str]] = []
 
@@ -381,6 +384,12 @@ def bench_cli() -> None:
     )
 
 
+def talkers() -> None:
+    """Write the delegators that talk."""
+    delegator("clock", sys.executable, str(HERE / "talker.py"), "300", "0.02")
+    delegator("flood", sys.executable, str(HERE / "talker.py"), "100000", "0")
+
+
 def main() -> int:
     """Run what is named, or everything."""
     wanted = set(sys.argv[1:])
@@ -394,6 +403,13 @@ def main() -> int:
         "worktree": bench_worktree,
         "accept": bench_accept,
         "list": lambda: (delegator("brief", sys.executable, str(HERE / "talker.py"), "1", "0"), bench_list(top))[-1],
+    }
+    benches |= {
+        "hello": lambda: editor.hello(row),
+        "request": lambda: editor.request(row),
+        "streams": lambda: (talkers(), editor.streams(row, lambda name: start(top, name)))[-1],
+        "editor": lambda: (talkers(), editor.flood(row, lambda name: start(top, name)))[-1],
+        "idle": lambda: editor.idle(row),
     }
     for name, bench in benches.items():
         if not wanted or name in wanted:

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -147,15 +146,17 @@ def test_two_processes_lose_nothing_and_repeat_nothing(journal, client: Client, 
 
 def test_batches_are_bounded_in_size_and_in_rate(journal, client: Client) -> None:
     writer = journal()
-    for _ in range(60):
+    for _ in range(400):
         writer.append(e.Text(text="x" * 30_000), attempt=1)
     client.following.follow(writer.folder.id, {})
-    reached(lambda: len(client.seqs(writer.folder.id)) == 60)
+    reached(lambda: len(client.seqs(writer.folder.id)) == 400)
     sizes = [len(msgspec.json.encode(batch.events)) for batch in client.batches()]
     assert max(sizes) <= subscriptions.BATCH_BYTES + 2
     assert min(sizes[:-1]) > subscriptions.BATCH_BYTES - 40_000  # and filled
     times = [at for at, _, _ in client.sent]
-    assert all(after - before >= 0.9 / subscriptions.BATCHES_A_SECOND for before, after in pairwise(times))
+    assert len(times) > 40
+    # The first of them may have waited for its thread after its time was taken.
+    assert all(times[n + 30] - times[n] > 0.95 for n in range(len(times) - 30))
 
 
 def test_a_slow_client_reads_later_and_nothing_grows(journal, client: Client) -> None:
