@@ -1,0 +1,413 @@
+"""What stands where in TOML that is being written.
+
+``config.positions`` knows the places of a file that ``tomllib`` accepts. Where somebody types, the text
+is hardly ever such a file, and a parser that gives up or guesses at the first fault is of no use; so
+this one reads on: a string ends at its line, an array ends where a line looks like the next key, and
+whatever is no TOML is skipped to the end of its line. On valid TOML both agree; a test holds that.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from typing import Literal
+
+Path = tuple[str | int, ...]
+
+MAX_DEPTH = 64
+"""Values nested deeper than this are skipped: no file that Understudy reads has them."""
+
+_BARE = re.compile(r"[^\s.=\[\]{}#,\"']+")
+_NEWLINE = re.compile(r"[\r\n]")
+_NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\r\n]*"|'[^'\r\n]*')"""
+_KEY = rf"{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*"
+_NEXT_STATEMENT = re.compile(
+    rf"[ \t]*(?:{_KEY}[ \t]*=|\[\[?[ \t]*(?!(?:true|false|inf|nan)\b|[0-9\"'+-]){_KEY}[ \t]*\]\]?[ \t]*(?:#.*)?$)",
+    re.MULTILINE,
+)
+"""A line inside an array that was not closed, as it looks when the next statement has begun."""
+
+
+@dataclass
+class Part:
+    """One name of a key or of a header."""
+
+    name: str
+    start: int
+    end: int
+    path: Path
+    """The way to what it names, itself included."""
+
+
+@dataclass
+class Value:
+    """A value, perhaps not finished."""
+
+    kind: Literal["string", "bare", "array", "table"]
+    start: int
+    end: int
+    path: Path
+    text: str = ""
+    """What a string says; of a bare value its characters."""
+    closed: bool = True
+    items: list[Value] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+
+
+@dataclass
+class Entry:
+    """``key = value``, or the beginning of it."""
+
+    parts: list[Part]
+    table: Path
+    """The table in which the key stands."""
+    inline: bool
+    start: int
+    end: int
+    equals: int | None = None
+    """Where the equals sign ends."""
+    value: Value | None = None
+
+    @property
+    def path(self) -> Path:
+        """The way to its value."""
+        return self.parts[-1].path if self.parts else self.table
+
+
+@dataclass
+class Header:
+    """``[table]`` or ``[[table]]``, or the beginning of it."""
+
+    parts: list[Part]
+    array: bool
+    start: int
+    end: int
+    path: Path
+    """The table that begins here; of an array its new element."""
+    entries: list[Entry] = field(default_factory=list)
+
+
+@dataclass
+class Document:
+    """Everything that was found."""
+
+    start: int
+    end: int
+    root: list[Entry] = field(default_factory=list)
+    headers: list[Header] = field(default_factory=list)
+    comments: list[tuple[int, int]] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    values: dict[Path, Value] = field(default_factory=dict)
+    """The first value of each path."""
+    entries: list[Entry] = field(default_factory=list)
+    """Those in inline tables as well."""
+
+    def header_before(self, offset: int) -> Header | None:
+        """Return the header under which an offset lies."""
+        found = None
+        for header in self.headers:
+            if header.start > offset:
+                break
+            found = header
+        return found
+
+    def names_in(self, table: Path) -> set[str]:
+        """Return the keys that a table has, wherever in the file they are given."""
+        depth = len(table)
+        return {part.name for part in self.parts if len(part.path) == depth + 1 and part.path[:depth] == table}
+
+    def string(self, path: Path) -> str | None:
+        """Return the string at a path."""
+        value = self.values.get(path)
+        return value.text if value is not None and value.kind == "string" else None
+
+
+def scan(text: str, start: int, end: int) -> Document:
+    """Return what stands in ``text`` from ``start`` to ``end``; never raises, whatever it says."""
+    scanner = _Scanner(text, start, end)
+    scanner.run()
+    return scanner.document
+
+
+class _Scanner:
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self.text = text
+        self.at = start
+        self.end = end
+        self.document = Document(start, end)
+        self._counts: dict[Path, int] = {}
+
+    def run(self) -> None:
+        """Read statement by statement; each reads at least one character."""
+        table: Path = ()
+        entries = self.document.root
+        while self.at < self.end:
+            self._blank(newlines=True)
+            if self.at >= self.end:
+                return
+            if self.text[self.at] == "[":
+                header = self._header()
+                self.document.headers.append(header)
+                table, entries = header.path, header.entries
+                self._rest_of_line()
+                continue
+            before = self.at
+            entry = self._entry(table, inline=False, depth=0)
+            if entry is not None:
+                entries.append(entry)
+            self._rest_of_line()
+            self.at = max(self.at, before + 1)
+
+    def _char(self) -> str:
+        return self.text[self.at] if self.at < self.end else ""
+
+    def _blank(self, *, newlines: bool) -> None:
+        """Skip white space and comments."""
+        while self.at < self.end:
+            character = self.text[self.at]
+            if character == "#":
+                line_end = self._line_end()
+                self.document.comments.append((self.at, line_end))
+                self.at = line_end
+            elif character in " \t\ufeff" or (newlines and character in "\r\n"):
+                self.at += 1
+            else:
+                return
+
+    def _line_end(self) -> int:
+        found = _NEWLINE.search(self.text, self.at, self.end)
+        return found.start() if found else self.end
+
+    def _rest_of_line(self) -> None:
+        """Skip what follows a statement on its line."""
+        self._blank(newlines=False)
+        while self.at < self.end and self.text[self.at] not in "\r\n":
+            if self.text[self.at] == "#":
+                self._blank(newlines=False)
+            elif self.text[self.at] in "\"'":
+                self._string(())
+            else:
+                self.at += 1
+
+    def _header(self) -> Header:
+        start = self.at
+        array = self.text.startswith("[[", self.at, self.end)
+        self.at += 2 if array else 1
+        names = self._key()
+        path: Path = ()
+        parts: list[Part] = []
+        for number, (name, begin, stop) in enumerate(names):
+            path = (*path, name)
+            parts.append(Part(name, begin, stop, path))
+            if number < len(names) - 1 and path in self._counts:
+                path = (*path, self._counts[path] - 1)  # within an array of tables: its last element
+        if array and parts:
+            count = self._counts.get(path, 0)
+            self._counts[path] = count + 1
+            path = (*path, count)
+        self._blank_only()
+        closing = "]]" if array else "]"
+        for _ in closing:
+            if self._char() == "]":
+                self.at += 1
+        self.document.parts += parts
+        return Header(parts, array, start, self.at, path)
+
+    def _blank_only(self) -> None:
+        while self._char() in {" ", "\t"}:
+            self.at += 1
+
+    def _key(self) -> list[tuple[str, int, int]]:
+        """Read the names of a key up to what is none: each with its place."""
+        names: list[tuple[str, int, int]] = []
+        while True:
+            before = self.at
+            self._blank_only()
+            start = self.at
+            character = self._char()
+            if character and character in "\"'":
+                value = self._string(())
+                names.append((value.text, start, value.end))
+            elif found := _BARE.match(self.text, self.at, self.end):
+                self.at = found.end()
+                names.append((found[0], start, self.at))
+            else:
+                self.at = before
+                return names
+            after = self.at
+            self._blank_only()
+            if self._char() != ".":
+                self.at = after
+                return names
+            self.at += 1
+
+    def _entry(self, table: Path, *, inline: bool, depth: int) -> Entry | None:
+        start = self.at
+        names = self._key()
+        path = table
+        parts: list[Part] = []
+        for name, begin, stop in names:
+            path = (*path, name)
+            parts.append(Part(name, begin, stop, path))
+        entry = Entry(parts, table, inline, start, parts[-1].end if parts else self.at)
+        after = self.at
+        self._blank_only()
+        if self._char() != "=":
+            self.at = after
+        else:
+            self.at += 1
+            entry.equals = entry.end = self.at
+            self._blank_only()
+            entry.value = self._value(path, depth)
+            if entry.value is not None:
+                entry.end = entry.value.end
+            else:
+                self.at = entry.end
+        if not parts:
+            return None
+        self.document.parts += parts
+        self.document.entries.append(entry)
+        return entry
+
+    def _value(self, path: Path, depth: int) -> Value | None:
+        character = self._char()
+        if not character or character in "\r\n#,]}":
+            return None
+        if depth > MAX_DEPTH:
+            start = self.at
+            self.at = self._line_end()
+            return Value("bare", start, self.at, path)
+        if character in "\"'":
+            value = self._string(path)
+        elif character == "[":
+            value = self._array(path, depth)
+        elif character == "{":
+            value = self._inline_table(path, depth)
+        else:
+            start = self.at
+            while self.at < self.end and self.text[self.at] not in ",]}#\r\n":
+                self.at += 1
+            said = self.text[start : self.at].rstrip(" \t")
+            self.at = start + len(said)
+            value = Value("bare", start, self.at, path, said)
+        self.document.values.setdefault(path, value)
+        return value
+
+    def _string(self, path: Path) -> Value:
+        start = self.at
+        quote = self.text[start]
+        if self.text.startswith(quote * 3, start, self.end):
+            return self._long_string(path, quote)
+        self.at += 1
+        while self.at < self.end:
+            character = self.text[self.at]
+            if character in "\r\n":
+                break
+            if character == "\\" and quote == '"' and self.at + 1 < self.end and self.text[self.at + 1] not in "\r\n":
+                self.at += 2
+                continue
+            self.at += 1
+            if character == quote:
+                token = self.text[start : self.at]
+                return Value("string", start, self.at, path, _said(token, token[1:-1]))
+        return Value("string", start, self.at, path, self.text[start + 1 : self.at], closed=False)
+
+    def _long_string(self, path: Path, quote: str) -> Value:
+        start = self.at
+        self.at += 3
+        while self.at < self.end:
+            if self.text[self.at] == "\\" and quote == '"':
+                self.at += 2
+            elif self.text.startswith(quote * 3, self.at, self.end):
+                self.at += 3
+                for _ in range(2):  # up to two quotes may stand before the closing three
+                    if self._char() == quote:
+                        self.at += 1
+                token = self.text[start : self.at]
+                return Value("string", start, self.at, path, _said(token, token[3:-3]))
+            else:
+                self.at += 1
+        self.at = min(self.at, self.end)
+        return Value("string", start, self.at, path, self.text[start + 3 : self.at], closed=False)
+
+    def _array(self, path: Path, depth: int) -> Value:
+        array = Value("array", self.at, self.at, path, closed=False)
+        self.at += 1
+        while self.at < self.end:
+            self._blank_in_array()
+            character = self._char()
+            if character == "]":
+                self.at += 1
+                array.closed = True
+                break
+            if not character or self._statement_begins():
+                break
+            if character == ",":
+                self.at += 1
+                continue
+            item = self._value((*path, len(array.items)), depth + 1)
+            if item is None:  # a stray brace
+                self.at += 1
+            else:
+                array.items.append(item)
+        array.end = self.at
+        return array
+
+    def _blank_in_array(self) -> None:
+        """Skip blanks, comments and line ends, up to a line that is a statement of its own."""
+        while self.at < self.end:
+            self._blank(newlines=False)
+            character = self._char()
+            if not character or character not in "\r\n":
+                return
+            ends_here = self.at
+            self.at += 1
+            if self._statement_begins():
+                self.at = ends_here
+                return
+
+    def _statement_begins(self) -> bool:
+        """Tell whether what follows on a new line is no element of an array: its closing was forgotten."""
+        before = self.at
+        while before > 0 and self.text[before - 1] in " \t":
+            before -= 1
+        if self._char() in {"\r", "\n"}:
+            return True  # where blanks stopped before such a line
+        if before > 0 and self.text[before - 1] not in "\r\n":
+            return False
+        return _NEXT_STATEMENT.match(self.text, before, self.end) is not None
+
+    def _inline_table(self, path: Path, depth: int) -> Value:
+        table = Value("table", self.at, self.at, path, closed=False)
+        self.at += 1
+        while self.at < self.end:
+            self._blank_only()
+            character = self._char()
+            if character == "}":
+                self.at += 1
+                table.closed = True
+                break
+            if not character or character in "\r\n#":
+                break  # an inline table ends with its line
+            before = self.at
+            if character == ",":
+                self.at += 1
+                continue
+            entry = self._entry(path, inline=True, depth=depth + 1)
+            if entry is not None:
+                table.entries.append(entry)
+            self.at = max(self.at, before + 1)
+        table.end = self.at
+        return table
+
+
+def _said(token: str, otherwise: str) -> str:
+    """Return what a string says; its characters where it is not valid."""
+    if "\\" not in token and len(token) < 6:
+        return otherwise
+    try:
+        said = tomllib.loads(f"key = {token}")["key"]
+    except (tomllib.TOMLDecodeError, ValueError):
+        return otherwise
+    return said if isinstance(said, str) else otherwise
