@@ -21,6 +21,8 @@ from pathlib import Path
 
 SCRATCH = Path(tempfile.mkdtemp(prefix="understudy-bench-"))
 HERE = Path(__file__).resolve().parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy-tests"
+"""Where the tests of the real agent CLIs install them; looked up before the home is redirected."""
 os.environ.update(
     HOME=str(SCRATCH / "home"),
     UNDERSTUDY_STATE=str(SCRATCH / "state"),
@@ -334,6 +336,13 @@ def bench_accept() -> None:
         )
 
 
+def bench_agent(name: str, top: Path) -> None:
+    """Measure what has to do with agents that are talked to: see ``agents``."""
+    import agents  # beside this file
+
+    getattr(agents, name)(sys.modules[__name__], top)
+
+
 def bench_list(top: Path) -> None:
     """The first page of ten thousand delegations against listing the folder."""
     identifier = start(top, "brief")
@@ -402,6 +411,8 @@ def main() -> int:
         "deltas": lambda: bench_deltas(top),
         "worktree": bench_worktree,
         "accept": bench_accept,
+        "waiting": lambda: bench_agent("waiting", top),
+        "claude": lambda: bench_agent("claude", top),
         "list": lambda: (delegator("brief", sys.executable, str(HERE / "talker.py"), "1", "0"), bench_list(top))[-1],
     }
     benches |= {
