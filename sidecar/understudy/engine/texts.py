@@ -12,13 +12,25 @@ def bytes_like(disk: bytes | None, text: str) -> bytes | None:
     In order: UTF-8 (a byte order mark is kept), UTF-16 with a byte order mark, Latin-1. A file that is not
     on disk yet is UTF-8.
     """
+    found = encoding_like(disk, text)
+    return None if found is None else encode(text, *found)
+
+
+def encoding_like(disk: bytes | None, text: str) -> tuple[str, bytes] | None:
+    """Return Python's name of the encoding that ``bytes_like`` takes, and the byte order mark before the text."""
     for decoding, mark in _encodings(disk or b""):
         try:
             (disk or b"")[len(mark) :].decode(decoding)
-            return mark + text.removeprefix("\ufeff").encode(decoding)
+            text.removeprefix("\ufeff").encode(decoding)
         except UnicodeError:
             continue
+        return decoding, mark
     return None
+
+
+def encode(text: str, encoding: str, mark: bytes) -> bytes:
+    """Return the text's bytes; a mark of its own is not written a second time."""
+    return mark + text.removeprefix("\ufeff").encode(encoding)
 
 
 def _encodings(disk: bytes) -> list[tuple[str, bytes]]:
