@@ -503,6 +503,42 @@ def test_a_follow_up_whose_worker_is_killed_while_it_takes_the_tree_over(bench, 
 # Two at once
 
 
+@pytest.mark.parametrize("at", ["exchanged:1", "exchanged all:1", "committed:1"])
+@pytest.mark.parametrize("second", ["accept", "undo"])
+def test_the_next_decision_in_the_same_files_completes_it_first(bench, at, second):
+    """Another delegation's accept merges with what the first one came to, never with a half of it."""
+    project = bench.project
+    project.program(
+        "other",
+        """
+        text = pathlib.Path("text.txt").read_text()
+        pathlib.Path("text.txt").write_text(text.replace("line 12\\n", "twelve\\n"))
+        say(type="result", ok=True)
+        """,
+    )
+    other = project.run("implement", "text.txt", task="Twelve.", delegator="other").id
+    token = None
+    if second == "undo":
+        token = bench.call("delegations/decide", id=other, decisions=[{"decision": "accept"}]).undo_token
+    assert bench.do("delegations/decide", everything(bench), at)[0] == -signal.SIGKILL
+    if second == "accept":
+        code, said = bench.do("delegations/decide", {"id": other, "decisions": [{"decision": "accept"}]})
+    else:
+        code, said = bench.do("delegations/undo", {"undoToken": token})
+    assert code == 0, said
+
+    def twelve(files: dict[str, str]) -> dict[str, str]:
+        put = ("line 12\n", "twelve\n") if second == "accept" else ("", "")
+        return files | {"text.txt": files["text.txt"].replace(*put)}
+
+    done = at == "committed:1"
+    assert bench.files() == twelve(AFTER if done else BEFORE)
+    assert bench.states()["text.txt"] == {"accepted" if done else "pending"}
+    if not done:
+        bench.accept_all()
+    assert bench.files() == twelve(AFTER)
+
+
 @pytest.mark.parametrize("decision", ["accept", "reject"])
 def test_two_who_decide_everything_at_once_count_each_hunk_once(bench, decision):
     """Each reports what it did itself; the hunks of both together are all hunks, none twice."""
@@ -535,7 +571,7 @@ def test_one_who_decides_a_moment_later_says_that_nothing_changed(bench):
     from understudy.faces.cli import deciding, terminal
 
     before = bench.call("delegations/diff", id=bench.id).files
-    wishes = [{"path": file.path, "decision": "accept"} for file in before]
+    wishes = [{"path": file.path, "hunk": hunk.id, "decision": "accept"} for file in before for hunk in file.hunks]
     first = bench.call("delegations/decide", id=bench.id, decisions=wishes)
     second = bench.call("delegations/decide", id=bench.id, decisions=wishes)
     assert (len(first.moved), second.moved, second.undo_token) == (5, [], None)

@@ -164,9 +164,9 @@ def test_what_cannot_be_decided(reviewed):
 
 
 def test_who_holds_the_lock_decides(reviewed, monkeypatch):
-    from understudy.engine import review as engine_review
+    from understudy.engine import settling
 
-    monkeypatch.setattr(engine_review, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(settling, "LOCK_SECONDS", 0.05)
     folder = store.open_folder(reviewed.id)
     lock = locks.try_lock(folder)
     assert lock is not None

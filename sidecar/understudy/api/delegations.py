@@ -262,9 +262,9 @@ def _current(folder: store.Folder) -> Delegation:
 def _attended(found: Delegation, folder: store.Folder | None = None) -> Delegation:
     folder = folder or store.Folder(found.id, store.delegations_root() / found.id)
     if ((folder.path / "decide.json").exists() or _waits_in_vain(found)) and not locks.is_held(folder):
-        from understudy.engine import review  # noqa: PLC0415 - a decision whose process died: rare
+        from understudy.engine import settling  # noqa: PLC0415 - a decision whose process died: rare
 
-        if review.attend(folder):
+        if settling.attend(folder):
             found = summary.load(folder)
     if found.state not in NEEDS_HOLDER:
         return found

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine import ground, leases, places, resolve, review, standing, start
+from understudy.engine import ground, leases, places, resolve, settling, standing, start
 from understudy.git import diff as git_diff
 from understudy.git import follow, names, repository, rescue, tree
 from understudy.git.faults import point
@@ -279,7 +279,7 @@ def _shown(objects: Store, sides: tuple[str, str], file: FileDiff, hunk: Hunk) -
 @contextlib.contextmanager
 def _settled(folder: store.Folder):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a generator behind the decorator
     """Hold a finished delegation, with or without a tree."""
-    with review.held(folder) as writer:
+    with settling.held(folder) as writer:
         if writer.delegation.state is not State.FINISHED:
             raise _running(writer.delegation)
         yield writer, writer.delegation

@@ -74,7 +74,10 @@ class Ground:
         if self._record_path.exists():
             self._load()
             return
+        from understudy.engine import settling  # noqa: PLC0415 - it needs this module
+
         emit(events.Phase(text="Recording what you see"))
+        settling.settle_workspace(self._workspace)
         if self._spec.origin is not None:
             self._go_on(self._spec.origin, emit)
             return

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from understudy.engine import ground, leases, removal, review
+from understudy.engine import ground, leases, removal, review, settling
 from understudy.git import base as git_base
 from understudy.git import repository, rescue, sweep, tree
 from understudy.git.faults import point
@@ -100,9 +100,9 @@ def discard(folder: store.Folder) -> str:
         reference = _keep(state, at.record, at.store, folder.id)
         point("rescued")
         # The mark on the place comes after this: then nobody works on what is about to go, whoever takes it there.
-        intent = review.Intent("discard", reference, paths=[at.record.tree], final=True)
-        review.intend(folder, intent)
-        review.carry_on(folder, at.writer, intent)
+        intent = settling.Intent("discard", reference, paths=[at.record.tree], final=True)
+        settling.intend(folder, intent)
+        settling.carry_on(folder, at.writer, intent)
     return reference
 
 
@@ -159,16 +159,16 @@ def restore(rescue_ref: str) -> Path:
             path = _bring_back(state, found, root)
             leases.mark_removed(root, None)
         return path
-    with review.held(folder) as writer:
+    with settling.held(folder) as writer:
         if writer.delegation.state is not State.FINISHED:
             raise UnderstudyError(
                 ErrorKind.CONFLICT, f"{folder.id} is {writer.delegation.state}.", hint="Wait for its end."
             )
         path = _bring_back(state, found, root)
         seconds = round(time.monotonic() - began, 3)
-        intent = review.Intent("restore", rescue_ref, paths=[str(path)], seconds=seconds, final=True)
-        review.intend(folder, intent)
-        review.carry_on(folder, writer, intent)
+        intent = settling.Intent("restore", rescue_ref, paths=[str(path)], seconds=seconds, final=True)
+        settling.intend(folder, intent)
+        settling.carry_on(folder, writer, intent)
     return path
 
 
@@ -326,7 +326,7 @@ def _complete_removals(state: Path) -> None:
             folder = leases.folder_of(next(reversed(leases.chain(root)), ""))
             if folder is None:
                 _complete_removal(root)
-            elif not review.attend(folder) and (lock := locks.try_lock(folder)) is not None:
+            elif not settling.attend(folder) and (lock := locks.try_lock(folder)) is not None:
                 try:
                     _complete_removal(root)
                 finally:
