@@ -70,7 +70,7 @@ def recipes(caller: Caller, params: m.RecipesParams) -> m.RecipesResult:
     loaded = load(caller, workspace)
     found = list(loaded.recipes.values())
     if params.uri is not None:
-        language = _language(places.path_of(params.uri).name)
+        language = language_of(places.path_of(params.uri).name)
         found = [
             recipe
             for recipe in found
@@ -221,5 +221,6 @@ _LANGUAGES = {
 """LSP's language ids of the endings for which tests are written most."""
 
 
-def _language(name: str) -> str:
+def language_of(name: str) -> str:
+    """Return the language id of a file by its name, empty where it is not known."""
     return _LANGUAGES.get(Path(name).suffix.lower(), "")

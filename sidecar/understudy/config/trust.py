@@ -132,6 +132,12 @@ def status(workspace: Path, state: Path) -> TrustStatus:
     return TrustStatus(trusted=False, known=True, allows=now.allows, changed=_difference(record, now), hash=now.hash)
 
 
+def was_refused(workspace: Path, state: Path, seen: str) -> bool:
+    """Tell whether a person has said no to exactly what had the hash ``seen``."""
+    found = _read(workspace, state)
+    return found is not None and not found["trusted"] and found["hash"] == seen
+
+
 def record(workspace: Path, state: Path, *, trusted: bool, seen: str | None = None) -> TrustStatus:
     """Keep a person's answer and return how the workspace stands now.
 

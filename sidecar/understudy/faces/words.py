@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.model.delegations import Delegation
 from understudy.model.states import Reservation, Verdict
 
 VERDICTS: dict[Verdict, str] = {
@@ -53,3 +54,12 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     ),
 }
 """What speaks against a result, and what to do about it on the command line."""
+
+
+def verdict(delegation: Delegation) -> str:
+    """Return how a delegation ended as a sentence without its full stop: the verdict, and every reservation."""
+    if delegation.verdict is None:
+        return "not finished yet"
+    name = delegation.verdict.replace("_", " ")
+    because = "; ".join(RESERVATIONS[reservation][0] for reservation in delegation.reservations)
+    return f"{name}: {because or VERDICTS[delegation.verdict]}"

@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from understudy.api import table
+from understudy.api.caller import Here
+
 PATIENCE = 30.0
 
 CAPABLE: dict[str, Any] = {
@@ -292,3 +295,73 @@ def start_editor() -> Iterator[Callable[..., Editor]]:
 def editor(start_editor: Callable[..., Editor]) -> Editor:
     """One server that nobody has said hello to."""
     return start_editor()
+
+
+class Workshop:
+    """A repository, and a configuration with scripted agents in it."""
+
+    def __init__(self, top: Path, config: Path) -> None:
+        self.top = top
+        self.config = config
+
+    def git(self, *arguments: str, cwd: Path | None = None) -> str:
+        argv = ["git", "-c", "protocol.file.allow=always", *arguments]
+        return subprocess.run(argv, cwd=cwd or self.top, capture_output=True, text=True, check=True).stdout
+
+    def write(self, path: str, text: str) -> Path:
+        file = self.top / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    def repository(self, top: Path) -> Path:
+        """Make another repository with one module."""
+        top.mkdir()
+        self.git("init", "-q", "-b", "main", cwd=top)
+        (top / "calc.py").write_text("def add(a, b):\n    return a + b\n", encoding="utf-8")
+        self.git("add", "-A", cwd=top)
+        self.git("commit", "-qm", "all", cwd=top)
+        return top
+
+    def trust(self, top: Path | None = None) -> None:
+        self.call("workspace/trust", workspace=str(top or self.top), trusted=True)
+
+    def call(self, method: str, **params: Any) -> Any:
+        """Ask as another process of the same person would."""
+        return table.call(method, params, Here(self.top))
+
+    def agent(self, name: str, *steps: dict[str, Any] | str) -> str:
+        """Make a delegator of the scripted agent: the steps of a scenario, or the name of one that is shipped."""
+        folder = self.config / "delegators"
+        folder.mkdir(parents=True, exist_ok=True)
+        scenario = steps[0] if isinstance(steps[0], str) else str(self.config / f"{name}.json")
+        if not isinstance(steps[0], str):
+            Path(scenario).write_text(json.dumps({"steps": steps}), encoding="utf-8")
+        command = json.dumps([sys.executable, "-m", "understudy.testing.agent", scenario])
+        text = f'name = "{name}"\ntool = "generic"\n[launch]\ncommand = {command}\noutput = "events"\n'
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+        return name
+
+    def start(self, recipe: str, *files: str, **params: Any) -> str:
+        """Start something as another process would."""
+        uris = [(self.top / file).as_uri() for file in files]
+        identifier: str = self.call("delegations/start", recipe=recipe, files=uris, **params).id
+        return identifier
+
+    def file(self, identifier: str, path: str, side: str) -> str:
+        """Return a file of a delegation's base or result."""
+        text: str = self.call("delegations/file", id=identifier, path=path, side=side).text
+        return text
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
+    """A trusted repository with one module; whatever still runs at the end is cancelled."""
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", str(own_home / "config" / "understudy"))
+    made = Workshop(tmp_path / "project", own_home / "config" / "understudy")
+    made.repository(made.top)
+    made.trust()
+    yield made
+    for delegation in made.call("delegations/list").delegations:
+        if delegation.state != "finished":
+            made.call("delegations/cancel", id=delegation.id)

@@ -1,0 +1,72 @@
+"""What can be delegated about a file: each recipe that fits it, with who would do it and why, or why nobody can."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import msgspec
+
+from understudy import config
+from understudy.api import configuration
+from understudy.api.caller import Caller
+from understudy.config import trust
+from understudy.engine import places, resolve
+from understudy.model.delegations import Explanation
+from understudy.model.delegators import Recipe
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """One recipe; exactly one of ``explain`` and ``refused`` is there."""
+
+    recipe: Recipe
+    explain: Explanation | None = None
+    refused: UnderstudyError | None = None
+    """Why a start would be refused now, whatever file it is about."""
+
+
+class Offers(msgspec.Struct, frozen=True, kw_only=True):
+    """What a face can offer for a file: also what fits only a selection or a diagnostic in it (``recipe.fits.on``)."""
+
+    workspace: Path
+    offers: list[Offer]
+
+
+def offers(caller: Caller, uri: str) -> Offers:
+    """Return the recipes that fit the language of a file, shipped ones first; nothing is started and nothing asked.
+
+    Raises ``invalid_params`` for what is no file.
+    """
+    withdrawn = getattr(caller, "withdrawn", None)
+    with trust.withdrawing(withdrawn) if withdrawn is not None else contextlib.nullcontext():
+        workspace = places.workspace_of([uri], None, None)
+        loaded = configuration.load(caller, str(workspace))
+    language = configuration.language_of(places.path_of(uri).name)
+    missing = _missing(loaded)
+    found = []
+    for recipe in loaded.recipes.values():
+        if recipe.fits.languages and language not in recipe.fits.languages:
+            continue
+        if missing is not None:
+            found.append(Offer(recipe=recipe, refused=missing))
+            continue
+        try:
+            _, explain = resolve.choose(loaded, recipe, None)
+            found.append(Offer(recipe=recipe, explain=explain))
+        except UnderstudyError as refused:
+            found.append(Offer(recipe=recipe, refused=refused))
+    return Offers(workspace=workspace, offers=found)
+
+
+def _missing(loaded: config.Configuration) -> UnderstudyError | None:
+    """Return what keeps everything from starting, as a start would say it."""
+    if not loaded.missing:
+        return None
+    first = loaded.missing[0]
+    return UnderstudyError(
+        ErrorKind.CONFIG_INVALID,
+        f"The configuration has an error: {first.message}",
+        hint=first.hint or "Correct it; `understudy doctor` lists every problem with its place.",
+        location=first.location,
+    )

@@ -1,0 +1,242 @@
+"""Delegating from a code action: what is offered where, what it starts, and why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+START = "understudy/delegations/start"
+NO_CHANGE = "no_change"
+WRITES = ({"write": "notes.md", "text": "Notes.\n"}, {"result": True})
+
+
+def diagnostic(message: str, line: int, source: str = "pylint") -> dict[str, Any]:
+    place = {"start": {"line": line, "character": 0}, "end": {"line": line, "character": 3}}
+    return {"range": place, "message": message, "severity": 1, "source": source, "code": "E1", "data": {"kept": [1]}}
+
+
+def named(actions: list[dict[str, Any]], title: str) -> dict[str, Any]:
+    return next(action for action in actions if action["title"] == title)
+
+
+def kinds(actions: list[dict[str, Any]]) -> set[str]:
+    return {action["kind"] for action in actions}
+
+
+@pytest.fixture
+def agent(workshop: Any) -> str:
+    return workshop.agent("quick", NO_CHANGE)
+
+
+def finished(workshop: Any, identifier: str) -> Any:
+    found = workshop.call("delegations/wait", id=identifier, timeoutSeconds=60)
+    assert found.state == "finished", found
+    return found
+
+
+def test_a_file_is_offered_every_recipe_that_needs_no_words(workshop: Any, agent: str, editor: Any) -> None:
+    told = editor.begin(workshop.top)
+    assert told["capabilities"]["codeActionProvider"]["resolveProvider"] is True
+    uri = editor.open(workshop.top / "calc.py")
+    found = editor.actions(uri)
+    assert "Delegate tests for this file" in [action["title"] for action in found]
+    assert kinds(found) == {
+        f"refactor.delegate.{name}" for name in ("tests", "docs", "explain", "fix", "review", "summarize")
+    }
+    assert not any(action.get("isPreferred") for action in found)
+    assert "command" not in found[0], "what is resolved later costs nothing now"
+    resolved = editor.ask("codeAction/resolve", named(found, "Delegate tests for this file"))
+    command = resolved["command"]
+    assert command["command"] == START
+    assert command["arguments"] == [{"recipe": "tests", "files": [uri], "workspace": workshop.top.as_uri()}]
+    assert "quick does it, because it is the only one configured." in command["title"]
+    assert resolved["data"]["explanation"] == command["tooltip"]
+    _ = agent
+
+
+def test_a_selection_brings_its_range_and_recipes_that_need_words(workshop: Any, agent: str, editor: Any) -> None:
+    editor.begin(workshop.top)
+    uri = editor.open(workshop.top / "calc.py")
+    found = editor.actions(uri, 0, 0, end=(1, 4))
+    assert {"refactor.delegate.implement", "refactor.delegate.ask", "refactor.delegate.tests"} <= kinds(found)
+    chosen = editor.ask("codeAction/resolve", named(found, "Delegate: Explain this code (the selection)"))
+    (params,) = chosen["command"]["arguments"]
+    assert params["range"] == {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 4}}
+    assert "task" not in params
+    asked = editor.ask("codeAction/resolve", named(found, "Delegate: Ask about this (the selection)"))
+    assert asked["command"]["arguments"][0]["task"] == "The selected lines hold the question."
+    preview = editor.ask("understudy/delegations/preview", asked["command"]["arguments"][0])
+    assert "# Selected: lines 1 to 2 of `calc.py`" in preview["prompt"]
+    assert "def add(a, b):" in preview["prompt"]
+    _ = agent
+
+
+def test_diagnostics_become_a_quick_fix_that_holds_them(workshop: Any, agent: str, editor: Any) -> None:
+    editor.begin(workshop.top)
+    uri = editor.open(workshop.top / "calc.py")
+    problems = [diagnostic("Undefined name 'b'", 1), diagnostic("Line   too\nlong", 0)]
+    ours = diagnostic("+1 line", 0, source="understudy")
+    found = editor.actions(uri, 1, 2, diagnostics=[*problems, ours])
+    fixes = [action for action in found if action["kind"] == "quickfix.delegate"]
+    assert found[: len(fixes)] == fixes, "a fix comes before the rest"
+    fix = named(fixes, "Delegate: Fix this (2 problems)")
+    assert fix["diagnostics"] == problems
+    (params,) = editor.ask("codeAction/resolve", fix)["command"]["arguments"]
+    assert params["diagnostics"] == problems
+    assert params["range"] == {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 3}}
+    assert editor.ask("understudy/delegations/preview", params)["prompt"].count("Undefined name 'b'") == 1
+    alone = editor.actions(uri, 0, 0, diagnostics=[problems[1]])
+    assert named(alone, "Delegate: Fix this (Line too long)")["kind"] == "quickfix.delegate"
+    assert "quickfix.delegate" not in kinds(editor.actions(uri, 0, 0, diagnostics=[ours])), "hunks are no problems"
+    _ = agent
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [
+        (["refactor"], {"refactor.delegate.tests", "refactor.delegate.docs"}),
+        (["refactor.delegate.tests"], {"refactor.delegate.tests"}),
+        (["quickfix"], {"quickfix.delegate"}),
+        (["source", "source.fixAll", "refactor.extract", "refactor.delegate.te"], set()),
+        ([""], {"refactor.delegate.tests", "quickfix.delegate"}),
+    ],
+)
+def test_kinds_are_asked_for_by_prefix(
+    workshop: Any, agent: str, editor: Any, only: list[str], expected: set[str]
+) -> None:
+    editor.begin(workshop.top)
+    uri = editor.open(workshop.top / "calc.py")
+    found = kinds(editor.actions(uri, diagnostics=[diagnostic("x", 0)], only=only))
+    assert expected <= found
+    assert bool(found) == bool(expected)
+    assert all(any(kind == one or kind.startswith(f"{one}.") or not one for one in only) for kind in found)
+    _ = agent
+
+
+def test_nothing_is_offered_unasked_or_for_what_is_no_file_of_the_person(
+    workshop: Any, agent: str, editor: Any, own_home: Any
+) -> None:
+    editor.begin(workshop.top)
+    uri = editor.open(workshop.top / "calc.py")
+    assert editor.actions(uri, triggerKind=2, diagnostics=[diagnostic("x", 0)]) == []
+    for other in ("untitled:Untitled-1", "git:/x/calc.py", (workshop.top / "missing.py").as_uri()):
+        assert editor.actions(other) == []
+    inside = own_home / "state" / "understudy" / "note.md"
+    inside.write_text("x")
+    assert editor.actions(editor.open(inside)) == []
+    assert len(editor.actions(editor.open(workshop.top / "new.py", "x = 1\n"))) > 3, (
+        "what is only in the editor is a file"
+    )
+    _ = agent
+
+
+def test_an_action_starts_from_what_is_seen(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *WRITES)
+    editor.begin(workshop.top)
+    uri = editor.open(workshop.top / "calc.py")
+    editor.change(uri, 2, {"text": "def add(a, b):\n    return a - b  # not saved\n"})
+    found = editor.run(named(editor.actions(uri), "Delegate documentation for this file"))
+    assert found["explain"]["delegator"] == "quick"
+    done = finished(workshop, found["id"])
+    assert (done.verdict, done.review.pending) == ("unverified", 1)
+    assert "# not saved" in workshop.file(found["id"], "calc.py", "base")
+    assert "# not saved" not in (workshop.top / "calc.py").read_text()
+
+
+def test_recipes_and_delegators_appear_without_a_restart(workshop: Any, agent: str, editor: Any) -> None:
+    editor.begin(workshop.top)
+    uri = editor.open(workshop.top / "calc.py")
+    assert "refactor.delegate.polish" not in kinds(editor.actions(uri))
+    recipes = workshop.config / "recipes"
+    recipes.mkdir()
+    (recipes / "polish.md").write_text(
+        '+++\ntitle = "Polish"\nreturns = "tree"\nfits = { languages = ["python"], on = ["selection"] }\n+++\nPolish.\n'
+    )
+    (recipes / "sort.md").write_text(
+        '+++\ntitle = "Sort"\nreturns = "tree"\nfits = { languages = ["rust"], on = ["file"] }\n+++\nSort.\n'
+    )
+    deadline = time.monotonic() + 15
+    while "refactor.delegate.polish" not in kinds(editor.actions(uri, 0, 0, end=(1, 0))):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    now = kinds(editor.actions(uri))
+    assert "refactor.delegate.polish" not in now, "it is for selections"
+    assert "refactor.delegate.sort" not in now, "it is for Rust"
+    other = editor.open(workshop.write("lib.rs", "fn main() {}\n"), language="rust")
+    assert "refactor.delegate.sort" in kinds(editor.actions(other))
+    _ = agent
+
+
+def test_what_nobody_can_do_is_shown_with_the_reason(workshop: Any, start_editor: Callable[..., Any]) -> None:
+    workshop.agent("one", NO_CHANGE)
+    workshop.agent("two", NO_CHANGE)
+    editor = start_editor()
+    editor.begin(workshop.top)
+    uri = editor.open(workshop.top / "calc.py")
+    action = named(editor.actions(uri), "Delegate tests for this file")
+    assert "Several delegators are configured" in action["disabled"]["reason"]
+    assert "Name one with --delegator" in action["disabled"]["reason"]
+    resolved = editor.ask("codeAction/resolve", action)
+    assert "command" not in resolved
+    assert resolved["disabled"] == action["disabled"]
+    plain = start_editor()
+    plain.begin(workshop.top, capabilities={"textDocument": {"codeAction": {"codeActionLiteralSupport": {}}}})
+    assert plain.actions(plain.open(workshop.top / "calc.py")) == [], "a client that cannot show it as disabled"
+
+
+def test_a_client_that_cannot_resolve_gets_commands(
+    workshop: Any, agent: str, start_editor: Callable[..., Any]
+) -> None:
+    literal = start_editor()
+    literal.begin(
+        workshop.top,
+        capabilities={
+            "textDocument": {"codeAction": {"codeActionLiteralSupport": {"codeActionKind": {"valueSet": []}}}}
+        },
+    )
+    action = named(literal.actions(literal.open(workshop.top / "calc.py")), "Delegate tests for this file")
+    assert action["command"]["command"] == START
+    old = start_editor()
+    old.begin(workshop.top, capabilities={})
+    commands = old.actions(old.open(workshop.top / "calc.py"))
+    assert {command["command"] for command in commands} == {START}
+    assert any(command["title"].startswith("Delegate tests for this file") for command in commands)
+    _ = agent
+
+
+def test_a_file_belongs_to_its_folder_and_to_its_submodule(
+    workshop: Any, agent: str, editor: Any, tmp_path: Any
+) -> None:
+    other = workshop.repository(tmp_path / "other")
+    library = workshop.repository(tmp_path / "library")
+    workshop.git("submodule", "add", "-q", str(library), "vendor/library")
+    editor.begin(workshop.top, other)
+    expected = {
+        workshop.top / "calc.py": workshop.top,
+        other / "calc.py": other,
+        workshop.top / "vendor" / "library" / "calc.py": workshop.top / "vendor" / "library",
+    }
+    for file, top in expected.items():
+        action = named(editor.actions(editor.open(file)), "Delegate tests for this file")
+        (params,) = editor.ask("codeAction/resolve", action)["command"]["arguments"]
+        assert params["workspace"] == top.as_uri(), file
+    _ = agent
+
+
+@pytest.mark.heavy
+def test_a_large_repository_costs_no_more(workshop: Any, agent: str, editor: Any) -> None:
+    for number in range(10_000):
+        folder = workshop.top / f"package{number % 100}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"module{number}.py").write_text("x = 1\n")
+    editor.begin(workshop.top)
+    uri = editor.open(workshop.top / "calc.py")
+    assert editor.actions(uri)
+    began = time.monotonic()
+    for _ in range(100):
+        editor.actions(uri)
+    assert (time.monotonic() - began) / 100 < 0.05
+    _ = agent
