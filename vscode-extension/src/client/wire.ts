@@ -57,13 +57,14 @@ export class EndedError extends Error {
 
 /** In words for people: the last thing it said, else how it ended. */
 export function causeOf(ending: Ending): string {
-  const said = ending.lines.filter((line) => line.trim() !== "").at(-1);
+  const lines = ending.lines.map((line) => line.trim()).filter((line) => line !== "");
+  const said = lines.findLast((line) => /^(?:error|\w*Error):/.test(line)) ?? lines.at(-1);
   const end = ending.signal
     ? `ended by ${ending.signal}`
     : ending.code === null
       ? (ending.fault ?? "ended")
       : `exit code ${ending.code}`;
-  return said ? `${said.trim()} (${end})` : end;
+  return said ? `${said} (${end})` : end;
 }
 
 /** An error that the sidecar answered, or that kept it from answering. Decide by `kind`, show `message` and `hint`. */

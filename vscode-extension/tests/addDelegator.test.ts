@@ -1,0 +1,236 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { addDelegator, suggest, type AddParts } from "../src/flows/addDelegator.ts";
+import { joinWords, optionsFor, splitWords } from "../src/flows/options.ts";
+import { validateUrl } from "../src/flows/modelServer.ts";
+import { FakeHost } from "./support/fakeHost.ts";
+import { GoldenSidecar, golden, refusal, result } from "./support/golden.ts";
+
+let host: FakeHost;
+let peer: GoldenSidecar;
+let parts: AddParts;
+
+beforeEach(() => {
+  host = new FakeHost();
+  const created = result("understudy/delegators/create", "delegators-create.valid");
+  peer = new GoldenSidecar()
+    .answer("understudy/tools/list", result("understudy/tools/list", "tools-list.valid"))
+    .answer("understudy/modelServers/list", result("understudy/modelServers/list", "modelServers-list.valid"))
+    .answer("understudy/modelServers/models", result("understudy/modelServers/models", "modelServers-models.valid"))
+    .answer("understudy/modelServers/probe", ({ name }) =>
+      name === "router" ? result("understudy/modelServers/probe", "modelServers-probe.valid") : { ok: true, steps: [] },
+    )
+    .answer("understudy/delegators/create", ({ delegator, scope }) => ({
+      ...created,
+      delegator,
+      scope: scope ?? "user",
+    }))
+    .answer("understudy/delegators/update", ({ delegator }) => ({ ...created, delegator }))
+    .answer("understudy/delegators/test", result("understudy/delegators/test", "delegators-test.valid"));
+  parts = {
+    asker: peer,
+    windows: host.windows,
+    names: () => new Set(["ghostwriter", "ollama-large-1"]),
+    workspace: () => "file:///home/ada/greeting",
+  };
+});
+
+describe("Add Delegator", () => {
+  it("goes from a model server that answers to a delegator that was tried", async () => {
+    host.answers.push(
+      { pick: "server:ollama" },
+      { pick: "qwen2.5-coder:7b" },
+      { pick: "temperature" },
+      { enter: "hot" },
+      { enter: "0.2" },
+      { pick: "totalSeconds" },
+      { enter: "900" },
+      { pick: "" },
+      { enter: "Local Coder" },
+      { enter: "local-coder" },
+      { pick: "user" },
+    );
+    const made = await addDelegator(parts);
+    expect(made?.delegator.name).toBe("local-coder");
+    expect(peer.params("understudy/delegators/create")).toEqual([
+      {
+        delegator: {
+          name: "local-coder",
+          modelServer: "ollama",
+          model: "qwen2.5-coder:7b",
+          modelProperties: { temperature: 0.2 },
+          limits: { totalSeconds: 900 },
+        },
+        scope: "user",
+        workspace: "file:///home/ada/greeting",
+      },
+    ]);
+    expect(peer.params("understudy/delegators/test")).toEqual([{ name: "local-coder" }]);
+    expect(host.messages.map(({ level }) => level)).toEqual(["validation", "validation", "info"]);
+    expect(host.answers).toEqual([]);
+  });
+
+  it("shows what was found, what answers, and why something does not", async () => {
+    host.answers.push({ cancel: true });
+    expect(await addDelegator(parts)).toBeUndefined();
+    const items = host.shown[0]?.items.filter((item) => !item.separator) ?? [];
+    expect(items.map(({ id }) => id)).toEqual(["tool:ghostwriter", "server:ollama", "server:router", "new-server"]);
+    expect(items.find(({ id }) => id === "server:ollama")?.icon).toBe("pass");
+    expect(items.find(({ id }) => id === "server:router")).toMatchObject({
+      icon: "warning",
+      detail: "The server refused the key of ROUTER_API_KEY (401).",
+    });
+    expect(peer.params("understudy/delegators/create")).toEqual([]);
+  });
+
+  it("goes back and keeps what was answered", async () => {
+    host.answers.push(
+      { pick: "server:ollama" },
+      { pick: "large-1" },
+      { back: true }, // from options to the model
+      { pick: "large-1" },
+      { pick: "" },
+      { back: true }, // from the name to options
+      { pick: "" },
+      { enter: "big" },
+      { back: true }, // from the scope to the name
+      { enter: "bigger" },
+      { pick: "workspace" },
+    );
+    await addDelegator(parts);
+    expect(peer.params("understudy/delegators/create")).toMatchObject([
+      { delegator: { name: "bigger", model: "large-1" }, scope: "workspace" },
+    ]);
+    const names = host.shown.filter(({ value }) => value !== undefined).map(({ value }) => value);
+    expect(names).toEqual(["ollama-large-1-2", "ollama-large-1-2", "big"]);
+    expect(host.shown[0]).toMatchObject({ step: 1, totalSteps: 5, back: false });
+    expect(host.shown.at(-1)).toMatchObject({ step: 5, totalSteps: 5, back: true });
+  });
+
+  it("takes a model as it is typed, and refuses a name that is taken", async () => {
+    host.answers.push(
+      { pick: "tool:ghostwriter" },
+      { pick: "typed", typed: "my-own" },
+      { pick: "" },
+      { enter: "ghostwriter" },
+      { enter: "mine" },
+      { pick: "user" },
+    );
+    await addDelegator(parts);
+    expect(host.messages[0]?.text).toBe("There is a delegator of this name.");
+    expect(peer.params("understudy/delegators/create")).toMatchObject([
+      { delegator: { name: "mine", tool: "ghostwriter", model: "my-own" } },
+    ]);
+  });
+
+  it("adds a model server in place, with its key, and takes it back when it does not answer and is not wanted", async () => {
+    const created = result("understudy/modelServers/create", "modelServers-create.valid");
+    peer
+      .answer("understudy/modelServers/create", ({ modelServer }) => ({ ...created, modelServer }))
+      .answer("understudy/modelServers/setKey", {})
+      .answer("understudy/modelServers/delete", {})
+      .answer("understudy/modelServers/probe", result("understudy/modelServers/probe", "modelServers-probe.valid"));
+    host.answers.push(
+      { pick: "new-server" },
+      { pick: "custom" },
+      { enter: "models.example.com" },
+      { enter: "https://models.example.com/api/v1/" },
+      { enter: "router" },
+      { enter: "router-2" },
+      { enter: "a-key-for-tests" },
+      { cancel: true },
+    );
+    expect(await addDelegator(parts)).toBeUndefined();
+    expect(peer.params("understudy/modelServers/create")).toEqual([
+      { modelServer: { name: "router-2", kind: "custom", baseUrl: "https://models.example.com/api/v1" } },
+    ]);
+    expect(peer.params("understudy/modelServers/setKey")).toMatchObject([{ name: "router-2", key: "a-key-for-tests" }]);
+    expect(peer.params("understudy/modelServers/delete")).toEqual([{ name: "router-2", revision: created.revision }]);
+    expect(JSON.stringify(host.messages)).not.toContain("a-key-for-tests");
+  });
+
+  it("edits with everything filled in, and passes the revision on", async () => {
+    const entry = result("understudy/delegators/list", "delegators-list.valid").delegators[1];
+    host.answers.push({ pick: "server:ollama" }, { pick: "large-1" }, { pick: "" }, { enter: "local-coder" });
+    await addDelegator(parts, entry);
+    const expected = golden("delegators-update.conflict").params?.["delegator"] as object;
+    expect(peer.params("understudy/delegators/update")).toMatchObject([
+      {
+        name: "local-coder",
+        revision: entry?.revision,
+        delegator: { ...expected, model: "large-1", limits: entry?.delegator.limits },
+      },
+    ]);
+  });
+
+  it("tells of a conflict in the sidecar's own words, and saves nothing else", async () => {
+    const entry = result("understudy/delegators/list", "delegators-list.valid").delegators[1];
+    peer.answer("understudy/delegators/update", () => {
+      throw refusal("delegators-update.conflict");
+    });
+    host.answers.push({ pick: "server:ollama" }, { pick: "large-1" }, { pick: "" }, { enter: "local-coder" });
+    expect(await addDelegator(parts, entry)).toBeUndefined();
+    expect(host.messages.at(-1)?.text).toBe(
+      "The delegator local-coder was changed since you read it. Read it again and decide again.",
+    );
+  });
+
+  it("offers to change what is saved but does not work", async () => {
+    peer.answer("understudy/delegators/test", {
+      ok: false,
+      steps: [{ name: "model", ok: false, message: "no such model", seconds: 0 }],
+    });
+    host.buttons.push("Change");
+    host.answers.push(
+      { pick: "tool:ghostwriter" },
+      { pick: "" },
+      { pick: "" },
+      { enter: "mine" },
+      { pick: "user" },
+      { cancel: true },
+    );
+    expect(await addDelegator(parts)).toBeUndefined();
+    expect(host.shown.at(-1)?.title).toBe("Edit Delegator mine");
+  });
+});
+
+describe("options", () => {
+  it("offers each tool what it honours", () => {
+    expect(optionsFor("ghostwriter").map(({ id }) => id)).toEqual(["totalSeconds"]);
+    expect(optionsFor(undefined).map(({ id }) => id)).not.toContain("maxTurns");
+    expect(optionsFor("claude").map(({ id }) => id)).toContain("permissionMode");
+  });
+
+  it("unsets what is emptied, without a trace", () => {
+    for (const option of ["claude", "generic", undefined].flatMap(optionsFor)) {
+      const set = option.set({ name: "x" }, option.choices?.[0]?.value ?? "1");
+      expect(option.get(set), option.id).toBe(option.choices?.[0]?.value ?? "1");
+      expect(JSON.stringify(option.set(set, "")), option.id).toMatch(/^\{"name":"x","\w+":null\}$/);
+    }
+  });
+
+  it("splits a command as a shell would, and puts it together again", () => {
+    expect(splitWords(`my-agent --cd {worktree} --say "two words" 'it''s'`)).toEqual([
+      "my-agent",
+      "--cd",
+      "{worktree}",
+      "--say",
+      "two words",
+      "its",
+    ]);
+    expect(splitWords(`"open`)).toBeUndefined();
+    for (const words of [
+      ["a", ""],
+      ["b c", 'd"e'],
+      [String.raw`f\g`, "h'i"],
+    ])
+      expect(splitWords(joinWords(words))).toEqual(words);
+  });
+
+  it("suggests a free name, and knows an address", () => {
+    expect(suggest({ name: "", modelServer: "ollama", model: "Qwen/2.5:7b" }, new Set())).toBe("ollama-qwen-2.5-7b");
+    expect(suggest({ name: "", tool: "claude" }, new Set(["claude", "claude-2"]))).toBe("claude-3");
+    expect(validateUrl("http://127.0.0.1:8000/v1")).toBeUndefined();
+    for (const wrong of ["ftp://a", "x", "https://me:pw@a/v1", "https://a/v1/chat/completions"])
+      expect(validateUrl(wrong)).toBeDefined();
+  });
+});

@@ -1,0 +1,241 @@
+/** An editor for tests: it keeps what it is told, and answers what the test has put in line. */
+
+import { mkdtempSync } from "node:fs";
+import * as os from "node:os";
+import * as path from "node:path";
+import { Emitter } from "../../src/base/emitter.ts";
+import type * as h from "../../src/host/host.ts";
+
+type Answer =
+  | { pick: string | readonly string[]; typed?: string; when?: (request: h.PickRequest) => void }
+  | { enter: string; when?: (request: h.InputRequest) => void }
+  | { back: true }
+  | { cancel: true }
+  | { press: string; item?: string };
+
+export interface Shown {
+  readonly title: string;
+  readonly step: number | undefined;
+  readonly totalSteps: number | undefined;
+  readonly back: boolean;
+  readonly value?: string;
+  readonly items: readonly h.PickItem[];
+}
+
+export class FakeHost implements h.Host {
+  readonly answers: Answer[] = [];
+  /** Buttons of messages to press, in order; when it is empty, messages are dismissed. */
+  readonly buttons: string[] = [];
+  readonly messages: { level: string; text: string }[] = [];
+  /** Every question as it looked when it was answered. */
+  readonly shown: Shown[] = [];
+  readonly contexts = new Map<string, unknown>();
+  readonly handlers = new Map<string, (...values: unknown[]) => unknown>();
+  readonly ran: { id: string; values: unknown[] }[] = [];
+  readonly opened: { uri: string; options?: h.ShowOptions }[] = [];
+  readonly texts: string[] = [];
+  readonly revealed: string[] = [];
+  readonly statuses: Parameters<h.StatusItem["set"]>[0][] = [];
+  readonly lines: string[] = [];
+  readonly rows = new Map<string, h.Rows>();
+  readonly settings = new Map<string, unknown>();
+  readonly trustGranted = new Emitter<void>();
+  readonly foldersChanged = new Emitter<void>();
+  readonly settingsChanged = new Emitter<void>();
+  readonly visibility = new Emitter<boolean>();
+  readonly closed = new Emitter<string>();
+  readonly activeChanged = new Emitter<h.ActiveEditor | undefined>();
+  readonly kept = new Map<string, unknown>();
+  trusted = true;
+  folders: h.Folder[] = [{ uri: "file:///home/ada/greeting", path: "/home/ada/greeting", name: "greeting" }];
+  openTexts: h.OpenText[] = [];
+  treeVisible = false;
+
+  environment: h.Environment = {
+    extensionPath: path.join(import.meta.dirname, "../.."),
+    extensionVersion: "0.1.0",
+    storagePath: mkdtempSync(path.join(os.tmpdir(), "understudy-storage-")),
+    editorName: "Test",
+    editorVersion: "1.100.0",
+    platform: process.platform,
+    variables: process.env,
+    homePath: os.homedir(),
+    copyToClipboard: () => Promise.resolve(),
+    openExternal: () => Promise.resolve(),
+  };
+
+  readonly workspace: h.Workspace = withThis(this, (self) => ({
+    get trusted() {
+      return self.trusted;
+    },
+    onDidGrantTrust: self.trustGranted.signal,
+    get folders() {
+      return self.folders;
+    },
+    onDidChangeFolders: self.foldersChanged.signal,
+    setting: <T>(name: string, fallback: T) => (self.settings.get(name) as T | undefined) ?? fallback,
+    onDidChangeSettings: self.settingsChanged.signal,
+  }));
+
+  readonly windows: h.Windows = {
+    tree: (viewId, rows) => {
+      this.rows.set(viewId, rows);
+      return withThis(this, (self) => ({
+        get visible() {
+          return self.treeVisible;
+        },
+        selection: [],
+        onDidChangeVisibility: self.visibility.signal,
+        reveal: (id: string) => Promise.resolve(void self.revealed.push(id)),
+        setMessage: () => {},
+        setDescription: () => {},
+        setBadge: () => {},
+        dispose: () => {},
+      }));
+    },
+    pick: (request) => this.#pick(request),
+    input: (request) => this.#input(request),
+    message: (level, text, options) => {
+      this.messages.push({ level, text });
+      const next = options?.buttons?.find((button) => button === this.buttons[0]);
+      if (next !== undefined) this.buttons.shift();
+      return Promise.resolve(next);
+    },
+    progress: (_, task) => task({ report: () => {}, signal: new AbortController().signal }),
+    statusItem: () => ({
+      set: (content) => void this.statuses.push(content),
+      hide: () => {},
+      dispose: () => {},
+    }),
+    focusView: () => Promise.resolve(),
+    decorate: () => ({ dispose: () => {} }),
+  };
+
+  readonly documents: h.Documents = withThis(this, (self) => ({
+    active: undefined,
+    onDidChangeActive: self.activeChanged.signal,
+    open: (uris?: readonly string[]) => self.openTexts.filter((text) => (uris ? uris.includes(text.uri) : text.dirty)),
+    diagnostics: () => [],
+    show: (uri: string, options?: h.ShowOptions) =>
+      Promise.resolve(void self.opened.push(options ? { uri, options } : { uri })),
+    showText: (text: string) => Promise.resolve(void self.texts.push(text)),
+    provide: () => ({ dispose: () => {} }),
+    provideFiles: () => ({ dispose: () => {} }),
+    follow: () => {},
+    onDidClose: self.closed.signal,
+    links: () => ({ dispose: () => {} }),
+    folds: () => ({ dispose: () => {} }),
+    edit: () => Promise.resolve(true),
+  }));
+
+  readonly review: h.ReviewSurface = {
+    diff: () => Promise.resolve(),
+    diffs: () => Promise.resolve(),
+    merge: () => Promise.resolve(),
+    lenses: () => ({ dispose: () => {} }),
+    thread: () => ({ set: () => {}, dispose: () => {} }),
+  };
+
+  readonly commands: h.Commands = {
+    register: (id, handler) => {
+      if (this.handlers.has(id)) throw new Error(`command '${id}' already exists`);
+      this.handlers.set(id, handler);
+      return { dispose: () => void this.handlers.delete(id) };
+    },
+    run: (id, ...values) => {
+      this.ran.push({ id, values });
+      return Promise.resolve(this.handlers.get(id)?.(...values));
+    },
+    setContext: (key, value) => void this.contexts.set(key, value),
+    dispose: () => {},
+  };
+
+  readonly output: h.Output = {
+    trace: () => {},
+    debug: (text) => void this.lines.push(text),
+    info: (text) => void this.lines.push(text),
+    warn: (text) => void this.lines.push(text),
+    error: (text) => void this.lines.push(text),
+    show: () => {},
+    tail: (count) => this.lines.slice(-count),
+    raw: undefined,
+  };
+
+  readonly secrets: h.Secrets = {
+    get: (key) => Promise.resolve(this.kept.get(`secret:${key}`) as string | undefined),
+    set: (key, value) => Promise.resolve(void this.kept.set(`secret:${key}`, value)),
+    delete: (key) => Promise.resolve(void this.kept.delete(`secret:${key}`)),
+  };
+
+  readonly memory: h.Memory = {
+    get: <T>(key: string, fallback: T) => (this.kept.get(key) as T | undefined) ?? fallback,
+    set: (key, value) => Promise.resolve(void this.kept.set(key, value)),
+  };
+
+  async #pick(request: h.PickRequest): Promise<h.PickOutcome> {
+    const answer = this.#next(request.title);
+    let items = request.items;
+    if (request.live) await this.#settle(request, (next) => (items = next));
+    this.shown.push(shown(request, items));
+    if ("back" in answer) return { kind: "back" };
+    if ("cancel" in answer) return { kind: "cancelled" };
+    if ("press" in answer) {
+      return { kind: "button", button: answer.press, ...(answer.item === undefined ? {} : { item: answer.item }) };
+    }
+    if (!("pick" in answer)) throw new Error(`${request.title}: a pick was shown, and a text was to be entered`);
+    const ids = typeof answer.pick === "string" ? [answer.pick] : [...answer.pick];
+    const typed = answer.typed ?? "";
+    const typedItem = typed === "" ? undefined : request.typedItem?.(typed);
+    for (const id of ids) {
+      if (![...items, ...(typedItem ? [typedItem] : [])].some((item) => item.id === id && !item.separator)) {
+        throw new Error(`${request.title}: no item ${id} among ${items.map((item) => item.id).join(", ")}`);
+      }
+    }
+    answer.when?.(request);
+    return { kind: "picked", ids, typed };
+  }
+
+  async #input(request: h.InputRequest): Promise<h.InputOutcome> {
+    for (;;) {
+      const answer = this.#next(request.title);
+      this.shown.push({ ...shown(request, []), value: request.value ?? "" });
+      if ("back" in answer) return { kind: "back" };
+      if ("cancel" in answer) return { kind: "cancelled" };
+      if (!("enter" in answer)) throw new Error(`${request.title}: a text was asked for: ${request.prompt}`);
+      const wrong = await request.validate?.(answer.enter);
+      answer.when?.(request);
+      if (wrong === undefined) return { kind: "accepted", value: answer.enter };
+      this.messages.push({ level: "validation", text: wrong });
+    }
+  }
+
+  /** A person who waits until a list has stopped growing. */
+  #settle(request: h.PickRequest, take: (items: readonly h.PickItem[]) => void): Promise<void> {
+    return new Promise((resolve) => {
+      request.live?.((content) => {
+        if (content.items) take(content.items);
+        if (content.busy === false) resolve();
+      }, new AbortController().signal);
+    });
+  }
+
+  #next(title: string): Answer {
+    const answer = this.answers.shift();
+    if (!answer) throw new Error(`${title}: nobody answers`);
+    return answer;
+  }
+}
+
+function shown(request: h.StepHead, items: readonly h.PickItem[]): Shown {
+  return {
+    title: request.title,
+    step: request.step,
+    totalSteps: request.totalSteps,
+    back: request.back ?? false,
+    items,
+  };
+}
+
+function withThis<S, T>(self: S, make: (self: S) => T): T {
+  return make(self);
+}
