@@ -300,3 +300,45 @@ async def test_a_model_server_of_ours(lab):
     outcome = await lab.run(lab.task("x", **pointed(lab, "write", key=None)))
     assert isinstance(outcome, Outcome), outcome
     assert lab.server.requests[-1].headers.get("x-api-key") == "no-key"
+
+
+COMMANDS = {
+    "touch made.txt": False,
+    "mkdir folder": False,
+    "rm greeting.py": False,
+    "mv greeting.py moved.py": False,
+    "cp greeting.py copied.py": False,
+    "echo x > made.txt": False,
+    "ls -l": False,
+    "touch ../outside.txt": True,
+    "cp greeting.py ../outside.txt": True,
+    "echo x > ../outside.txt": True,
+    "sed -i s/Hello/Bye/ greeting.py": True,
+    "mkdir -p .claude && echo x > .claude/settings.json": True,
+    "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit": True,
+    "git commit --allow-empty -m x": True,
+    "touch made.txt && python3 -c 'print(1)'": True,
+    "chmod +x greeting.py": True,
+}
+
+
+@pytest.mark.parametrize(("line", "asks"), COMMANDS.items())
+async def test_where_edits_pass_a_few_file_commands_inside_the_tree_pass_and_no_other(lab, choose, line, asks):
+    asked = []
+    tool = {"name": "Bash", "input": {"command": line, "description": "Try it"}}
+    lab.server.answers = {"command": {"turns": [{"tools": [tool]}, {"text": "Done."}]}}
+    outcome = await lab.run(lab.task("command", ask=choose("reject_once", asked=asked)))
+    assert isinstance(outcome, Outcome), outcome
+    assert bool(asked) == asks, lab.events
+    assert not (lab.folder / "outside.txt").exists()
+
+
+@pytest.mark.parametrize("line", [line for line, asks in COMMANDS.items() if not asks and line != "ls -l"])
+async def test_the_default_mode_asks_about_these_too(lab, choose, line):
+    asked = []
+    tool = {"name": "Bash", "input": {"command": line, "description": "Try it"}}
+    lab.server.answers = {"command": {"turns": [{"tools": [tool]}, {"text": "Done."}]}}
+    task = lab.task("command", launch=Launch(permission_mode="default"), ask=choose("reject_once", asked=asked))
+    outcome = await lab.run(task)
+    assert isinstance(outcome, Outcome), outcome
+    assert len(asked) == 1

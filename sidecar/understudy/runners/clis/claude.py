@@ -3,9 +3,16 @@
     claude -p --input-format stream-json --output-format stream-json --permission-prompt-tool stdio …
 
 The prompt is the first message, questions come as ``can_use_tool`` requests, the input's end is the end. Without asking
-it may change files of the tree (``acceptEdits``); everything else is a question. What the repository brings for Claude
-Code (settings, hooks, servers, a key helper, an address) is never read: only the person's own settings are, and with a
-model server of Understudy's not even those, because they could name another address or another key.
+it may change files of the tree (``acceptEdits``). In that mode it lets some commands of the shell pass by its own
+judgement, too: those that only read, and ``touch``, ``mkdir``, ``rm``, ``mv``, ``cp`` and a redirection where every
+path is inside the tree and none leads to ``.git`` or its own settings. They do what edits may do, in a tree of which
+nothing reaches the person's files undecided, so they are not made questions. Everything else is one: other programs,
+paths outside, a line of several commands of which one would be. Whoever wants to be asked about each of them, and about
+edits, sets ``launch.permissionMode`` to ``default``. ``tests/clis`` holds this list against the real one.
+
+What the repository brings for Claude Code (settings, hooks, servers, a key helper, an address) is never read: only the
+person's own settings are, and with a model server of Understudy's not even those, because they could name another
+address or another key.
 
 Nothing of our environment reaches it that begins with CLAUDE or ANTHROPIC, unless the delegator's ``env`` names it.
 """
