@@ -15,7 +15,7 @@ from lsprotocol import types
 from understudy.faces import words
 from understudy.faces.lsp import places
 from understudy.faces.lsp.client import Client, Refused
-from understudy.faces.lsp.questions import CAN_ASK
+from understudy.faces.lsp.questions import can_ask
 from understudy.faces.lsp.runs import Runs
 from understudy.journal import store
 from understudy.model import events as e
@@ -69,7 +69,7 @@ class Endings:
         """Say it, and do what the person chooses."""
         item = self._choice(delegation)
         severity = _SEVERITIES.get(delegation.verdict or Verdict.FAILED, types.MessageType.Error)
-        if item is None or not self._client.can(CAN_ASK):
+        if item is None or not can_ask(self._client):
             shown = item == SHOW and await self._show(delegation, take_focus=False)
             text = message(delegation, elsewhere=not shown)
             self._client.notify(types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(type=severity, message=text))

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from understudy.faces.lsp.server import Server
 
 LATER = "Later"
-CAN_ASK = "window.showMessage.messageActionItem"
 DEFAULT_SECONDS = 3600.0
 """How long a question without a deadline may stand in the editor."""
 DETAIL_CHARACTERS = 1500
@@ -90,7 +89,7 @@ class Questions:
         self._answered[key] = event.by, event.option
 
     def _put(self, question: Question) -> None:
-        if not self._client.can(CAN_ASK) or not offered(question.request):
+        if not can_ask(self._client) or not offered(question.request):
             self._client.notify(
                 types.WINDOW_SHOW_MESSAGE,
                 types.ShowMessageParams(
@@ -158,6 +157,11 @@ class Questions:
         if not by:
             return f"{about} was answered already; the first answer counts."
         return f"{about} was answered already, with “{title}” (by {by}); the first answer counts."
+
+
+def can_ask(client: Client) -> bool:
+    """Tell whether the client declared that its messages may have items to choose from, however little it said."""
+    return client.capability("window.showMessage.messageActionItem") is not None
 
 
 def offered(request: PermissionRequest) -> dict[str, PermissionOption]:

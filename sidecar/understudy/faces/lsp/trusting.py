@@ -16,7 +16,7 @@ from lsprotocol import types
 from understudy.config import trust
 from understudy.engine import places as workspaces
 from understudy.faces.lsp.client import Client, Refused
-from understudy.faces.lsp.questions import CAN_ASK
+from understudy.faces.lsp.questions import can_ask
 from understudy.journal import store
 from understudy.model.errors import UnderstudyError
 
@@ -89,13 +89,13 @@ class Trusting:
                 return
             if not again and (self._asked.get(workspace) == found.hash or refused):
                 return
-            if again and self._asked.get(workspace) == found.hash and not self._client.can(CAN_ASK):
+            if again and self._asked.get(workspace) == found.hash and not can_ask(self._client):
                 return
             self._asked[workspace] = found.hash
             await self._ask(workspace, found)
 
     async def _ask(self, workspace: Path, found: trust.TrustStatus) -> None:
-        if not self._client.can(CAN_ASK):
+        if not can_ask(self._client):
             self._say(types.MessageType.Warning, f"{_words(workspace, found)}\n\n{_elsewhere(workspace)}")
             return
         params = types.ShowMessageRequestParams(
