@@ -1,0 +1,250 @@
+"""What runs is shown in the editor's own way, and its end is told in words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+START = "understudy/delegations/start"
+CREATE = "window/workDoneProgress/create"
+PROGRESS = "$/progress"
+ASK = "window/showMessageRequest"
+SAY = "window/showMessage"
+WAITS = ({"phase": "Reading the code"}, {"hang": True})
+WRITES = ({"phase": "Writing"}, {"write": "notes.md", "text": "Notes.\n"}, {"say": "Done."}, {"result": True})
+STEPS = (
+    {
+        "event": {
+            "type": "plan",
+            "entries": [{"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}],
+        }
+    },
+    {"phase": "Half of it"},
+    {"hang": True},
+)
+
+
+def run(editor: Any, workshop: Any, recipe: str = "docs", **params: Any) -> str:
+    given = {"recipe": recipe, "files": [(workshop.top / "calc.py").as_uri()], **params}
+    found = editor.ask("workspace/executeCommand", {"command": START, "arguments": [given]})
+    return found["id"]
+
+
+def reports(editor: Any, token: Any = None) -> list[dict[str, Any]]:
+    return [one["value"] for one in editor.all_of(PROGRESS) if token in {None, one["token"]}]
+
+
+def ends(editor: Any) -> list[dict[str, Any]]:
+    return [value for value in reports(editor) if value["kind"] == "end"]
+
+
+def is_kind(kind: str) -> Callable[[Any], bool]:
+    return lambda params: params["value"]["kind"] == kind
+
+
+def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def test_a_delegation_has_one_token_from_beginning_to_end(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *WRITES)
+    editor.begin(workshop.top)
+    editor.answers[ASK] = lambda _: None
+    identifier = run(editor, workshop)
+    ended = editor.wait_for_method(PROGRESS, is_kind("end"))
+    (created,) = editor.all_of(CREATE)
+    token = created["token"]
+    assert isinstance(token, str)
+    assert identifier in token
+    found = reports(editor, token)
+    assert [value["kind"] for value in found][:1] == ["begin"]
+    assert found[0]["title"].startswith("quick: ")
+    assert found[0]["cancellable"] is True
+    assert "percentage" not in found[0], "nothing is known of how much there is"
+    assert [value["kind"] for value in found].count("end") == 1
+    assert ended["value"]["message"] == "unverified: no required check ran"
+    assert {one["token"] for one in editor.all_of(PROGRESS)} == {token}
+    message = editor.wait_for_method(ASK)
+    assert message["type"] == 2
+    assert "is unverified: no required check ran." in message["message"]
+    assert "1 change waits in 1 file for your decision." in message["message"]
+    assert [item["title"] for item in message["actions"]] == ["Review"]
+    run(editor, workshop)
+    until(lambda: len(ends(editor)) == 2)
+    first, second = editor.all_of(CREATE)
+    assert first != second
+
+
+def test_cancelling_the_progress_cancels_the_delegation(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *STEPS)
+    editor.begin(workshop.top)
+    identifier = run(editor, workshop)
+    shown = editor.wait_for_method(PROGRESS, lambda params: "Half of it" in params["value"].get("message", ""))
+    assert "running · Half of it · 0:0" in shown["value"]["message"]
+    assert shown["value"]["percentage"] == 50
+    editor.notify("window/workDoneProgress/cancel", {"token": "nobody's"})
+    began = time.monotonic()
+    time_told = len(reports(editor))
+    until(lambda: len(reports(editor)) >= time_told + 3)
+    assert time.monotonic() - began > 1.5, "the clock is told once a second"
+    editor.notify("window/workDoneProgress/cancel", {"token": shown["token"]})
+    editor.notify("window/workDoneProgress/cancel", {"token": shown["token"]})
+    ended = editor.wait_for_method(PROGRESS, is_kind("end"))
+    assert ended["value"]["message"].startswith("cancelled: ")
+    assert workshop.call("delegations/get", id=identifier).verdict == "cancelled"
+    told = editor.wait_for_method(SAY, lambda params: "cancelled" in params["message"])
+    assert told["type"] == 3
+    assert f"understudy show {identifier}" in told["message"]
+    assert len(ends(editor)) == 1
+
+
+def test_a_talkative_agent_costs_few_reports(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *({"phase": f"Step {number}"} for number in range(2000)), {"hang": True})
+    editor.begin(workshop.top)
+    run(editor, workshop)
+    editor.wait_for_method(PROGRESS, lambda params: "Step 1999" in params["value"].get("message", ""))
+    began = time.monotonic()
+    assert len(reports(editor)) < 12 + 2 * (time.monotonic() - began)
+
+
+def test_the_clients_own_token_is_used_where_it_names_one(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *WRITES)
+    editor.begin(workshop.top, capabilities={})
+    run(editor, workshop, workDoneToken="mine")
+    editor.wait_for_method(PROGRESS, is_kind("end"))
+    assert editor.all_of(CREATE) == []
+    assert {one["token"] for one in editor.all_of(PROGRESS)} == {"mine"}
+    assert [value["kind"] for value in reports(editor)].count("begin") == 1
+
+
+def test_a_client_that_refuses_a_token_gets_no_progress(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *WRITES)
+    editor.begin(workshop.top)
+    del editor.answers[CREATE]
+    run(editor, workshop)
+    editor.wait_for_method(ASK)
+    assert editor.all_of(PROGRESS) == []
+    assert len(editor.all_of(CREATE)) == 1
+
+
+def test_a_client_that_can_show_nothing_is_told_where_to_look(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *WRITES)
+    editor.begin(workshop.top, capabilities={})
+    identifier = run(editor, workshop)
+    told = editor.wait_for_method(SAY, lambda params: "unverified" in params["message"])
+    assert f"understudy review {identifier}" in told["message"]
+    assert "review.diff" in told["message"]
+    assert editor.all_of(CREATE) == editor.all_of(PROGRESS) == editor.all_of(ASK) == []
+
+
+def test_a_subscribed_client_hears_events_and_nothing_else(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *WRITES)
+    editor.begin(workshop.top)
+    editor.ask("understudy/delegations/subscribe", {})
+    run(editor, workshop)
+    editor.wait_for_method("understudy/event", lambda params: params["events"][-1]["type"] == "finished")
+    assert editor.all_of(CREATE) == editor.all_of(PROGRESS) == editor.all_of(ASK) == editor.all_of(SAY) == []
+
+
+def test_subscribing_ends_what_was_shown(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *WAITS)
+    editor.begin(workshop.top)
+    run(editor, workshop)
+    editor.wait_for_method(PROGRESS, is_kind("begin"))
+    editor.ask("understudy/delegations/subscribe", {})
+    editor.wait_for_method(PROGRESS, is_kind("end"))
+    assert len(ends(editor)) == 1
+
+
+def test_what_runs_elsewhere_is_shown_for_the_folders_that_are_open(workshop: Any, editor: Any, tmp_path: Path) -> None:
+    other = workshop.repository(tmp_path / "other")
+    workshop.trust(other)
+    workshop.agent("quick", *WAITS)
+    editor.begin(other)
+    identifier = workshop.start("docs", "calc.py")
+    here = workshop.start("docs", str(other / "calc.py"))
+    begun = editor.wait_for_method(PROGRESS, is_kind("begin"))
+    assert here in begun["token"]
+    until(lambda: workshop.call("delegations/get", id=identifier).activity == "Reading the code")
+    assert len(editor.all_of(CREATE)) == 1, "the other folder is not open"
+    folder = {"uri": workshop.top.as_uri(), "name": "project"}
+    editor.notify("workspace/didChangeWorkspaceFolders", {"event": {"added": [folder], "removed": []}})
+    shown = editor.wait_for_method(PROGRESS, lambda params: identifier in params["token"])
+    assert shown["value"]["kind"] == "begin"
+    editor.notify("workspace/didChangeWorkspaceFolders", {"event": {"added": [], "removed": [folder]}})
+    gone = editor.wait_for_method(PROGRESS, lambda params: identifier in params["token"] and is_kind("end")(params))
+    assert gone["value"]["message"] == "no longer shown here"
+    workshop.call("delegations/cancel", id=here)
+    editor.wait_for_method("window/logMessage", lambda params: here in params["message"])
+    assert editor.all_of(SAY) == editor.all_of(ASK) == [], "its end is told where it was started"
+
+
+def test_a_new_editor_shows_what_still_runs(workshop: Any, editor: Any, start_editor: Callable[..., Any]) -> None:
+    workshop.agent("quick", *WAITS)
+    editor.begin(workshop.top)
+    identifier = run(editor, workshop)
+    editor.wait_for_method(PROGRESS, lambda params: "Reading" in params["value"].get("message", ""))
+    editor.process.kill()
+    again = start_editor()
+    again.begin(workshop.top)
+    shown = again.wait_for_method(PROGRESS, lambda params: "Reading" in params["value"].get("message", ""))
+    again.notify("window/workDoneProgress/cancel", {"token": shown["token"]})
+    again.wait_for_method(PROGRESS, is_kind("end"))
+    assert workshop.call("delegations/get", id=identifier).verdict == "cancelled"
+
+
+def test_review_opens_the_diff(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *WRITES)
+    editor.begin(workshop.top)
+    editor.answers[ASK] = lambda params: params["actions"][0]
+    identifier = run(editor, workshop)
+    shown = editor.wait_for_method("window/showDocument")
+    assert shown["uri"].endswith(f"{identifier}/review.diff")
+
+
+def test_a_failure_says_what_happened_and_what_to_do(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", "crash")
+    editor.begin(workshop.top)
+    identifier = run(editor, workshop)
+    told = editor.wait_for_method(SAY, lambda params: "failed" in params["message"])
+    assert told["type"] == 1
+    assert "the model server went away" in told["message"]
+    assert f"understudy show {identifier}" in told["message"]
+
+
+@pytest.mark.parametrize("capable", [True, False])
+def test_an_answer_is_shown_as_a_document(workshop: Any, start_editor: Callable[..., Any], capable: bool) -> None:
+    text = "It adds two numbers.\n" * 100
+    workshop.agent("quick", {"say": text}, {"result": True})
+    editor = start_editor()
+    editor.answers[ASK] = lambda params: params["actions"][0]
+    window = {"showDocument": {"support": True}, "showMessage": {"messageActionItem": {}}}
+    editor.begin(workshop.top, capabilities={"window": window if capable else {}})
+    identifier = run(editor, workshop, "explain")
+    if capable:
+        shown = editor.wait_for_method("window/showDocument")
+        assert Path(shown["uri"].removeprefix("file://")).read_text().strip() == text.strip()
+        assert [item["title"] for item in editor.all_of(ASK)[0]["actions"]] == ["Show the answer"]
+    else:
+        told = editor.wait_for_method(SAY)
+        assert "answered: the model answered." in told["message"]
+        assert f"understudy show {identifier}" in told["message"]
+        assert "It adds two numbers." in told["message"]
+        assert len(told["message"]) < 1000
+
+
+def test_what_editors_say_of_themselves_is_taken_quietly(workshop: Any, editor: Any) -> None:
+    editor.begin(workshop.top)
+    editor.notify("workspace/didChangeConfiguration", {"settings": {"understudy": {"x": 1}}})
+    editor.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": "file:///x", "type": 2}]})
+    assert editor.ask("understudy/version")["protocolVersion"] == 1
+    assert editor.all_of(SAY) == editor.all_of("window/logMessage") == []
+    assert editor.errors == b""
