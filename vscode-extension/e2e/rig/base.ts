@@ -33,10 +33,18 @@ export async function until<T>(
 
 /** Return a name that can be a file's. */
 export const fileName = (text: string): string =>
-  text.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-").replaceAll(/^-|-$/g, "").slice(0, 80);
+  text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .replaceAll(/^-|-$/g, "")
+    .slice(0, 80);
 
 /** Run a program to its end; return its output, throw with its last words. */
-export function run(program: string, argv: readonly string[], options: { cwd?: string; seconds?: number } = {}): string {
+export function run(
+  program: string,
+  argv: readonly string[],
+  options: { cwd?: string; seconds?: number } = {},
+): string {
   const done = spawnSync(program, argv, {
     cwd: options.cwd ?? EXTENSION,
     encoding: "utf8",

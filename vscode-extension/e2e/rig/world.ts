@@ -125,7 +125,11 @@ export class World {
       path.join(this.home, ".gitconfig"),
       "[user]\n\tname = Test\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n[commit]\n\tgpgSign = false\n",
     );
-    for (const step of [["init", "--quiet", "--template="], ["add", "."], ["commit", "--quiet", "--message=A shop"]]) {
+    for (const step of [
+      ["init", "--quiet", "--template="],
+      ["add", "."],
+      ["commit", "--quiet", "--message=A shop"],
+    ]) {
       this.git(...step);
     }
     // Not tracked: where this machine's environment is.
@@ -211,7 +215,11 @@ export class World {
     });
     this.#servers.push(server);
     await until(
-      () => fetch(`http://127.0.0.1:${port}/v1/models`).then((answer) => answer.ok, () => false),
+      () =>
+        fetch(`http://127.0.0.1:${port}/v1/models`).then(
+          (answer) => answer.ok,
+          () => false,
+        ),
       "the scripted model server answers",
     );
     return `http://127.0.0.1:${port}/v1`;
@@ -228,7 +236,11 @@ export class World {
       if (!pid || pid === process.pid) continue;
       try {
         const argv = fs.readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").slice(0, -1);
-        const own = [argv.join("\0"), fs.readFileSync(`/proc/${pid}/environ`, "utf8"), fs.readlinkSync(`/proc/${pid}/cwd`)];
+        const own = [
+          argv.join("\0"),
+          fs.readFileSync(`/proc/${pid}/environ`, "utf8"),
+          fs.readlinkSync(`/proc/${pid}/cwd`),
+        ];
         if (argv.length > 0 && own.some((text) => text.includes(this.root))) found.push({ pid, argv });
       } catch {
         // It ended meanwhile, or it is somebody else's.
@@ -258,7 +270,12 @@ export class World {
   }
 
   #run(program: string, argv: string[]): string {
-    const done = spawnSync(program, argv, { cwd: this.repository, env: this.environment, encoding: "utf8", timeout: 60_000 });
+    const done = spawnSync(program, argv, {
+      cwd: this.repository,
+      env: this.environment,
+      encoding: "utf8",
+      timeout: 60_000,
+    });
     if (done.status !== 0) throw new Error(`${program} ${argv.join(" ")}: ${done.stderr || done.stdout || done.error}`);
     return done.stdout;
   }
@@ -290,8 +307,19 @@ export function freePort(): Promise<number> {
 
 const QUICK = [
   { phase: "Reading shop/prices.py" },
-  { think: "`discounted` refuses what is no percentage, and nothing tests that. `total` and `label` have no test at all." },
-  { event: { type: "tool_call", callId: "1", name: "read", title: "Read shop/prices.py", input: { path: "shop/prices.py" } } },
+  {
+    think:
+      "`discounted` refuses what is no percentage, and nothing tests that. `total` and `label` have no test at all.",
+  },
+  {
+    event: {
+      type: "tool_call",
+      callId: "1",
+      name: "read",
+      title: "Read shop/prices.py",
+      input: { path: "shop/prices.py" },
+    },
+  },
   { event: { type: "tool_result", callId: "1", ok: true, output: FILES["shop/prices.py"] } },
   { say: "Three functions, two of them without any test. I add what is missing.\n\n" },
   { phase: "Writing tests" },

@@ -34,12 +34,25 @@ def main() -> int:
         print(f"{VERSION} (Claude Code)")
         return 0
     sys.stdin.readline()
-    say({"type": "system", "subtype": "init", "session_id": SESSION, "claude_code_version": VERSION, "cwd": str(Path.cwd())})
+    say(
+        {
+            "type": "system",
+            "subtype": "init",
+            "session_id": SESSION,
+            "claude_code_version": VERSION,
+            "cwd": str(Path.cwd()),
+        }
+    )
     tell("I will look at the module, and clean the build folder first.")
     tool = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": COMMAND}}
     say({"type": "assistant", "message": {"id": "m2", "model": "claude-sonnet-4-5", "content": [tool]}})
     allowed = ask()
-    result = {"type": "tool_result", "tool_use_id": "t1", "content": "" if allowed else "Denied", "is_error": not allowed}
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "t1",
+        "content": "" if allowed else "Denied",
+        "is_error": not allowed,
+    }
     say({"type": "user", "message": {"role": "user", "content": [result]}})
     Path("tests").mkdir(exist_ok=True)
     Path("tests/test_total.py").write_text(TEST, encoding="utf-8")

@@ -1,0 +1,27 @@
+/** Runs inside the extension host. */
+import assert from "node:assert/strict";
+import * as vscode from "vscode";
+
+describe("the extension", () => {
+  const extension = vscode.extensions.all.find(({ packageJSON }) => packageJSON.name === "understudy");
+
+  it("is there, and says which version it is", () => {
+    assert.ok(extension);
+    assert.match(extension.packageJSON.version, /^\d+\.\d+\.\d+$/);
+  });
+
+  it("activates", async () => {
+    await extension?.activate();
+    assert.equal(extension?.isActive, true);
+  });
+
+  it("registers every command that it contributes", async () => {
+    await extension?.activate();
+    const registered = new Set(await vscode.commands.getCommands(true));
+    const contributed: { command: string }[] = extension?.packageJSON.contributes?.commands ?? [];
+    assert.deepEqual(
+      contributed.map(({ command }) => command).filter((id) => !registered.has(id)),
+      [],
+    );
+  });
+});

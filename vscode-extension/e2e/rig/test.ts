@@ -1,0 +1,137 @@
+/**
+ * A test in a real VS Code:
+ *
+ *     describe("the sidebar", () => {
+ *       it("lists delegators", inCode({ delegators: ["quick"] }, async (vs) => {
+ *         await vs.openContainer();
+ *         await vs.waitForRow("Delegators", "quick");
+ *         await vs.shot("delegators");
+ *       }));
+ *     });
+ *
+ * Each has a world, a server and a browser context of its own, with the repository open. Afterwards nothing may be
+ * left: the window is closed, the sidecar has to end by itself, and every other process is ended. When a test fails, a
+ * last picture, the logs and what the browser said are kept in `artifacts/<test>/`.
+ */
+import fs from "node:fs";
+import path from "node:path";
+import type { Browser } from "playwright-core";
+import { ARTIFACTS, fileName, textOf, until } from "./base.ts";
+import { Code, type CodeOptions } from "./code.ts";
+import { Workbench } from "./workbench.ts";
+import { World, type WorldOptions } from "./world.ts";
+
+/** Seconds; a workbench takes 4 to 10 of them to come up on two busy cores. */
+const LONGEST = Number(process.env["UNDERSTUDY_TEST_SECONDS"] ?? 120);
+
+export interface TestOptions extends WorldOptions, CodeOptions {
+  /** A file of the repository that is open at the beginning. */
+  readonly file?: string;
+  /** The test opens the window itself. */
+  readonly closed?: boolean;
+  readonly viewport?: { readonly width: number; readonly height: number };
+  readonly seconds?: number;
+}
+
+let shared: Browser | undefined;
+const running = new Set<() => Promise<void>>();
+
+export function useBrowser(browser: Browser): void {
+  shared = browser;
+}
+
+/** End whatever tests that are under way have started. */
+export async function endEverything(): Promise<void> {
+  await Promise.allSettled([...running].map((end) => end()));
+}
+
+/** Return the body of a mocha test that runs in a VS Code of its own. */
+export function inCode(
+  options: TestOptions,
+  body: (vs: Workbench) => Promise<void>,
+): (this: Mocha.Context) => Promise<void> {
+  return async function (this: Mocha.Context): Promise<void> {
+    const seconds = options.seconds ?? LONGEST;
+    this.timeout(seconds * 1000);
+    if (shared === undefined) throw new Error("There is no browser: run the tests through run.ts.");
+    const artifacts = path.join(ARTIFACTS, fileName(this.test?.fullTitle() ?? "test"));
+    fs.rmSync(artifacts, { recursive: true, force: true });
+    const world = new World(options);
+    const told: string[] = [];
+    let code: Code | undefined;
+    let vs: Workbench | undefined;
+    const context = await shared.newContext({
+      viewport: options.viewport ?? { width: 1280, height: 800 },
+      permissions: ["clipboard-read", "clipboard-write"],
+    });
+    const end = async (): Promise<void> => {
+      await code?.stop();
+      await world.remove();
+    };
+    running.add(end);
+    try {
+      code = await Code.start(world, options);
+      const page = await context.newPage();
+      page.setDefaultTimeout(30_000);
+      page.on("console", (message) => told.push(`${message.type()}: ${message.text()}`));
+      page.on("pageerror", (error) => told.push(`pageerror: ${error.stack ?? error.message}`));
+      vs = new Workbench(page, code, artifacts);
+      if (!options.closed) await vs.open(options.file);
+      await inTime(body(vs), seconds - 5);
+      await page.close();
+      await until(() => world.sidecars().length === 0, "the sidecar ends with its window", 10_000);
+    } catch (error) {
+      await keep(artifacts, world, code, vs, told, error);
+      throw error;
+    } finally {
+      await context.close();
+      await end();
+      running.delete(end);
+    }
+  };
+}
+
+/** A test that waits for ever must leave its evidence before mocha gives up on it. */
+async function inTime<T>(work: Promise<T>, seconds: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`The test was not done within ${seconds} s.`)), seconds * 1000);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function keep(
+  folder: string,
+  world: World,
+  code: Code | undefined,
+  vs: Workbench | undefined,
+  told: readonly string[],
+  error: unknown,
+): Promise<void> {
+  fs.mkdirSync(folder, { recursive: true });
+  const write = (name: string, text: string): void => fs.writeFileSync(path.join(folder, name), text);
+  write("error.txt", error instanceof Error ? `${error.stack}\n${error.cause ?? ""}` : String(error));
+  write("browser.txt", told.join("\n"));
+  write(
+    "processes.txt",
+    world
+      .processes()
+      .map(({ pid, argv }) => `${pid} ${argv.join(" ")}`)
+      .join("\n"),
+  );
+  await vs?.shot("failure").catch(() => undefined);
+  for (const [name, text] of Object.entries(code?.logs() ?? {})) {
+    if (text.trim()) write(`${fileName(name.replace(/^\d+T\d+\//, ""))}.log`, text);
+  }
+  const delegations = path.join(world.state, "delegations");
+  for (const id of fs.existsSync(delegations) ? fs.readdirSync(delegations) : []) {
+    for (const name of ["events.jsonl", "worker.log", "stderr.log"]) {
+      const text = textOf(path.join(delegations, id, name));
+      if (text) write(`delegation-${id}-${name}`, text);
+    }
+  }
+}

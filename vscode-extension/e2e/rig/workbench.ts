@@ -1,0 +1,427 @@
+/**
+ * The workbench as a person uses it: mostly by keyboard, and by what can be seen and read.
+ *
+ * Methods wait for what they need and throw with a sentence. Selectors of VS Code's own elements are here and nowhere
+ * else; a test that needs another one adds a method.
+ */
+import fs from "node:fs";
+import path from "node:path";
+import type { Locator, Page } from "playwright-core";
+import { fileName, until } from "./base.ts";
+import type { Code } from "./code.ts";
+import { kill, type World } from "./world.ts";
+
+const LOADED = ".monaco-workbench .statusbar .statusbar-item";
+
+export class Workbench {
+  readonly page: Page;
+  readonly code: Code;
+  readonly world: World;
+  readonly #artifacts: string;
+
+  constructor(page: Page, code: Code, artifacts: string) {
+    this.page = page;
+    this.code = code;
+    this.world = code.world;
+    this.#artifacts = artifacts;
+  }
+
+  // Windows.
+
+  /** Open the repository (or another folder), with a file of it where one is named. */
+  async open(file?: string, folder = this.world.repository): Promise<void> {
+    const payload = file === undefined ? [] : [["openFile", this.code.remote(path.join(folder, file))] as const];
+    await this.page.goto(this.code.address(folder, payload));
+    await this.loaded();
+    if (file !== undefined) await this.editor(path.basename(file)).waitFor();
+  }
+
+  async loaded(): Promise<void> {
+    await this.page.locator(LOADED).first().waitFor();
+    await this.page.locator(".activitybar .action-item").first().waitFor();
+  }
+
+  /** "Developer: Reload Window": the extension host ends and another one starts. */
+  async reload(): Promise<void> {
+    await this.page.evaluate("window.before_reload = true");
+    await this.command("Developer: Reload Window");
+    await until(async () => (await this.page.evaluate("window.before_reload")) === undefined, "the window reloads");
+    await this.loaded();
+  }
+
+  /** Run a command through the palette. */
+  async command(title: string): Promise<void> {
+    await this.palette(`>${title}`);
+    const row = this.quickRows().filter({ hasText: title }).first();
+    await row.waitFor();
+    await until(
+      async () => (await this.focusedQuickRow()).includes(title.split(": ").at(-1) ?? title),
+      `${title} is focused`,
+    );
+    await this.page.keyboard.press("Enter");
+  }
+
+  /** The titles that the palette offers for a text: what a person would find. */
+  async commands(text: string): Promise<string[]> {
+    await this.palette(`>${text}`);
+    await this.quickRows().first().waitFor();
+    const titles = await this.quickRowTexts();
+    await this.page.keyboard.press("Escape");
+    return titles;
+  }
+
+  async palette(text: string): Promise<void> {
+    await this.page.keyboard.press("F1");
+    await this.quickInput().waitFor();
+    await this.quickInput().fill(text);
+  }
+
+  // Quick picks and input boxes, by keyboard.
+
+  quickInput(): Locator {
+    return this.page
+      .locator(".quick-input-widget:visible .quick-input-box input, .quick-input-widget:visible input.input")
+      .first();
+  }
+
+  quickRows(): Locator {
+    return this.page.locator(".quick-input-widget:visible .quick-input-list .monaco-list-row");
+  }
+
+  /** What is read of each row: label, description, detail, separators. */
+  async quickRowTexts(): Promise<string[]> {
+    return (await this.quickRows().allInnerTexts()).map(oneLine);
+  }
+
+  async focusedQuickRow(): Promise<string> {
+    const focused = this.page.locator(".quick-input-widget:visible .quick-input-list .monaco-list-row.focused");
+    return oneLine(await focused.first().innerText({ timeout: 1_000 }));
+  }
+
+  /** Wait for the step whose title (with its "2/6") holds a text. */
+  async step(title: string): Promise<void> {
+    const shown = this.page.locator(".quick-input-widget:visible .quick-input-titlebar", { hasText: title });
+    await shown.waitFor().catch(async (error: unknown) => {
+      const now = await this.page
+        .locator(".quick-input-widget:visible")
+        .innerText({ timeout: 500 })
+        .catch(() => "no quick input");
+      throw new Error(`The step “${title}” was not shown; shown is: ${now}`, { cause: error });
+    });
+  }
+
+  /** Filter the rows by typing, go to the one that holds `text`, press Enter. */
+  async pick(text: string, typed = text): Promise<void> {
+    await this.quickInput().waitFor();
+    await this.quickInput().fill("");
+    await this.page.keyboard.type(typed);
+    await this.quickRows().filter({ hasText: text }).first().waitFor();
+    for (let tries = 0; tries < 40 && !(await this.focusedQuickRow()).includes(text); tries++) {
+      await this.page.keyboard.press("ArrowDown");
+    }
+    await this.page.keyboard.press("Enter");
+  }
+
+  /** Replace what an input box holds, and press Enter. */
+  async answer(text: string): Promise<void> {
+    await this.quickInput().waitFor();
+    await this.quickInput().fill(text);
+    await this.page.keyboard.press("Enter");
+  }
+
+  /** The message below an input box: why it does not accept what was typed. */
+  async quickMessage(): Promise<string> {
+    return oneLine(await this.page.locator(".quick-input-widget:visible .quick-input-message").innerText());
+  }
+
+  /** The back button of a step, by its key. */
+  async back(): Promise<void> {
+    await this.page.keyboard.press("Control+Alt+Minus");
+  }
+
+  // The sidebar.
+
+  /** Open a view container of the activity bar by its name. */
+  async openContainer(name = "Understudy"): Promise<void> {
+    const tab = this.page.locator(`.activitybar .action-item a[aria-label^="${name}"]`);
+    await tab.first().waitFor();
+    if ((await this.page.locator(".sidebar .composite.title", { hasText: new RegExp(name, "i") }).count()) === 0) {
+      await tab.first().click();
+    }
+    await this.page.locator(".sidebar .composite.title", { hasText: new RegExp(name, "i") }).waitFor();
+  }
+
+  /** A view of the open container, by its title. */
+  view(title: string): Locator {
+    const header = this.page.locator(".pane-header", {
+      has: this.page.locator("h3", { hasText: new RegExp(`^${title}`, "i") }),
+    });
+    return this.page.locator(".split-view-view .pane").filter({ has: header });
+  }
+
+  /** The rows of a tree view that are drawn. */
+  rows(view: string): Locator {
+    return this.view(view).locator(".monaco-list-row");
+  }
+
+  /** What is read of the rows: label and description. */
+  async rowTexts(view: string): Promise<string[]> {
+    return (await this.rows(view).allInnerTexts()).map(oneLine);
+  }
+
+  /** What a screen reader says for the rows. */
+  async rowLabels(view: string): Promise<string[]> {
+    return this.rows(view).evaluateAll((rows) => rows.map((row) => row.getAttribute("aria-label") ?? ""));
+  }
+
+  row(view: string, text: string): Locator {
+    return this.rows(view).filter({ hasText: text }).first();
+  }
+
+  /** Wait until a row of a view reads so (part of it). */
+  async waitForRow(view: string, text: string, milliseconds = 30_000): Promise<Locator> {
+    const row = this.row(view, text);
+    await row.waitFor({ timeout: milliseconds }).catch(async (error: unknown) => {
+      throw new Error(`No row of ${view} reads “${text}”; they read: ${JSON.stringify(await this.rowTexts(view))}`, {
+        cause: error,
+      });
+    });
+    return row;
+  }
+
+  /** Press an inline action of a row, by its title. */
+  async rowAction(view: string, text: string, action: string): Promise<void> {
+    const row = await this.waitForRow(view, text);
+    await row.hover();
+    await row.locator(`.actions .action-item a[aria-label^="${action}"]`).first().click();
+  }
+
+  /** Open a row's context menu by keyboard and choose an item. */
+  async rowMenu(view: string, text: string, item: string): Promise<void> {
+    await (await this.waitForRow(view, text)).click();
+    await this.page.keyboard.press("Shift+F10");
+    await this.menu(item);
+  }
+
+  /** The items of a row's context menu. */
+  async rowMenuItems(view: string, text: string): Promise<string[]> {
+    await (await this.waitForRow(view, text)).click();
+    await this.page.keyboard.press("Shift+F10");
+    await this.menuItems().first().waitFor();
+    const items = (await this.menuItems().allInnerTexts()).map(oneLine).filter(Boolean);
+    await this.page.keyboard.press("Escape");
+    return items;
+  }
+
+  menuItems(): Locator {
+    return this.page.locator(".monaco-menu .action-item .action-label");
+  }
+
+  /** Choose an item of the menu that is open. */
+  async menu(item: string): Promise<void> {
+    await this.page.locator(".monaco-menu .action-item", { hasText: item }).first().click();
+  }
+
+  /** Press a button in the title of a view, by what it says to a screen reader. */
+  async viewAction(view: string, action: string): Promise<void> {
+    await this.view(view).locator(".pane-header").hover();
+    await this.view(view).locator(`.pane-header .action-item a[aria-label^="${action}"]`).first().click();
+  }
+
+  /** What an empty view says. */
+  welcome(view: string): Locator {
+    return this.view(view).locator(".welcome-view-content");
+  }
+
+  /** What a view says above its rows, and its badge's number where the container has one. */
+  async badge(container = "Understudy"): Promise<string> {
+    return (
+      await this.page
+        .locator(`.activitybar .action-item:has(a[aria-label^="${container}"]) .badge-content`)
+        .allInnerTexts()
+    ).join("");
+  }
+
+  // Notifications, dialogs, the status bar.
+
+  /** The toast that holds a text. */
+  notification(text: string | RegExp): Locator {
+    return this.page.locator(".notifications-toasts .notification-list-item", { hasText: text }).last();
+  }
+
+  async notifications(): Promise<string[]> {
+    return (await this.page.locator(".notifications-toasts .notification-list-item-message").allInnerTexts()).map(
+      oneLine,
+    );
+  }
+
+  /** Press a button of the toast that holds a text. */
+  async notificationAction(text: string | RegExp, action: string): Promise<void> {
+    await this.notification(text).waitFor();
+    await this.notification(text).locator(".monaco-button", { hasText: action }).first().click();
+  }
+
+  async clearNotifications(): Promise<void> {
+    await this.command("Notifications: Clear All Notifications");
+  }
+
+  dialog(): Locator {
+    return this.page.locator(".monaco-dialog-box");
+  }
+
+  async dialogAction(action: string): Promise<void> {
+    await this.dialog().locator(".monaco-button", { hasText: action }).first().click();
+  }
+
+  /** The item of the status bar that holds a text. */
+  statusItem(text: string | RegExp): Locator {
+    return this.page.locator(".statusbar .statusbar-item", { hasText: text }).first();
+  }
+
+  async statusBar(): Promise<string[]> {
+    return (await this.page.locator(".statusbar .statusbar-item").allInnerTexts()).map(oneLine).filter(Boolean);
+  }
+
+  // Editors.
+
+  async openFile(name: string): Promise<void> {
+    await this.palette(name);
+    await this.quickRows()
+      .filter({ hasText: path.basename(name) })
+      .first()
+      .waitFor();
+    await this.page.keyboard.press("Enter");
+    await this.editor(path.basename(name)).waitFor();
+  }
+
+  /** The tab of an open editor. */
+  editor(title: string): Locator {
+    return this.page
+      .locator(`.tabs-container .tab[data-resource-name="${title}"], .tabs-container .tab:has-text("${title}")`)
+      .first();
+  }
+
+  async tabs(): Promise<string[]> {
+    return (await this.page.locator(".tabs-container .tab").allInnerTexts()).map(oneLine);
+  }
+
+  /** The lines of the active editor that are drawn, in order. */
+  async editorText(within: Locator = this.page.locator(".editor-group-container.active")): Promise<string> {
+    const lines = await within.locator(".monaco-editor .view-line").evaluateAll((all) =>
+      all
+        .map((line) => [parseFloat((line as HTMLElement).style.top), line.textContent] as const)
+        .sort((a, b) => a[0] - b[0])
+        .map(([, text]) => text),
+    );
+    return lines.join("\n").replaceAll("\u00a0", " ");
+  }
+
+  async waitForText(text: string): Promise<void> {
+    await until(async () => (await this.editorText()).includes(text), `the editor shows “${text}”`);
+  }
+
+  /** Put the cursor of the active editor at a line (from 1) and column. */
+  async goTo(line: number, column = 1): Promise<void> {
+    await this.page.keyboard.press("Control+g");
+    await this.answer(`:${line}:${column}`);
+    await until(
+      async () => (await this.statusBar()).some((item) => item.startsWith(`Ln ${line}, Col ${column}`)),
+      `the cursor is on line ${line}`,
+    );
+  }
+
+  /** Type into the active editor, exactly: no suggestions, no closing brackets. */
+  async type(text: string): Promise<void> {
+    await this.page.keyboard.insertText(text);
+  }
+
+  async save(): Promise<void> {
+    await this.page.keyboard.press("Control+s");
+  }
+
+  /** The code actions at the cursor, as Ctrl+. shows them. */
+  async codeActions(): Promise<string[]> {
+    await this.page.keyboard.press("Control+.");
+    const rows = this.page.locator(".action-widget .monaco-list-row.action");
+    await rows.first().waitFor();
+    return (await rows.allInnerTexts()).map(oneLine);
+  }
+
+  /** Choose a code action by keyboard. */
+  async codeAction(title: string): Promise<void> {
+    const titles = await this.codeActions();
+    if (!titles.some((one) => one.includes(title)))
+      throw new Error(`There is no code action “${title}”, only ${titles.join(" | ")}`);
+    const focused = this.page.locator(".action-widget .monaco-list-row.action.focused");
+    for (let tries = 0; tries < 60 && !oneLine(await focused.innerText()).includes(title); tries++) {
+      await this.page.keyboard.press("ArrowDown");
+    }
+    await this.page.keyboard.press("Enter");
+  }
+
+  /** A code lens of the active editor. */
+  codeLens(text: string | RegExp): Locator {
+    return this.page.locator(".codelens-decoration a", { hasText: text });
+  }
+
+  /** The two sides of the diff editors that are drawn, the file's first: what is read of them. */
+  async diffs(): Promise<{ original: string; modified: string }[]> {
+    const editors = await this.page.locator(".monaco-diff-editor").all();
+    return Promise.all(
+      editors.map(async (one) => ({
+        original: await this.editorText(one.locator(".editor.original")),
+        modified: await this.editorText(one.locator(".editor.modified")),
+      })),
+    );
+  }
+
+  /** The files of the multi-file diff that is open, by its headers. */
+  async diffFiles(): Promise<string[]> {
+    return (await this.page.locator(".multiDiffEntry .header .file-path").allInnerTexts()).map(oneLine);
+  }
+
+  /** The inner document of the n-th webview: VS Code nests two frames. */
+  webview(index = 0) {
+    return this.page.frameLocator("iframe.webview.ready").nth(index).frameLocator("iframe#active-frame");
+  }
+
+  /** Problems as the Problems view counts them would need it open; this reads the squiggles of the active editor. */
+  squiggles(severity: "error" | "warning" | "info" | "hint"): Locator {
+    return this.page.locator(`.editor-group-container.active .monaco-editor .squiggly-${severity}`);
+  }
+
+  async theme(name: "Dark Modern" | "Light Modern" | "Dark High Contrast" | "Light High Contrast"): Promise<void> {
+    const ids = { "Dark High Contrast": "Default High Contrast", "Light High Contrast": "Default High Contrast Light" };
+    const id = name in ids ? ids[name as keyof typeof ids] : `Default ${name}`;
+    this.code.configure({ "workbench.colorTheme": id });
+    const kind = {
+      "Dark Modern": "vs-dark",
+      "Light Modern": "vs",
+      "Dark High Contrast": "hc-black",
+      "Light High Contrast": "hc-light",
+    }[name];
+    await this.page.locator(`.monaco-workbench.${kind}`).waitFor();
+  }
+
+  // The sidecar.
+
+  /** Kill the window's language server as a crash would; return its process id once there was one. */
+  async killSidecar(): Promise<number> {
+    const one = await until(() => this.world.sidecars().at(-1), "a sidecar runs");
+    kill(one.pid, "SIGKILL");
+    await until(() => !this.world.sidecars().some(({ pid }) => pid === one.pid), "the sidecar is dead");
+    return one.pid;
+  }
+
+  // What stays.
+
+  /** Keep a picture of the window, or of a part of it, under a name. */
+  async shot(name: string, part?: Locator): Promise<string> {
+    fs.mkdirSync(this.#artifacts, { recursive: true });
+    const file = path.join(this.#artifacts, `${fileName(name)}.png`);
+    await (part ?? this.page).screenshot({ path: file });
+    return file;
+  }
+}
+
+const oneLine = (text: string): string => text.replaceAll(/[\s\u00a0]+/g, " ").trim();

@@ -1,0 +1,73 @@
+/**
+ * Run the tests of the extension in a real VS Code.
+ *
+ *     UNDERSTUDY_VSCODE_HOST=<folder> node run.ts [--vsix FILE] [--only TEXT] [--again] [--list]
+ *
+ * `scripts/vscode.py` calls it with the right Node and host. --only runs the tests whose whole title holds a text;
+ * --again runs those that failed the last time. The result is in artifacts/results.json. Exit code: how it went.
+ */
+import fs from "node:fs";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import Mocha from "mocha";
+import { ARTIFACTS, E2E } from "./rig/base.ts";
+import { prepareExtension, startBrowser } from "./rig/code.ts";
+import { endEverything, useBrowser } from "./rig/test.ts";
+
+const { values: options } = parseArgs({
+  options: {
+    vsix: { type: "string" },
+    only: { type: "string" },
+    again: { type: "boolean", default: false },
+    list: { type: "boolean", default: false },
+  },
+});
+const results = path.join(ARTIFACTS, "results.json");
+fs.mkdirSync(ARTIFACTS, { recursive: true });
+
+const mocha = new Mocha({ ui: "bdd", timeout: 120_000, slow: 60_000, color: process.stdout.isTTY, reporter: "spec" });
+if (options.only !== undefined) mocha.fgrep(options.only);
+if (options.again) mocha.grep(new RegExp(`^(?:${failedBefore().map(escaped).join("|")})$`));
+for (const name of fs.readdirSync(path.join(E2E, "tests")).sort()) {
+  if (name.endsWith(".test.ts")) mocha.addFile(path.join(E2E, "tests", name));
+}
+await mocha.loadFilesAsync();
+
+if (options.list) {
+  mocha.suite.eachTest((test) => console.log(test.fullTitle()));
+} else {
+  const began = Date.now();
+  prepareExtension(options.vsix);
+  console.log(`The extension was packaged and installed in ${((Date.now() - began) / 1000).toFixed(1)} s.`);
+  const { browser, stop } = await startBrowser();
+  useBrowser(browser);
+  // Interrupted (Ctrl+C, or out of time): what a test started is in process groups of its own.
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => void endEverything().finally(() => process.exit(130)));
+  }
+  const passed: string[] = [];
+  const failed: string[] = [];
+  try {
+    await new Promise<void>((resolve) => {
+      mocha
+        .run(() => resolve())
+        .on("pass", (test) => passed.push(test.fullTitle()))
+        .on("fail", (test) => failed.push(test.fullTitle()));
+    });
+  } finally {
+    await stop();
+  }
+  fs.writeFileSync(results, JSON.stringify({ passed, failed }, null, 2));
+  if (failed.length > 0) console.log(`Pictures and logs: ${ARTIFACTS}`);
+  process.exitCode = failed.length > 0 || passed.length === 0 ? 1 : 0;
+}
+
+function failedBefore(): string[] {
+  const { failed } = JSON.parse(fs.readFileSync(results, "utf8")) as { failed: string[] };
+  if (failed.length === 0) throw new Error("Nothing failed the last time.");
+  return failed;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
