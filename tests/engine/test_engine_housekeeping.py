@@ -491,6 +491,46 @@ def test_a_place_that_is_being_claimed_is_left_alone(worked):
     assert not claim.path.exists()
 
 
+# -- what the doctor says -----------------------------------------------------------------------------------------
+
+
+def doctor(project) -> tuple[bool, str, str]:
+    [found] = [check for check in project.call("doctor").checks if check.name == "worktrees"]
+    return found.ok, found.message, found.hint or ""
+
+
+def test_the_doctor_names_what_is_stale(worked):
+    ok, message, _ = doctor(worked)
+    assert ok
+    assert "1 on disk" in message
+    assert "1 of them undecided" in message
+    reject(worked, worked.id)
+    worked.settings(f'[environment]\npython = "{sys.executable}"\n\n[worktrees]\nkeep_days = {NOW:.12f}\n')
+    ok, message, _ = doctor(worked)
+    assert ok
+    assert "1 past their time" in message
+    (store.state_root() / "trash" / "left").mkdir(parents=True)
+    assert "1 in the trash" in doctor(worked)[1]
+    tidy(NOW)
+    ok, message, _ = doctor(worked)
+    assert (ok, "0 on disk" in message, "trash" in message) == (True, True, False)
+    worked.git("update-ref", "refs/understudy/20200101-000000-aaaaa", "HEAD")
+    ok, message, hint = doctor(worked)
+    assert not ok
+    assert "refs/understudy/20200101-000000-aaaaa" in message
+    subprocess.run(hint.partition(": ")[2].split(), check=True)
+    assert doctor(worked)[0]
+
+
+def test_the_doctor_names_orphans(orphaned):
+    ok, message, hint = doctor(orphaned)
+    assert not ok
+    assert orphaned.tree_id in message
+    assert hint.endswith("can be taken back.")
+    orphaned.call("worktrees/remove", id=orphaned.tree_id)
+    assert doctor(orphaned)[0]
+
+
 # -- leases --------------------------------------------------------------------------------------------------------
 
 

@@ -482,7 +482,7 @@ def test_a_reply_killed_on_its_way(bench, at):
     assert bench.files() == AFTER
 
 
-@pytest.mark.parametrize("at", ["borrowed copied:1", "contents copied:1", "tree cleared:1"])
+@pytest.mark.parametrize("at", ["borrowed copied:1", "contents copied:1", "tree cleared:1", "follow-up pinned:1"])
 def test_a_follow_up_whose_worker_is_killed_while_it_takes_the_tree_over(bench, at):
     """What it was given is its parent's again, in every list, and nothing is in the way of another try."""
     code, said = bench.do("delegations/reply", {"id": bench.id, "text": "Again."}, at)
@@ -491,6 +491,7 @@ def test_a_follow_up_whose_worker_is_killed_while_it_takes_the_tree_over(bench, 
     assert bench.project.finish(child).verdict == "interrupted"
     bench.look()
     assert bench.settled() == "before"
+    assert bench.project.git("for-each-ref", "--format=%(refname)") == f"refs/heads/main\nrefs/understudy/{bench.id}\n"
     reference = bench.call("delegations/discard", id=bench.id).rescue_ref
     bench.call("worktrees/restore", rescueRef=reference)
     bench.back()

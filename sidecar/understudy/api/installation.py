@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import tempfile
@@ -10,11 +11,16 @@ from pathlib import Path
 from understudy import __version__
 from understudy.api import messages as m
 from understudy.api.caller import Caller
+from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
 
 FREE_BYTES = 200_000_000
 """Less free space than this is worth a warning: a tree of a middling project needs about as much."""
+NAMED = 5
+"""Trees that one line names."""
+RECENT = 200
+"""The newest delegations whose workspaces are looked at for what was left there."""
 
 
 def version(caller: Caller, params: m.Nothing) -> m.VersionResult:
@@ -37,7 +43,19 @@ def tools(caller: Caller, params: m.ToolsParams) -> m.ToolsResult:
 def doctor(caller: Caller, params: m.Nothing) -> m.DoctorResult:
     """Look at everything that a run needs."""
     _ = params
-    looks = (_platform, _python, _git, _state, _bell, _isolation, _keyring, _configuration, _tools, _delegations)
+    looks = (
+        _platform,
+        _python,
+        _git,
+        _state,
+        _bell,
+        _isolation,
+        _keyring,
+        _configuration,
+        _tools,
+        _delegations,
+        _worktrees,
+    )
     found: list[m.DoctorCheck] = []
     for look in looks:
         name = look.__name__.removeprefix("_")
@@ -182,17 +200,54 @@ def _delegations(caller: Caller) -> m.DoctorCheck:
 
     live: list[State] = [state for state in State if state is not State.FINISHED]
     found = delegations.list_page(caller, m.ListParams(states=live, limit=1000)).delegations
-    leftovers = _leftover_trees()
-    return m.DoctorCheck(
-        name="delegations",
-        ok=True,
-        message=f"{len(found)} at work or waiting; trees on disk: {leftovers}",
-    )
+    return m.DoctorCheck(name="delegations", ok=True, message=f"{len(found)} at work or waiting.")
 
 
-def _leftover_trees() -> int:
+def _worktrees(caller: Caller) -> m.DoctorCheck:
+    from understudy import config  # noqa: PLC0415
+    from understudy.engine import housekeeping  # noqa: PLC0415
     from understudy.journal import store  # noqa: PLC0415
 
-    trees = Path(store.state_root()) / "trees"
-    folders = [entry for entry in trees.iterdir() if entry.is_dir()] if trees.is_dir() else []
-    return sum(1 for folder in folders for entry in folder.iterdir() if entry.is_dir())
+    state, kept = store.state_root(), config.load(None, trusted=False).worktrees
+    places = housekeeping.places(state, kept.keep_days)
+    size = sum(housekeeping.size_of(place.root) for place in places)
+    undecided = sum(place.state == "undecided" for place in places)
+    message = f"{len(places)} on disk, {size / 1e6:.0f} MB; {undecided} of them undecided."
+    orphans = [place.id for place in places if place.state == "orphaned"]
+    if orphans:
+        return m.DoctorCheck(
+            name="worktrees",
+            ok=False,
+            message=f"{message} The delegation of {len(orphans)} is gone: {', '.join(orphans[:NAMED])}.",
+            hint=f"Look into it; then `understudy worktrees remove {orphans[0]}`, which can be taken back.",
+        )
+    pins = housekeeping.orphaned_pins(_workspaces(caller, [place.delegation for place in places]))
+    if pins:
+        top, name = pins[0]
+        more = f", and {len(pins) - 1} more" if len(pins) > 1 else ""
+        return m.DoctorCheck(
+            name="worktrees",
+            ok=False,
+            message=f"{message} {top} still has {name} of a delegation that is gone{more}.",
+            hint=f"If no other machine or account uses that repository: git -C {top} update-ref -d {name}",
+        )
+    waiting = len(housekeeping.trash(state))
+    expired = sum(place.state == "expired" for place in places)
+    if expired or waiting or size > kept.keep_bytes:
+        parts = [f"{expired} past their time"] if expired else []
+        parts += [f"{waiting} in the trash"] if waiting else []
+        parts += [f"more than the {kept.keep_bytes / 1e6:.0f} MB allowed"] if size > kept.keep_bytes else []
+        message += f" {', '.join(parts)}: the next delegation clears away what may go."
+    return m.DoctorCheck(name="worktrees", ok=True, message=message)
+
+
+def _workspaces(caller: Caller, known: list[Delegation | None]) -> set[Path]:
+    """Return the workspaces in which a reference may have been left: those of trees, of late, and the asker's."""
+    from understudy.journal import store, summary  # noqa: PLC0415
+
+    found = {Path(one.workspace) for one in known if one is not None}
+    for identifier in store.ids()[:RECENT]:
+        with contextlib.suppress(UnderstudyError, OSError):
+            found.add(Path(summary.peek(store.open_folder(identifier)).workspace))
+    folder = caller.folder()
+    return {path for path in (found | {folder} if folder is not None else found) if path.is_dir()}

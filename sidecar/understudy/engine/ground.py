@@ -242,6 +242,7 @@ class Ground:
             made = followup.next_base(origin, self._folder.id, found, buffers, self._state)
         self._record, self._store = made.record, made.store
         git_base.pin(found, self._folder.id, made.record.parent or "")
+        point("follow-up pinned")
         self._save()
         emit(made.base)
         for text in made.notes:

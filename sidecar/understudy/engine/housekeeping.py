@@ -67,6 +67,12 @@ def places(state: Path, keep_days: float) -> list[Place]:
     return [_place(root, keep_days) for root in leases.roots(state) if leases.removed(root) is None]
 
 
+def trash(state: Path) -> list[Path]:
+    """Return what was taken away and is not deleted yet."""
+    folder = state / "trash"
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
 def size_of(folder: Path) -> int:
     """Return the bytes that a folder takes on the disk; what vanishes meanwhile counts nothing."""
     total = 0
@@ -201,8 +207,7 @@ def tidy(state: Path, *, keep_days: float, keep_bytes: int) -> list[str]:
 
 def empty_trash(state: Path) -> None:
     """Delete what was taken away."""
-    trash = state / "trash"
-    for entry in list(trash.iterdir()) if trash.is_dir() else []:
+    for entry in trash(state):
         with contextlib.suppress(OSError):
             sweep.remove_tree(entry)
 
@@ -364,10 +369,10 @@ def _clear_unused(state: Path) -> None:
 
 def _free(state: Path, root: Path, folder: store.Folder | None = None) -> None:
     if folder is not None:
-        git_base.unpin(repository.locate(Path(summary.peek(folder).workspace)), folder.id)
-    trash = state / "trash"
-    trash.mkdir(mode=0o700, exist_ok=True)
-    root.rename(trash / f"{root.parent.name}-{root.name}-{secrets.token_hex(6)}")
+        removal.unpin(folder.id, root)
+    aside = state / "trash"
+    aside.mkdir(mode=0o700, exist_ok=True)
+    root.rename(aside / f"{root.parent.name}-{root.name}-{secrets.token_hex(6)}")
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from understudy.engine import ground, leases
 from understudy.git import base as git_base
 from understudy.git import repository
 from understudy.git.faults import point
+from understudy.git.store import Store
 from understudy.journal import store, summary
 from understudy.model.errors import UnderstudyError
 
@@ -25,18 +26,24 @@ def take_away(root: Path, reference: str) -> None:
     """Move what lies at ``root`` to the trash; the place and the names of its chain stay."""
     leases.mark_removed(root, reference)
     point("marked")
+    # What the base needs of the user's history is in the rescue ref.
+    for identifier in leases.named(root):
+        unpin(identifier, root)
+        point("unpinned")
     trash = store.state_root() / "trash"
     trash.mkdir(mode=0o700, exist_ok=True)
     for entry in leftovers(root):
         entry.rename(trash / f"{root.parent.name}-{root.name}-{secrets.token_hex(6)}")
         point("trashed")
-    for identifier in leases.chain(root):
-        folder = leases.folder_of(identifier)
-        if folder is not None:
-            # What the base needs of the user's history is in the rescue ref.
-            with contextlib.suppress(UnderstudyError, OSError):
-                git_base.unpin(repository.locate(Path(summary.peek(folder).workspace)), identifier)
-                point("unpinned")
+
+
+def unpin(identifier: str, root: Path) -> None:
+    """Let go what a delegation keeps of the person's history; nothing happens when that cannot be reached."""
+    folder = leases.folder_of(identifier)
+    with contextlib.suppress(UnderstudyError, OSError):
+        # Of a delegation whose folder is gone, the store at its place still knows the workspace.
+        top = Path(summary.peek(folder).workspace) if folder is not None else Store.open(root / "store.git").top
+        git_base.unpin(repository.locate(top), identifier)
 
 
 def leftovers(root: Path) -> list[Path]:

@@ -148,6 +148,8 @@ def give_back(folder: store.Folder, writer: Writer, record: ground.Record, objec
             back = events.Decided(path=path, hunk=hunk, decision="pending", was="superseded", by="understudy")
             writer.append(back, attempt=0)
             point("given back")
+    for identifier in leases.named(root)[len(leases.chain(root)) :]:
+        removal.unpin(identifier, root)
     leases.forget_lapsed(root)
 
 
