@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from understudy.engine.buffers import BufferEdit, Editor
 
 
 class Caller(Protocol):
@@ -43,6 +46,24 @@ class Wary(Caller, Protocol):
     def trusts(self, workspace: Path) -> None:
         """Take note that the person trusts this workspace after all: it was recorded on this caller's behalf."""
         ...
+
+
+class Editing(Caller, Protocol):
+    """A caller that can change documents that are open in it: an ``engine.buffers.Editor``, which says what counts."""
+
+    def editable(self) -> Collection[str]:
+        """Return the URIs, as in ``documents()``, of the documents that ``edit`` can change."""
+        ...
+
+    def edit(self, edits: list[BufferEdit]) -> bool:
+        """Change all or none, each only if it still holds ``before``; false when it was refused."""
+        ...
+
+
+def editor_of(caller: Caller) -> Editor | None:
+    """Return the caller as an editor if it is one."""
+    able = callable(getattr(caller, "edit", None)) and callable(getattr(caller, "editable", None))
+    return cast("Editor", caller) if able else None
 
 
 class Here:

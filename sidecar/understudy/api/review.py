@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from understudy.api import messages as m
 from understudy.api import review_messages as r
-from understudy.api.caller import Caller
+from understudy.api.caller import Caller, editor_of
 from understudy.api.delegations import _current as current
 from understudy.api.delegations import _folder as folder_of
 from understudy.api.delegations import _head as head_of
@@ -36,7 +36,12 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
 
     wishes = [review.Wish(one.path, one.hunk, one.decision == "accept", one.reason) for one in params.decisions]
     done = review.decide(
-        folder_of(params.id), wishes, by=caller.name, documents=caller.documents(), flagged=params.flagged
+        folder_of(params.id),
+        wishes,
+        by=caller.name,
+        documents=caller.documents(),
+        flagged=params.flagged,
+        editor=editor_of(caller),
     )
     return r.DecideResult(
         hunks=[hunk for file in done.files for hunk in file.hunks],
@@ -59,7 +64,7 @@ def undo(caller: Caller, params: r.UndoParams) -> m.Done:
     """Take an accept back; later edits stay."""
     from understudy.engine import review  # noqa: PLC0415 - as above
 
-    review.undo(params.undo_token, by=caller.name, documents=caller.documents())
+    review.undo(params.undo_token, by=caller.name, documents=caller.documents(), editor=editor_of(caller))
     return m.Done()
 
 

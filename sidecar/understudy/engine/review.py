@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from understudy.engine import ground, places, settling, standing, texts
+from understudy.engine import ground, places, settling, standing
+from understudy.engine.buffers import Buffers, Documents, Editor, not_saved, unsaved_text
 from understudy.git import apply, merge, names
 from understudy.git.faults import point
 from understudy.git.store import Store
@@ -27,8 +28,6 @@ from understudy.model.states import State
 
 MERGE_TRIES = 3
 """Who saves a file just while it is merged wins; the merge is made anew."""
-Documents = Mapping[str, str]
-"""The caller's open documents that differ, or may differ, from disk: URI → text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +80,21 @@ class Opened:
 
 
 def decide(
-    folder: store.Folder, wishes: list[Wish], *, by: str, documents: Documents, flagged: bool = False
+    folder: store.Folder,
+    wishes: list[Wish],
+    *,
+    by: str,
+    documents: Documents,
+    flagged: bool = False,
+    editor: Editor | None = None,
 ) -> Decided:
-    """Record decisions; what is accepted is merged into the person's files in the same call.
+    """Record decisions; what is accepted is merged into what the person sees in the same call.
+
+    That is the file on disk, or the text of it that is open in ``editor``. ``documents`` are all that are open.
 
     Errors: ``conflict`` (somebody else decides, the hunk is settled, a file has unsaved text or deserves a second
-    look), ``apply_conflict`` (a file was saved in between), ``invalid_params``, ``base_unavailable``.
+    look), ``apply_conflict`` (a file was saved in between, the editor refused), ``invalid_params``,
+    ``base_unavailable``.
     """
     with opened(folder) as at:
         refuse_without_result(at)
@@ -94,8 +102,8 @@ def decide(
         accept, reject = _sort_out(files, wishes, at)
         if not flagged:
             _refuse_flagged(files, accept, folder.id)
-        _refuse_unsaved(at.workspace, documents, _paths_of(files, accept))
-        conflicts, merged, token = _accept(at, accept, by) if accept else ((), [], None)
+        _refuse_unsaved(at.workspace, documents, _paths_of(files, accept), Buffers(at.workspace, editor))
+        conflicts, merged, token = _accept(at, accept, by, editor) if accept else ((), [], None)
         for conflict in conflicts:
             one = settling.Chosen(names.quote(conflict.path), conflict.hunk)
             settling.reopen(at.writer, standing.read(folder), one, by)
@@ -114,8 +122,8 @@ def decide(
         return Decided(at.files(), [one.hunk for one in moved], conflicts, token)
 
 
-def undo(token: str, *, by: str, documents: Documents) -> None:
-    """Take an accept back, three-way: later edits stay.
+def undo(token: str, *, by: str, documents: Documents, editor: Editor | None = None) -> None:
+    """Take an accept back, three-way: later edits stay. A file that is open in ``editor`` is changed there.
 
     Errors: ``invalid_params`` (no such token), ``conflict`` (taken back already), ``apply_conflict`` (a later edit
     overlaps; nothing changes).
@@ -139,16 +147,17 @@ def undo(token: str, *, by: str, documents: Documents) -> None:
                 ErrorKind.CONFLICT, f"The accept {token} was taken back already.", hint="Accept it again if needed."
             )
         kept = settling.read(settling.undo_file(folder, token), settling.Kept)
-        _refuse_unsaved(at.workspace, documents, [image.path for image in kept.record.images])
         with settling.workspace_locked(at.workspace, at.folder):
-            changes = apply.undo(at.store, kept.record, reader_of(at.workspace))
+            seen = Buffers(at.workspace, editor)
+            _refuse_unsaved(at.workspace, documents, [image.path for image in kept.record.images], seen)
+            changes = apply.undo(at.store, kept.record, seen.read)
             hunks = [
                 settling.Chosen(mark.path, hunk)
                 for hunk, mark in decisions.marks.items()
                 if mark.token == token and mark.state is HunkState.ACCEPTED
             ]
             intent = settling.Intent("undo", token, by, hunks, [names.quote(change.path) for change in changes])
-            _carry_out(at, intent, changes)
+            _carry_out(at, intent, changes, seen)
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------
@@ -169,11 +178,6 @@ def opened(folder: store.Folder) -> Iterator[Opened]:
         yield Opened(folder, writer, record, objects, Path(writer.delegation.workspace))
 
 
-def reader_of(workspace: Path) -> merge.Reader:
-    """Return what reads a file of the workspace as it is on disk now."""
-    return lambda path: apply.read_entry(workspace, path)
-
-
 def refuse_without_result(at: Opened) -> None:
     """Raise ``base_unavailable`` where there is nothing to decide on."""
     if at.delegation.head is None:
@@ -185,7 +189,7 @@ def refuse_without_result(at: Opened) -> None:
 
 
 def _accept(
-    at: Opened, accept: list[settling.Chosen], by: str
+    at: Opened, accept: list[settling.Chosen], by: str, editor: Editor | None
 ) -> tuple[tuple[merge.HunkConflict, ...], list[settling.Chosen], str | None]:
     """Merge hunks into what the person sees now; return what did not merge, what did, and how to take that back.
 
@@ -194,7 +198,8 @@ def _accept(
     with settling.workspace_locked(at.workspace, at.folder):
         for attempt in range(1, MERGE_TRIES + 1):
             chosen = standing.selection([(one.path, one.hunk) for one in accept])
-            plan = merge.plan(at.store, at.record.base_commit, at.head, chosen, reader_of(at.workspace))
+            seen = Buffers(at.workspace, editor)
+            plan = merge.plan(at.store, at.record.base_commit, at.head, chosen, seen.read)
             refused = {(names.quote(one.path), one.hunk) for one in plan.conflicts}
             merged = [one for one in accept if (one.path, one.hunk) not in refused]
             if not merged:
@@ -202,9 +207,9 @@ def _accept(
             token = f"{at.folder.id}.{secrets.token_hex(4)}"
             intent = settling.Intent("accept", token, by, merged, [names.quote(change.path) for change in plan.changes])
             try:
-                _carry_out(at, intent, plan.changes)
+                _carry_out(at, intent, plan.changes, seen)
             except UnderstudyError as error:
-                if error.kind is not ErrorKind.APPLY_CONFLICT or attempt == MERGE_TRIES:
+                if error.kind is not ErrorKind.APPLY_CONFLICT or seen.refused or attempt == MERGE_TRIES:
                     raise
             else:
                 return plan.conflicts, merged, token
@@ -284,26 +289,21 @@ def _refuse_flagged(files: list[FileDiff], accept: list[settling.Chosen], identi
         )
 
 
-def _refuse_unsaved(workspace: Path, documents: Documents, paths: list[str]) -> None:
-    """Refuse to change a file on disk under an editor that holds another text of it."""
+def _refuse_unsaved(workspace: Path, documents: Documents, paths: list[str], seen: Buffers) -> None:
+    """Refuse to change a file on disk under an editor that holds another text and cannot be asked to change it."""
     wanted = {os.fsdecode(names.unquote(path)): path for path in paths}
     unsaved = []
-    for uri, text in documents.items():
+    for uri in documents:
+        if uri in seen.uris:
+            continue
         try:
             path = places.inside(workspace, uri)
         except UnderstudyError:
             continue
-        if path in wanted:
-            now = texts.read_bytes(workspace / path)
-            if texts.bytes_like(now, text) != now:
-                unsaved.append(wanted[path])
+        if path in wanted and unsaved_text(workspace, path, documents[uri]):
+            unsaved.append(wanted[path])
     if unsaved:
-        raise UnderstudyError(
-            ErrorKind.CONFLICT,
-            f"{', '.join(sorted(unsaved))} has changes that are not saved.",
-            hint="Save it, then decide again.",
-            names=sorted(unsaved),
-        )
+        raise not_saved(unsaved)
 
 
 def _paths_of(files: list[FileDiff], chosen: list[settling.Chosen]) -> list[str]:
@@ -313,30 +313,54 @@ def _paths_of(files: list[FileDiff], chosen: list[settling.Chosen]) -> list[str]
     return [path for file in found for path in (file.path, file.from_) if path is not None]
 
 
-def _carry_out(at: Opened, intent: settling.Intent, changes: Iterable[merge.Change]) -> None:
-    """Change the files and say so in the journal: both, or neither, whenever this process is killed."""
+def _carry_out(at: Opened, intent: settling.Intent, changes: Iterable[merge.Change], seen: Buffers) -> None:
+    """Change the files and say so in the journal: both, or neither, whenever this process is killed.
+
+    The editor is asked when the files on disk are new and can still go back. Killed after it said yes, its text holds
+    a change that is still pending: accepting that again finds it there.
+    """
     todo = list(changes)
+    on_disk, edits = seen.parted(todo)
     # Nothing to change: it is there already, and only has to be said.
     intent.final = not todo
+    edited = False
     try:
         if intent.kind == "accept":
-            kept = settling.Kept(apply.record(at.store, todo))
-            settling.write(settling.undo_file(at.folder, intent.token), msgspec.json.encode(kept))
+            _keep(at, intent, todo)
             point("undo kept")
         settling.intend(at.folder, intent)
-        if todo:
-            with apply.Exchange(at.workspace, settling.exchange_file(at.folder)) as exchange:
-                exchange.apply(todo)
+        with apply.Exchange(at.workspace, settling.exchange_file(at.folder)) as exchange:
+            if on_disk:
+                exchange.apply(on_disk)
                 point("exchanged all")
+            if edits:
+                seen.edit(edits)
+                edited = True
+                point("edited")
+                came = seen.came_out(todo, edits)
+                if intent.kind == "accept" and came != todo:
+                    _keep(at, intent, came)
+            if on_disk:
                 exchange.commit(lambda: settling.say(at.folder, at.writer, intent))
+            elif edits:
+                intent.final = True
+                settling.intend(at.folder, intent)
     except BaseException:
         # With the exchange's journal still there, whoever looks next decides what this came to.
         if not settling.exchange_file(at.folder).exists():
             settling.intent_file(at.folder).unlink(missing_ok=True)
             if intent.kind == "accept":
                 settling.undo_file(at.folder, intent.token).unlink(missing_ok=True)
+            if edited:
+                seen.edit_back(edits)
         raise
-    if not todo:
+    if not on_disk:
         settling.say(at.folder, at.writer, intent)
     point("forgotten")
     settling.intent_file(at.folder).unlink()
+
+
+def _keep(at: Opened, intent: settling.Intent, changes: list[merge.Change]) -> None:
+    """Write down what an undo takes back."""
+    kept = settling.Kept(apply.record(at.store, changes))
+    settling.write(settling.undo_file(at.folder, intent.token), msgspec.json.encode(kept))
