@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from understudy.faces.lsp import actions, endings, gather, progress, questions, surface, trusting
+from understudy.faces.lsp import actions, endings, gather, own, progress, questions, surface, trusting
 from understudy.faces.lsp.runs import Runs
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ def register(server: Server) -> None:
     """Register every feature, in the order in which code actions and lenses are listed."""
     gather.register(server)
     surface.register(server)
+    own.register(server)
     trusting.register(server)
     runs = Runs(server.client)
     progress.register(server, runs)

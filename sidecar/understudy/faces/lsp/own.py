@@ -1,0 +1,260 @@
+"""Diagnostics, completion, hover and quick fixes in Understudy's own files; what they mean, ``own_files`` knows."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from understudy.api import messages as m
+from understudy.faces.lsp import documents, own_files, places
+
+if TYPE_CHECKING:
+    from understudy.config.folders import FileKind
+    from understudy.faces.lsp.own_files import Finding, Fix, Known, Span
+    from understudy.faces.lsp.server import Server
+
+OWNER = "understudy-files"
+SETTLE_SECONDS = 0.15
+"""After the last keystroke, until the diagnostics follow."""
+
+_SEVERITIES = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "information": types.DiagnosticSeverity.Information,
+}
+_KINDS = {
+    "key": types.CompletionItemKind.Property,
+    "value": types.CompletionItemKind.EnumMember,
+    "name": types.CompletionItemKind.Reference,
+    "table": types.CompletionItemKind.Struct,
+    "file": types.CompletionItemKind.Snippet,
+}
+_CONFIGURATION = frozenset({"delegators", "modelServers", "recipes", "trust"})
+
+
+class OwnFiles:
+    """The open ones of one editor."""
+
+    def __init__(self, server: Server) -> None:
+        """Know of none yet."""
+        self.client = server.client
+        self.gathered = server.gathered
+        self._waiting: dict[str, asyncio.TimerHandle] = {}
+        self._known: dict[Path | None, asyncio.Task[Known]] = {}
+
+    # -- diagnostics -----------------------------------------------------------------------------------------------
+
+    def document(self, what: str, uri: str) -> None:
+        """Look at a document again after the person paused."""
+        if _kind_of(uri) is None:
+            return
+        if what == "close":
+            waiting = self._waiting.pop(uri, None)
+            if waiting is not None:
+                waiting.cancel()
+            self.gathered.diagnostics.put(OWNER, uri, [])
+            return
+        if what == "save":
+            self._known.clear()
+        self._look_soon(uri, 0.0 if what in {"open", "save"} else SETTLE_SECONDS)
+
+    def changed(self, collections: frozenset[str]) -> None:
+        """Look at everything again: names may have come or gone."""
+        if collections & _CONFIGURATION:
+            self._known.clear()
+            for uri in self.client.documents.open_uris():
+                if _kind_of(uri) is not None:
+                    self._look_soon(uri, 0.0)
+
+    def _look_soon(self, uri: str, seconds: float) -> None:
+        waiting = self._waiting.pop(uri, None)
+        if waiting is not None:
+            waiting.cancel()
+
+        def look() -> None:
+            self._waiting.pop(uri, None)
+            self.client.spawn(self._look(uri), "own files")
+
+        self._waiting[uri] = asyncio.get_running_loop().call_later(seconds, look)
+
+    async def _look(self, uri: str) -> None:
+        found = await self._findings(uri)
+        if found is None:
+            return
+        text, version, findings = found
+        if self.client.documents.version(uri) != version:
+            return  # another look is on its way
+        encoding = self.client.encoding
+        self.gathered.diagnostics.put(
+            OWNER,
+            uri,
+            [
+                types.Diagnostic(
+                    range=_range(text, one.span, encoding),
+                    message=one.message,
+                    severity=_SEVERITIES[one.severity],
+                    source="understudy",
+                    code=one.code,
+                )
+                for one in findings
+            ],
+        )
+
+    async def _findings(self, uri: str) -> tuple[str, int, list[Finding]] | None:
+        kind, path = _kind_of(uri), places.path_of(uri)
+        looked = self.client.documents.look(uri)
+        if kind is None or path is None or looked is None:
+            return None
+        version, text = looked
+        known = await self._what_is_known(path)
+        return text, version, await asyncio.to_thread(own_files.diagnostics, kind, path, text, known)
+
+    # -- at a place ------------------------------------------------------------------------------------------------
+
+    async def completion(self, params: types.CompletionParams) -> types.CompletionList | None:
+        """Return what can be written there."""
+        at = await self._at(params.text_document.uri, params.position)
+        if at is None:
+            return None
+        kind, text, (line, character), known = at
+        found = await asyncio.to_thread(own_files.complete, kind, text, line, character, known)
+        snippets = self.client.can("textDocument.completion.completionItem.snippetSupport")
+        deprecated = self.client.can("textDocument.completion.completionItem.tagSupport")
+        items = []
+        for number, one in enumerate(found):
+            snippet = one.snippet if snippets else None
+            items.append(
+                types.CompletionItem(
+                    label=one.label,
+                    kind=_KINDS[one.kind],
+                    detail=one.detail or None,
+                    documentation=self._markup(one.documentation, "completion.completionItem.documentationFormat"),
+                    filter_text=one.filter or None,
+                    sort_text=f"{number:05}",
+                    text_edit=types.TextEdit(_range(text, one.span, self.client.encoding), snippet or one.text),
+                    insert_text_format=types.InsertTextFormat.Snippet if snippet else None,
+                    tags=[types.CompletionItemTag.Deprecated] if one.deprecated and deprecated else None,
+                )
+            )
+        return types.CompletionList(is_incomplete=False, items=items)
+
+    async def hover(self, params: types.HoverParams) -> types.Hover | None:
+        """Return what the thing there means."""
+        at = await self._at(params.text_document.uri, params.position)
+        if at is None:
+            return None
+        kind, text, (line, character), known = at
+        found = await asyncio.to_thread(own_files.hover, kind, text, line, character, known)
+        if found is None:
+            return None
+        content = self._markup(found.markdown, "hover.contentFormat")
+        if content is None:
+            return None
+        return types.Hover(contents=content, range=_range(text, found.span, self.client.encoding))
+
+    async def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        """Return the quick fixes for what is wrong there."""
+        uri = params.text_document.uri
+        kind = _kind_of(uri)
+        found = None if kind is None else await self._findings(uri)
+        if kind is None or found is None:
+            return []
+        text, version, findings = found
+        lines = (params.range.start.line, params.range.end.line)
+        return [
+            self._fix(uri, text, version, finding, fix)
+            for finding in findings
+            if finding.span.start.line <= lines[1] and finding.span.end.line >= lines[0]
+            for fix in own_files.fixes(kind, text, finding)
+        ]
+
+    def _fix(self, uri: str, text: str, version: int, finding: Finding, fix: Fix) -> types.CodeAction:
+        encoding = self.client.encoding
+        edits = [types.TextEdit(_range(text, one.span, encoding), one.text) for one in fix.edits]
+        if self.client.can("workspace.workspaceEdit.documentChanges"):
+            document = types.OptionalVersionedTextDocumentIdentifier(uri=uri, version=version)
+            edit = types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(document, [*edits])])
+        else:
+            edit = types.WorkspaceEdit(changes={uri: edits})
+        about = types.Diagnostic(
+            range=_range(text, finding.span, encoding),
+            message=finding.message,
+            severity=_SEVERITIES[finding.severity],
+            source="understudy",
+            code=finding.code,
+        )
+        return types.CodeAction(
+            title=fix.title,
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[about],
+            edit=edit,
+            is_preferred=True if fix.preferred else None,
+        )
+
+    async def _at(self, uri: str, position: Any) -> tuple[FileKind, str, tuple[int, int], Known] | None:
+        kind, path = _kind_of(uri), places.path_of(uri)
+        text = self.client.documents.text(uri)
+        if kind is None or path is None or text is None:
+            return None
+        offset = documents.offset_of(text, position, self.client.encoding)
+        return kind, text, documents.position_of(text, offset, "utf-32"), await self._what_is_known(path)
+
+    def _markup(self, markdown: str, capability: str) -> types.MarkupContent | None:
+        if not markdown:
+            return None
+        formats = self.client.capability(f"textDocument.{capability}")
+        takes = isinstance(formats, list) and "markdown" in formats
+        return types.MarkupContent(types.MarkupKind.Markdown if takes else types.MarkupKind.PlainText, markdown)
+
+    async def _what_is_known(self, path: Path) -> Known:
+        """Return the configuration that goes with a file, read once for all that is asked until it changes."""
+        workspace = _workspace_of(path) or next(iter(self.client.folders), None)
+        task = self._known.get(workspace)
+        if task is None:
+            task = self._known[workspace] = asyncio.create_task(self._read(workspace))
+        try:
+            return await asyncio.shield(task)
+        except Exception:
+            self._known.pop(workspace, None)
+            raise
+
+    async def _read(self, workspace: Path | None) -> Known:
+        trusted = False
+        if workspace is not None:
+            answer = await self.client.call("workspace/trust", m.TrustParams(workspace=str(workspace)))
+            trusted = answer.trusted
+        return await asyncio.to_thread(own_files.know, workspace, trusted=trusted)
+
+
+def register(server: Server) -> None:
+    """Register everything."""
+    own = OwnFiles(server)
+    server.client.on_document.append(own.document)
+    server.client.on_changed.append(own.changed)
+    server.gathered.completions.append(own.completion)
+    server.gathered.hovers.append(own.hover)
+    server.gathered.actions.append(own.actions)
+
+
+def _kind_of(uri: str) -> FileKind | None:
+    path = places.path_of(uri)
+    return None if path is None else own_files.kind_of(path)
+
+
+def _workspace_of(path: Path) -> Path | None:
+    """Return the folder whose ``.understudy`` a file lies in."""
+    for parent in path.parents:
+        if parent.name == ".understudy":
+            return parent.parent
+    return None
+
+
+def _range(text: str, span: Span, encoding: str) -> types.Range:
+    """Return a span of code points as the client counts."""
+    start = documents.offset_of(text, (span.start.line, span.start.character), "utf-32")
+    end = documents.offset_of(text, (span.end.line, span.end.character), "utf-32")
+    first, last = documents.position_of(text, start, encoding), documents.position_of(text, end, encoding)
+    return types.Range(types.Position(*first), types.Position(*last))
