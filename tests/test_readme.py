@@ -57,7 +57,7 @@ def test_the_example_configuration_has_no_problem(tmp_path, monkeypatch):
     from understudy import config
     from understudy.runners import registry
 
-    [example] = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    [example] = re.findall(r"```toml\n(# ~/.config/understudy/.*?)```", README, re.DOTALL)
     tomllib.loads(example)
     monkeypatch.setenv("UNDERSTUDY_CONFIG", str(tmp_path))
     (tmp_path / "config.toml").write_text(example)
