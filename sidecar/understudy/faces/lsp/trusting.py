@@ -117,6 +117,8 @@ class Trusting:
     async def _record(self, workspace: Path, seen: str, *, trusted: bool) -> None:
         params = {"workspace": str(workspace), "trusted": trusted, "seen": seen}
         try:
+            if not trusted and (await asyncio.to_thread(_standing, workspace))[0].trusted:
+                return  # trusted elsewhere while this question stood here: to put it off is no withdrawal
             await self._client.call("workspace/trust", params)
         except UnderstudyError as error:
             # What it allows has changed while the person read: the next look asks again, about what is there now.
