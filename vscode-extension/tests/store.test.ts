@@ -11,8 +11,12 @@ function delegation(id: string, change: Partial<Delegation> = {}): Delegation {
 }
 
 function fresh(id: string): Delegation {
-  const { verdict: _v, result: _r, finishedAt: _f, error: _e, ...rest } = delegation(id);
-  return { ...rest, state: "preparing", attempts: [], reservations: [], checks: [], lastSeq: 0 };
+  const now = delegation(id, { state: "preparing", attempts: [], reservations: [], checks: [], lastSeq: 0 });
+  delete now.verdict;
+  delete now.result;
+  delete now.finishedAt;
+  delete now.error;
+  return now;
 }
 
 function text(seq: number): Event {

@@ -1,0 +1,185 @@
+"""Build dist/understudy-<platform>-<version>.vsix: the extension with the wheel of the sidecar and every locked wheel.
+
+It is for the platform it is built on, and for each of ``PYTHONS``, so that the extension installs and works offline.
+Needs Node 20 or newer (``scripts/extension`` has looked) and dist/*.whl.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.markers import Marker, default_environment
+from packaging.tags import platform_tags
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+TOP = Path(__file__).parents[1]
+EXTENSION = TOP / "vscode-extension"
+WHEELS = EXTENSION / "wheels"
+PYTHONS = ("3.11", "3.12", "3.13")
+"""The Pythons that the sidecar supports (classifiers of pyproject.toml; a test compares)."""
+NEWEST_GLIBC = 28
+"""Wheels for glibc 2.28 (2018) and older are taken, whatever newer one this machine has."""
+TARGETS = {
+    ("linux", "x86_64"): "linux-x64",
+    ("linux", "aarch64"): "linux-arm64",
+    ("darwin", "x86_64"): "darwin-x64",
+    ("darwin", "arm64"): "darwin-arm64",
+}
+"""``sys.platform`` and machine → what VS Code calls that platform."""
+
+_ENTRY = re.compile(r"^(?P<name>[a-z0-9._-]+)==(?P<version>[^ ;]+)(?: ; (?P<marker>.+?))?(?P<hashes>(?: --hash=\S+)+)$")
+
+
+def main() -> None:
+    """Build it, and say how large it is."""
+    target = TARGETS.get((sys.platform, platform.machine()))
+    if target is None:
+        sys.exit(f"No VSIX is built on {sys.platform} {platform.machine()}: VS Code has no such platform.")
+    if shutil.which("npm") is None:
+        print("No VSIX is built: that needs Node 20 or newer with npm.", file=sys.stderr)
+        return
+    own = sorted((TOP / "dist").glob("understudy-*.whl"))
+    if len(own) != 1:
+        sys.exit("There must be exactly one wheel in dist: run `make package`.")
+    entries = list(locked())
+    shutil.rmtree(WHEELS, ignore_errors=True)
+    WHEELS.mkdir()
+    for version in PYTHONS:
+        download(entries, version)
+    build_sources(entries)
+    shutil.copy2(own[0], WHEELS)
+    write_requirements(entries, own[0])
+    manifest = json.loads((EXTENSION / "package.json").read_text(encoding="utf-8"))
+    vsix = TOP / "dist" / f"understudy-{target}-{manifest['version']}.vsix"
+    run("node", "esbuild.mjs", folder=EXTENSION)
+    vsce = EXTENSION / "node_modules" / ".bin" / "vsce"
+    options = ("--no-dependencies", "--allow-missing-repository", "--skip-license", "--target", target, "-o", str(vsix))
+    run(str(vsce), "package", *options, folder=EXTENSION)
+    count = len(list(WHEELS.glob("*.whl")))
+    size = vsix.stat().st_size / 2**20
+    print(f"{vsix.relative_to(TOP)}: {size:.1f} MiB, {count} wheels for Python {', '.join(PYTHONS)}")
+
+
+Entry = tuple[str, str, str | None, list[str]]
+"""Name, version, marker, and the hashes of every published file."""
+
+
+def locked() -> Iterator[Entry]:
+    """Yield what requirements/run.txt locks."""
+    text = (TOP / "requirements" / "run.txt").read_text(encoding="utf-8").replace("\\\n", "")
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        found = _ENTRY.match(re.sub(r" +", " ", line.strip()))
+        if found is None:
+            sys.exit(f"requirements/run.txt: cannot read {line[:80]!r}")
+        yield found["name"], found["version"], found["marker"], found["hashes"].split()
+
+
+def wanted(marker: str | None, python: str) -> bool:
+    """Tell whether an entry counts on this platform and that Python."""
+    environment = {**default_environment(), "python_version": python, "python_full_version": f"{python}.99"}
+    return marker is None or Marker(marker).evaluate({key: str(value) for key, value in environment.items()})
+
+
+SOURCE_ONLY = frozenset({"jsonrpcserver", "oslash"})
+"""Published without a wheel. They are plain Python, so that one wheel built here fits everywhere."""
+
+
+def download(entries: list[Entry], python: str) -> None:
+    """Fetch the wheels that ``python`` takes, each checked against its hash."""
+    lines = [
+        " ".join((f"{name}=={version}", *hashes))
+        for name, version, marker, hashes in entries
+        if name not in SOURCE_ONLY and wanted(marker, python)
+    ]
+    abi = f"cp{python.replace('.', '')}"
+    tags = [tag for tag in platform_tags() if glibc(tag) <= NEWEST_GLIBC]
+    options = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--implementation", "cp"]
+    options += ["--python-version", python, "--abi", abi, "--abi", "abi3", "--abi", "none"]
+    for tag in tags:
+        options += ["--platform", tag]
+    with requirements(lines) as path:
+        pip("download", *options, "-d", str(WHEELS), "-r", path)
+
+
+def build_sources(entries: list[Entry]) -> None:
+    """Build wheels of what is published as source alone, each source checked against its hash."""
+    lines = [" ".join((f"{name}=={version}", *hashes)) for name, version, _, hashes in entries if name in SOURCE_ONLY]
+    with requirements(lines) as path:
+        pip("wheel", "--require-hashes", "--no-deps", "--no-build-isolation", "-w", str(WHEELS), "-r", path)
+
+
+def write_requirements(entries: list[Entry], own: Path) -> None:
+    """Write what the extension hands to pip: the same locks, with the hashes of the files that are carried."""
+    hashes: dict[str, list[str]] = {}
+    for wheel in sorted(WHEELS.glob("*.whl")):
+        carried_name, carried_version, _, tags = parse_wheel_filename(wheel.name)
+        if any(tag.platform != "any" for tag in tags) and carried_name in SOURCE_ONLY:
+            sys.exit(f"{wheel.name} is not plain Python: it would fit this machine alone.")
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        hashes.setdefault(f"{carried_name}=={carried_version}", []).append(f"--hash=sha256:{digest}")
+    lines: list[str] = []
+    for name, version, marker, _ in entries:
+        carried = hashes.pop(f"{canonicalize_name(name)}=={version}", None)
+        if carried is None:
+            if any(wanted(marker, python) for python in PYTHONS):
+                sys.exit(f"No wheel of {name} {version} was found.")
+            continue
+        lines.append(" ".join((f"{name}=={version}{f' ; {marker}' if marker else ''}", *carried)))
+    ours = f"understudy=={parse_wheel_filename(own.name)[1]}"
+    lines.append(" ".join((ours, *hashes.pop(ours))))
+    if hashes:
+        sys.exit(f"Wheels that nothing asks for: {', '.join(hashes)}")
+    (WHEELS / "requirements.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def glibc(tag: str) -> int:
+    """Return the minor version of glibc that a platform tag asks for; 0 where it asks for none."""
+    found = re.match(r"manylinux_2_(\d+)_", tag)
+    return int(found[1]) if found else 0
+
+
+class requirements:  # noqa: N801 - a context manager, used like a function
+    """A requirements file for as long as it is needed."""
+
+    def __init__(self, lines: list[str]) -> None:
+        """Take the lines."""
+        self._lines = lines
+
+    def __enter__(self) -> str:
+        """Write it."""
+        handle, self._path = tempfile.mkstemp(suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write("\n".join(self._lines) + "\n")
+        return self._path
+
+    def __exit__(self, *_: object) -> None:
+        """Remove it."""
+        Path(self._path).unlink()
+
+
+def pip(*arguments: str) -> None:
+    """Run pip quietly."""
+    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", arguments[0], "-q", *arguments[1:])
+
+
+def run(*argv: str, folder: Path = TOP) -> None:
+    """Run a program; end with its exit code when it fails."""
+    ended = subprocess.run(argv, cwd=folder, check=False)
+    if ended.returncode:
+        sys.exit(ended.returncode)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+import { describe, expect, it } from "vitest";
+import { createApp } from "../src/app.ts";
+import { Bag, Emitter } from "../src/base/emitter.ts";
+import { redact } from "../src/health/report.ts";
+import { describe as words, mismatchWords } from "../src/health/status.ts";
+import { settleTrust } from "../src/health/trust.ts";
+import type { Row } from "../src/host/host.ts";
+import type { Change } from "../src/model/store.ts";
+import type { Connect, Wire } from "../src/client/wire.ts";
+import type { DelegatorEntry, Problem } from "../src/protocol.ts";
+import { DelegatorRows, rowOf } from "../src/views/delegators.ts";
+import { FakeHost } from "./support/fakeHost.ts";
+import { GoldenSidecar, golden, result } from "./support/golden.ts";
+
+const LIST = result("understudy/delegators/list", "delegators-list.valid");
+
+function rows(delegators: readonly DelegatorEntry[], problems: readonly Problem[]): DelegatorRows {
+  return new DelegatorRows({
+    delegators,
+    problems,
+    delegator: (name) => delegators.find(({ delegator }) => delegator.name === name),
+    onDidChange: new Emitter<Change>().signal,
+  });
+}
+
+function draw(view: DelegatorRows, id?: string): string[] {
+  return view.children(id).flatMap((child) => {
+    const row = view.row(child) as Row;
+    return [
+      `${row.label} | ${row.description ?? ""} | ${row.icon?.id ?? ""} | ${row.context}`,
+      ...draw(view, child).map((line) => `  ${line}`),
+    ];
+  });
+}
+
+describe("the view of delegators", () => {
+  it("shows each one's state, and problems with the place in the file", () => {
+    expect(draw(rows(LIST.delegators, LIST.problems))).toEqual([
+      "One problem in the configuration |  | error | problems",
+      "  `totalSeconds` is text, but has to be a number. | config.toml:12 | error | problem place",
+      "Ghostwriter | ghostwriter | terminal | delegator builtin",
+      "Local coder | ollama · qwen2.5-coder:7b | server | delegator user editable file server",
+      "my-agent | generic · small-1 | error | delegator user editable file",
+      "  The program my-agent is not on PATH. |  | error | problem",
+    ]);
+  });
+
+  it("opens the place of a problem, and says everything to a screen reader", () => {
+    const view = rows(LIST.delegators, LIST.problems);
+    const place = view.row("problem:0");
+    expect(place?.command).toMatchObject({
+      id: "understudy.openLocation",
+      arguments: [LIST.problems[0]?.location?.uri, LIST.problems[0]?.location?.range],
+    });
+    expect(place?.spoken).toContain("Error, `totalSeconds` is text");
+    expect(view.row(rowOf("my-agent"))?.spoken).toBe("my-agent, not ready, generic, small-1");
+    expect(view.parent("problem:0:my-agent")).toBe(rowOf("my-agent"));
+    expect(view.row(rowOf("gone"))).toBeUndefined();
+  });
+
+  it("counts what runs, and tells of a pause", () => {
+    const busy = structuredClone(LIST.delegators[1]) as DelegatorEntry;
+    busy.state = { ...busy.state, running: 2, queued: 1, circuit: "open" };
+    const row = rows([busy], []).row(rowOf("local-coder"));
+    expect(row?.description).toBe("ollama · qwen2.5-coder:7b · 2 running · 1 queued · paused");
+    expect(row?.icon?.id).toBe("debug-pause");
+  });
+});
+
+/** A sidecar in this process: no process, the same answers. */
+function inProcess(peer: GoldenSidecar): () => Connect {
+  return () => () =>
+    Promise.resolve({
+      greeting: { protocolVersion: 1, version: "0.1.0", requests: [], notifications: [] },
+      request: (method, params) => peer.ask(method as never, params as never),
+      onNotification: (method, listener) => peer.on(method as never, listener),
+      stop: () => Promise.resolve(),
+    } satisfies Wire);
+}
+
+async function app(): Promise<{ host: FakeHost; peer: GoldenSidecar; bag: Bag }> {
+  const peer = new GoldenSidecar()
+    .answer("understudy/delegators/list", LIST)
+    .answer("understudy/modelServers/list", { modelServers: [], problems: [] })
+    .answer("understudy/recipes/list", { recipes: [], problems: [] })
+    .answer("understudy/delegations/list", { delegations: [] })
+    .answer("understudy/delegations/subscribe", {})
+    .answer("understudy/workspace/trust", { trusted: true, allows: [], changed: [], seen: "1" });
+  const host = new FakeHost();
+  host.settings.set("path", process.execPath);
+  const bag = new Bag();
+  const made = createApp({ host, connect: inProcess(peer) }, bag);
+  await made.sidecar.start();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  return { host, peer, bag };
+}
+
+describe("commands of a delegator", () => {
+  it("opens what was written by hand, at the line", async () => {
+    const { host, peer, bag } = await app();
+    const [entry] = structuredClone(LIST.delegators.slice(1, 2));
+    if (entry) entry.editable = false;
+    peer.answer("understudy/delegators/list", { delegators: entry ? [entry] : [], problems: [] });
+    peer.notify("understudy/changed", { collections: ["delegators"] });
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    await host.commands.run("understudy.delegators.edit", rowOf("local-coder"));
+    expect(host.opened).toEqual([{ uri: entry?.location?.uri, options: { range: entry?.location?.range } }]);
+    bag.dispose();
+  });
+
+  it("deletes only after asking, and with the revision that was seen", async () => {
+    const { host, peer, bag } = await app();
+    peer.answer("understudy/delegators/delete", {});
+    await host.commands.run("understudy.delegators.delete", rowOf("local-coder"));
+    expect(peer.params("understudy/delegators/delete")).toEqual([]);
+    host.buttons.push("Delete");
+    await host.commands.run("understudy.delegators.delete", rowOf("local-coder"));
+    expect(peer.params("understudy/delegators/delete")).toMatchObject([
+      { name: "local-coder", revision: "5f2b9c01d7e4" },
+    ]);
+    bag.dispose();
+  });
+
+  it("duplicates under a free name, and selects the copy", async () => {
+    const { host, peer, bag } = await app();
+    peer.answer("understudy/delegators/create", ({ delegator }) => ({
+      ...(LIST.delegators[1] as DelegatorEntry),
+      delegator,
+    }));
+    await host.commands.run("understudy.delegators.duplicate", rowOf("local-coder"));
+    expect(peer.params("understudy/delegators/create")).toMatchObject([
+      { delegator: { name: "local-coder-2", modelServer: "ollama" }, scope: "user" },
+    ]);
+    expect(host.revealed).toEqual([rowOf("local-coder-2")]);
+    bag.dispose();
+  });
+
+  it("tells the views and the status bar how things stand", async () => {
+    const { host, bag } = await app();
+    expect(host.contexts.get("understudy.sidecar")).toBe("running");
+    expect(host.contexts.get("understudy.hasDelegators")).toBe(true);
+    expect(host.statuses.at(-1)).toMatchObject({ text: "$(check) Understudy", command: "understudy.showStatus" });
+    bag.dispose();
+  });
+});
+
+describe("health", () => {
+  it("says which side to upgrade", () => {
+    const state = {
+      kind: "mismatch",
+      found: { command: "/usr/bin/understudy", origin: "path" },
+      said: "Understudy 9.0, protocol 9",
+    } as const;
+    expect(mismatchWords({ ...state, upgrade: "extension" })).toBe(
+      "Upgrade the Understudy extension: it speaks protocol 1, but Understudy 9.0, protocol 9.",
+    );
+    expect(mismatchWords({ ...state, upgrade: "sidecar" })).toContain("Upgrade Understudy (/usr/bin/understudy)");
+  });
+
+  it("has words for every state, without a colour that means nothing", () => {
+    const ending = { code: 4, signal: null, lines: [] };
+    const none = { running: 0, waiting: 0, problems: 0 };
+    expect(words({ kind: "crashed", cause: "exit code 4", ending, againInMs: 0 }, none)).toMatchObject({
+      severity: "warning",
+    });
+    expect(words({ kind: "off" }, none).severity).toBeUndefined();
+    const found = { command: "/usr/bin/understudy", origin: "path" } as const;
+    const greeting = { protocolVersion: 1, version: "0.1.0", requests: [], notifications: [] };
+    expect(words({ kind: "running", found, greeting }, { running: 2, waiting: 1, problems: 0 })).toMatchObject({
+      text: "$(bell-dot) Understudy 1",
+      spoken: "Understudy, 2 running, 1 waiting for you",
+    });
+  });
+
+  it("takes keys, folders and names out of a report", () => {
+    const text = [
+      "cwd /home/ada/greeting/src, home /home/ada, other /Users/dev/x",
+      "OPENAI_API_KEY=abcdef123456 used abcdef123456",
+      "Authorization: Bearer xyz.123",
+      `key ${"sk-"}${"a".repeat(40)}`,
+      "https://ada:pw@example.com/v1 by ada@example.com",
+    ].join("\n");
+    const clean = redact(text, {
+      folders: ["/home/ada/greeting"],
+      homePath: "/home/ada",
+      variables: { OPENAI_API_KEY: "abcdef123456" },
+    });
+    expect(clean).not.toMatch(/abcdef123456|xyz\.123|aaaaaaaa|ada|dev|pw@/);
+    expect(clean).toContain("<folder 1>/src");
+  });
+});
+
+describe("workspace trust", () => {
+  it("records once what the person trusts in the editor, and asks when it has changed since", async () => {
+    const host = new FakeHost();
+    const ask = golden("workspace-trust.ask").expect?.result as never;
+    const peer = new GoldenSidecar().answer("understudy/workspace/trust", (params) =>
+      params.trusted ? ({ ...(ask as object), trusted: true, changed: [] } as never) : ask,
+    );
+    await settleTrust({ asker: peer, host });
+    expect(peer.params("understudy/workspace/trust")).toEqual([
+      { workspace: "file:///home/ada/greeting" },
+      { workspace: "file:///home/ada/greeting", trusted: true, seen: "98fc1c14" },
+    ]);
+    await settleTrust({ asker: peer, host });
+    expect(host.messages).toHaveLength(1); // it changed: a question, which nobody answered
+    await settleTrust({ asker: peer, host });
+    expect(host.messages).toHaveLength(1); // and it is not asked again and again
+    expect(peer.params("understudy/workspace/trust")).toHaveLength(4);
+  });
+
+  it("says nothing for a workspace that is not trusted", async () => {
+    const host = new FakeHost();
+    host.trusted = false;
+    const peer = new GoldenSidecar();
+    await settleTrust({ asker: peer, host });
+    expect(peer.asked).toEqual([]);
+  });
+});
