@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from understudy.api import pool, table
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
+    from understudy.engine.buffers import BufferEdit
     from understudy.faces.lsp.client import Client
 
 MOST_PENDING = 1000
@@ -79,6 +80,19 @@ class Call:
     def documents(self) -> Mapping[str, str]:
         """Return what is open in the editor."""
         return self._client.documents.snapshot()
+
+    def editable(self) -> Collection[str]:
+        """Return the open documents, where the editor lets a server change them."""
+        from understudy.faces.lsp import edits  # noqa: PLC0415 - it imports the client, which imports this
+
+        return self._client.documents.open_uris() if edits.can_edit(self._client) else ()
+
+    def edit(self, edits: list[BufferEdit]) -> bool:
+        """Change open documents, all or none; called in a request's thread, done in the event loop's."""
+        from understudy.faces.lsp import edits as editing  # noqa: PLC0415 - as above
+
+        done: bool = self._client.wait_in_loop(editing.change(self._client, edits), editing.LIMIT_SECONDS)
+        return done
 
     def folder(self) -> Path | None:
         """Return the first workspace folder."""

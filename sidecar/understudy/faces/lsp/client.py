@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import itertools
 import logging
@@ -18,7 +19,7 @@ from understudy.api.subscriptions import Subscriptions
 from understudy.faces.lsp import framing, places
 from understudy.faces.lsp.calls import Calls
 from understudy.faces.lsp.documents import Documents
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
     import cattrs
@@ -219,6 +220,25 @@ class Client:
             async with asyncio.timeout(WITHDRAWN_SECONDS):
                 return await future
 
+    def wait_in_loop(self, work: Coroutine[Any, Any, Any], limit: float) -> Any:
+        """Run something in the loop's thread and return its result; from any other thread.
+
+        Errors: ``timed_out`` after ``limit`` seconds, ``cancelled`` when the session ends; what ``work`` raises.
+        """
+        if self._loop is None or self._closed or self._loop.is_closed():
+            work.close()
+            raise _gone()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(limit)
+        except TimeoutError:
+            future.cancel()
+            raise UnderstudyError(
+                ErrorKind.TIMED_OUT, f"The editor did not answer within {limit:g} s.", hint="Try again."
+            ) from None
+        except (asyncio.CancelledError, concurrent.futures.CancelledError):
+            raise _gone() from None
+
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run something beside the requests; what it raises is written down."""
         task = asyncio.get_running_loop().create_task(work, name=name)
@@ -347,6 +367,10 @@ class Client:
         if value is None or isinstance(value, str | int | float | bool):
             return value
         return self._converter.unstructure(value)
+
+
+def _gone() -> UnderstudyError:
+    return UnderstudyError(ErrorKind.CANCELLED, "The editor is gone.", hint="Decide again in the next session.")
 
 
 def _options(given: Any) -> Options:

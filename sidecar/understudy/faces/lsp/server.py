@@ -22,6 +22,7 @@ from understudy.faces.lsp import features, framing, gather, lenient, watching
 from understudy.faces.lsp.client import Client
 from understudy.faces.lsp.outbox import Outbox
 from understudy.faces.lsp.protocol import Protocol
+from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
     from understudy.faces.lsp.surface import Surface
@@ -48,6 +49,8 @@ class Server(LanguageServer):
         self.before: dict[str, list[Callable[[Any], Awaitable[None]]]] = {}
         """By a command's name without prefix: awaited with its parameters before it runs."""
         self.on_progress_cancel: list[Callable[[str | int], None]] = []
+        self.on_command: list[Callable[[str, Any, Any, UnderstudyError | None], None]] = []
+        """``(wire name, parameters, result, error)`` of a request of the contract that came as a command."""
         converter = lenient.converter()
         super().__init__(
             "Understudy",
@@ -129,7 +132,13 @@ class Server(LanguageServer):
             params = arguments[0] if arguments else None
             for prepare in self.before.get(name, ()):
                 await prepare(params)
-            return await self.client.call(name, params)
+            try:
+                result = await self.client.call(name, params)
+            except UnderstudyError as error:
+                self.client.run_hooks(self.on_command, table.PREFIX + name, params, None, error)
+                raise
+            self.client.run_hooks(self.on_command, table.PREFIX + name, params, result, None)
+            return result
 
         return run
 
