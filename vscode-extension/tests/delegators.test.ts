@@ -25,7 +25,7 @@ function rows(delegators: readonly DelegatorEntry[], problems: readonly Problem[
 
 function draw(view: DelegatorRows, id?: string): string[] {
   return view.children(id).flatMap((child) => {
-    const row = view.row(child) as Row;
+    const row = view.row(child)!;
     return [
       `${row.label} | ${row.description ?? ""} | ${row.icon?.id ?? ""} | ${row.context}`,
       ...draw(view, child).map((line) => `  ${line}`),
@@ -59,7 +59,7 @@ describe("the view of delegators", () => {
   });
 
   it("counts what runs, and tells of a pause", () => {
-    const busy = structuredClone(LIST.delegators[1]) as DelegatorEntry;
+    const busy = structuredClone(LIST.delegators[1])!;
     busy.state = { ...busy.state, running: 2, queued: 1, circuit: "open" };
     const row = rows([busy], []).row(rowOf("local-coder"));
     expect(row?.description).toBe("ollama · qwen2.5-coder:7b · 2 running · 1 queued · paused");
@@ -124,7 +124,7 @@ describe("commands of a delegator", () => {
   it("duplicates under a free name, and selects the copy", async () => {
     const { host, peer, bag } = await app();
     peer.answer("understudy/delegators/create", ({ delegator }) => ({
-      ...(LIST.delegators[1] as DelegatorEntry),
+      ...LIST.delegators[1]!,
       delegator,
     }));
     await host.commands.run("understudy.delegators.duplicate", rowOf("local-coder"));
@@ -177,7 +177,7 @@ describe("health", () => {
       "cwd /home/ada/greeting/src, home /home/ada, other /Users/dev/x",
       "OPENAI_API_KEY=abcdef123456 used abcdef123456",
       "Authorization: Bearer xyz.123",
-      `key ${"sk-"}${"a".repeat(40)}`,
+      `key sk-${"a".repeat(40)}`,
       "https://ada:pw@example.com/v1 by ada@example.com",
     ].join("\n");
     const clean = redact(text, {
