@@ -155,13 +155,21 @@ export class World {
 
   /** Write files of the repository. */
   write(files: Readonly<Record<string, string>>): void {
-    for (const [name, text] of Object.entries(files)) put(path.join(this.repository, name), text);
+    for (const [name, text] of Object.entries(files)) {
+      put(path.join(this.repository, name), text);
+      if (text.startsWith("#!")) fs.chmodSync(path.join(this.repository, name), 0o755);
+    }
   }
 
   /** Return the text of a file of the repository as it is on disk, `undefined` where there is none. */
   read(name: string): string | undefined {
     const file = path.join(this.repository, name);
     return fs.existsSync(file) ? fs.readFileSync(file, "utf8") : undefined;
+  }
+
+  /** Whether something of this name is in the home. */
+  has(name: string): boolean {
+    return fs.existsSync(path.join(this.home, name));
   }
 
   git(...argv: string[]): string {
@@ -251,7 +259,9 @@ export class World {
 
   /** The language servers that editors started, without their workers. */
   sidecars(): Process[] {
-    return this.processes().filter(({ argv }) => argv.some((word) => /understudy$/.test(word)) && argv.includes("lsp"));
+    return this.processes().filter(
+      ({ argv }) => argv.some((word) => /understudy$/.test(word)) && argv.includes("serve"),
+    );
   }
 
   /** End what is left of this world and remove it. */

@@ -61,8 +61,15 @@ def main() -> int:
     usage = {"input_tokens": 2100, "output_tokens": 180}
     say(
         {
-            **{"type": "result", "subtype": "success", "is_error": False, "result": end, "num_turns": 2},
-            **{"session_id": SESSION, "stop_reason": "end_turn", "total_cost_usd": 0.0123, "usage": usage},
+            "type": "result",
+            "subtype": "success",
+            "is_error": False,
+            "result": end,
+            "num_turns": 2,
+            "session_id": SESSION,
+            "stop_reason": "end_turn",
+            "total_cost_usd": 0.0123,
+            "usage": usage,
         }
     )
     while sys.stdin.readline():
@@ -73,8 +80,11 @@ def main() -> int:
 def ask() -> bool:
     """Ask whether the command may run, and wait for the answer."""
     request = {
-        **{"subtype": "can_use_tool", "tool_name": "Bash", "display_name": "Bash", "tool_use_id": "t1"},
-        **{"input": {"command": COMMAND, "description": "Remove the build folder"}},
+        "subtype": "can_use_tool",
+        "tool_name": "Bash",
+        "display_name": "Bash",
+        "tool_use_id": "t1",
+        "input": {"command": COMMAND, "description": "Remove the build folder"},
         "decision_reason": "This command requires approval",
     }
     say({"type": "control_request", "request_id": "q1", "request": request})

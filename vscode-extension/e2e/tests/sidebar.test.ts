@@ -1,0 +1,132 @@
+/** The sidebar: what is seen before anything exists, and with delegators of every kind. */
+import assert from "node:assert/strict";
+import { until } from "../rig/base.ts";
+import { inCode } from "../rig/test.ts";
+
+describe("the sidebar", () => {
+  it(
+    "welcomes who has nothing yet",
+    inCode({}, async (vs) => {
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "ghostwriter");
+      await vs.statusItem("Understudy").waitFor();
+      await vs.shot("empty");
+      await vs.theme("Dark Modern");
+      await vs.shot("empty dark");
+    }),
+  );
+
+  it(
+    "lists delegators with their state, says what is wrong and opens the place",
+    inCode(
+      {
+        delegators: ["quick", "careful", "broken"],
+        configuration: { "config.toml": '[[delegators]]\nname = "typo"\ntool = "generic"\nmodle = "x"\n' },
+      },
+      async (vs) => {
+        await vs.openContainer();
+        await vs.waitForRow("Delegators", "careful");
+        assert.deepEqual(
+          (await vs.rowLabels("Delegators")).filter((label) => label === ""),
+          [],
+          "every row is spoken",
+        );
+        console.log(await vs.rowLabels("Delegators"));
+        await vs.shot("delegators");
+        console.log(await vs.rowMenuItems("Delegators", "quick"));
+        await vs.waitForRow("Delegators", "config.toml:4");
+        await vs.row("Delegators", "config.toml:4").click();
+        await vs.editor("config.toml").waitFor();
+        await until(async () => (await vs.statusBar()).some((item) => item.startsWith("Ln 4,")), "line 4 is shown");
+        await vs.shot("problem");
+        await vs.theme("Dark High Contrast");
+        await vs.shot("high contrast");
+      },
+    ),
+  );
+
+  it(
+    "shows what another program does, without being asked",
+    inCode({}, async (vs) => {
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "ghostwriter");
+      vs.world.add("quick");
+      await vs.waitForRow("Delegators", "quick", 10_000);
+    }),
+  );
+});
+
+describe("an untrusted workspace", () => {
+  it(
+    "runs nothing",
+    inCode({ trusted: false, delegators: ["quick"], file: "shop/prices.py" }, async (vs) => {
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "quick");
+      await vs.shot("untrusted");
+      const started = vs.world.processes().filter(({ argv }) => argv.includes("worker"));
+      assert.deepEqual(started, []);
+      assert.deepEqual(vs.world.delegations(), []);
+    }),
+  );
+
+  it(
+    "takes no program from the workspace",
+    inCode(
+      {
+        trusted: false,
+        sidecar: false,
+        file: "shop/prices.py",
+        files: { ".venv/bin/understudy": '#!/bin/sh\ntouch "$HOME/ran-what-was-not-trusted"\n' },
+      },
+      async (vs) => {
+        await vs.openContainer();
+        await vs.welcome("Delegators").waitFor();
+        assert.match(await vs.welcome("Delegators").innerText(), /not installed/);
+        assert.equal(vs.world.has("ran-what-was-not-trusted"), false);
+        await vs.shot("not installed");
+      },
+    ),
+  );
+});
+
+describe("the sidecar", () => {
+  it(
+    "comes back when it is killed, and says so",
+    inCode({ delegators: ["quick"] }, async (vs) => {
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "quick");
+      const before = await vs.killSidecar();
+      const after = await until(() => vs.world.sidecars().find(({ pid }) => pid !== before), "another sidecar runs");
+      assert.notEqual(after.pid, before);
+      vs.world.add("slow");
+      await vs.waitForRow("Delegators", "slow");
+      await vs.shot("came back");
+    }),
+  );
+
+  it(
+    "is explained by the status item",
+    inCode({}, async (vs) => {
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "ghostwriter");
+      await vs.statusItem("Understudy").click();
+      await vs.step("Understudy");
+      await until(async () => (await vs.quickRowTexts()).some((row) => row.includes("Restart")), "the menu is filled");
+      console.log(await vs.quickRowTexts(), await vs.quickInput().getAttribute("placeholder"));
+      await vs.shot("status");
+    }),
+  );
+
+  it(
+    "ends with its window and starts with the next one",
+    inCode({}, async (vs) => {
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "ghostwriter");
+      const [before] = vs.world.sidecars();
+      await vs.reload();
+      await vs.waitForRow("Delegators", "ghostwriter");
+      await until(() => vs.world.sidecars().length === 1, "there is one sidecar, no more");
+      assert.notEqual(vs.world.sidecars()[0]?.pid, before?.pid);
+    }),
+  );
+});
