@@ -28,6 +28,12 @@ PLENTY = 10**12
 NOW = 1e-9
 """Days after which everything is past its time."""
 
+
+def heavy(*values):
+    """Mark some of a test's parameters as heavy: they are more of the same."""
+    return [pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=pytest.mark.heavy) for each in values]
+
+
 TIDY = """
 import sys
 from understudy.engine import housekeeping
@@ -381,7 +387,7 @@ def test_a_tidying_that_is_killed_is_finished_by_the_next(worked, step):
     assert gone == {True, False}
 
 
-@pytest.mark.parametrize("at", ["marked:1", "trashed:1", "store written:1", "tree written:1", "tree moved:1"])
+@pytest.mark.parametrize("at", ["trashed:1", "tree written:1", *heavy("marked:1", "store written:1", "tree moved:1")])
 def test_a_restoration_that_was_killed_is_cleared_away_and_can_be_made_again(worked, at):
     place = tree(worked)
     before = everything(place)
@@ -442,7 +448,7 @@ def test_an_orphan_goes_by_a_word_only_and_comes_back(orphaned):
 
 
 @pytest.mark.parametrize(
-    ("verb", "at"), [("remove", "marked:1"), ("remove", "trashed:1"), ("restore", "tree written:1")]
+    ("verb", "at"), [("restore", "tree written:1"), *heavy(("remove", "marked:1"), ("remove", "trashed:1"))]
 )
 def test_an_orphan_killed_on_its_way_is_kept(orphaned, verb, at):
     before = everything(orphaned.place)
@@ -460,7 +466,7 @@ def test_an_orphan_killed_on_its_way_is_kept(orphaned, verb, at):
     assert everything(orphaned.place) == before
 
 
-@pytest.mark.parametrize("at", ["place claimed:1", "base pinned:1"])
+@pytest.mark.parametrize("at", ["base pinned:1", *heavy("place claimed:1")])
 def test_a_place_at_which_nothing_was_made_is_freed(worked, monkeypatch, at):
     """Whoever claimed it died before there was a base: no tree, nothing to rescue, and no ref for ever."""
     [root] = leases.roots(store.state_root())

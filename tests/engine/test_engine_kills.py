@@ -28,6 +28,12 @@ MINE = "mine\n"
 BEFORE = {"text.txt": MINE + LINES, "old.txt": "old\n", "run.sh": "echo\n"}
 AFTER = {"text.txt": MINE + RESULT, "run.sh": "echo\n", "deep/er/new.txt": "new\n"}
 
+
+def heavy(*values):
+    """Mark some of a test's parameters as heavy: they are more of the same."""
+    return [pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=pytest.mark.heavy) for each in values]
+
+
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
@@ -258,11 +264,7 @@ def test_a_decision_killed_at_every_point(bench, method):
 
 @pytest.mark.parametrize(
     "at",
-    [
-        "exchanged all:1",
-        "saying:3",
-        *(pytest.param(at, marks=pytest.mark.heavy) for at in ("synced:1", "committed:1", "cleaned:1")),
-    ],
+    ["exchanged all:1", "saying:3", *heavy("synced:1", "committed:1", "cleaned:1")],
 )
 def test_whoever_completes_it_is_killed_too(bench, at):
     """A process that only looks carries on what another began; killed, it leaves that to the next."""
@@ -276,6 +278,7 @@ def test_whoever_completes_it_is_killed_too(bench, at):
     assert ends == {"before" if at in {"synced:1", "exchanged all:1"} else "after"}
 
 
+@pytest.mark.heavy
 def test_an_accept_of_what_is_there_already_killed_on_its_way(bench):
     """No file changes, so no exchange tells: the intention alone does."""
 
@@ -460,7 +463,7 @@ def test_a_discard_and_a_restoration_killed_at_every_point(bench):
 POINTS = ["created:1", "handed on:1", "spawned:1", "superseded:1"]
 
 
-@pytest.mark.parametrize("at", POINTS)
+@pytest.mark.parametrize("at", [*POINTS[1:3], *heavy(POINTS[0], POINTS[3])])
 def test_a_reply_killed_on_its_way(bench, at):
     """Either there is a follow-up that has the undecided hunks, or they are still the person's to decide."""
     code, said = bench.do("delegations/reply", {"id": bench.id, "text": "Again."}, at)
@@ -482,7 +485,9 @@ def test_a_reply_killed_on_its_way(bench, at):
     assert bench.files() == AFTER
 
 
-@pytest.mark.parametrize("at", ["borrowed copied:1", "contents copied:1", "tree cleared:1", "follow-up pinned:1"])
+@pytest.mark.parametrize(
+    "at", [*heavy("borrowed copied:1", "contents copied:1", "tree cleared:1"), "follow-up pinned:1"]
+)
 def test_a_follow_up_whose_worker_is_killed_while_it_takes_the_tree_over(bench, at):
     """What it was given is its parent's again, in every list, and nothing is in the way of another try."""
     code, said = bench.do("delegations/reply", {"id": bench.id, "text": "Again."}, at)
@@ -504,8 +509,16 @@ def test_a_follow_up_whose_worker_is_killed_while_it_takes_the_tree_over(bench, 
 # Two at once
 
 
-@pytest.mark.parametrize("at", ["exchanged:1", "exchanged all:1", "committed:1"])
-@pytest.mark.parametrize("second", ["accept", "undo"])
+@pytest.mark.parametrize(
+    ("at", "second"),
+    [
+        ("exchanged all:1", "accept"),
+        ("committed:1", "undo"),
+        *heavy(
+            ("exchanged:1", "accept"), ("committed:1", "accept"), ("exchanged:1", "undo"), ("exchanged all:1", "undo")
+        ),
+    ],
+)
 def test_the_next_decision_in_the_same_files_completes_it_first(bench, at, second):
     """Another delegation's accept merges with what the first one came to, never with a half of it."""
     project = bench.project
