@@ -4,7 +4,6 @@ import { Bag, Emitter } from "../src/base/emitter.ts";
 import { redact } from "../src/health/report.ts";
 import { describe as words, mismatchWords } from "../src/health/status.ts";
 import { settleTrust } from "../src/health/trust.ts";
-import type { Row } from "../src/host/host.ts";
 import type { Change } from "../src/model/store.ts";
 import type { Connect, Wire } from "../src/client/wire.ts";
 import type { DelegatorEntry, Problem } from "../src/protocol.ts";
