@@ -196,16 +196,18 @@ class Loader:
     def _find_twice(self, items: list[Item]) -> None:
         """Show a name that one layer gives twice on both places; the first of them is kept, and is not ready."""
         seen: dict[tuple[Path, str], Item] = {}
-        for item in list(items):
+        kept: list[Item] = []
+        for item in items:
             first = seen.setdefault((item.layer.root, item.value.name), item)
             if first is item:
+                kept.append(item)
                 continue
             for one, other in ((first, item), (item, first)):
                 place = f"{other.source.path}:{other.source.where((*other.path, 'name')).start.line + 1}"
                 message = f"The name `{item.value.name}` is also given in {place}."
                 one.note(Finding(("name",), message, "Keep one.", code="duplicate"))
             self.problems += item.problems
-            items.remove(item)
+        items[:] = kept
 
     def _judge_servers(self) -> dict[str, Item]:
         own = self._values(self.servers, Scope.USER)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Path = tuple[str | int, ...]
 """A way into a document: ``("delegators", 0, "launch", "mode")``."""
 
+MAX_PARTS = 64
+"""Names of one dotted key that get a place: what is nested so deeply is refused, and each costs its whole way."""
+
 START = Range(Position(0, 0), Position(0, 0))
 """The beginning of a file: where a problem with the whole of it is shown."""
 
@@ -51,7 +54,7 @@ class Positions:
 
     def _table(self, node: Node) -> None:
         key_node, *rest = [child for child in node.named_children if child.type != "comment"]
-        parts = _parts(key_node)
+        parts = _parts(key_node)[:MAX_PARTS]
         names = [name for name, _ in parts]
         path = (*self._current(names[:-1]), names[-1])
         where = self._range(key_node)
@@ -86,7 +89,7 @@ class Positions:
         key_node, value_node = [child for child in node.named_children if child.type != "comment"][:2]
         where = self._range(key_node)
         path = prefix
-        for name, part in _parts(key_node):
+        for name, part in _parts(key_node)[:MAX_PARTS]:
             path = (*path, name)
             self._keys.setdefault(path, self._range(part))
             self._values.setdefault(path, where)

@@ -378,7 +378,9 @@ def _check_env(delegator: Delegator) -> Iterator[Finding]:
             yield Finding(("env", name), "The value holds a NUL byte.")
         elif value and _SECRET_NAME.search(name):
             hint = f'Write {name} = {{ from_env = "{name}" }}.'
-            yield Finding(("env", name), f"{name} looks like a key that stands in the file.", hint, "warning")
+            yield Finding(
+                ("env", name), f"{name} looks like a key that stands in the file.", hint, "warning", code="secret"
+            )
 
 
 def _check_locality(delegator: Delegator, around: Surroundings) -> Iterator[Finding]:

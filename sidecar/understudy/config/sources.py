@@ -24,6 +24,11 @@ MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
 """Nesting beyond this is an accident or an attack; every recursion in here stays far below Python's own limit."""
 
+_NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+_DOTTED = re.compile(rf"{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*+")
+_MAX_NAMES = 100
+"""Names of one dotted key: ``tomllib`` takes time and memory by their square, and 32 levels are refused anyway."""
+
 Code = Literal[
     "syntax",  # no TOML, no front matter, no UTF-8: nothing in the file counts
     "unknown_key",
@@ -78,14 +83,18 @@ class Source:
             at = self._at(line, 0)
             message = "The file is not UTF-8 text."
             return None, [self.problem(message, hint="Save it as UTF-8.", at=at, code="syntax")]
+        too_deep = [self.problem("The file cannot be read: nested too deeply.", code="syntax")]
+        if any(_names(found[0]) > _MAX_NAMES for found in _DOTTED.finditer(text)):
+            return None, too_deep
         try:
             value = tomllib.loads(text)
+        except RecursionError:
+            return None, too_deep
         except tomllib.TOMLDecodeError as error:
             return None, [self._syntax_problem(text, str(error))]
-        except (RecursionError, ValueError) as error:
-            # ValueError: an integer beyond Python's limit of digits, a date that does not exist.
-            what = "nested too deeply" if isinstance(error, RecursionError) else "a number or date that is out of range"
-            return None, [self.problem(f"The file cannot be read: {what}.", code="syntax")]
+        except ValueError:  # an integer beyond Python's limit of digits, a date that does not exist
+            message = "The file cannot be read: a number or date that is out of range."
+            return None, [self.problem(message, code="syntax")]
         return value, []
 
     def problem(
@@ -159,6 +168,12 @@ class Source:
             Position(found.start.line + self._line, found.start.character),
             Position(found.end.line + self._line, found.end.character),
         )
+
+
+def _names(dotted: str) -> int:
+    if dotted.count(".") < _MAX_NAMES:
+        return 0
+    return re.sub(r"""\"[^"]*"|'[^']*'""", "", dotted).count(".") + 1
 
 
 def read(path: Path, *, inside: Path | None) -> tuple[Source | None, list[Remark]]:

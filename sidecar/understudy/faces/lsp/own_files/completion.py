@@ -242,7 +242,7 @@ class _Finder:
 
     def _headers(self, edited: Header | None) -> Iterator[Completion]:
         others = [header for header in self.document.headers if header is not edited]
-        if edited is not None and any(_is_below(other.path, edited.path) for other in others):
+        if edited is not None and edited.parts and any(_is_below(other.path, edited.path) for other in others):
             return  # its own tables would lose it
         before = [header for header in others if header.start < self.cursor.start]
         current = before[-1] if before else None

@@ -16,7 +16,7 @@ from typing import Literal
 Path = tuple[str | int, ...]
 
 MAX_DEPTH = 64
-"""Values nested deeper than this are skipped: no file that Understudy reads has them."""
+"""What is nested deeper is skipped, and of a key so many names count: no file that Understudy reads has more."""
 
 _BARE = re.compile(r"[^\s.=\[\]{}#,\"']+")
 _NEWLINE = re.compile(r"[\r\n]")
@@ -227,14 +227,14 @@ class _Scanner:
             start = self.at
             character = self._char()
             if character and character in "\"'":
-                value = self._string(())
-                names.append((value.text, start, value.end))
+                name = self._string(()).text
             elif found := _BARE.match(self.text, self.at, self.end):
-                self.at = found.end()
-                names.append((found[0], start, self.at))
+                self.at, name = found.end(), found[0]
             else:
                 self.at = before
                 return names
+            if len(names) < MAX_DEPTH:
+                names.append((name, start, self.at))
             after = self.at
             self._blank_only()
             if self._char() != ".":
@@ -335,13 +335,12 @@ class _Scanner:
         array = Value("array", self.at, self.at, path, closed=False)
         self.at += 1
         while self.at < self.end:
-            self._blank_in_array()
+            if not self._blank_in_array():
+                break
             character = self._char()
             if character == "]":
                 self.at += 1
                 array.closed = True
-                break
-            if not character or self._statement_begins():
                 break
             if character == ",":
                 self.at += 1
@@ -354,29 +353,20 @@ class _Scanner:
         array.end = self.at
         return array
 
-    def _blank_in_array(self) -> None:
-        """Skip blanks, comments and line ends, up to a line that is a statement of its own."""
+    def _blank_in_array(self) -> bool:
+        """Skip blanks, comments and line ends; false at the end, or where the next line is a statement of its own.
+
+        Such a line is no element: the closing bracket was forgotten, or is still to be written.
+        """
         while self.at < self.end:
             self._blank(newlines=False)
             character = self._char()
             if not character or character not in "\r\n":
-                return
-            ends_here = self.at
+                return bool(character)
+            if _NEXT_STATEMENT.match(self.text, self.at + 1, self.end):
+                return False
             self.at += 1
-            if self._statement_begins():
-                self.at = ends_here
-                return
-
-    def _statement_begins(self) -> bool:
-        """Tell whether what follows on a new line is no element of an array: its closing was forgotten."""
-        before = self.at
-        while before > 0 and self.text[before - 1] in " \t":
-            before -= 1
-        if self._char() in {"\r", "\n"}:
-            return True  # where blanks stopped before such a line
-        if before > 0 and self.text[before - 1] not in "\r\n":
-            return False
-        return _NEXT_STATEMENT.match(self.text, before, self.end) is not None
+        return False
 
     def _inline_table(self, path: Path, depth: int) -> Value:
         table = Value("table", self.at, self.at, path, closed=False)
