@@ -692,6 +692,8 @@ export interface Delegation {
   base?: string;
   head?: string;
   worktree?: string;
+  /** What `worktrees/restore` takes to bring its tree back; only while it is removed. */
+  rescueRef?: string;
   result?: DelegationResult;
   checks: CheckResult[];
   review: Review;
@@ -935,13 +937,15 @@ export interface DecideResult {
   undoToken?: string;
 }
 
-/** A hunk that does not merge; it stays pending. The three sides as text where they are UTF-8. */
+/** A hunk that does not merge; it stays pending. The three sides are texts (what is not UTF-8 in them is replaced), each absent where that side has no file. */
 export interface Conflict {
   path: string;
   hunk: string;
   base?: string;
   result?: string;
   yours?: string;
+  /** At `yours` is a folder, or something else that is neither file nor link. */
+  inTheWay?: boolean;
 }
 
 /** Take an accept back. */
@@ -1008,9 +1012,10 @@ export interface RescueResult {
   rescueRef: string;
 }
 
-/** Every tree that Understudy made and has not removed. */
+/** Every tree that Understudy made, and those it removed that can be brought back, the newest first. */
 export interface WorktreesResult {
   worktrees: WorktreeEntry[];
+  rescues?: RescueEntry[];
 }
 
 /** A tree on disk. */
@@ -1021,6 +1026,18 @@ export interface WorktreeEntry {
   bytes: number;
   state: "working" | "undecided" | "decided" | "expired" | "orphaned";
   leasedBy?: string;
+}
+
+/** A tree that was removed and can be brought back. */
+export interface RescueEntry {
+  rescueRef: string;
+  /** Where it was, and would be again. */
+  path: string;
+  repo: string;
+  /** When it was removed. */
+  at: string;
+  /** What could not be kept. */
+  notes: string[];
 }
 
 /** Bring back a tree that was removed. */

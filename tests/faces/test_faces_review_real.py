@@ -183,6 +183,21 @@ def test_amend_takes_a_file_or_stdin(bench: Bench, run: Run, tmp_path: Path) -> 
     assert len(json.loads(given.output)["hunks"]) == 2
     assert bench.text("a.txt") == LINES
     assert run("amend", bench.identifier, "a.txt")[0] == exits.Exit.USAGE
+    for path in ("../../x", "/etc/passwd", ".git/hooks/pre-commit"):
+        code, text, _ = run("amend", bench.identifier, path, str(better), "--json")
+        assert '"path_escape"' in text, text
+
+
+def test_what_is_in_the_way_of_a_hunk_is_named(bench: Bench, run: Run) -> None:
+    (bench.top / "a.txt").unlink()
+    (bench.top / "new/b.txt").mkdir(parents=True)
+    code, text, _ = run("accept", bench.identifier, "a.txt", "new/b.txt")
+    assert code == exits.Exit.CONFLICTS
+    assert text.count("yours now: there is no such file\n") == 2
+    assert "the base:\n    line 2\n" in text
+    assert "the result:\n    line two\n" in text
+    assert "yours now: a folder, or something else that is no file\n" in text
+    assert "the base: there was no such file\n" in text
 
 
 def test_export_leaves_everything_else_as_it_is(bench: Bench, run: Run) -> None:
@@ -210,9 +225,15 @@ def test_a_tree_is_listed_discarded_and_brought_back(bench: Bench, run: Run) -> 
     assert code == exits.Exit.OK
     assert not Path(tree).exists()
     ref = text.split()[-1]
+    for command in (("show", whole), ("worktrees", "list"), ("accept", whole, "a.txt")):
+        code, text, said = run(*command)
+        assert ref in text + said, command
+    assert json.loads(run("show", whole, "--json")[1])["rescueRef"] == ref
+    assert [one["path"] for one in json.loads(run("worktrees", "list", "--json")[1])["rescues"]] == [tree]
     code, text, _ = run("restore", ref)
     assert (code, text) == (exits.Exit.OK, f"{tree}\n")
     assert (Path(tree) / "a.txt").read_text() == RESULT
+    assert ref not in run("show", whole)[1] + run("worktrees", "list")[1]
     listed = json.loads(run("worktrees", "list", "--json")[1])["worktrees"]
     code, text, _ = run("worktrees", "remove", listed[0]["id"], "--json")
     assert code == exits.Exit.OK

@@ -260,8 +260,13 @@ def test_a_conflict_shows_three_sides() -> None:
         "  yours now:\n    ^[[8mzwei\n  the base:\n    two\n  the result:\n    TWO\n"
     )
     gone = r.Conflict(path="a.py", hunk="a1", base="two\n", result="")
-    assert "yours now: no file, or not text\n" in hunks.three_sides("a.py", gone, PLAIN)
+    assert "yours now: there is no such file\n" in hunks.three_sides("a.py", gone, PLAIN)
     assert "the result: nothing\n" in hunks.three_sides("a.py", gone, PLAIN)
+    gone.result, gone.base = None, "\0"
+    assert "the result: the file is deleted\n" in hunks.three_sides("a.py", gone, PLAIN)
+    assert "the base: binary\n" in hunks.three_sides("a.py", gone, PLAIN)
+    gone.in_the_way = True
+    assert "yours now: a folder, or something else that is no file\n" in hunks.three_sides("a.py", gone, PLAIN)
 
 
 def test_the_summary_counts_what_changed_and_says_how_to_take_it_back() -> None:

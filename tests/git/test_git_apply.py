@@ -211,6 +211,7 @@ def test_a_program_that_is_still_writing_the_file_is_not_cut_off(top, journal):
         with Exchange(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
             exchange.apply(changes())
         assert caught.value.kind is ErrorKind.APPLY_CONFLICT
+        assert "open for writing" in caught.value.message
         stream.write(b"9")
     assert seen(top) == BEFORE | {b"plain": f(b"9\n2\n")}
 

@@ -154,7 +154,7 @@ def test_a_name_that_could_lead_elsewhere_is_refused(name, tmp_path):
     assert [item.name for item in tmp_path.iterdir()] == ["home"]
 
 
-@pytest.mark.parametrize("key", ["", "  ", "two words", "line\nline", "x" * 9000, "schlüssel"])
+@pytest.mark.parametrize("key", ["", "  ", "two words", "line\nline", "x" * 9000, "schlüssel", "1234567"])
 def test_what_is_no_key_is_refused_and_not_repeated(key, tmp_path):
     with pytest.raises(UnderstudyError) as caught:
         store_key("openai", key, folder=tmp_path)

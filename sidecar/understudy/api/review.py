@@ -53,6 +53,7 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
                 base=_text(one.base),
                 result=_text(one.result),
                 yours=_text(one.yours),
+                in_the_way=one.in_the_way,
             )
             for one in done.conflicts
         ],
@@ -148,7 +149,17 @@ def worktrees(caller: Caller, params: m.Nothing) -> r.WorktreesResult:
                 leased_by=place.chain[-1] if place.delegation is not None else None,
             )
             for place in housekeeping.places(store.state_root(), keep_days)
-        ]
+        ],
+        rescues=[
+            r.RescueEntry(
+                rescue_ref=one.ref,
+                path=str(one.path),
+                repo=str(one.top),
+                at=_moment(one.time, "seconds"),
+                notes=one.notes,
+            )
+            for one in housekeeping.rescues(store.state_root())
+        ],
     )
 
 
@@ -173,4 +184,8 @@ def _text(content: bytes | None) -> str | None:
 
 
 def _now() -> str:
-    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _moment(time.time(), "milliseconds")
+
+
+def _moment(seconds: float, exactly: str) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=exactly).replace("+00:00", "Z")

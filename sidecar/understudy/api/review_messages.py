@@ -28,13 +28,18 @@ class DecideParams(Strict, kw_only=True):
 
 
 class Conflict(Wire, kw_only=True):
-    """A hunk that does not merge; it stays pending. The three sides as text where they are UTF-8."""
+    """A hunk that does not merge; it stays pending.
+
+    The three sides are texts (what is not UTF-8 in them is replaced), each absent where that side has no file.
+    """
 
     path: str
     hunk: str
     base: str | None = None
     result: str | None = None
     yours: str | None = None
+    in_the_way: bool = False
+    """At ``yours`` is a folder, or something else that is neither file nor link."""
 
 
 class DecideResult(Wire, kw_only=True):
@@ -144,7 +149,21 @@ class WorktreeEntry(Wire, kw_only=True):
     leased_by: str | None = None
 
 
+class RescueEntry(Wire, kw_only=True):
+    """A tree that was removed and can be brought back."""
+
+    rescue_ref: str
+    path: str
+    """Where it was, and would be again."""
+    repo: str
+    at: str
+    """When it was removed."""
+    notes: list[str]
+    """What could not be kept."""
+
+
 class WorktreesResult(Wire, kw_only=True):
-    """Every tree that Understudy made and has not removed."""
+    """Every tree that Understudy made, and those it removed that can be brought back, the newest first."""
 
     worktrees: list[WorktreeEntry]
+    rescues: list[RescueEntry] = []

@@ -21,7 +21,7 @@ def amend(folder: store.Folder, path: str, text: str, head: str) -> tuple[str, l
     """Replace a file on the result side by hand; return the new result and the hunks of that file.
 
     Decisions on hunks that are the same as before hold. Errors: ``conflict`` (the result is another one by now),
-    ``invalid_params`` (no such file, or the text does not fit its encoding).
+    ``path_escape`` (a name that no result can have), ``invalid_params`` (the text does not fit the file's encoding).
     """
     with review.opened(folder) as at:
         review.refuse_without_result(at)
@@ -32,7 +32,7 @@ def amend(folder: store.Folder, path: str, text: str, head: str) -> tuple[str, l
                 hint="Read it again, then edit.",
             )
         base = at.record.base_commit
-        raw = names.unquote(path)
+        raw = _inside(path)
         known = git_diff.read_file(at.store, at.head, raw) or git_diff.read_file(at.store, base, raw)
         content = texts.bytes_like(known[0] if known is not None else None, text)
         if content is None:
@@ -61,6 +61,22 @@ def amend(folder: store.Folder, path: str, text: str, head: str) -> tuple[str, l
             at.writer.append(events.Finished(verdict=Verdict.UNVERIFIED, reservations=reservations), attempt=0)
         at.writer.sync()
         return new, [hunk for file in files if file.path == path for hunk in file.hunks]
+
+
+def _inside(path: str) -> bytes:
+    try:
+        raw = names.unquote(path)
+    except ValueError as error:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS, f"{path!r} is no path: {error}.", hint="Name it as the diff does."
+        ) from None
+    if names.refused(raw):
+        raise UnderstudyError(
+            ErrorKind.PATH_ESCAPE,
+            f"{path!r} is not a file that a result can have: it leads outside of the workspace, or into .git.",
+            hint="Name a file by its path inside the workspace.",
+        )
+    return raw
 
 
 def _carried(at: review.Opened, before: list[FileDiff], after: list[FileDiff], path: str, new: str) -> dict[str, str]:

@@ -314,11 +314,13 @@ def load(folder: journal_store.Folder) -> tuple[Record, Store]:
     """Return a delegation's ground as it was recorded; raise ``base_unavailable`` when there is none any more."""
     record = read_record(folder)
     root = Path(record.root) / "store.git"
-    if not root.is_dir() or leases.removed(Path(record.root)) is not None:
+    reference = leases.removed(Path(record.root))
+    if reference is not None or not root.is_dir():
+        back = f"Bring it back: understudy restore {reference}; the" if reference else "The"
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
             f"The tree of {folder.id} was removed.",
-            hint=f"`understudy worktrees restore` brings it back; the change as text is in {folder.review}.",
+            hint=f"{back} change as text is in {folder.review}.",
         )
     return record, Store.open(root)
 

@@ -73,6 +73,11 @@ def trash(state: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
+def rescues(state: Path) -> list[rescue.Rescue]:
+    """Return every removed tree that can be brought back now, the newest first: nothing stands in its place."""
+    return [one for one in rescue.kept(state) if not one.path.is_dir()]
+
+
 def size_of(folder: Path) -> int:
     """Return the bytes that a folder takes on the disk; what vanishes meanwhile counts nothing."""
     total = 0

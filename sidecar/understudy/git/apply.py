@@ -327,8 +327,14 @@ class Exchange:
     def _judge(self, step: Step, folder: int, name: bytes) -> None:
         """Hold what came out against what must have been there."""
         quiet = disk.settled(folder, name)
-        if quiet is False or disk.signature_at(folder, name) != step.before:
+        if disk.signature_at(folder, name) != step.before:
             raise changed_meanwhile(step.path)
+        if quiet is False:
+            raise UnderstudyError(
+                ErrorKind.APPLY_CONFLICT,
+                f"A program has {quote(step.path)} open for writing, so it was not changed",
+                hint="Let that program finish or close the file, then try again: what it still writes would be lost.",
+            )
         if quiet is None:
             self._uncertain.append(step)
 

@@ -61,6 +61,8 @@ class HunkConflict:
     base: bytes | None
     result: bytes | None
     yours: bytes | None
+    in_the_way: bool = False
+    """What is there is neither file nor link: a folder, say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,25 +354,25 @@ class _File:
         return base == now
 
     def _refused(self, hunks: list[str]) -> _Outcome:
-        sides = [None if entry is None else entry.content for entry in (self.base, self.result, self.now)]
-        if self.target_now is not None and self.source != self.path:
-            sides[2] = self.target_now.content
+        now = self.target_now if self.target_now is not None else self.now
+        in_the_way = now is not None and now.mode == OTHER
+        yours = None if now is None or in_the_way else now.content
         if self._regular() and self.split.change.letter == "M" and not self.split.binary:
-            return _Outcome(conflicts=[self._line_conflict(hunk) for hunk in hunks])
-        return _Outcome(conflicts=[HunkConflict(self.path, hunk, sides[0], sides[1], sides[2]) for hunk in hunks])
+            return _Outcome(conflicts=[self._line_conflict(hunk, yours, in_the_way) for hunk in hunks])
+        base, result = (None if entry is None else entry.content for entry in (self.base, self.result))
+        return _Outcome(conflicts=[HunkConflict(self.path, hunk, base, result, yours, in_the_way) for hunk in hunks])
 
-    def _line_conflict(self, hunk: str) -> HunkConflict:
+    def _line_conflict(self, hunk: str, yours: bytes | None, in_the_way: bool) -> HunkConflict:
         """Return the sides of a hunk of lines whose file is gone, or is no file any more."""
         base, result = self.base, self.result
         every = hunk_ids(self.split)
-        yours = None if self.now is None else self.now.content
         offset = len(every) - len(self.split.ranges)
         number = every.index(hunk) - offset
         if base is None or result is None or number < 0:
-            return HunkConflict(self.path, hunk, None, None, yours)
+            return HunkConflict(self.path, hunk, None, None, yours, in_the_way)
         edit = edits_of(self.split.ranges, self.split.added)[number]
         before = b"".join(split_lines(base.content)[edit.start : edit.end])
-        return HunkConflict(self.path, hunk, before, b"".join(edit.lines), yours)
+        return HunkConflict(self.path, hunk, before, b"".join(edit.lines), yours, in_the_way)
 
 
 def _entry(mode: str, blob: str, contents: Mapping[str, bytes]) -> Entry | None:

@@ -311,6 +311,7 @@ def _base(_: Delegation, event: events.Base, change: _Change) -> None:
 
 def _worktree(_: Delegation, event: events.Worktree, change: _Change) -> None:
     change["worktree"] = event.path
+    change["rescue_ref"] = None
 
 
 def _queued(_: Delegation, event: events.Queued, change: _Change) -> None:
@@ -501,8 +502,9 @@ def _amended(delegation: Delegation, event: events.Amended, change: _Change) -> 
         change["verdict"] = Verdict.UNVERIFIED
 
 
-def _discarded(_: Delegation, __: events.Discarded, change: _Change) -> None:
+def _discarded(_: Delegation, event: events.Discarded, change: _Change) -> None:
     change["worktree"] = None
+    change["rescue_ref"] = event.rescue_ref
 
 
 def _superseded(delegation: Delegation, _: events.Superseded, change: _Change) -> None:

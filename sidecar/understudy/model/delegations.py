@@ -239,6 +239,8 @@ class Delegation(Wire, kw_only=True):
     base: str | None = None
     head: str | None = None
     worktree: str | None = None
+    rescue_ref: str | None = None
+    """What ``worktrees/restore`` takes to bring its tree back; only while it is removed."""
     result: DelegationResult | None = None
     checks: list[CheckResult]
     review: Review

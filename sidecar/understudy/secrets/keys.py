@@ -23,6 +23,7 @@ import msgspec
 
 from understudy.model.delegators import NAME_PATTERN, KeyReference
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.secrets.redaction import MIN_LENGTH
 
 SERVICE = "understudy"
 """The service under which entries stand in the keyring."""
@@ -83,6 +84,10 @@ def resolve(
 def store_key(name: str, key: str, *, folder: Path | None = None) -> KeyReference:
     """Keep a key that a person typed and return where it is; the key itself is never handed out again.
 
+    A key below ``redaction.MIN_LENGTH`` characters is refused: it could not be kept out of what is written. (One that a
+    person refers to elsewhere is used all the same: servers that take any key are given words like ``none``, and
+    replacing those in every text would spoil the texts and protect nothing.)
+
     It goes into the operating system's keyring where an allowed one answers, else into a 0600 file
     ``keys/<name>`` in ``folder`` (default: the person's data folder). Raises ``invalid_params`` for
     a name or a key that cannot be one, ``store_unavailable`` when neither place takes it.
@@ -93,7 +98,13 @@ def store_key(name: str, key: str, *, folder: Path | None = None) -> KeyReferenc
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"What was given as the key of {name} is empty, too long, or has characters no key has.",
-            hint=f"A key is 1 to {MAX_KEY_BYTES} printable ASCII characters without spaces.",
+            hint=f"A key is {MIN_LENGTH} to {MAX_KEY_BYTES} printable ASCII characters without spaces.",
+        )
+    if len(key) < MIN_LENGTH:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"What was given as the key of {name} has {len(key)} characters; no key of a service is that short.",
+            hint=f"Below {MIN_LENGTH} characters it cannot be kept out of logs. A server that takes any needs none.",
         )
     backend = _backend()
     if backend is not None:

@@ -144,6 +144,8 @@ def _facts(delegation: Delegation) -> str:
         rows.append(spent)
     if delegation.worktree:
         rows.append(f"tree: {one_line(delegation.worktree)}")
+    elif delegation.rescue_ref:
+        rows.append(f"tree: removed; back with: understudy restore {one_line(delegation.rescue_ref)}")
     return "\n".join(rows)
 
 

@@ -141,13 +141,17 @@ def render(item: Item, sides: Sides, paint: terminal.Paint, heading: str = "") -
 def three_sides(path: str, conflict: Any, paint: terminal.Paint) -> str:
     """Return a conflict with what the person has now, the base, and what the result has."""
     rows = [paint(f"{terminal.one_line(path)}:{conflict.hunk} does not merge and stays undecided", bold=True)]
-    for title, text, colour in (
-        ("yours now", conflict.yours, "green"),
-        ("the base", conflict.base, None),
-        ("the result", conflict.result, "red"),
+    gone = "a folder, or something else that is no file" if conflict.in_the_way else "there is no such file"
+    for title, text, colour, absent in (
+        ("yours now", conflict.yours, "green", gone),
+        ("the base", conflict.base, None, "there was no such file"),
+        ("the result", conflict.result, "red", "the file is deleted"),
     ):
         if text is None:
-            rows.append(paint(f"  {title}: no file, or not text", fg="cyan"))
+            rows.append(paint(f"  {title}: {absent}", fg="cyan"))
+            continue
+        if "\0" in text:
+            rows.append(paint(f"  {title}: binary", fg="cyan"))
             continue
         rows.append(paint(f"  {title}:" if text else f"  {title}: nothing", fg="cyan"))
         shown = _lines(text)

@@ -58,7 +58,8 @@ def export(*, identifier: str, to: str, branch: str | None, message: str | None,
 def discard(*, identifier: str, json_: bool) -> int:
     """Throw a result and its tree away; what is printed brings them back. Your files stay as they are.
 
-    Hunks that you accepted stay in your files: `understudy undo` takes those back. With --json: the `RescueResult`.
+    Hunks that you accepted stay in your files. To take those back, too, use `understudy undo` before; afterwards only
+    once the tree is restored. With --json: the `RescueResult`.
     """
     whole = resolve(identifier)
     _rescued(call("delegations/discard", id=whole), whole, as_json=json_)
@@ -103,19 +104,23 @@ def _complete_trees(context: click.Context, parameter: click.Parameter, incomple
 @worktrees.command("list", epilog=options.examples("understudy worktrees list", "understudy worktrees list --json"))
 @options.as_json
 def list_(*, json_: bool) -> int:
-    """List every tree on disk. What may go by itself is `decided` or `expired`."""
+    """List every tree on disk, and below them those that were removed and can be brought back, by their REF.
+
+    What may go by itself is `decided` or `expired`.
+    """
     found = call("worktrees/list")
     if json_:
         output.json(found)
         return exits.Exit.OK
-    output.table(
-        ("ID", "STATE", "SIZE", "FOR", "PATH"),
-        [(tree.id, tree.state, size(tree.bytes), tree.leased_by or "-", tree.path) for tree in found.worktrees],
-    )
+    rows = [(tree.id, tree.state, size(tree.bytes), tree.leased_by or "-", tree.path) for tree in found.worktrees]
+    rows += [(one.rescue_ref, "removed", "-", "-", one.path) for one in found.rescues]
+    output.table(("ID", "STATE", "SIZE", "FOR", "PATH"), rows)
     if terminal.is_terminal(sys.stdout):
         total = sum(tree.bytes for tree in found.worktrees)
         count = lines.plural(len(found.worktrees), "tree")
         click.echo(f"{count}, {size(total)}" if found.worktrees else "No tree is on disk.")
+        if found.rescues:
+            click.echo("What is removed comes back with: understudy worktrees restore REF")
     return exits.Exit.OK
 
 
