@@ -205,6 +205,28 @@ def test_wherever_it_lands_is_a_line_and_its_own_lines_stay_its_own(one, edits):
         assert found.edited == (lines[start : start + old] != own)
 
 
+@given(
+    st.lists(st.sampled_from("abcdefghij"), max_size=25),
+    st.lists(st.sampled_from("abcdefghij"), max_size=25),
+    st.booleans(),
+)
+def test_lines_are_aligned_with_the_same_lines_in_order(old, new, long):
+    with pytest.MonkeyPatch.context() as patch:
+        if long:
+            patch.setattr(hunks, "_SHORT", 0)
+        found = hunks.align(old, new)
+        assert hunks.align(old, old) == list(range(len(old)))
+    pairs = [(number, place) for number, place in enumerate(found) if place is not None]
+    assert len(found) == len(old)
+    assert all(old[number] == new[place] for number, place in pairs)
+    places = [place for _, place in pairs]
+    assert places == sorted(set(places))
+    for number in range(min(len(old), len(new))):
+        if old[number] != new[number]:
+            break
+        assert found[number] == number, "what both begin with"
+
+
 @given(texts, texts, RANGES)
 def test_whatever_the_text_is_it_lands_somewhere(base, current, one):
     found = landing(base, current, ranged(*one))
@@ -233,3 +255,9 @@ def test_a_long_text_is_quick():
     found = landing("".join(base), current, ranged(15_000, 2, 1))
     assert time.perf_counter() - before < 5
     assert (found.first, found.edited) == (15_001, False)
+    alike = ["\n", "    return value\n"] * 10_000
+    before = time.perf_counter()
+    landing(
+        "".join(alike), "".join(["import os\n", *alike[:10_000], "changed\n", *alike[9_000:], "end\n"]), ranged(9, 2, 1)
+    )
+    assert time.perf_counter() - before < 5

@@ -8,7 +8,6 @@ that was negotiated, and whatever lies outside is moved to the nearest place ins
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import re
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.faces.lsp import places
+from understudy.faces.lsp.hunks import align
 
 _log = logging.getLogger(__name__)
 
@@ -29,8 +29,6 @@ MOST_CHARACTERS = 1 << 20
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)")
 _END = re.compile(r"\r\n|\r|\n")
 _ENCODINGS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
-_DIFF_LINES = 4000
-"""A longer run of changed lines becomes one edit: difflib's time grows with the square."""
 
 Change = tuple[tuple[int, int, int, int] | None, str]
 """Start line and character, end line and character, from zero (None: the whole document), and the new text."""
@@ -294,25 +292,14 @@ def range_to_client(text: str, start: int, end: int, encoding: str) -> dict[str,
 def text_edits(before: str, after: str, encoding: str) -> list[dict[str, Any]]:
     """Return LSP ``TextEdit``s, whole lines, that make ``before`` into ``after``; cursors elsewhere stay."""
     old, new = split_lines(before), split_lines(after)
-    head = _alike(old, new)
-    tail = _alike(old[head:][::-1], new[head:][::-1])
-    if head == len(old) == len(new):
-        return []
-    old_end, new_end = len(old) - tail, len(new) - tail
-    if max(old_end, new_end) - head > _DIFF_LINES:
-        blocks = [(head, old_end, head, new_end)]
-    else:
-        matcher = difflib.SequenceMatcher(None, old[head:old_end], new[head:new_end], autojunk=False)
-        blocks = [
-            (head + a, head + b, head + c, head + d) for what, a, b, c, d in matcher.get_opcodes() if what != "equal"
-        ]
-    return [_edit(old, a, b, "".join(new[c:d]), encoding) for a, b, c, d in blocks]
-
-
-def _alike(one: list[str], other: list[str]) -> int:
-    """Return how many lines both begin with."""
-    pairs = zip(one, other, strict=False)
-    return next((number for number, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    found = []
+    line = place = 0
+    for number, same in [*enumerate(align(old, new)), (len(old), len(new))]:
+        if same is not None:
+            if number > line or same > place:
+                found.append(_edit(old, line, number, "".join(new[place:same]), encoding))
+            line, place = number + 1, same + 1
+    return found
 
 
 def _edit(old: list[str], start: int, end: int, new: str, encoding: str) -> dict[str, Any]:

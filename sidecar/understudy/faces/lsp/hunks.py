@@ -7,7 +7,9 @@ so a single carriage return inside a line of contents makes the numbers differ.
 from __future__ import annotations
 
 import bisect
+import collections
 import difflib
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,10 @@ from understudy.model.delegations import FileDiff, Hunk
 _RANGES = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _INNER = re.compile(r"\r(?!$)")
 _FILE = "diff --git "
+_SHORT = 1000
+"""Lines between which difflib looks for the same ones; with many that are alike its time grows with the square."""
+_BOUND = 10_000
+"""Lines between which it looks where there is no better way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +168,63 @@ def landings(base: str, current: str, hunks: Iterable[Hunk], status: str = "modi
 
 
 def align(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
-    """Return for each line of ``old`` the same line in ``new``, in order; None for one that is not there any more."""
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    found: list[int | None] = [*range(head), *[None] * (len(old) - head - tail), *range(len(new) - tail, len(new))]
-    middle = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
-    for block in middle.get_matching_blocks():
-        for number in range(block.size):
-            found[head + block.a + number] = head + block.b + number
+    """Return for each line of ``old`` the same line in ``new``, in order; None for one that is not there any more.
+
+    What both begin and end with comes first. Between that, short texts are compared as a whole, long ones at the lines
+    that are there once in each (as patience diff does), so that time grows with the texts and not with their product.
+    """
+    found: list[int | None] = [None] * len(old)
+    parts = [(0, len(old), 0, len(new))]
+    while parts:
+        start, end, low, high = parts.pop()
+        while start < end and low < high and old[start] == new[low]:
+            found[start] = low
+            start, low = start + 1, low + 1
+        while start < end and low < high and old[end - 1] == new[high - 1]:
+            end, high = end - 1, high - 1
+            found[end] = high
+        if start == end or low == high:
+            continue
+        size = max(end - start, high - low)
+        anchors = _once_in_both(old, new, range(start, end), range(low, high)) if size > _SHORT else []
+        if not anchors:
+            # Beyond the bound it counts as changed from end to end: there is hardly a line that is there once.
+            near = difflib.SequenceMatcher(None, old[start:end], new[low:high]) if size <= _BOUND else None
+            for block in near.get_matching_blocks() if near is not None else []:
+                for number in range(block.size):
+                    found[start + block.a + number] = low + block.b + number
+            continue
+        edges = [(start - 1, low - 1), *anchors, (end, high)]
+        for (number, place), (following, behind) in itertools.pairwise(edges):
+            if number >= start:
+                found[number] = place
+            parts.append((number + 1, following, place + 1, behind))
     return found
+
+
+def _once_in_both(old: Sequence[str], new: Sequence[str], within: range, among: range) -> list[tuple[int, int]]:
+    """Return a longest row of lines, in both orders, that are there once in each part."""
+    places: dict[str, int] = {}
+    for place in among:
+        places[new[place]] = -1 if new[place] in places else place
+    counts = collections.Counter(old[number] for number in within)
+    pairs = [(number, places.get(old[number], -1)) for number in within if counts[old[number]] == 1]
+    tails: list[int] = []
+    rows: list[tuple[int, int, int]] = []
+    ends: list[int] = []
+    for number, place in pairs:
+        if place < 0:
+            continue
+        position = bisect.bisect_left(tails, place)
+        rows.append((number, place, ends[position - 1] if position else -1))
+        tails[position : position + 1] = [place]
+        ends[position : position + 1] = [len(rows) - 1]
+    found = []
+    row = ends[-1] if ends else -1
+    while row >= 0:
+        number, place, row = rows[row]
+        found.append((number, place))
+    return found[::-1]
 
 
 def _landing(places: Sequence[int | None], known: Sequence[int], hunk: Hunk, count: int) -> tuple[int, int, bool]:
