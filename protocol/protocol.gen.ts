@@ -1015,7 +1015,7 @@ export interface RescueResult {
 /** Every tree that Understudy made, and those it removed that can be brought back, the newest first. */
 export interface WorktreesResult {
   worktrees: WorktreeEntry[];
-  rescues?: RescueEntry[];
+  rescues: RescueEntry[];
 }
 
 /** A tree on disk. */

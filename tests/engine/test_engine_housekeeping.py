@@ -528,6 +528,29 @@ def test_the_doctor_names_what_is_stale(worked):
     assert doctor(worked)[0]
 
 
+def test_the_doctor_names_a_tree_that_somebody_deleted_and_an_export_that_nobody_needs(worked):
+    delegation = worked.call("delegations/get", id=worked.id)
+    shutil.rmtree(delegation.worktree)
+    ok, message, hint = doctor(worked)
+    assert not ok
+    assert worked.id in message
+    assert "is not there any more" in message
+    commands = [words.split()[:3] for words in hint.split("understudy ")[1:]]
+    assert commands[0][:2] == ["check", worked.id]
+    worked.call("delegations/check", id=worked.id)
+    assert doctor(worked)[0]
+    commit = worked.call("delegations/export", id=worked.id, to="commit").commit
+    name = f"refs/understudy/export-{commit[:12]}"
+    assert name not in doctor(worked)[1]
+    worked.git("branch", "taken", commit)
+    ok, message, hint = doctor(worked)
+    assert ok
+    assert name in message
+    subprocess.run(hint.partition(": ")[2].split(), check=True)
+    assert name not in doctor(worked)[1]
+    assert commit in worked.git("rev-parse", "taken")
+
+
 def test_the_doctor_names_orphans(orphaned):
     ok, message, hint = doctor(orphaned)
     assert not ok

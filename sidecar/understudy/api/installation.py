@@ -221,7 +221,17 @@ def _worktrees(caller: Caller) -> m.DoctorCheck:
             message=f"{message} The delegation of {len(orphans)} is gone: {', '.join(orphans[:NAMED])}.",
             hint=f"Look into it; then `understudy worktrees remove {orphans[0]}`, which can be taken back.",
         )
-    pins = housekeeping.orphaned_pins(_workspaces(caller, [place.delegation for place in places]))
+    missing = [place.id for place in places if place.delegation is not None and not place.tree.is_dir()]
+    missing = [each for each in missing if each not in {place.id for place in places if place.state == "working"}]
+    if missing:
+        return m.DoctorCheck(
+            name="worktrees",
+            ok=False,
+            message=f"{message} The tree of {', '.join(missing[:NAMED])} is not there any more; its result is.",
+            hint=f"understudy check {missing[0]} makes it anew; understudy worktrees remove {missing[0]} puts it away.",
+        )
+    workspaces = _workspaces(caller, [place.delegation for place in places])
+    pins = housekeeping.orphaned_pins(workspaces)
     if pins:
         top, name = pins[0]
         more = f", and {len(pins) - 1} more" if len(pins) > 1 else ""
@@ -230,6 +240,16 @@ def _worktrees(caller: Caller) -> m.DoctorCheck:
             ok=False,
             message=f"{message} {top} still has {name} of a delegation that is gone{more}.",
             hint=f"If no other machine or account uses that repository: git -C {top} update-ref -d {name}",
+        )
+    exports = housekeeping.stale_exports(workspaces, kept.keep_days)
+    if exports:
+        top, name = exports[0]
+        more = f", and {len(exports) - 1} more like it" if len(exports) > 1 else ""
+        return m.DoctorCheck(
+            name="worktrees",
+            ok=True,
+            message=f"{message} {top} keeps an exported commit that a branch has by now, or an old one: {name}{more}.",
+            hint=f"If you need it no more: git -C {top} update-ref -d {name}",
         )
     waiting = len(housekeeping.trash(state))
     expired = sum(place.state == "expired" for place in places)

@@ -166,4 +166,4 @@ class WorktreesResult(Wire, kw_only=True):
     """Every tree that Understudy made, and those it removed that can be brought back, the newest first."""
 
     worktrees: list[WorktreeEntry]
-    rescues: list[RescueEntry] = []
+    rescues: list[RescueEntry]

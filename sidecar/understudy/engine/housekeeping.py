@@ -228,6 +228,35 @@ def orphaned_pins(workspaces: Iterable[Path]) -> list[tuple[Path, str]]:
     return found
 
 
+def stale_exports(workspaces: Iterable[Path], keep_days: float) -> list[tuple[Path, str]]:
+    """Return (workspace, ref) for each exported commit that needs its own ref no more.
+
+    That is one which a branch or tag has by now, or which is older than what is kept of anything else.
+    """
+    found = []
+    for workspace in sorted(set(workspaces)):
+        with contextlib.suppress(UnderstudyError, OSError):
+            place = repository.locate(workspace)
+            found += [(workspace, name) for name in _exports(place, time.time() - keep_days * DAY_SECONDS)]
+    return found
+
+
+def _exports(place: repository.Repository, oldest: float) -> Iterator[str]:
+    from understudy.git import call  # noqa: PLC0415 - starts a process
+
+    if place.common_dir is None:
+        return
+    git_dir = place.common_dir
+    listing = call.git(
+        "for-each-ref", "--format=%(refname) %(committerdate:unix)", f"{git_base.REFERENCES}export-*", git_dir=git_dir
+    )
+    for line in listing.decode(errors="replace").splitlines():
+        name, _, made = line.rpartition(" ")
+        taken = call.git("for-each-ref", "--count=1", f"--contains={name}", "refs/heads", "refs/tags", git_dir=git_dir)
+        if taken or int(made) < oldest:
+            yield name
+
+
 def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
     from understudy.git import call  # noqa: PLC0415 - starts a process
 
