@@ -6,6 +6,7 @@ import {
   ErrorAction,
   LanguageClient,
   RevealOutputChannelOn,
+  type InitializeParams,
   type LanguageClientOptions,
 } from "vscode-languageclient/node";
 import { start } from "./process.ts";
@@ -46,7 +47,7 @@ export function languageClient(parts: LanguageClientParts): Connect {
         },
       },
     };
-    const client = new LanguageClient("understudy", "Understudy", () => Promise.resolve(child.process), options);
+    const client = new QuietClient("understudy", "Understudy", () => Promise.resolve(child.process), options);
     const stop = async (): Promise<void> => {
       stopping = true;
       await client.stop(2_000).catch(() => {});
@@ -89,6 +90,20 @@ export function languageClient(parts: LanguageClientParts): Connect {
       stop,
     } satisfies Wire;
   };
+}
+
+/** Leaves to us what people are told and asked: the status item explains a fault, our own questions and progress follow events. */
+class QuietClient extends LanguageClient {
+  override error(message: string, data?: unknown): void {
+    super.error(message, data, false);
+  }
+
+  protected override fillInitializeParams(params: InitializeParams): void {
+    super.fillInitializeParams(params);
+    const { window } = params.capabilities;
+    delete window?.showMessage;
+    delete window?.workDoneProgress;
+  }
 }
 
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {

@@ -5,7 +5,7 @@ import { t } from "../base/l10n.ts";
 import type { Sidecar, SidecarState } from "../client/sidecar.ts";
 import type { Host, PickItem, StatusItem } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
-import { PROTOCOL_VERSION } from "../protocol.ts";
+import { PROTOCOL_VERSION, type Problem } from "../protocol.ts";
 
 /** Context key: the `kind` of the sidecar's state; the views' welcomes depend on it. */
 export const SIDECAR_KEY = "understudy.sidecar";
@@ -36,7 +36,7 @@ export function registerStatus(parts: StatusParts): Bag {
       if (state === "waiting") waiting += 1;
       else if (state !== "finished") running += 1;
     }
-    const words = describe(sidecar.state, { running, waiting, problems: store.problems.length });
+    const words = describe(sidecar.state, { running, waiting, problems: wrong(store.problems) });
     const next = JSON.stringify(words);
     if (next === shown) return;
     shown = next;
@@ -121,6 +121,11 @@ export function mismatchWords(state: SidecarState & { kind: "mismatch" }): strin
       );
 }
 
+/** How many are more than a piece of information. */
+function wrong(problems: readonly Problem[]): number {
+  return problems.filter(({ severity }) => severity !== "information").length;
+}
+
 /** A menu of what fits the state. */
 async function explain({ host, sidecar, store }: StatusParts): Promise<void> {
   const { state } = sidecar;
@@ -162,7 +167,7 @@ async function explain({ host, sidecar, store }: StatusParts): Promise<void> {
     offer("understudy.doctor", t("Examine This Machine"), "pulse", t("What a run needs, and what is missing."));
   offer("understudy.showOutput", t("Show the Output"), "output");
   offer("understudy.reportIssue", t("Report an Issue …"), "bug");
-  const placeholder = describe(state, { running: 0, waiting: 0, problems: store.problems.length }).tooltip;
+  const placeholder = describe(state, { running: 0, waiting: 0, problems: wrong(store.problems) }).tooltip;
   const outcome = await host.windows.pick({
     title: "Understudy",
     placeholder: placeholder.replaceAll("\n\n", " · "),

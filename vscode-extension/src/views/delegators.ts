@@ -73,8 +73,9 @@ function splitProblem(id: string): [number, string | undefined] {
 }
 
 function problemsRow(problems: readonly Problem[]): Row {
-  const label =
-    problems.length === 1
+  const label = problems.every(({ severity }) => severity === "information")
+    ? t("About the configuration")
+    : problems.length === 1
       ? t("One problem in the configuration")
       : t("{0} problems in the configuration", problems.length);
   return {
