@@ -358,6 +358,7 @@ export interface Delegator {
   displayName?: string | null;
   /** Agent CLI; absent: our own loop on `model_server`. */
   tool?: string | null;
+  /** Where the models are: of our own loop, or of a tool that can be pointed at one. */
   modelServer?: string | null;
   /** Model id as the tool or the server spells it; empty: the tool's own default. */
   model?: string;

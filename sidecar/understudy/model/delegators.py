@@ -118,6 +118,7 @@ class Delegator(Strict, kw_only=True):
     tool: str | None = None
     """Agent CLI; absent: our own loop on ``model_server``."""
     model_server: str | None = None
+    """Where the models are: of our own loop, or of a tool that can be pointed at one."""
     model: str = ""
     """Model id as the tool or the server spells it; empty: the tool's own default."""
     model_properties: dict[str, Any] | None = None

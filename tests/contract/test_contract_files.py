@@ -1,0 +1,225 @@
+"""The published schemas of configuration files accept what Understudy accepts, and refuse what is misspelt."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from understudy.api import contract
+from understudy.api.contract.__main__ import main
+from understudy.config import fields, folders, load, shapes
+from understudy.config.folders import FileKind
+from understudy.model.delegators import Delegator, ModelServer
+from understudy.runners import registry
+
+TOP = Path(__file__).parents[2]
+SCHEMAS = TOP / "protocol" / "schema" / "files"
+README = (TOP / "README.md").read_text(encoding="utf-8")
+
+NAMES = {
+    FileKind.CONFIG: "config.toml",
+    FileKind.DELEGATOR: "delegators/new.toml",
+    FileKind.MODEL_SERVER: "model-servers/new.toml",
+    FileKind.RECIPE: "recipes/new.md",
+}
+
+
+@functools.cache
+def schema_of(kind: FileKind) -> jsonschema.Draft7Validator:
+    schema = json.loads((SCHEMAS / f"{kind}.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft7Validator.check_schema(schema)
+    return jsonschema.Draft7Validator(schema)
+
+
+def errors_of(kind: FileKind, text: str) -> list[str]:
+    """What the schema says of the TOML of a file."""
+    if kind is FileKind.RECIPE:
+        text = text.split("+++\n")[1]
+    return [error.message for error in schema_of(kind).iter_errors(tomllib.loads(text))]
+
+
+def problems_of(kind: FileKind, text: str) -> list[str]:
+    """What Understudy says of the same file."""
+    path = Path(os.environ["XDG_CONFIG_HOME"]) / "understudy" / NAMES[kind]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    try:
+        loaded = load(None, trusted=False, abilities=registry.ABILITIES)
+    finally:
+        path.unlink()
+    return [problem.message for problem in loaded.problems if problem.severity == "error"]
+
+
+GOOD = {
+    FileKind.CONFIG: [
+        *re.findall(r"```toml\n(# ~/.config/understudy/config.toml\n.*?)```", README, re.DOTALL),
+        "[environment]\npython = '/usr/bin/python3'\n",
+        "[[delegators]]\nname = 'a'\nllm_tool = 'claude'\nlaunch_config = { yolo = true, mode = 'headless' }\n",
+    ],
+    FileKind.DELEGATOR: [
+        *(path.read_text(encoding="utf-8") for path in (folders.BUILTIN / "delegators").glob("*.toml")),
+        "tool = 'generic'\n[launch]\ncommand = ['x', '{prompt}']\n[env]\nA = 'b'\nB = { from_env = 'C' }\n",
+        "tool = 'claude'\nextensions = { any = [1, { thing = true }] }\nlimits = { max_usd = '0.50', total_seconds = 5 }\n",
+    ],
+    FileKind.MODEL_SERVER: [
+        "kind = 'ollama'\nbase_url = 'HTTP://127.0.0.1:1/v1'\napi_key = { keyring = 'a' }\nheaders = { X-A = 'b' }\n"
+    ],
+    FileKind.RECIPE: [path.read_text(encoding="utf-8") for path in (folders.BUILTIN / "recipes").glob("*.md")],
+}
+
+BAD = [
+    (FileKind.CONFIG, "[limits]\nslot = 4\n"),
+    (FileKind.CONFIG, "[limit]\nslots = 4\n"),
+    (FileKind.CONFIG, "[limits]\nslots = '4'\n"),
+    (FileKind.CONFIG, "[limits]\nslots = 0\n"),
+    (FileKind.CONFIG, "[limits]\ntotal_seconds = 0\n"),
+    (FileKind.CONFIG, "[limits]\nmax_usd = 'much'\n"),
+    (FileKind.CONFIG, "[delegators]\nname = 'a'\n"),
+    (FileKind.CONFIG, "[[delegators]]\ntool = 'claude'\n"),
+    (FileKind.CONFIG, "[[checks]]\nname = 'a'\nargv = []\n"),
+    (FileKind.CONFIG, "[[checks]]\nname = 'a'\nargv = ['x']\ntimeout = 3\n"),
+    (FileKind.CONFIG, "[[routes]]\nname = 'a'\n"),
+    (FileKind.DELEGATOR, "tool = 'claud'\n"),
+    (FileKind.DELEGATOR, "tool = 'claude'\nmodle = 'x'\n"),
+    (FileKind.DELEGATOR, "tool = 'claude'\nlaunch = { mode = 'tmux' }\n"),
+    (FileKind.DELEGATOR, "tool = 'claude'\nlaunch = { docker = true }\n"),
+    (FileKind.DELEGATOR, "tool = 'claude'\nlocality = 'here'\n"),
+    (FileKind.DELEGATOR, "tool = 'claude'\nenv = { A = { fromEnv = 'B' } }\n"),
+    (FileKind.MODEL_SERVER, "kind = 'olama'\nbase_url = 'http://127.0.0.1'\n"),
+    (FileKind.MODEL_SERVER, "kind = 'ollama'\nbase_url = '127.0.0.1'\n"),
+    (FileKind.MODEL_SERVER, "kind = 'ollama'\nbase_url = 'http://127.0.0.1'\napi_key = 'abc'\n"),
+    (FileKind.RECIPE, "+++\ntitle = 'x'\nreturns = 'txt'\n+++\nWrite.\n"),
+    (FileKind.RECIPE, "+++\ntitle = 'x'\n+++\nWrite.\n"),
+    (FileKind.RECIPE, "+++\ntitle = 'x'\nreturns = 'text'\nfits = { on = ['files'] }\n+++\nWrite.\n"),
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in GOOD.items() for text in texts])
+def test_files_that_work_are_accepted(kind: FileKind, text: str):
+    assert errors_of(kind, text) == []
+
+
+def test_there_is_a_file_of_each_kind_to_accept():
+    assert all(GOOD.values())
+    assert "[[checks]]" in GOOD[FileKind.CONFIG][0], "the README shows one"
+
+
+@pytest.mark.parametrize(("kind", "text"), BAD)
+def test_what_is_misspelt_is_refused_by_the_schema_and_by_understudy(kind: FileKind, text: str):
+    assert errors_of(kind, text)
+    assert problems_of(kind, text)
+
+
+words = st.sampled_from(
+    ["a", "claude", "generic", "ollama", "http://127.0.0.1/v1", "text", "headless", "0.5", "A_B", "", "é"]
+)
+leaves = st.one_of(words, st.booleans(), st.integers(-1, 3), st.floats(-1, 3))
+FREE = st.dictionaries(st.sampled_from(["A", "B_KEY", "x-y"]), leaves, max_size=2)
+
+
+def instances(shape: fields.Shape) -> st.SearchStrategy[Any]:
+    """Values that mostly fit a shape, and sometimes do not."""
+    made: list[st.SearchStrategy[Any]] = []
+    for kind in shape.kinds:
+        if kind == "table" and shape.fields is not None:
+            inner = {name: instances(field) for name, field in shape.fields.items()}
+            needed = {name: strategy for name, strategy in inner.items() if shape.fields[name].required}
+            others = {name: strategy for name, strategy in inner.items() if name not in needed}
+            made.append(st.fixed_dictionaries(needed, optional={**others, "strange": leaves}))
+        elif kind == "table":
+            made.append(FREE)
+        elif kind == "array":
+            made.append(st.lists(instances(shape.items) if shape.items else leaves, max_size=2))
+        elif shape.allowed:
+            made.append(st.sampled_from(shape.allowed))
+    return st.one_of(*made, leaves) if made else leaves
+
+
+@pytest.mark.parametrize("kind", list(FileKind))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_schema_never_refuses_what_understudy_accepts(kind: FileKind, data: st.DataObject):
+    import tomli_w
+
+    document = data.draw(instances(fields.shape_of(kind, registry.ABILITIES)))
+    if not isinstance(document, dict):
+        return
+    text = tomli_w.dumps(document)
+    if kind is FileKind.RECIPE:
+        text = f"+++\n{text}+++\nWrite.\n"
+    refused = errors_of(kind, text)
+    if refused:
+        assert problems_of(kind, text), (refused, text)
+
+
+def test_fields_that_are_left_out_are_those_that_understudy_refuses():
+    given = {
+        "agent": "'x'",
+        "remote_agent": "{ platform = 'a', id = 'b' }",
+        "concurrency": "2",
+        "extra_env": "{ A = 'b' }",
+    }
+    for name in Delegator.__struct_fields__:
+        if name not in (fields.shape_of(FileKind.DELEGATOR, registry.ABILITIES).fields or {}):
+            assert problems_of(FileKind.DELEGATOR, f"tool = 'claude'\n{name} = {given.pop(name)}\n")
+    for name in ModelServer.__struct_fields__:
+        if name not in (fields.shape_of(FileKind.MODEL_SERVER, registry.ABILITIES).fields or {}):
+            text = f"kind = 'ollama'\nbase_url = 'http://127.0.0.1'\n{name} = {given.pop(name)}\n"
+            assert problems_of(FileKind.MODEL_SERVER, text)
+    assert given == {}
+    assert problems_of(FileKind.RECIPE, "+++\ntitle = 'x'\nreturns = 'text'\nroute = 'a'\n+++\nWrite.\n")
+
+
+def test_every_field_says_what_it_means():
+    def walk(schema: Any, path: str) -> list[str]:
+        silent = []
+        for name, inner in schema.get("properties", {}).items():
+            where = f"{path}.{name}"
+            silent += [] if inner.get("description") else [where]
+            for part in (inner, inner.get("items", {}), *inner.get("anyOf", [])):
+                silent += walk(part, where)
+        return silent
+
+    for kind in FileKind:
+        assert walk(json.loads((SCHEMAS / f"{kind}.schema.json").read_text(encoding="utf-8")), str(kind)) == []
+
+
+def test_editors_get_what_they_understand():
+    for path in SCHEMAS.iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert "$ref" not in text
+        assert "$defs" not in text
+        assert json.loads(text)["additionalProperties"] is False
+        assert json.loads(text)["$schema"] == "http://json-schema.org/draft-07/schema#"
+    tables = {name for name, shape in shapes.LISTS.items() if shape}
+    assert tables < set(json.loads((SCHEMAS / "config.schema.json").read_text(encoding="utf-8"))["properties"])
+
+
+def test_drift_of_these_files_is_seen_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    import shutil
+
+    published = Path(shutil.copytree(TOP / "protocol", tmp_path / "protocol"))
+    (published / "schema" / "files" / "gone.schema.json").write_text("{}")
+    (published / "schema" / "files" / "recipe.schema.json").unlink()
+    changed = published / "schema" / "files" / "config.schema.json"
+    changed.write_text(changed.read_text(encoding="utf-8").replace("slots", "slot"), encoding="utf-8")
+    assert main(["--check", str(published)]) == 1
+    said = capsys.readouterr().err
+    for line in (
+        "gone.schema.json is generated from nothing",
+        "recipe.schema.json is missing",
+        "config.schema.json is not",
+    ):
+        assert line in said
+    contract.write(published)
+    assert contract.stale(published) == []
