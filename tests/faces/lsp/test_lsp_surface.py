@@ -185,3 +185,246 @@ def test_each_hunk_is_a_diagnostic_and_is_decided_by_a_code_action(reviewed: Any
     diagnostics(editor, uri, lambda each: each[3]["severity"] == 3, mark)
     assert states(reviewed) == ["pending", "pending", "pending"]
     assert (reviewed.top / "text.txt").read_text() == LINES
+
+
+def test_reasons_are_typed_into_the_review_and_go_back_with_it(reviewed: Any, editor: Any) -> None:
+    editor.begin(reviewed.top)
+    buffers = Buffers(editor)
+    uri = buffers.open(reviewed.review, language="diff")
+    buffers.insert(uri, buffers.line(uri, "+five") + 1, "> spell it in", "> Spanish 🎉")
+    buffers.insert(uri, 1, "> Use Roman numbers.")
+    line = buffers.line(uri, "+five")
+    reject = action(editor.actions(uri, line), "Reject this hunk")
+    assert reject["title"] == "Reject this hunk because: spell it in Spanish 🎉"
+    mark = editor.mark()
+    editor.run(reject)
+    found = diagnostics(editor, uri, lambda each: each[3]["message"].startswith("Rejected"), mark)
+    assert found[3]["message"].startswith("Rejected (spell it in Spanish 🎉): text.txt")
+    hunk = next(f for f in reviewed.call("delegations/diff", id=reviewed.id).files if f.path == "text.txt").hunks[0]
+    assert hunk.reason == "spell it in\nSpanish 🎉"
+    assert hunk.by == "lsp"
+    assert "Accept this hunk after all" in titles(editor.actions(uri, line))
+
+    buffers.insert(uri, buffers.line(uri, "+twenty") + 1, "> XX")
+    # Lines of the person move what is below: the places are those of the text in the editor.
+    moved = diagnostics(editor, uri, lambda each: each[5]["range"]["start"]["line"] == buffers.line(uri, "-line 35"))
+    assert moved[4]["range"]["start"]["line"] == buffers.line(uri, "-line 20")
+    everything = editor.actions(uri, 0)
+    assert action(everything, "Reject all (5 hunks)")["title"].endswith("with your 2 reasons")
+    back = action(everything, "Send back to writer with these words: Use Roman numbers.")
+    mark = editor.mark()
+    editor.run(back)
+    said = editor.wait_for_method(SAY, after=mark)["message"]
+    child = next(d for d in reviewed.call("delegations/list").delegations if d.parent_id == reviewed.id)
+    assert said == f"It is sent back, as {child.id}."
+    prompt = (store.open_folder(child.id).path / "prompt.md").read_text() if finish(reviewed, child.id) else ""
+    asked = prompt.partition("# What is asked for now")[2]
+    assert asked.strip().startswith("Use Roman numbers.\n\nAbout `text.txt`, line 20:\nXX")
+    assert asked.count("Spanish") == 0, "it is told with what was rejected"
+    assert "Why: spell it in\nSpanish 🎉" in prompt
+    after = diagnostics(editor, uri, lambda each: each[5]["message"].startswith("Taken over"), mark)
+    assert f"Taken over by {child.id}" in after[5]["message"]
+    assert titles(editor.actions(uri, line)) == ["Accept this hunk after all"]
+
+
+def test_an_open_file_shows_its_hunks_where_they_are_now_and_takes_them_through_the_editor(
+    reviewed: Any, editor: Any
+) -> None:
+    editor.begin(reviewed.top)
+    buffers = Buffers(editor)
+    uri = buffers.open(reviewed.top / "text.txt")
+    found = diagnostics(editor, uri, lambda each: len(each) == 3)
+    assert [one["range"] for one in found] == [
+        {"start": {"line": line, "character": 0}, "end": {"line": line, "character": length}}
+        for line, length in ((4, 6), (19, 7), (34, 7))
+    ]
+    mark = editor.mark()
+    buffers.insert(uri, 0, "mine 🎉", "mine, too")
+    moved = diagnostics(editor, uri, lambda each: each and each[0]["range"]["start"]["line"] == 6, mark)
+    assert [one["range"]["start"]["line"] for one in moved] == [6, 21, 36]
+    offered = editor.actions(uri, 6, triggerKind=2, diagnostics=[moved[0]])
+    assert titles(offered)[:4] == [
+        "Accept this hunk",
+        "Reject this hunk",
+        "Accept the file text.txt (3 hunks)",
+        "Reject the file text.txt (3 hunks)",
+    ]
+    assert offered[0]["diagnostics"][0]["code"] == moved[0]["code"]
+    assert [one for one in editor.actions(uri, 10, triggerKind=2) if "hunk" in one["title"]] == []
+    lenses = editor.ask("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    assert [(one["range"]["start"]["line"], one["command"]["title"]) for one in lenses] == [
+        (line, title) for line in (6, 21, 36) for title in ("Accept", "Reject", "Review")
+    ]
+    mark = editor.mark()
+    editor.run(offered[0])
+    assert buffers.text(uri) == "mine 🎉\nmine, too\n" + changed((5, "five\n"))
+    assert (reviewed.top / "text.txt").read_text() == LINES, "what is open in the editor is the editor's to save"
+    [asked] = buffers.asked
+    assert [one["textDocument"] for one in asked["edit"]["documentChanges"]] == [{"uri": uri, "version": 2}]
+    left = diagnostics(editor, uri, lambda each: len(each) == 2, mark)
+    assert [one["range"]["start"]["line"] for one in left] == [21, 36]
+    assert states(reviewed) == ["accepted", "pending", "pending"]
+    editor.wait_for_method("workspace/codeLens/refresh", after=mark)
+
+    # An editor that refuses changes nothing, and the person reads why.
+    mark = editor.mark()
+    editor.answers["workspace/applyEdit"] = lambda _: {"applied": False, "failureReason": "no"}
+    with pytest.raises(Exception, match="did not change text"):
+        editor.run(action(editor.actions(uri, 21), "Accept this hunk"))
+    assert editor.wait_for_method(SAY, after=mark)["type"] == 1
+    assert states(reviewed) == ["accepted", "pending", "pending"]
+    assert (reviewed.top / "text.txt").read_text() == LINES
+    editor.answers["workspace/applyEdit"] = buffers.apply
+
+    # Whoever types while it is merged wins; the merge is made anew with it.
+    def typed_meanwhile(params: Any) -> Any:
+        editor.answers["workspace/applyEdit"] = buffers.apply
+        buffers.insert(uri, 0, "meanwhile")
+        return buffers.apply(params)
+
+    editor.answers["workspace/applyEdit"] = typed_meanwhile
+    editor.run(action(editor.actions(uri, 21), "Accept this hunk"))
+    assert buffers.text(uri) == "meanwhile\nmine 🎉\nmine, too\n" + changed((5, "five\n"), (20, "twenty\n"))
+
+    # What does not fit stays undecided, and says what to do.
+    mark = editor.mark()
+    buffers.write(uri, buffers.text(uri).replace("line 35", "my line"))
+    diagnostics(editor, uri, lambda each: len(each) == 1 and each[0]["range"]["end"]["character"] == 7, mark)
+    mark = editor.mark()
+    editor.run(action(editor.actions(uri, 37), "Accept this hunk"))
+    told = editor.wait_for_method(SAY, after=mark)
+    assert told["type"] == 2
+    assert told["message"].startswith("1 hunk does not fit what you have now: text.txt line 35. ")
+    conflict = diagnostics(editor, uri, lambda each: each and each[0]["severity"] == 2, mark)
+    assert "It does not fit what you have there now." in conflict[0]["message"]
+    editor.run(action(editor.actions(uri, 37), "Reject this hunk"))
+    diagnostics(editor, uri, lambda each: not each, mark)
+
+    # The last accept can be taken back where it was made.
+    editor.run(action(editor.actions(uri, 0), "Undo the last accept"))
+    editor.run(action(editor.actions(uri, 0), "Undo the last accept"))
+    assert buffers.text(uri) == "meanwhile\nmine 🎉\nmine, too\n" + changed((35, "my line\n"))
+    assert states(reviewed) == ["pending", "pending", "rejected"]
+    assert "Undo the last accept" not in titles(editor.actions(uri, 0))
+
+
+def test_everything_at_once_and_what_needs_a_second_look(reviewed: Any, editor: Any) -> None:
+    editor.begin(reviewed.top)
+    buffers = Buffers(editor)
+    text = buffers.open(reviewed.top / "text.txt")
+    uri = buffers.open(reviewed.review, language="diff")
+    diagnostics(editor, uri, lambda each: len(each) == 6)
+    mark = editor.mark()
+    editor.run(action(editor.actions(uri, 0), "Accept all (5 hunks) but not Makefile"))
+    assert buffers.text(text) == RESULT
+    assert (reviewed.top / "new.txt").read_text() == "new\n"
+    assert not (reviewed.top / "old.txt").exists()
+    assert not (reviewed.top / "Makefile").exists()
+    diagnostics(editor, uri, lambda each: [one["severity"] for one in each] == [3, 4, 4, 4, 4, 4], mark)
+    flagged = action(editor.actions(uri, buffers.line(uri, "+all:")), "Accept this hunk")
+    assert flagged["title"] == "Accept this hunk although Makefile can run commands in builds or tests"
+    editor.run(flagged)
+    assert (reviewed.top / "Makefile").read_text() == "all:\n"
+    editor.run(action(editor.actions(uri, 0), "Undo the last accept"))
+    editor.run(action(editor.actions(uri, 0), "Undo the last accept"))
+    assert not (reviewed.top / "Makefile").exists()
+    assert (reviewed.top / "old.txt").exists()
+    assert buffers.text(text) == LINES
+    assert "Undo the last accept" not in titles(editor.actions(uri, 0))
+
+
+def test_an_editor_that_can_do_next_to_nothing(reviewed: Any, editor: Any) -> None:
+    editor.begin(reviewed.top, capabilities={**PLAIN, "general": {"positionEncodings": ["utf-8"]}})
+    buffers = Buffers(editor)
+    editor.ask("workspace/executeCommand", {"command": "understudy-review/open", "arguments": [{"id": reviewed.id}]})
+    told = editor.wait_for_method(SAY)
+    assert told == {"type": 3, "message": f"The review is in {reviewed.review}. Open that file in your editor."}
+    uri = buffers.open(reviewed.review, language="diff")
+    diagnostics(editor, uri, lambda each: len(each) == 6)
+    buffers.insert(uri, buffers.line(uri, "+five") + 1, "> no")
+    commands = editor.actions(uri, buffers.line(uri, "> no"))
+    assert all(isinstance(one["command"], str) for one in commands)
+    assert {one["command"] for one in commands} == {DECIDE, REPLY}
+    editor.run(action(commands, "Reject this hunk because: no"))
+    assert states(reviewed) == ["rejected", "pending", "pending"]
+    # Nothing may be changed in the editor, so an unsaved file is not touched, and a saved one is changed on disk.
+    text = buffers.open(reviewed.top / "text.txt")
+    buffers.insert(text, 0, "überall 🎉")
+    found = diagnostics(editor, text, lambda each: len(each) == 2 and each[0]["range"]["start"]["line"] == 20)
+    assert found[0]["range"]["end"] == {"line": 20, "character": 7}
+    mark = editor.mark()
+    with pytest.raises(Exception, match="not saved"):
+        editor.run(action(editor.actions(text, 20), "Accept this hunk"))
+    assert "Save it, then decide again." in editor.wait_for_method(SAY, after=mark)["message"]
+    assert not buffers.asked
+    editor.notify("textDocument/didClose", {"textDocument": {"uri": text}})
+    editor.run(action(editor.actions(uri, buffers.line(uri, "-line 20")), "Accept this hunk"))
+    assert (reviewed.top / "text.txt").read_text() == changed((20, "twenty\n"))
+
+
+def test_what_is_decided_elsewhere_is_seen_here(reviewed: Any, editor: Any, start_editor: Callable[..., Any]) -> None:
+    editor.begin(reviewed.top)
+    uri = editor.open(reviewed.top / "text.txt")
+    review = editor.open(reviewed.review, language="diff")
+    subscribed = start_editor()
+    subscribed.begin(reviewed.top)
+    subscribed.ask("understudy/delegations/subscribe", {})
+    subscribed.open(reviewed.top / "text.txt")
+    own = start_editor()
+    own.begin(reviewed.top, options={"review": False})
+    own.open(reviewed.top / "text.txt")
+    for one in (editor, subscribed):
+        diagnostics(one, uri, lambda each: len(each) == 3)
+    marks = [one.mark() for one in (editor, subscribed)]
+    first = next(f for f in reviewed.call("delegations/diff", id=reviewed.id).files if f.path == "text.txt").hunks[0]
+    decision = {"path": "text.txt", "hunk": first.id, "decision": "reject", "reason": "no"}
+    reviewed.call("delegations/decide", id=reviewed.id, decisions=[decision])
+    for one, mark in zip((editor, subscribed), marks, strict=True):
+        diagnostics(one, uri, lambda each: len(each) == 2, mark)
+    diagnostics(editor, review, lambda each: each[3]["message"].startswith("Rejected (no)"), marks[0])
+    assert own.actions(uri, 19, triggerKind=2) == []
+    assert not [one for one in own.all_of(SHOWN) if one["diagnostics"]]
+
+    # A second result on the same file: each hunk once, and each named by its delegation.
+    mark = editor.mark()
+    reviewed.agent("other", {"write": "text.txt", "text": changed((20, "XX\n"))}, {"result": True})
+    second = reviewed.start("implement", "text.txt", task="Roman.", delegator="other")
+    finish(reviewed, second)
+    found = diagnostics(editor, uri, lambda each: len(each) == 3, mark)
+    assert [one["range"]["start"]["line"] for one in found] == [19, 19, 34]
+    assert len({one["code"] for one in found}) == 3
+    both = [one["title"] for one in editor.actions(uri, 19, triggerKind=2)]
+    assert sum(title.startswith("Accept this hunk (") and second in title for title in both) == 1
+    assert sum(title.startswith("Accept this hunk (") and reviewed.id in title for title in both) == 1
+
+    mark = editor.mark()
+    for identifier in (second, reviewed.id):
+        reviewed.call("delegations/discard", id=identifier)
+    diagnostics(editor, uri, lambda each: not each, mark)
+    diagnostics(editor, review, lambda each: not each, mark)
+    editor.notify("textDocument/didClose", {"textDocument": {"uri": review}})
+    assert editor.actions(review, 0, triggerKind=2) == []
+
+
+def test_a_review_opens_at_the_hunk_and_below_what_was_typed(reviewed: Any, editor: Any) -> None:
+    editor.begin(reviewed.top)
+    buffers = Buffers(editor)
+    text = buffers.open(reviewed.top / "text.txt")
+    diagnostics(editor, text, lambda each: len(each) == 3)
+    assert not editor.all_of("window/showDocument"), "nothing opens by itself"
+    editor.run(action(editor.actions(text, 19), "Look at this hunk"))
+    shown = editor.wait_for_method("window/showDocument")
+    assert shown["uri"] == reviewed.review.as_uri()
+    assert shown["takeFocus"] is True
+    lines = reviewed.review.read_text().split("\n")
+    assert shown["selection"]["start"] == {"line": lines.index("-line 20"), "character": 0}
+    uri = buffers.open(reviewed.review, language="diff")
+    buffers.insert(uri, 1, "> one", "> two")
+    mark = editor.mark()
+    editor.run(action(editor.actions(text, 19), "Look at this hunk"))
+    shown = editor.wait_for_method("window/showDocument", after=mark)
+    assert shown["selection"]["start"]["line"] == lines.index("-line 20") + 2
+    # An editor that says it could not is told where the file is.
+    editor.answers["window/showDocument"] = lambda _: {"success": False}
+    editor.run(action(editor.actions(text, 19), "Look at this hunk"))
+    assert str(reviewed.review) in editor.wait_for_method(SAY, after=mark)["message"]

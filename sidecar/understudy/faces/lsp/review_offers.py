@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -235,6 +236,11 @@ def size(file: FileDiff, hunk: Hunk) -> str:
     if hunk.new_lines or hunk.old_lines:
         return lines if file.status == "modified" else f"{file.status}, {lines}"
     return {"added": "added, empty", "deleted": "deleted, was empty"}.get(file.status, "whether it can be executed")
+
+
+@functools.lru_cache(1000)
+def _flag(path: str) -> str | None:
+    return names.flagged(names.unquote(path))
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------

@@ -77,8 +77,11 @@ class View:
         start, end = params.range.start, params.range.end
         # A selection of whole lines ends at the beginning of the next one.
         last = end.line - 1 if end.line > start.line and end.character == 0 else end.line
+        by_itself = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
         found = []
         for offer, hunks in self.offers(start.line, last):
+            if by_itself and self.sheet is None and not hunks:
+                continue  # a light bulb on every line of a file says nothing
             action = types.CodeAction(title=offer.title, kind=offer.kind)
             if offer.refused is None:
                 action.command = command_of(offer, offer.title)
@@ -163,8 +166,9 @@ def words_of(work: Work, sheet: Sheet) -> str:
 
 def _on_whole(work: Work, sheet: Sheet) -> Iterable[Offer]:
     yield from review_offers.on_everything(work, lambda spot: sheet.why(spot) or sheet.words.get(WHOLE))
+    states = {hunk.state for _, hunk in work.hunks()}
     words = words_of(work, sheet)
-    if words or any(hunk.state in {HunkState.PENDING, HunkState.REJECTED} for _, hunk in work.hunks()):
+    if HunkState.SUPERSEDED not in states and (words or states & {HunkState.PENDING, HunkState.REJECTED}):
         yield review_offers.send_back(work, words)
     if work.undo_token is not None:
         yield review_offers.take_back(work.undo_token)

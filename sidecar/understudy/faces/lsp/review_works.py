@@ -7,6 +7,7 @@ Known are the finished delegations of this editor's folders that have undecided 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,7 @@ MOST_LISTED = 50
 """Undecided results of one folder that are shown in files; older ones are still shown in their ``review.diff``."""
 SETTLE_SECONDS = 0.05
 """Events that come within this time are answered by one reading."""
+SETTLED_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 """How often the list is read at most when something, somewhere, changed."""
 TAIL_EVENTS = 256
@@ -51,6 +53,8 @@ class Works:
         self._printed: dict[str, tuple[str | None, Printed]] = {}
         self._stale: set[str] = set()
         self._reading = False
+        self._settled = asyncio.Event()
+        self._settled.set()
         self._looking = False
         self._look_again = False
         client.on_ready.append(self.look)
@@ -77,7 +81,14 @@ class Works:
         self._stale |= delegations
         if self._stale and not self._reading:
             self._reading = True
+            self._settled.clear()
             self._client.spawn(self._read_all(), "review")
+
+    async def settled(self) -> None:
+        """Wait, not for long, until what has changed was read: who just decided on a hunk must not see it undecided."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLED_SECONDS):
+                await self._settled.wait()
 
     def look(self) -> None:
         """Read the list anew, soon."""
@@ -157,6 +168,7 @@ class Works:
                     self._changed(changed)
         finally:
             self._reading = False
+            self._settled.set()
 
     async def _load(self, identifier: str) -> Work | None:
         try:

@@ -183,6 +183,7 @@ class Surface:
         """Return what a document shows now, as far as it shows anything of a review."""
         if uri not in self._reviews or not self.client.options.review:
             return None
+        await self._works.settled()
         version = self.client.documents.version(uri)
         state = version, self._works.generation
         known = self._views.get(uri)
