@@ -292,34 +292,42 @@ def test_line_ends_that_the_editor_spells_its_own_way_are_undone(window):
     assert window.caller.text("text.txt") == crlf
 
 
+def killed(project, fault: str, *paths: str) -> int:
+    """Accept in a process with the editor's texts, which dies at ``fault``; what it edited is in the editor then."""
+    decisions = [{"path": path, "decision": "accept"} for path in paths] or [{"decision": "accept"}]
+    edited = project.top.parent / "edited"
+    edited.unlink(missing_ok=True)
+    script = textwrap.dedent(f"""
+        import pathlib
+        from understudy.api import table
+        from understudy.api.caller import Here
+
+        class Window(Here):
+            def documents(self):
+                return {project.caller.texts!r}
+            def editable(self):
+                return self.documents()
+            def edit(self, edits):
+                [edit] = edits
+                pathlib.Path({str(edited)!r}).write_text(edit.after)
+                return True
+
+        table.call("delegations/decide", {{"id": {project.id!r}, "decisions": {decisions!r}}}, Window(pathlib.Path.cwd()))
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "UNDERSTUDY_TEST_FAULT": fault}, check=False
+    )
+    if edited.exists():
+        project.caller.show("text.txt", edited.read_text())
+    return done.returncode
+
+
 def test_killed_after_the_edit_the_hunk_is_pending_and_accepted_again_changes_nothing(window):
     """The editor, a process of its own, has done it; the sidecar dies before it can say so."""
-    window.caller.show("text.txt", "mine\n" + LINES)
     before = on_disk(window)
     for paths in ([], ["text.txt"]):
         window.caller.show("text.txt", "mine\n" + LINES)
-        decisions = [{"path": path, "decision": "accept"} for path in paths] or [{"decision": "accept"}]
-        script = textwrap.dedent(f"""
-            import os, pathlib
-            from understudy.api import table
-            from understudy.api.caller import Here
-
-            class Window(Here):
-                def documents(self):
-                    return {window.caller.texts!r}
-                def editable(self):
-                    return self.documents()
-                def edit(self, edits):
-                    pathlib.Path({str(window.top.parent / "edited")!r}).write_text(edits[0].after)
-                    return True
-
-            table.call("delegations/decide", {{"id": {window.id!r}, "decisions": {decisions!r}}}, Window(pathlib.Path.cwd()))
-        """)
-        done = subprocess.run(
-            [sys.executable, "-c", script], env={**os.environ, "UNDERSTUDY_TEST_FAULT": "edited:1"}, check=False
-        )
-        assert done.returncode == -signal.SIGKILL
-        window.caller.show("text.txt", (window.top.parent / "edited").read_text())
+        assert killed(window, "edited:1", *paths) == -signal.SIGKILL
         assert window.caller.text("text.txt") == "mine\n" + RESULT
         assert set(states(window, "text.txt") + states(window, "more.txt")) == {"pending"}
         assert on_disk(window) == before
@@ -329,6 +337,32 @@ def test_killed_after_the_edit_the_hunk_is_pending_and_accepted_again_changes_no
     assert window.caller.text("text.txt") == "mine\n" + RESULT
     assert (window.top / "more.txt").read_text() == RESULT
     assert set(states(window, "text.txt") + states(window, "more.txt")) == {"accepted"}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("paths", [("text.txt",), ("text.txt", "more.txt", "new.txt", "run.sh")])
+def test_killed_anywhere_it_is_all_or_nothing_and_can_be_completed_and_undone(window, paths):
+    before = on_disk(window)
+    after = None
+    for number in range(1, 200):
+        window.caller.show("text.txt", "mine\n" + LINES)
+        code = killed(window, f"*:{number}", *paths)
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+        [found] = {state for path in paths for state in states(window, path)}
+        if found == "pending":
+            assert on_disk(window) == before, number
+            decide(window, *paths)
+        assert window.caller.text("text.txt") == "mine\n" + RESULT
+        after = after or on_disk(window)
+        assert on_disk(window) == after, number
+        [*_, applied] = [event for event in window.events(window.id) if type(event).__name__ == "Applied"]
+        window.call("delegations/undo", undoToken=applied.undo_token)
+        assert on_disk(window) == before, number
+        assert window.caller.text("text.txt").startswith("mine\n")
+        assert {state for path in paths for state in states(window, path)} == {"pending"}
+    assert number > 5
 
 
 FILES = ("text.txt", "more.txt")

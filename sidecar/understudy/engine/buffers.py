@@ -155,10 +155,18 @@ class Buffers:
         """Let the editor take edits back that it made; nothing more can be done when it does not."""
         if self._editor is None or not edits:
             return
+        now = self._editor.documents()
+        held = [(each, now.get(each.uri, each.after)) for each in edits]
+        # What was typed since is not ours to touch; the ends of lines may be the editor's.
+        back = [
+            BufferEdit(each.uri, text, each.before) for each, text in held if _unended(text) == _unended(each.after)
+        ]
         try:
-            self._editor.edit([BufferEdit(each.uri, each.after, each.before) for each in edits])
+            done = len(back) == len(edits) and self._editor.edit(back)
         except UnderstudyError:
-            self.refused = True  # the next try would find the change there and call it the person's
+            done = False
+        # Where it is still there, another try would take it for the person's own.
+        self.refused = self.refused or not done
 
     def came_out(self, changes: Iterable[Change], edits: list[BufferEdit]) -> list[Change]:
         """Return the changes as the editor made them: line ends may be its own. Nothing else is looked at."""
