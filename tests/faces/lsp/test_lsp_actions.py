@@ -158,7 +158,7 @@ def test_recipes_and_delegators_appear_without_a_restart(workshop: Any, agent: s
     (recipes / "sort.md").write_text(
         '+++\ntitle = "Sort"\nreturns = "tree"\nfits = { languages = ["rust"], on = ["file"] }\n+++\nSort.\n'
     )
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 7  # less than what is remembered without news
     while "refactor.delegate.polish" not in kinds(editor.actions(uri, 0, 0, end=(1, 0))):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -185,6 +185,14 @@ def test_what_nobody_can_do_is_shown_with_the_reason(workshop: Any, start_editor
     plain = start_editor()
     plain.begin(workshop.top, capabilities={"textDocument": {"codeAction": {"codeActionLiteralSupport": {}}}})
     assert plain.actions(plain.open(workshop.top / "calc.py")) == [], "a client that cannot show it as disabled"
+
+
+def test_without_a_delegator_the_reason_says_how_to_add_one(workshop: Any, editor: Any) -> None:
+    editor.begin(workshop.top)
+    found = editor.actions(editor.open(workshop.top / "calc.py"))
+    assert "disabled" not in named(found, "Delegate tests for this file"), "ghostwriter needs nothing"
+    reason = named(found, "Delegate documentation for this file")["disabled"]["reason"]
+    assert "understudy delegators add" in reason
 
 
 def test_a_client_that_cannot_resolve_gets_commands(

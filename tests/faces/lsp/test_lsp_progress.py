@@ -83,6 +83,21 @@ def test_a_delegation_has_one_token_from_beginning_to_end(workshop: Any, editor:
     assert first != second
 
 
+def test_checking_again_is_a_progress_of_its_own(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *WRITES)
+    (workshop.config / "config.toml").write_text('[[checks]]\nname = "slow"\nargv = ["sleep", "1"]\n')
+    editor.begin(workshop.top)
+    identifier = run(editor, workshop, checks=["slow"])
+    until(lambda: len(ends(editor)) == 1)
+    editor.notify("window/workDoneProgress/cancel", {"token": editor.all_of(CREATE)[0]["token"]})
+    again = editor.request("understudy/delegations/check", {"id": identifier})
+    shown = editor.wait_for_method(PROGRESS, lambda params: params["token"] != editor.all_of(CREATE)[0]["token"])
+    assert "checking" in shown["value"]["message"]
+    assert editor.result_of(again)["verdict"] != "cancelled", "the old token means nothing any more"
+    until(lambda: len(ends(editor)) == 2)
+    assert len(editor.all_of(CREATE)) == 2
+
+
 def test_cancelling_the_progress_cancels_the_delegation(workshop: Any, editor: Any) -> None:
     workshop.agent("quick", *STEPS)
     editor.begin(workshop.top)

@@ -159,8 +159,11 @@ def test_every_folder_is_asked_about_one_after_another(
         first = next(message for message in editor.heard if message.get("method") == ASK)
     folder = {"uri": third.as_uri(), "name": "third"}
     editor.notify("workspace/didChangeWorkspaceFolders", {"event": {"added": [folder], "removed": []}})
-    editor.ask("understudy/version")
-    assert len(trust_questions(editor)) == 1
+    until(lambda: [kinds(editor, top) for top in (third, second, workshop.top)])
+    began = time.monotonic()
+    while time.monotonic() - began < 1.0:
+        editor.ask("understudy/version")
+        assert len(trust_questions(editor)) == 1
     editor.answers[ASK] = lambda _: None
     editor.send({"jsonrpc": "2.0", "id": first["id"], "result": None})
     until(lambda: len(trust_questions(editor)) == 3)

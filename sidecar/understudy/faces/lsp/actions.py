@@ -50,6 +50,8 @@ class Actions:
         """Know nothing yet."""
         self._client = client
         self._known: dict[tuple[Path, str], tuple[float, Offers]] = {}
+        self._age = 0
+        """Counts what was forgotten, so that a reading that began before is not kept after it."""
 
     async def offer(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """Return the actions for a place in a file."""
@@ -92,9 +94,15 @@ class Actions:
         action.data = {**data, "explanation": explanation}
         return action
 
-    def forget(self, *_: Any) -> None:
+    def forget(self) -> None:
         """Read everything anew when it is next asked for."""
         self._known.clear()
+        self._age += 1
+
+    def changed(self, collections: frozenset[str]) -> None:
+        """Read anew what depends on configuration; that a delegation went on changes nothing here."""
+        if collections - {"delegations"}:
+            self.forget()
 
     async def _offers(self, uri: str) -> Offers | None:
         """Return what is offered for a file; None for what is none, or one of Understudy's own."""
@@ -105,14 +113,15 @@ class Actions:
         known = self._known.get(key)
         if known is not None and time.monotonic() - known[0] < KEPT_SECONDS:
             return known[1]
-        is_open = self._client.documents.version(uri) is not None
+        age, is_open = self._age, self._client.documents.version(uri) is not None
         found = await asyncio.to_thread(_read, self._client, uri, path, is_open)
         if found is None:
             return None
         self._client.watch(found.workspace)
-        if len(self._known) >= KEPT:
-            del self._known[next(iter(self._known))]
-        self._known[key] = (time.monotonic(), found)
+        if age == self._age:
+            if len(self._known) >= KEPT:
+                del self._known[next(iter(self._known))]
+            self._known[key] = (time.monotonic(), found)
         return found
 
     def _on_file(self, one: Offer, found: Offers, uri: str) -> types.CodeAction:
@@ -200,5 +209,5 @@ def register(server: Server) -> None:
     actions = Actions(server.client)
     server.gathered.actions.append(actions.offer)
     server.gathered.resolvers[BY] = actions.resolve
-    server.client.on_changed.append(actions.forget)
+    server.client.on_changed.append(actions.changed)
     server.client.on_folders.append(actions.forget)

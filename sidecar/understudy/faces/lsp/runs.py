@@ -44,15 +44,12 @@ class Runs:
         """Delegations of other folders that run."""
         self._read: dict[str, list[Any]] = {}
         """Delegations that are being read, with the events that must not be lost."""
-        self._here: dict[str, Any] = {}
+        self._here: dict[str, str | int | None] = {}
+        """Delegations that this editor started, with the token it wants their progress under."""
         self._looking: asyncio.Task[Any] | None = None
         client.on_events.append(self._heard)
         client.on_started.append(self._started)
         client.on_folders.append(self._folders)
-
-    def get(self, identifier: str) -> Delegation | None:
-        """Return a delegation that runs, or ended a moment ago."""
-        return self._shown.get(identifier)
 
     def is_ours(self, identifier: str) -> bool:
         """Tell whether this editor started it."""
@@ -60,19 +57,18 @@ class Runs:
 
     def token(self, identifier: str) -> str | int | None:
         """Return the client's own token for its progress, once: where ``workDoneToken`` named one."""
-        params = self._here.get(identifier)
-        if params is None:
-            return None
-        token = params.get("workDoneToken") if isinstance(params, dict) else getattr(params, "work_done_token", None)
-        self._here[identifier] = {}
-        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+        token = self._here.get(identifier)
+        if token is not None:
+            self._here[identifier] = None
+        return token
 
     # -- what is heard ---------------------------------------------------------------------------------------------
 
     def _started(self, identifier: str, params: Any) -> None:
         if len(self._here) >= REMEMBERED:
             del self._here[next(iter(self._here))]
-        self._here[identifier] = params
+        token = params.get("workDoneToken") if isinstance(params, dict) else getattr(params, "work_done_token", None)
+        self._here[identifier] = token if isinstance(token, str | int) and not isinstance(token, bool) else None
         self._others.discard(identifier)
         if not self._client.subscribed and identifier not in self._shown:
             self._begin(identifier, [])
