@@ -127,6 +127,9 @@ async function keep(
   for (const [name, text] of Object.entries(code?.logs() ?? {})) {
     if (text.trim()) write(`${fileName(name.replace(/^\d+T\d+\//, ""))}.log`, text);
   }
+  // The full story of a fault of Understudy: its message on the screen has the short one.
+  const faults = textOf(path.join(world.state, "faults.log"));
+  if (faults) write("faults.log", faults);
   const delegations = path.join(world.state, "delegations");
   for (const id of fs.existsSync(delegations) ? fs.readdirSync(delegations) : []) {
     for (const name of ["events.jsonl", "worker.log", "stderr.log"]) {

@@ -418,6 +418,8 @@ export class Workbench {
   /** Keep a picture of the window, or of a part of it, under a name. */
   async shot(name: string, part?: Locator): Promise<string> {
     fs.mkdirSync(this.#artifacts, { recursive: true });
+    // The pointer off whatever was pressed last, or its tooltip is in the picture.
+    await this.page.mouse.move(700, 5);
     const file = path.join(this.#artifacts, `${fileName(name)}.png`);
     await (part ?? this.page).screenshot({ path: file });
     return file;

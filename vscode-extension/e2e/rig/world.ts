@@ -125,6 +125,8 @@ export class World {
       path.join(this.home, ".gitconfig"),
       "[user]\n\tname = Test\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n[commit]\n\tgpgSign = false\n",
     );
+    // VS Code asks a login shell for the environment, and a login shell begins with a PATH of its own.
+    fs.writeFileSync(path.join(this.home, ".profile"), 'PATH="$HOME/bin:$PATH"\n');
     for (const step of [
       ["init", "--quiet", "--template="],
       ["add", "."],

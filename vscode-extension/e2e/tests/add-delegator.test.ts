@@ -1,5 +1,6 @@
 /** Add Delegator, by keyboard. */
 import assert from "node:assert/strict";
+import { until } from "../rig/base.ts";
 import { inCode } from "../rig/test.ts";
 
 describe("Add Delegator", () => {
@@ -25,7 +26,7 @@ describe("Add Delegator", () => {
       await vs.shot("3 options");
       await vs.pick("Continue");
       await vs.quickInput().fill("careful");
-      assert.match(await vs.quickMessage(), /careful/);
+      await until(async () => (await vs.quickMessage()).includes("careful"), "a name that is taken is refused");
       await vs.shot("4 name taken");
       await vs.answer("thorough");
       await vs.shot("5 scope");
