@@ -228,8 +228,8 @@ def test_a_list_is_narrowed_by_everything_the_contract_has(
         "-n",
         "7",
     ]
-    assert app.main(["list", *arguments]) == 0
-    ((_, params),) = asked
+    app.main(["list", *arguments])
+    _, params = asked[0]
     assert params.states == [State.RUNNING, State.QUEUED]
     assert (params.workspace, params.delegator, params.text, params.limit) == (f"file://{tmp_path}", "claude", "x", 7)
 
@@ -283,7 +283,7 @@ def test_a_key_is_never_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls.table, "call", lambda name, params, caller: seen.append(params) or m.Done())
     result = CliRunner().invoke(app.group, ["servers", "set-key", "openai"], input="sk-secret\n")
     assert result.exit_code == 0
-    assert seen[0]["key"] == "sk-secret"
+    assert seen[-1]["key"] == "sk-secret"
     assert "sk-secret" not in result.output
     from understudy.faces.cli.servers import servers
 
@@ -334,6 +334,41 @@ def test_delegators_and_servers_are_made_shown_changed_and_removed() -> None:
     listed = json.loads(run("servers", "list", "--json").stdout)
     assert [entry["modelServer"]["baseUrl"] for entry in listed["modelServers"]] == ["http://127.0.0.1:1/v1"]
     assert run("servers", "probe", "local").returncode == exits.Exit.UNVERIFIED
+    assert run("delegators", "add", "loop", "--server", "local", "--model", "m").returncode == 0
+    removed = run("servers", "remove", "local")
+    assert (removed.returncode, removed.stdout) == (exits.Exit.OK, "removed local\n")
+    assert "without a model server now: loop\n" in removed.stderr
+
+
+def test_a_name_that_nobody_has_is_said_and_not_an_empty_answer() -> None:
+    for arguments, kind, name in (
+        (("list", "-d", "nosuch", "--json"), "unknown_delegator", "nosuch"),
+        (("servers", "set-key", "nosuch", "--json"), "unknown_model_server", "nosuch"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == exits.Exit.ERROR, done.stdout
+        error = json.loads(done.stdout)["error"]
+        assert error["kind"] == kind
+        assert repr(name) in error["message"]
+    assert run("list", "-d", "ghostwriter").returncode == exits.Exit.OK
+
+
+def test_a_delegator_whose_program_is_missing_is_not_ready() -> None:
+    assert (
+        run("delegators", "add", "gone", "--tool", "generic", "--", "no-such-program-here", "{prompt}").returncode == 0
+    )
+    assert run("delegators", "add", "here", "--tool", "generic", "--", sys.executable, "{prompt}").returncode == 0
+    assert run("delegators", "add", "inside", "--tool", "generic", "--", "./tool", "{prompt}").returncode == 0
+    listed = {
+        entry["delegator"]["name"]: entry
+        for entry in json.loads(run("delegators", "list", "--json").stdout)["delegators"]
+    }
+    assert {name: listed[name]["state"]["ready"] for name in ("gone", "here", "inside")} == {
+        "gone": False,
+        "here": True,
+        "inside": True,
+    }
+    assert re.search(r"gone .*'no-such-program-here' was not found", run("delegators").stdout)
 
 
 def finished(writer, verdict: Verdict, *reservations: Reservation) -> str:

@@ -205,6 +205,11 @@ def test_export_leaves_everything_else_as_it_is(bench: Bench, run: Run) -> None:
     code, patch, _ = run("export", whole, "--to", "patch")
     assert code == exits.Exit.OK
     assert "+line twenty\n" in patch
+    for more in ((), ("--stat",), ("--json",)):
+        code, text, said = run("diff", whole, "nosuch", *more)
+        assert code == exits.Exit.ERROR
+        assert "the result does not change nosuch" in text + said
+        assert run("diff", whole, "new", *more)[0] == run("diff", whole, ".", *more)[0] == exits.Exit.OK
     assert run("export", whole, "--to", "branch", "--branch", "taken", "-m", "Take it")[:2] == (0, "taken\n")
     assert bench.git("log", "-1", "--format=%s", "taken") == "Take it\n"
     assert bench.git("show", "taken:a.txt") == RESULT

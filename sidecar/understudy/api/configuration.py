@@ -14,7 +14,7 @@ from understudy.config import edit
 from understudy.config import trust as trusting
 from understudy.engine import places
 from understudy.journal import bell, store
-from understudy.model.delegators import Delegator, DelegatorEntry, ModelServerEntry, Scope
+from understudy.model.delegators import Delegator, DelegatorEntry, ModelServerEntry, Problem, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners import registry
 
@@ -80,11 +80,15 @@ def recipes(caller: Caller, params: m.RecipesParams) -> m.RecipesResult:
 
 
 def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
-    """Return every delegator with how many of its delegations run and wait."""
+    """Return every delegator with how many of its delegations run and wait, and whether its program is there."""
     loaded = load(caller, params.workspace)
     counts = _counts()
     for name, entry in loaded.delegators.items():
         entry.state.running, entry.state.queued = counts.get(name, (0, 0))
+        missing = _missing(entry)
+        if missing is not None:
+            entry.state.ready = False
+            entry.state.problems.append(missing)
     return m.DelegatorsResult(delegators=list(loaded.delegators.values()), problems=loaded.problems)
 
 
@@ -191,6 +195,32 @@ def _workspace(caller: Caller, workspace: str | None) -> Path | None:
     if workspace is None and folder is None:
         return None
     return places.workspace_of([], workspace, folder)
+
+
+def _missing(entry: DelegatorEntry) -> Problem | None:
+    """Return the problem that a delegator's program is not installed; no program is started to find out."""
+    from understudy.config import tools as known  # noqa: PLC0415 - not for a start
+    from understudy.process import environment, failures  # noqa: PLC0415
+
+    one = entry.delegator
+    own = {name: value for name, value in (one.env or {}).items() if name == "PATH" and isinstance(value, str)}
+    path = environment.base_environment(own)
+    if one.tool == "generic":
+        programs = tuple(one.launch.command[:1]) if one.launch and one.launch.command else ()
+    else:
+        tool = known.TOOLS.get(one.tool or "")
+        programs = tool.binaries if tool is not None else ()
+    # A path that is not absolute is one inside the tree, which is not made yet.
+    programs = tuple(program for program in programs if program.startswith("/") or "/" not in program)
+    problem = None
+    for program in programs:
+        try:
+            failures.locate(program, Path("/"), path)
+        except UnderstudyError as error:
+            problem = Problem(severity="error", message=error.message, hint=error.hint, location=entry.location)
+        else:
+            return None
+    return problem
 
 
 def _editor(caller: Caller, workspace: str | None) -> edit.Editor:

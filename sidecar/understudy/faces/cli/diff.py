@@ -48,14 +48,17 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
     if json_:
         found = call("delegations/diff", id=whole)
         if paths:
+            _refuse_unchanged(paths, [(file.path, file.from_) for file in found.files])
             found.files = [
                 file for file in found.files if _chosen(file.path, paths) or _chosen(file.from_ or "", paths)
             ]
         output.json(found)
         return exits.Exit.OK
     delegation = call("delegations/get", id=whole)
+    files = delegation.result.files if delegation.result else []
+    if paths:
+        _refuse_unchanged(paths, [(file.path, None) for file in files])
     if stat:
-        files = delegation.result.files if delegation.result else []
         rows = [file for file in files if not paths or _chosen(file.path, paths)]
         output.table(
             ("STATUS", "+", "-", "PATH"), [(f.status, f"+{f.additions}", f"-{f.deletions}", f.path) for f in rows]
@@ -63,9 +66,7 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
         return exits.Exit.OK
     patch = _patch(whole)
     if paths:
-        names = {
-            file.path for file in (delegation.result.files if delegation.result else []) if _chosen(file.path, paths)
-        }
+        names = {file.path for file in files if _chosen(file.path, paths)}
         patch = b"".join(part for part in split(patch) if concerns(part, names))
     if not terminal.is_terminal(sys.stdout):
         click.echo(patch, nl=False)
@@ -125,6 +126,21 @@ def concerns(part: bytes, names: set[str]) -> bool:
         elif header.endswith((b" b/" + raw, b' "b/' + raw + b'"')):
             return True
     return False
+
+
+def _refuse_unchanged(paths: tuple[str, ...], changed: list[tuple[str, str | None]]) -> None:
+    """Raise ``invalid_params`` for a path of which the result changes nothing."""
+    for path in paths:
+        everything = path.rstrip("/") in {"", "."}
+        if not everything and not any(
+            _chosen(one, (path,)) or _chosen(before or "", (path,)) for one, before in changed
+        ):
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"the result does not change {terminal.one_line(path)}",
+                hint="paths are relative to the workspace; these are changed:" if changed else "it changes nothing",
+                names=[one for one, _ in changed][:20] or None,
+            )
 
 
 def _chosen(path: str, chosen: tuple[str, ...]) -> bool:

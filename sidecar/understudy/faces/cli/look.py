@@ -59,6 +59,10 @@ def list_(
         further = call("delegations/list", **params, cursor=page.cursor)
         page.delegations += further.delegations
         page.cursor = further.cursor
+    named = given["delegator"]
+    # One that did nothing yet has an empty list; a name that nobody has is a mistake.
+    if named is not None and not (page.delegations or call("delegations/list", delegator=named, limit=1).delegations):
+        call("delegators/get", name=named, workspace=uri(workspace or "."))
     if json_:
         output.json(page)
         return exits.Exit.OK

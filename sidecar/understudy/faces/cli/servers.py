@@ -140,9 +140,17 @@ def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: b
 @options.in_workspace
 @options.as_json
 def remove(*, name: str, workspace: str | None, json_: bool) -> int:
-    """Remove a model server."""
+    """Remove a model server; delegators that named it are said, they cannot work until they name another."""
+    listed = call("delegators/list", workspace=uri(workspace or ".")).delegators
     done = call("modelServers/delete", name=name, workspace=uri(workspace or "."))
-    output.json(done) if json_ else click.echo(f"removed {name}")
+    if json_:
+        output.json(done)
+        return exits.Exit.OK
+    click.echo(f"removed {name}")
+    lost = [entry.delegator.name for entry in listed if entry.delegator.model_server == name]
+    if lost:
+        click.echo(f"without a model server now: {', '.join(lost)}", err=True)
+        click.echo(f"next: understudy delegators update {lost[0]} --server OTHER", err=True)
     return exits.Exit.OK
 
 
@@ -187,6 +195,8 @@ def set_key(*, name: str, workspace: str | None, json_: bool) -> int:
     The key is asked for without showing it, or read from stdin where that is no terminal; never an argument, because
     every process of the machine can read arguments.
     """
+    # Before a key is asked for: that there is such a server.
+    call("modelServers/get", name=name, workspace=uri(workspace or "."))
     if terminal.is_terminal(sys.stdin):
         key = str(click.prompt(f"Key of {name}", hide_input=True, err=True))
     else:
