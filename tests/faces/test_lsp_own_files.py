@@ -265,6 +265,13 @@ class TestDiagnostics:
         (found,) = own_files.diagnostics(FileKind.DELEGATOR, path, 'tool = "ghostwriter"\n', trusted)
         assert (found.severity, found.code) == ("information", "overrides")
 
+    def test_a_persons_file_is_judged_before_the_workspaces(self, tmp_path: Path, known: Known, folder: Path):
+        over = tmp_path / "project" / ".understudy" / "delegators" / "mine.toml"
+        over.parent.mkdir(parents=True)
+        over.write_text('tool = "ghostwriter"\n')
+        trusted = own_files.know(tmp_path / "project", trusted=True)
+        assert own_files.diagnostics(FileKind.CONFIG, folder / "config.toml", CONFIG, trusted) == []
+
     def test_a_file_reached_by_a_link_takes_its_own_place(self, folder: Path, tmp_path: Path):
         kept = tmp_path / "dotfiles" / "config.toml"
         kept.parent.mkdir()
@@ -390,7 +397,9 @@ class TestCompletion:
             "x = 1 # |\n",
             "[limits] |\n",
             "[limits]\nslots = 1 |\n",
-            "[limits]\n|slots = = 2\n"[:0] + "[x]\ny = 1|2\n",
+            "[x]\ny = 1|2\n",
+            "[[checks]]\nargv = ['x', # one, |\n]\n",
+            '[defaults]\ndelegator = """\nqu|\n"""\n',
         ],
     )
     def test_nothing_where_nothing_can_be(self, known: Known, text: str):
@@ -443,7 +452,7 @@ class TestHover:
         assert "Used by the delegator `mine`." in self.told(known, "tool = 'gen|eric'\n", FileKind.DELEGATOR)
 
     def test_nothing(self, known: Known):
-        for text in ("|", "# comm|ent\n", "[[delegators]]\nenv = { A = 'x|' }\n"[:0] + "unknown = 'x|'\n"):
+        for text in ("|", "# comm|ent\n", "unknown = 'x|'\n"):
             assert self.told(known, text) == ""
 
 

@@ -44,7 +44,7 @@ PIECES = [
     "[", "]", "[[", "]]", "{", "}", "=", " = ", ".", ",", "#", '"', "'", '"""', "'''", "\\", "\n", "\r\n", "\r", " ", "\t",
     "+++\n", "---\n", "\ufeff", "é", "😀", "\ud800", "\x00", "\u2028", "1", "1.5", "true", "2026-01-01", "x", "name", '"quick"',
     "'local'", "[limits]\n", "[[delegators]]\n", "[delegators.launch]\n", "[defaults]\n", "[[checks]]\n", "[defaults.recipes]\n",
-    'name = "a"\n', 'tool = "claude"\n', 'tool = "generic"\n', "slots = 4\n", "launch = { yolo = true, docker = true }\n",
+    'name = "a"\n', 'tool = "claude"\n', 'tool = "generic"\n', "slots = 4\n", "launch = { yolo = true, docker = true }\n", "launch = { docker = true, yolo = true }\n",
     'delegator = "quik"\n', "recipes = { test = 'quick' }\n", 'argv = ["{python}", "x"]\n', "limits.slot = 1\n", "launch.mode = 'tmx'\n",
     'title = "t"\n', 'returns = "tree"\n', "checks = ['unt']\n", 'fits = { on = ["file"] }\n', "api_key = { from_env = 'A' }\n",
     "env = { A_TOKEN = 'x' }\n", "kind = 'olama'\nbase_url = 'http://127.0.0.1/v1'\n", "[limts]\n", "[[chekcs]]\n", "[delegators]\n",
