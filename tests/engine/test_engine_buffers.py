@@ -214,10 +214,14 @@ def test_what_is_typed_meanwhile_is_merged_with(window):
         window.caller.show("text.txt", "typed\n" + LINES)
 
     window.caller.answers = [type_something]
-    decide(window)
+    done = decide(window)
     assert window.caller.text("text.txt") == "typed\n" + RESULT
     assert len(window.caller.asked) == 2
     assert on_disk(window)["text.txt"] == before["text.txt"]
+    window.caller.answers = [lambda: window.caller.show("text.txt", "more\ntyped\n" + RESULT)]
+    undo(window, done)
+    assert window.caller.text("text.txt") == "more\ntyped\n" + LINES
+    assert on_disk(window) == before
 
 
 def test_when_the_commit_fails_the_editor_takes_its_edit_back(window, monkeypatch):

@@ -147,17 +147,24 @@ def undo(token: str, *, by: str, documents: Documents, editor: Editor | None = N
                 ErrorKind.CONFLICT, f"The accept {token} was taken back already.", hint="Accept it again if needed."
             )
         kept = settling.read(settling.undo_file(folder, token), settling.Kept)
+        hunks = [
+            settling.Chosen(mark.path, hunk)
+            for hunk, mark in decisions.marks.items()
+            if mark.token == token and mark.state is HunkState.ACCEPTED
+        ]
         with settling.workspace_locked(at.workspace, at.folder):
-            seen = Buffers(at.workspace, editor)
-            _refuse_unsaved(at.workspace, documents, [image.path for image in kept.record.images], seen)
-            changes = apply.undo(at.store, kept.record, seen.read)
-            hunks = [
-                settling.Chosen(mark.path, hunk)
-                for hunk, mark in decisions.marks.items()
-                if mark.token == token and mark.state is HunkState.ACCEPTED
-            ]
-            intent = settling.Intent("undo", token, by, hunks, [names.quote(change.path) for change in changes])
-            _carry_out(at, intent, changes, seen)
+            for attempt in range(1, MERGE_TRIES + 1):
+                seen = Buffers(at.workspace, editor)
+                _refuse_unsaved(at.workspace, documents, [image.path for image in kept.record.images], seen)
+                changes = apply.undo(at.store, kept.record, seen.read)
+                intent = settling.Intent("undo", token, by, hunks, [names.quote(change.path) for change in changes])
+                try:
+                    _carry_out(at, intent, changes, seen)
+                except UnderstudyError as error:
+                    if error.kind is not ErrorKind.APPLY_CONFLICT or seen.refused or attempt == MERGE_TRIES:
+                        raise
+                else:
+                    return
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------
