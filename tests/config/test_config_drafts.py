@@ -30,3 +30,26 @@ def test_a_name_given_very_often_is_shown_everywhere_and_costs_little(user: Path
     assert time.process_time() - before < 5
     assert len([problem for problem in loaded.problems if "also given" in problem.message]) == 2 * 999
     assert loaded.checks == {}
+
+
+def test_what_is_there_and_has_errors_is_not_said_to_be_missing(user: Path, write: Callable[..., Path]):
+    write(
+        user / "config.toml",
+        "[defaults]\ndelegator = 'quick'\nrecipes = { mine = 'slow' }\n"
+        "[[delegators]]\nname = 'quick'\nmodle = 'x'\n"
+        "[[delegators]]\nname = 'other'\nmodel_server = 'local'\nmodel = 'x'\n"
+        "[[checks]]\nname = 'unit'\nargv = 'pytest'\n",
+    )
+    write(user / "delegators" / "slow.toml", "tool = \n")
+    write(user / "model-servers" / "local.toml", "kind = 'ollama'\n")
+    write(user / "recipes" / "mine.md", "no front matter\n")
+    write(user / "recipes" / "good.md", "+++\ntitle = 'x'\nreturns = 'tree'\nchecks = ['unit']\n+++\nWrite.\n")
+    said = {problem.message for problem in load(None, trusted=False).problems}
+    assert not [message for message in said if message.startswith("There is no")]
+    assert {
+        "The delegator `quick` has errors.",
+        "The delegator `slow` has errors.",
+        "The model server `local` has errors.",
+        "The check `unit` has errors.",
+        "The recipe `mine` has errors.",
+    } <= said

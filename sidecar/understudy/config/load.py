@@ -120,6 +120,7 @@ class Loader:
         self.abilities = abilities
         self.problems: list[Remark] = []
         self.missing: list[Remark] = []
+        self.broken: set[tuple[str, str]] = set()
         self.delegators: list[Item] = []
         self.servers: list[Item] = []
         self.checks: list[Item] = []
@@ -132,6 +133,7 @@ class Loader:
             self.recipes += one.recipes
             self.problems += one.problems
             self.missing += one.missing
+            self.broken |= one.broken
             for name, item in one.sections:
                 self.sections[name].append(item)
 
@@ -155,7 +157,10 @@ class Loader:
             if item.usable
         }
         for item in self.recipes:
-            self._note(item, _recipe_findings(item.value, delegators, checks))
+            for finding in _recipe_findings(item.value, delegators, checks):
+                field_name, number = finding.path[0], finding.path[-1]
+                name = item.value.checks[number] if field_name == "checks" else item.value.delegator
+                self._note(item, [self._broken(finding, "checks" if field_name == "checks" else "delegators", name)])
         recipes = _winners(self.recipes, lambda item: item.value.name)
         limits, slots = self._limits()
         defaults = self._defaults(delegators, recipes)
@@ -226,12 +231,20 @@ class Loader:
         for item in self.delegators:
             visible = everywhere if item.layer.scope is Scope.WORKSPACE else personal
             around = Surroundings(self.abilities, visible, frozenset(TOOLS))
-            self._note(item, semantics.check_delegator(item.value, around))
+            findings = semantics.check_delegator(item.value, around)
+            self._note(item, (self._broken(one, "model_servers", item.value.model_server) for one in findings))
             if item.layer.scope is Scope.WORKSPACE:
                 self._note(item, semantics.check_workspace_delegator(item.value, own, everywhere))
             if item.value.model_server in broken:
                 message = f"The model server `{item.value.model_server}` has errors."
                 item.note(Finding(("model_server",), message, "See its own problems."))
+
+    def _broken(self, finding: Finding, kind: str, name: str | None) -> Finding:
+        """Return the finding about a name that is not known, or what is so when the name is there and has errors."""
+        if finding.code != "unknown_name" or name is None or (kind, name) not in self.broken:
+            return finding
+        message = f"The {kind.removesuffix('s').replace('_', ' ')} `{name}` has errors."
+        return Finding(finding.path, message, "See its own problems.", key=finding.key)
 
     def _values(self, items: list[Item], scope: Scope) -> dict[str, Any]:
         return {item.value.name: item.value for item in items if item.layer.scope is scope}
@@ -248,10 +261,11 @@ class Loader:
             ]
             for path, name in named:
                 if name is not None and name not in delegators:
-                    item.note(_unknown(path, "delegator", name, delegators))
+                    item.note(self._broken(_unknown(path, "delegator", name, delegators), "delegators", name))
             for recipe in table.recipes:
                 if recipe not in recipes:
-                    item.note(replace(_unknown(("recipes", recipe), "recipe", recipe, recipes), key=True))
+                    finding = replace(_unknown(("recipes", recipe), "recipe", recipe, recipes), key=True)
+                    item.note(self._broken(finding, "recipes", recipe))
             if table.delegator is not None:
                 merged = replace(merged, delegator=table.delegator, scope=item.layer.scope)
             merged = replace(merged, recipes={**merged.recipes, **table.recipes})

@@ -74,6 +74,8 @@ class Reading:
     problems: list[Remark] = field(default_factory=list)
     missing: list[Remark] = field(default_factory=list)
     """Those of ``problems`` for which something is missing that holds for every delegation."""
+    broken: set[tuple[str, str]] = field(default_factory=set)
+    """What is there and cannot be read, as (``delegators``, name): whoever names it hears that it has errors."""
 
     def fresh(self) -> Reading:
         """Return the same without anything that judging has noted."""
@@ -88,6 +90,7 @@ class Reading:
             [(name, _fresh(item)) for name, item in self.sections],
             list(self.problems),
             list(self.missing),
+            set(self.broken),
         )
 
 
@@ -125,6 +128,8 @@ def _reading(into: Reading, source: Source | None, problems: list[Remark]) -> Re
                 into.servers += _thing(into, source, ModelServer)
     elif into.kind is FileKind.CONFIG:
         into.missing += problems
+    if into.kind is not FileKind.CONFIG and not (into.delegators or into.servers or into.recipes) and into.problems:
+        into.broken.add((into.kind.replace("-", "_") + "s", into.path.stem))
     return into
 
 
@@ -146,6 +151,8 @@ def _hand_written(into: Reading, source: Source) -> None:
                 thing = decode(element, shapes.LISTS[name], source, (name, number), into.problems)
                 if thing is not None:
                     items.append(Item(thing, into.layer, source, (name, number), whole=False))
+                elif isinstance(element, dict) and isinstance(element.get("name"), str):
+                    into.broken.add((name, element["name"]))
         else:
             into.problems.append(_stranger(name, document, source))
         if name not in REPLACEABLE:
