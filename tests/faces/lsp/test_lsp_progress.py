@@ -160,6 +160,18 @@ def test_a_client_that_can_show_nothing_is_told_where_to_look(workshop: Any, edi
     assert editor.all_of(CREATE) == editor.all_of(PROGRESS) == editor.all_of(ASK) == []
 
 
+@pytest.mark.parametrize("name", ["Neovim", "emacs", "Eglot", None])
+def test_who_types_is_not_interrupted_by_an_end(workshop: Any, editor: Any, name: str | None) -> None:
+    """Where a choice would take the keyboard, a message names the file instead."""
+    workshop.agent("quick", *WRITES)
+    editor.begin(workshop.top, clientInfo={"name": name} if name else None)
+    identifier = run(editor, workshop)
+    told = editor.wait_for_method(SAY, lambda params: "unverified" in params["message"])
+    assert f"{identifier}/review.diff" in told["message"]
+    assert editor.all_of(ASK) == []
+    assert len(ends(editor)) == 1
+
+
 def test_a_subscribed_client_hears_events_and_nothing_else(workshop: Any, editor: Any) -> None:
     workshop.agent("quick", *WRITES)
     editor.begin(workshop.top)

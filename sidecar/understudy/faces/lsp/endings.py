@@ -33,6 +33,11 @@ PERSON_SECONDS = 3600.0
 ANSWER_CHARACTERS = 600
 """How much of an answer a message holds where the editor cannot show a document."""
 
+_STOP_TYPING = ("neovim", "vim", "ale", "emacs", "eglot", "helix", "kak")
+"""How the names of clients begin in which a message with a choice, or a document, takes the keyboard: Neovim's
+``inputlist()``, ``completing-read`` in lsp-mode and Eglot, Helix's picker. An agent ends while a person types, who must
+not answer by accident."""
+
 _SEVERITIES = {
     Verdict.VERIFIED: types.MessageType.Info,
     Verdict.ANSWERED: types.MessageType.Info,
@@ -69,8 +74,9 @@ class Endings:
         """Say it, and do what the person chooses."""
         item = self._choice(delegation)
         severity = _SEVERITIES.get(delegation.verdict or Verdict.FAILED, types.MessageType.Error)
-        if item is None or not can_ask(self._client):
-            shown = item == SHOW and await self._show(delegation, take_focus=False)
+        if item is None or not can_ask(self._client) or stops_typing(self._client):
+            stays = item == SHOW and not stops_typing(self._client)
+            shown = stays and await self._show(delegation, take_focus=False)
             text = message(delegation, elsewhere=not shown)
             self._client.notify(types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(type=severity, message=text))
             return
@@ -119,6 +125,11 @@ class Endings:
         return isinstance(answer, dict) and answer.get("success") is True
 
 
+def stops_typing(client: Client) -> bool:
+    """Tell whether asking in this editor interrupts a person who types; of one without a name that is assumed."""
+    return not client.name or client.name.casefold().startswith(_STOP_TYPING)
+
+
 def message(delegation: Delegation, *, elsewhere: bool = False) -> str:
     """Return the end in sentences; ``elsewhere``: with the command for a terminal that shows it."""
     parts = [f"“{delegation.title}” by {delegation.delegator} is {words.verdict(delegation)}."]
@@ -139,7 +150,7 @@ def message(delegation: Delegation, *, elsewhere: bool = False) -> str:
             return f"{' '.join(parts)}\n\n{shown}"
         parts.append(f"All of it: understudy show {delegation.id}\n\n{shown[:ANSWER_CHARACTERS]}…")
     elif elsewhere and pending:
-        parts.append(f"Look at them: understudy review {delegation.id}, or open {_review_of(delegation)}.")
+        parts.append(f"Open {_review_of(delegation)} to decide, or run: understudy review {delegation.id}")
     elif elsewhere:
         parts.append(f"More of it: understudy show {delegation.id}.")
     return " ".join(parts)
