@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from understudy.git import call
+from understudy.git.base import write_base
 from understudy.git.store import Store
+from understudy.git.tree import create_tree
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -84,3 +89,49 @@ def test_a_failure_carries_what_git_said(bench):
     error = caught(lambda: store.git("cat-file", "-t", "0" * 40))
     assert error.kind is ErrorKind.INTERNAL
     assert "cat-file" in error.message
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of three MiB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    argv = ["mount", "-t", "tmpfs", "-o", "size=3m,mode=0700", "none", str(place)]
+    if subprocess.run(argv, capture_output=True, check=False).returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_wherever_the_disk_becomes_full_it_is_said(small_disk, bench):
+    bench.init()
+    for number in range(40):
+        chance = random.Random(number)
+        (bench.repo / f"f{number}").write_bytes(chance.randbytes(40_000) if number % 2 else b"text\n" * 4000)
+    for arguments in (["add", "-A"], ["commit", "-qm", "x"]):
+        subprocess.run(["git", *arguments], cwd=bench.repo, check=True)
+    (bench.repo / "new").write_bytes(random.Random(99).randbytes(40_000))
+    found = bench.locate()
+    ends = set()
+    for kilobytes in [*range(0, 3000, 200), 2990, 3000, 3040, 3060]:
+        for entry in list(small_disk.iterdir()):
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        (small_disk / "ballast").write_bytes(b"x" * (kilobytes * 1024))
+        try:
+            store = Store.create(small_disk / "store", found)
+            create_tree(store, write_base(store, found), small_disk / "tree")
+            ends.add("done")
+        except UnderstudyError as error:
+            ends.add(error.kind)
+    assert ends == {"done", ErrorKind.STORE_FULL}
+
+
+@pytest.mark.parametrize("words", ["fatal: sha1 file 'x' write error. Out of diskspace", "No space left on device"])
+def test_a_full_disk_is_told_from_what_git_says(tmp_path, monkeypatch, words):
+    fake(tmp_path, monkeypatch, f'echo "{words}" >&2; exit 128')
+    assert caught(lambda: call.git("add", git_dir=tmp_path)).kind is ErrorKind.STORE_FULL
+
+
+def test_a_write_that_failed_for_another_reason_is_no_full_disk(tmp_path, monkeypatch):
+    fake(tmp_path, monkeypatch, 'echo "error: unable to write file x" >&2; exit 128')
+    assert caught(lambda: call.git("add", git_dir=tmp_path)).kind is ErrorKind.INTERNAL

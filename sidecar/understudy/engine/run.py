@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import functools
 import os
 import signal
@@ -611,6 +612,12 @@ def _fault(folder: store.Folder, error: Exception) -> UnderstudyError:
     with contextlib.suppress(OSError), (folder.path / "worker.log").open("a", encoding="utf-8") as log:
         log.write(time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()))
         log.writelines(traceback.format_exception(error))
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return UnderstudyError(
+            ErrorKind.STORE_FULL,
+            "The disk became full while the work was going on.",
+            hint="Free some space; then retry.",
+        )
     return UnderstudyError(
         ErrorKind.INTERNAL,
         f"The worker met a fault: {type(error).__name__}: {error}",

@@ -8,6 +8,7 @@ repository is not written to, and no program that it names is run. What is left 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -22,7 +23,7 @@ from typing import NamedTuple
 from understudy.git.call import failure, git
 from understudy.git.names import looks_secret, quote, refused
 from understudy.git.repository import Repository, resolve, submodule_objects
-from understudy.git.store import Store
+from understudy.git.store import Store, naming_a_full_disk
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 REFERENCES = "refs/understudy/"
@@ -101,7 +102,7 @@ def write_base(
         )
     if kind != "seen":
         return _write_revision(store, repository, "HEAD" if kind == "head" else kind)
-    with store.temporary() as folder:
+    with naming_a_full_disk(store.path), store.temporary() as folder:
         for attempt in range(1, _TRIES + 1):
             writer = _Writer(store, repository, limits, folder / f"index.{attempt}")
             try:
@@ -326,6 +327,8 @@ class _Writer:
                 if error.kind is not ErrorKind.INTERNAL:
                     raise
             except OSError as error:
+                if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                    raise  # not the fault of what is read
                 raise UnderstudyError(
                     ErrorKind.BASE_UNAVAILABLE, f"{source} cannot be read: {error.strerror}", hint="Check its owner."
                 ) from error

@@ -80,7 +80,14 @@ _running: set[subprocess.Popen[bytes]] = set()
 _running_lock = threading.Lock()
 _marks: dict[str, str] = {}
 
-_NO_SPACE = re.compile(rb"no space left on device|disk quota exceeded", re.IGNORECASE)
+_NO_SPACE = re.compile(rb"no space left on device|disk quota exceeded|out of diskspace", re.IGNORECASE)
+_NOT_WRITTEN = re.compile(
+    rb"(unable|failed|could not|cannot) (to )?(write|create)|write error|short write", re.IGNORECASE
+)
+"""What git says of some writes without the reason; then the disk is looked at."""
+
+_ROOM = 16 * 1024 * 1024
+"""Bytes free below which a write that failed without a reason failed for want of space: a file's worth may be left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +188,7 @@ def try_git(
     folder = work_tree or (git_dir if git_dir.is_dir() else Path("/"))
     argv: list[str | bytes] = [program, "--no-pager", *(str(a) if isinstance(a, Path) else a for a in arguments)]
     done = _run(argv, environment, folder, stdin=stdin, timeout_seconds=timeout_seconds, output_limit=output_limit)
-    if done.code != 0 and _NO_SPACE.search(done.stderr):
+    if done.code != 0 and _was_full(done.stderr, (git_dir, work_tree, index, object_directory)):
         raise UnderstudyError(
             ErrorKind.STORE_FULL,
             f"The disk is full: git {_verb(arguments)} could not write under {git_dir}",
@@ -221,6 +228,19 @@ def failure(arguments: Iterable[str | bytes | Path], done: Completed, place: Pat
 def version() -> tuple[int, int]:
     """Return major and minor version of the git in use; ``tool_missing`` when there is none or it is too old."""
     return _checked_version(_find())
+
+
+def _was_full(said: bytes, places: Iterable[Path | None]) -> bool:
+    if _NO_SPACE.search(said):
+        return True
+    if not _NOT_WRITTEN.search(said):
+        return False
+    for place in places:
+        with contextlib.suppress(OSError):
+            facts = os.statvfs(place.parent if place is not None and not place.is_dir() else place or "/nonexistent")
+            if facts.f_bavail * facts.f_frsize < _ROOM or (facts.f_files and not facts.f_favail):
+                return True
+    return False
 
 
 def _verb(arguments: tuple[str | bytes | Path, ...]) -> str:

@@ -369,6 +369,21 @@ def _global_file(settings: Mapping[str, str], key: str, default: str) -> bytes:
 
 
 @contextmanager
+def naming_a_full_disk(path: Path) -> Iterator[None]:
+    """Raise ``store_full`` for a write that finds no room; every other fault of the disk goes on as it is."""
+    try:
+        yield
+    except OSError as error:
+        import errno  # noqa: PLC0415 - only in the error path
+
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise UnderstudyError(
+                ErrorKind.STORE_FULL, f"The disk under {path} is full", hint="Free some space there."
+            ) from error
+        raise
+
+
+@contextmanager
 def _typed(path: Path) -> Iterator[None]:
     """Turn faults of the disk under the store into errors a person can act on."""
     try:

@@ -27,7 +27,7 @@ from understudy.git.call import Completed, git, try_git
 from understudy.git.excludes import pattern_of, rules_of
 from understudy.git.names import collisions, quote, refused
 from understudy.git.repository import Repository
-from understudy.git.store import SCRATCH, Store, borrowing_git_dir, write_tree_git_dir
+from understudy.git.store import SCRATCH, Store, borrowing_git_dir, naming_a_full_disk, write_tree_git_dir
 from understudy.git.sweep import make_readable, remove_tree, sweep
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -122,7 +122,8 @@ def create_tree(store: Store, base: Base | str, path: Path) -> Tree:
     tree.state.parent.mkdir(exist_ok=True, mode=0o700)
     tree.index.unlink(missing_ok=True)
     try:
-        tree.checkout(commit)
+        with naming_a_full_disk(path):
+            tree.checkout(commit)
     except BaseException:
         for entry in list(path.iterdir()):
             remove_tree(entry)
