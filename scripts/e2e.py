@@ -3,14 +3,23 @@
 A heavy test starts editors, compilers and dozens of processes, and a busy machine can starve one of
 them. The second result counts, and the first one stays visible above it: a test that needs its second
 chance often is a bug report, not a nuisance. Arguments are handed to pytest.
+
+Without arguments, and where there is an extension in the current folder, its tests in a real VS Code follow
+(``scripts/vscode.py``, which gives a second chance in the same way). On a machine without Node or Chromium they are
+skipped, and the last line says so.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+VSCODE = Path("vscode-extension") / "e2e" / "run.ts"
+MISSING = 3
+"""Exit code of ``scripts/vscode_host.py`` where the machine lacks a program."""
 
 
 class Failures:
@@ -33,11 +42,33 @@ class Failures:
 
 def main(arguments: list[str]) -> int:
     """Return the exit code: 0 when every heavy test passed at the first or the second attempt."""
+    code, summary = heavy(arguments)
+    if arguments or not VSCODE.exists():
+        return code
+    print("\nThe extension in a real VS Code:", flush=True)
+    second, second_summary = vscode()
+    print(f"\nHeavy tests: {summary}. VS Code: {second_summary}", flush=True)
+    return code or second
+
+
+def vscode() -> tuple[int, str]:
+    """Run the tests in VS Code; return the exit code, and how it went."""
+    scripts = Path(__file__).parent
+    look = [sys.executable, str(scripts / "vscode_host.py"), "--check"]
+    looked = subprocess.run(look, check=False, stderr=subprocess.PIPE, text=True)
+    if looked.returncode == MISSING:
+        return 0, f"skipped. {looked.stderr.strip()}"
+    code = subprocess.run([sys.executable, str(scripts / "vscode.py")], check=False).returncode
+    return code, "failed" if code else "passed"
+
+
+def heavy(arguments: list[str]) -> tuple[int, str]:
+    """Run the heavy tests of pytest; return the exit code, and how it went."""
     failures = Failures()
     options = ["-m", "heavy", "-ra", *arguments]
     code = pytest.main(options, plugins=[failures])
     if code != pytest.ExitCode.TESTS_FAILED or failures.collection_failed or not failures.ids:
-        return int(code)
+        return int(code), "failed" if code else "passed"
     again = list(failures.ids)
     print(f"\nFirst run: {len(again)} failed. Running {'it' if len(again) == 1 else 'them'} once more:", flush=True)
     for name in again:
@@ -45,7 +76,7 @@ def main(arguments: list[str]) -> int:
     second = subprocess.run([sys.executable, "-m", "pytest", "-ra", "-v", *again], check=False).returncode
     outcome = "passed" if second == 0 else "failed again"
     print(f"\nFirst run: {len(again)} failed. Second run: {outcome}.", flush=True)
-    return second
+    return second, outcome
 
 
 if __name__ == "__main__":

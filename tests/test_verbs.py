@@ -145,6 +145,19 @@ def test_no_heavy_test_at_all_is_no_success(heavy: Path):
     assert e2e(heavy).returncode == 5
 
 
+def test_without_a_browser_the_tests_in_vs_code_are_skipped_with_a_sentence(
+    heavy: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (heavy / "vscode-extension" / "e2e").mkdir(parents=True)
+    (heavy / "vscode-extension" / "e2e" / "run.ts").touch()
+    monkeypatch.setenv("PATH", str(heavy / "empty"))
+    done = e2e(heavy, "def test_good():", "    pass")
+    assert done.returncode == 0
+    said = done.stdout.splitlines()[-1]
+    assert said.startswith("Heavy tests: passed. VS Code: skipped. ")
+    assert "on PATH" in said or "run on Linux" in said
+
+
 def test_ci_runs_all_three_and_says_which_failed(tmp_path: Path):
     (tmp_path / ".ci").mkdir()
     shutil.copy(TOP / ".ci" / "run", tmp_path / ".ci" / "run")

@@ -10,7 +10,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import Mocha from "mocha";
-import { ARTIFACTS, E2E } from "./rig/base.ts";
+import { ARTIFACTS, BUILT, E2E } from "./rig/base.ts";
 import { prepareExtension, startBrowser } from "./rig/code.ts";
 import { endEverything, useBrowser } from "./rig/test.ts";
 
@@ -37,6 +37,7 @@ if (options.list) {
   mocha.suite.eachTest((test) => console.log(test.fullTitle()));
 } else {
   const began = Date.now();
+  process.once("exit", () => fs.rmSync(BUILT, { recursive: true, force: true }));
   prepareExtension(options.vsix);
   console.log(`The extension was packaged and installed in ${((Date.now() - began) / 1000).toFixed(1)} s.`);
   const { browser, stop } = await startBrowser();

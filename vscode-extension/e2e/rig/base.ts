@@ -8,7 +8,8 @@ export const EXTENSION = path.join(E2E, "..");
 export const TOP = path.join(EXTENSION, "..");
 /** Screenshots and, after a failure, logs: a folder for each test. */
 export const ARTIFACTS = process.env["UNDERSTUDY_ARTIFACTS"] ?? path.join(E2E, "artifacts");
-export const BUILT = path.join(E2E, "dist");
+/** What a run builds; its own, so that two runs do not meet. In here, so that what is bundled finds its libraries. */
+export const BUILT = path.join(E2E, "dist", String(process.pid));
 
 /** Wait until a condition holds; a condition that throws does not hold. Says what did not come true. */
 export async function until<T>(

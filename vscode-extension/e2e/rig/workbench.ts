@@ -113,20 +113,31 @@ export class Workbench {
   /** Filter the rows by typing, go to the one that holds `text`, press Enter. */
   async pick(text: string, typed = text): Promise<void> {
     await this.quickInput().waitFor();
-    await this.quickInput().fill("");
-    await this.page.keyboard.type(typed);
+    await this.quickInput().fill(typed);
     await this.quickRows().filter({ hasText: text }).first().waitFor();
     for (let tries = 0; tries < 40 && !(await this.focusedQuickRow()).includes(text); tries++) {
       await this.page.keyboard.press("ArrowDown");
     }
-    await this.page.keyboard.press("Enter");
+    await this.#next();
   }
 
   /** Replace what an input box holds, and press Enter. */
   async answer(text: string): Promise<void> {
     await this.quickInput().waitFor();
     await this.quickInput().fill(text);
-    await this.page.keyboard.press("Enter");
+    await this.#next();
+  }
+
+  /** Press a key and wait until another step is shown, or none: what is typed too early goes to the old one. */
+  async #next(key = "Enter"): Promise<void> {
+    const shown = async (): Promise<string> => {
+      const widget = this.page.locator(".quick-input-widget:visible");
+      if ((await widget.count()) === 0) return "";
+      return `${await widget.innerText({ timeout: 1_000 })} ${await this.quickInput().getAttribute("placeholder", { timeout: 1_000 })}`;
+    };
+    const before = await shown();
+    await this.page.keyboard.press(key);
+    await until(async () => (await shown()) !== before, "another step is shown", 10_000);
   }
 
   /** The message below an input box: why it does not accept what was typed. */
@@ -136,7 +147,7 @@ export class Workbench {
 
   /** The back button of a step, by its key. */
   async back(): Promise<void> {
-    await this.page.keyboard.press("Control+Alt+Minus");
+    await this.#next("Control+Alt+Minus");
   }
 
   // The sidebar.

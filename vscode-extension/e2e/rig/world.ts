@@ -108,6 +108,10 @@ export interface WorldOptions {
   readonly files?: Readonly<Record<string, string>>;
   /** Files below `.config/understudy/` in the home, as written by hand. */
   readonly configuration?: Readonly<Record<string, string>>;
+  /** The person has said before that Understudy may run agents and checks here (default: as `trusted`). */
+  readonly agreed?: boolean;
+  /** See `CodeOptions`. */
+  readonly trusted?: boolean;
 }
 
 export class World {
@@ -140,6 +144,7 @@ export class World {
     for (const [name, text] of Object.entries(options.configuration ?? {})) {
       put(path.join(this.configuration, name), text);
     }
+    if (options.agreed ?? options.trusted ?? true) this.understudy("trust", "--yes");
   }
 
   /** What the editor, the sidecar and whatever they start find in their environment, and nothing else. */

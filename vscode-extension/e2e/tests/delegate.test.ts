@@ -20,7 +20,6 @@ describe("delegating from an editor", () => {
       { delegators: ["quick"], file: "shop/prices.py", settings: {}, configuration: DEFAULT("quick") },
       async (vs) => {
         await vs.statusItem("Understudy").waitFor();
-        vs.world.understudy("trust");
         await vs.goTo(21);
         await vs.type("\n\ndef unsaved() -> int:\n    return 1\n");
         const titles = await vs.codeActions();
@@ -43,7 +42,6 @@ describe("delegating from an editor", () => {
     "loses nothing when the window is reloaded in the middle",
     inCode({ delegators: ["slow"], file: "shop/prices.py", configuration: DEFAULT("slow") }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
-      vs.world.understudy("trust");
       await vs.codeAction("tests for this file");
       await until(() => vs.world.delegations()[0]?.state === "running", "it runs");
       await vs.shot("1 running");
@@ -62,7 +60,6 @@ describe("delegating from an editor", () => {
     "asks the person, and goes on with the answer",
     inCode({ delegators: ["careful"], file: "shop/prices.py", configuration: DEFAULT("careful") }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
-      vs.world.understudy("trust");
       await vs.codeAction("tests for this file");
       await until(() => vs.world.delegations()[0]?.state === "waiting", "it waits for the person");
       await vs.notification(/rm -rf build/).waitFor();
