@@ -495,3 +495,30 @@ def test_completion_never_complains(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_states_offered_are_the_contracts() -> None:
     found = run("list", "--state", "x").stderr
     assert all(state in found for state in State)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "never"),
+    [
+        (["delegators", "add", "x", "--tool", "generic"], "--command 'PROGRAM {prompt}'", "launch"),
+        (
+            ["delegators", "add", "x", "--tool", "ghostwriter", "--server", "foo"],
+            "--server is not supported",
+            "model_s",
+        ),
+        (["delegators", "add", "x", "--server", "foo"], "--model is missing", "`model`"),
+        (["delegators", "add", "x", "--tool", "claude", "--max-usd", "0"], "--max-usd is not an amount", "max_usd"),
+        (["servers", "add", "s", "--url", "ftp://x"], "--url is not an http", "base_url"),
+        (["servers", "add", "s", "--url", "http://a/v1", "--header", "X-Api-Key=x"], "Use --key-env,", "api_key"),
+        (["servers", "add", "s", "--url", "http://1.2.3.4/", "--locality", "local"], "--locality remote", " = "),
+    ],
+)
+def test_what_was_typed_as_an_option_is_named_as_one(
+    arguments: list[str], said: str, never: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.main(arguments) == exits.Exit.ERROR
+    text = capsys.readouterr().err
+    assert said in text
+    assert never not in text
+    assert app.main([*arguments, "--json"]) == exits.Exit.ERROR
+    assert never in capsys.readouterr().out, "programs hear what the contract says"

@@ -153,7 +153,7 @@ def _from_environment(name: str, environ: Mapping[str, str]) -> str:
         raise UnderstudyError(
             ErrorKind.SECRET_WITHHELD,
             f"The environment variable {name} is not set, so there is no key.",
-            hint=f"Set {name} where Understudy is started, or store the key with `understudy servers key`.",
+            hint=f"Set {name} where Understudy is started, or store the key with `understudy servers set-key`.",
         )
     return key
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.faces.cli import exits, interactive, options, output, terminal, trusting
+from understudy.faces.cli import exits, interactive, options, output, spelling, terminal, trusting
 from understudy.faces.cli.calls import call, uri
 from understudy.model.delegators import Delegator
 
@@ -174,7 +174,8 @@ def add(
     if from_tool is not None:
         if name is not None or argv:
             raise click.UsageError("--from-tool generates the name: give neither a name nor a command")
-        entry = call("delegators/createFromTool", tool=from_tool, model=given["model"], **place)
+        with spelling.as_options():
+            entry = call("delegators/createFromTool", tool=from_tool, model=given["model"], **place)
     else:
         declared = _declared({}, given, argv)
         if name is not None:
@@ -185,7 +186,8 @@ def add(
             declared = interactive.delegator()
         if "name" not in declared:
             raise click.UsageError("a NAME is missing")
-        entry = call("delegators/create", delegator=declared, **place)
+        with spelling.as_options():
+            entry = call("delegators/create", delegator=declared, **place)
     _report("made", entry, json_=json_)
     return exits.Exit.OK
 
@@ -223,9 +225,14 @@ def update(
         del declared[field]
     if rename is not None:
         declared["name"] = rename
-    entry = call(
-        "delegators/update", name=name, delegator=declared, revision=before.revision, workspace=uri(workspace or ".")
-    )
+    with spelling.as_options():
+        entry = call(
+            "delegators/update",
+            name=name,
+            delegator=declared,
+            revision=before.revision,
+            workspace=uri(workspace or "."),
+        )
     _report("changed", entry, json_=json_)
     return exits.Exit.OK
 

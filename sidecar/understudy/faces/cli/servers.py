@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.faces.cli import exits, options, output, terminal
+from understudy.faces.cli import exits, options, output, spelling, terminal
 from understudy.faces.cli.calls import call, uri
 from understudy.faces.cli.delegators import pairs, print_entry, print_probe, read_declaration
 
@@ -103,7 +103,8 @@ def add(*, name: str, scope: str, workspace: str | None, json_: bool, **given: A
     declared = _declared({"kind": "custom"}, given) | {"name": name}
     if "baseUrl" not in declared:
         raise click.UsageError("--url is missing")
-    entry = call("modelServers/create", modelServer=declared, scope=scope, workspace=uri(workspace or "."))
+    with spelling.as_options():
+        entry = call("modelServers/create", modelServer=declared, scope=scope, workspace=uri(workspace or "."))
     _report("made", entry, json_=json_)
     return exits.Exit.OK
 
@@ -124,13 +125,14 @@ def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: b
                 f"{name} has no field {field!r}; it has {', '.join(declared)}", param_hint="--unset"
             )
         del declared[field]
-    entry = call(
-        "modelServers/update",
-        name=name,
-        modelServer=declared,
-        revision=before.revision,
-        workspace=uri(workspace or "."),
-    )
+    with spelling.as_options():
+        entry = call(
+            "modelServers/update",
+            name=name,
+            modelServer=declared,
+            revision=before.revision,
+            workspace=uri(workspace or "."),
+        )
     _report("changed", entry, json_=json_)
     return exits.Exit.OK
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from understudy.faces.cli import exits, following, options, output, terminal, trusting
+from understudy.faces.cli import exits, following, options, output, spelling, terminal, trusting
 from understudy.faces.cli.calls import call, uri
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -216,7 +216,8 @@ def _read(file: Any) -> str:
 def _trusted(ask_for: Callable[[], Any], params: dict[str, Any], *, trust: bool) -> Any:
     """Do it; where the workspace is not trusted, trust it as told (or after asking once) and do it again."""
     try:
-        return ask_for()
+        with spelling.as_options():
+            return ask_for()
     except UnderstudyError as error:
         if error.kind is not ErrorKind.UNTRUSTED_WORKSPACE or not (trust or trusting.can_ask()):
             raise
@@ -225,4 +226,5 @@ def _trusted(ask_for: Callable[[], Any], params: dict[str, Any], *, trust: bool)
         workspace = workspace_of(params.get("files") or [], params.get("workspace"), Path.cwd())
         if not (trusting.record(workspace, trusted=True) if trust else trusting.ask(workspace)):
             raise
-    return ask_for()
+    with spelling.as_options():
+        return ask_for()

@@ -1,0 +1,59 @@
+"""The same sentence for whoever typed options instead of writing a file: keys become the options that set them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+import click
+
+from understudy.model.errors import UnderstudyError
+
+_ALSO = {"api_key": "--key-env", "model_properties": "--property"}
+"""Keys that have an option under another name, where the command has that option."""
+_KEY = re.compile(r"`(?:launch\.|limits\.)?([a-z_]+|[a-z]+[A-Z]\w*)`")
+_ASSIGNMENT = re.compile(r"(?:launch = \{ )?\b([a-z_]+) = (\"[^\"]*\"|\[[^\]]*\])(?: \})?")
+
+
+@contextlib.contextmanager
+def as_options() -> Iterator[None]:
+    """Name options of this command where an error names keys of a file.
+
+    Not with --json, which says what the contract says, nor where the declaration came from a file.
+    """
+    try:
+        yield
+    except UnderstudyError as error:
+        context = click.get_current_context(silent=True)
+        if context is None or context.params.get("json_") or context.params.get("from_json") or error.location:
+            raise
+        known = _options(context.command)
+        message, hint = _said(error.message, known), _said(error.hint, known) if error.hint else None
+        raise UnderstudyError(error.kind, message, hint=hint, names=error.names) from None
+
+
+def _options(command: click.Command) -> dict[str, str]:
+    own = {
+        str(one.name): next(opt for opt in reversed(one.opts) if opt.startswith("--"))
+        for one in command.params
+        if isinstance(one, click.Option) and any(opt.startswith("--") for opt in one.opts)
+    }
+    return own | {key: option for key, option in _ALSO.items() if option in own.values()}
+
+
+def _said(text: str, known: dict[str, str]) -> str:
+    def key(found: re.Match[str]) -> str:
+        name = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", found[1])
+        return known.get(name, found[0])
+
+    def assignment(found: re.Match[str]) -> str:
+        if found[1] not in known:
+            return found[0]
+        value = found[2].strip('"')
+        if value.startswith("["):
+            words = re.findall(r'"([^"]*)"', value)
+            value = f"'{' '.join(words)}'"
+        return f"{known[found[1]]} {value}"
+
+    return _KEY.sub(key, _ASSIGNMENT.sub(assignment, text))
