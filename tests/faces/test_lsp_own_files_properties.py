@@ -123,8 +123,10 @@ def counted(findings: list[Finding]) -> Counter[tuple[str, str]]:
 def test_no_text_and_no_cursor_raises(folder: Path, known: Known, data: st.DataObject, kind: FileKind, text: str):
     line = data.draw(st.integers(-1, text.count("\n") + 2))
     character = data.draw(st.integers(-1, 40))
+    here = Text(text).place(Text(text).offset(line, character))
     for one in own_files.complete(kind, text, line, character, known):
-        assert one.span.start <= one.span.end
+        assert one.span.start <= here <= one.span.end
+        assert one.span.start.line == one.span.end.line, "a client takes no other edit"
         assert one.text
     hover = own_files.hover(kind, text, line, character, known)
     assert hover is None or hover.markdown

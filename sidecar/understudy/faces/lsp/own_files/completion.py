@@ -44,7 +44,7 @@ class Completion:
 
 
 def complete(kind: FileKind, text: str, line: int, character: int, known: Known) -> list[Completion]:
-    """Return what can be written at a place of ``text``, the most useful first."""
+    """Return what can be written at a place of ``text``, the most useful first; spans lie on the line of the place."""
     if len(text) > MAX_BYTES:
         return []
     content = Text(text)
@@ -54,23 +54,24 @@ def complete(kind: FileKind, text: str, line: int, character: int, known: Known)
         return _skeleton(content, offset)
     document = scan(content.text, *region)
     cursor = find(content, document, offset)
-    if cursor is None:
+    if cursor is None or content.line_start(cursor.start) != content.line_start(cursor.end):
         return []
     found = _Finder(kind, content, document, cursor, known).run()
     return sorted(found, key=lambda one: (one.rank, one.label))
 
 
 def _skeleton(content: Text, offset: int) -> list[Completion]:
-    """Offer the beginning of a recipe where there is nothing but blanks."""
-    if content.text.strip("\ufeff \t\r\n+"):
+    """Offer the beginning of a recipe on the first line, where there is nothing but blanks."""
+    end = content.line_end(0)
+    if offset > end or content.text[:end].strip("\ufeff \t+") or content.text[end:].strip():
         return []
-    start = 1 if content.text.startswith("\ufeff") else 0
+    start = 1 if content.text.startswith("\ufeff") and offset else 0
     body = '+++\ntitle = "{}"\nreturns = "{}"\n+++\n\n{}\n'
     return [
         Completion(
             label="+++ recipe +++",
             kind="file",
-            span=content.span(min(start, offset), len(content.text)),
+            span=content.span(start, end),
             text=body.format("What it does", "text", "Write the instructions here."),
             snippet=body.format("${1:What it does}", "${2|text,file,tree|}", "${0:Write the instructions here.}"),
             filter="+++",
