@@ -238,6 +238,9 @@ def test_the_whole_chain_comes_back(worked):
         decisions=[{"path": "text.txt", "hunk": first.id, "decision": "accept"}],
     ).undo_token
     worked.commit()
+    for name in ("more.txt", "still.txt"):
+        worked.write(name, name)
+        worked.commit()
     child = worked.finish(worked.call("delegations/reply", id=worked.id, text="Go on.").id).id
     wait_for(lambda: not workers())
     reference = discard(worked, child)
@@ -247,6 +250,7 @@ def test_the_whole_chain_comes_back(worked):
     worked.write("text.txt", now)
     restore(worked, reference)
     assert sum(len(file.hunks) for file in worked.call("delegations/diff", id=worked.id).files) == 3
+    assert worked.call("delegations/file", id=worked.id, path="text.txt", side="base").text == LINES
     worked.call("delegations/undo", undoToken=token)
     assert (worked.top / "text.txt").read_text() == LINES
     accept(worked, child)
