@@ -46,7 +46,7 @@ class Gatherer:
         found = [action for source in self.actions for action in await _asked(source, params, [])]
         wanted = params.context.only
         if wanted:
-            found = [action for action in found if any(_is_below(str(action.kind or ""), str(kind)) for kind in wanted)]
+            found = [action for action in found if any(_is_below(action.kind, kind) for kind in wanted)]
         if not self.client.can("textDocument.codeAction.codeActionLiteralSupport"):
             # LSP 3.17: such clients take commands only; what needs resolving is resolved now.
             resolved = [await self.resolve(action) for action in found]
@@ -158,6 +158,8 @@ async def _asked(source: Callable[[Any], Awaitable[Any]], params: Any, otherwise
         return otherwise
 
 
-def _is_below(kind: str, wanted: str) -> bool:
+def _is_below(kind: types.CodeActionKind | str | None, wanted: types.CodeActionKind | str) -> bool:
     """Kinds are hierarchical: ``refactor`` asks for ``refactor.delegate.tests``, too (LSP 3.17, CodeActionKind)."""
-    return wanted in {"", kind} or kind.startswith(wanted + ".")
+    # Members of the enumeration are strings, but ``str`` of one is its name in Python.
+    own, asked = (getattr(one, "value", one) or "" for one in (kind, wanted))
+    return asked in {"", own} or own.startswith(asked + ".")
