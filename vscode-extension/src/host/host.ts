@@ -258,6 +258,8 @@ export interface Documents {
   follow(uri: string): void;
   /** Fires with the URI when a document is closed. */
   readonly onDidClose: Signal<string>;
+  /** Fires with the URI when the text of a document of our own schemes (`understudy-…`) has changed in the editor. */
+  readonly onDidChangeOwn: Signal<string>;
   links(scheme: string, source: (uri: string, text: string) => readonly TextLink[]): Disposable;
   folds(scheme: string, source: (uri: string, text: string) => readonly Fold[]): Disposable;
   /** Change open documents as one step that one Ctrl+Z takes back. False: the editor refused. */
@@ -323,7 +325,7 @@ export interface ReviewSurface {
 }
 
 export interface Commands extends Disposable {
-  /** Errors of the handler are shown to the person, in words. */
+  /** Errors of the handler are shown to the person, in words. URIs that a menu passes arrive as strings. */
   register(id: string, handler: (...values: unknown[]) => unknown): Disposable;
   run(id: string, ...values: unknown[]): Promise<unknown>;
   /** A context key for `when` clauses. */

@@ -115,7 +115,7 @@ function commandsOf(bag: Bag, output: h.Output): h.Commands {
       own.add(
         vscode.commands.registerCommand(id, async (...values: unknown[]) => {
           try {
-            return await handler(...values);
+            return await handler(...values.map(described));
           } catch (error) {
             const { message, hint } = errorInfo(error);
             output.error(`${id}: ${error instanceof Error ? (error.stack ?? message) : message}`);
@@ -128,6 +128,12 @@ function commandsOf(bag: Bag, output: h.Output): h.Commands {
     setContext: (key, value) => void vscode.commands.executeCommand("setContext", key, value),
     dispose: () => own.dispose(),
   };
+}
+
+/** What menus pass, as plain data: a URI, or the URIs of all that is selected. */
+function described(value: unknown): unknown {
+  if (value instanceof vscode.Uri) return value.toString();
+  return Array.isArray(value) ? value.map(described) : value;
 }
 
 function windowsOf(bag: Bag): h.Windows {
@@ -392,6 +398,14 @@ function head(box: vscode.QuickInput, request: h.StepHead): void {
 function documentsOf(bag: Bag): h.Documents {
   const closed = bag.add(new Emitter<string>());
   const activeChanged = bag.add(new Emitter<h.ActiveEditor | undefined>());
+  const ownChanged = bag.add(new Emitter<string>());
+  bag.add(
+    vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
+      if (contentChanges.length > 0 && document.uri.scheme.startsWith(`${PREFIX}-`)) {
+        ownChanged.fire(document.uri.toString());
+      }
+    }),
+  );
   bag.add(vscode.workspace.onDidCloseTextDocument((document) => closed.fire(document.uri.toString())));
   bag.add(vscode.window.onDidChangeActiveTextEditor((editor) => activeChanged.fire(activeOf(editor))));
   return {
@@ -451,6 +465,7 @@ function documentsOf(bag: Bag): h.Documents {
       }
     },
     onDidClose: closed.signal,
+    onDidChangeOwn: ownChanged.signal,
     links: (scheme, source) =>
       bag.add(
         vscode.languages.registerDocumentLinkProvider(

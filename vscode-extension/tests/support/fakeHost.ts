@@ -44,6 +44,7 @@ export class FakeHost implements h.Host {
   readonly settingsChanged = new Emitter<void>();
   readonly visibility = new Emitter<boolean>();
   readonly closed = new Emitter<string>();
+  readonly ownChanged = new Emitter<string>();
   readonly activeChanged = new Emitter<h.ActiveEditor | undefined>();
   readonly kept = new Map<string, unknown>();
   trusted = true;
@@ -123,6 +124,7 @@ export class FakeHost implements h.Host {
     provideFiles: () => ({ dispose: () => {} }),
     follow: () => {},
     onDidClose: self.closed.signal,
+    onDidChangeOwn: self.ownChanged.signal,
     links: () => ({ dispose: () => {} }),
     folds: () => ({ dispose: () => {} }),
     edit: () => Promise.resolve(true),
