@@ -1,0 +1,74 @@
+"""Real editors, set up with nothing but the lines of the README."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+README = Path(__file__).parents[4] / "README.md"
+MODULE = "".join(f"line{number} = {number}\n" for number in range(1, 31))
+
+
+@pytest.fixture
+def snippet() -> Callable[..., str]:
+    """Return a code block of the README by the summary that it stands below."""
+
+    def found(heading: str, language: str, number: int = 0) -> str:
+        text = README.read_text(encoding="utf-8")
+        part = text[text.index(f"<summary>{heading}</summary>") :]
+        blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", part, re.DOTALL)
+        return blocks[number]
+
+    return found
+
+
+@pytest.fixture
+def understudy_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a command ``understudy`` on PATH that is this interpreter's."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    command = folder / "understudy"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m understudy "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return command
+
+
+@pytest.fixture
+def job(workshop: Any, understudy_on_path: Path) -> Any:
+    """Have a module with thirty lines, and agents that change it: two places of it, and a new file of tests."""
+    _ = understudy_on_path
+    workshop.write("lines.py", MODULE)
+    workshop.git("add", "-A")
+    workshop.git("commit", "-qm", "lines")
+    change = (
+        "import pathlib; path = pathlib.Path('lines.py'); text = path.read_text();"
+        " path.write_text(text.replace('= 5\\n', '= \"five\"\\n').replace('= 25\\n', '= \"twenty-five\"\\n'))"
+    )
+    test = "import lines\n\n\ndef test_first():\n    assert lines.line1\n"
+    workshop.agent(
+        "worker",
+        {"phase": "reading"},
+        {"say": "I change two lines"},
+        {"run": [sys.executable, "-c", change]},
+        {"write": "tests/test_lines.py", "text": test},
+        {"result": True},
+    )
+    workshop.write(".understudy/recipes/rework.md", RECIPE)
+    workshop.trust()
+    return workshop
+
+
+RECIPE = """+++
+title = "Rework"
+returns = "tree"
+fits = { on = ["file"] }
++++
+Rework the file.
+"""

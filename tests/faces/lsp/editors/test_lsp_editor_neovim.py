@@ -1,0 +1,305 @@
+"""The whole job in a real Neovim that has nothing but its built-in client and the README's lines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(shutil.which("nvim") is None, reason="nvim is not installed"),
+    # pynvim leaves the pipes and the event loop of its child to the garbage collector.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+SPY = """
+_G.offered, _G.said, _G.wanted = {}, {}, nil
+vim.ui.select = function(items, options, done)
+  local titles = {}
+  for number, item in ipairs(items) do
+    titles[number] = options.format_item and options.format_item(item) or tostring(item)
+  end
+  _G.offered = titles
+  for number, title in ipairs(titles) do
+    if _G.wanted and title:match(_G.wanted) then _G.wanted = nil; return done(items[number], number) end
+  end
+  done(nil, nil)
+end
+local show = vim.lsp.handlers['window/showMessage']
+vim.lsp.handlers['window/showMessage'] = function(error, result, context, config)
+  table.insert(_G.said, result.message)
+end
+"""
+"""A person's choice in a list, and what a person reads: the only two things that are not the editor's own."""
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
+    """Return what the condition gives as soon as it gives something."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+    return found
+
+
+class Neovim:
+    """One Neovim, driven as a person does: commands, keys, choices."""
+
+    def __init__(self, home: Path, init: str) -> None:
+        import pynvim
+
+        path = home / "init.lua"
+        path.write_text(init, encoding="utf-8")
+        self.api = pynvim.attach(
+            "child", argv=["nvim", "--embed", "--headless", "-u", "NONE", "-i", "NONE", "-n", "-c", "set hidden"]
+        )
+        self.api.exec_lua(SPY)
+        self.api.command(f"luafile {path}")
+
+    def lua(self, code: str, *arguments: Any) -> Any:
+        return self.api.exec_lua(code, *arguments)
+
+    def edit(self, path: Path | str) -> None:
+        self.api.command(f"edit {path}")
+        until(self.attached, "the server attached")
+
+    def attached(self) -> bool:
+        return bool(
+            self.lua(
+                "for _, c in pairs(vim.lsp.buf_get_clients(0)) do if c.name == 'understudy' and c.initialized then"
+                " return true end end return false"
+            )
+        )
+
+    def choose(self, title: str) -> None:
+        """Ask for code actions, and take the one whose title matches a Lua pattern."""
+
+        def chosen() -> bool:
+            self.lua("_G.wanted, _G.offered = ..., {}; vim.lsp.buf.code_action()", title)
+            with contextlib.suppress(AssertionError):
+                until(lambda: self.lua("return #_G.offered > 0"), "actions", 5)
+            return self.lua("return _G.wanted == nil")
+
+        try:
+            until(chosen, f"action {title}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; offered: {self.offered()}; said: {self.said()}") from None
+
+    def offered(self) -> list[str]:
+        return self.lua("return _G.offered") or []
+
+    def said(self) -> list[str]:
+        return self.lua("return _G.said") or []
+
+    def heard(self, text: str) -> str:
+        try:
+            return until(lambda: next((one for one in self.said() if text in one), None), text, 30)
+        except AssertionError:
+            raise AssertionError(f"{text!r} was not among {self.said()}") from None
+
+    def lines(self) -> list[str]:
+        return list(self.api.current.buffer[:])
+
+    def problems(self) -> list[dict[str, Any]]:
+        return self.lua("return vim.diagnostic.get(0)") or []
+
+    def next_problem(self) -> int:
+        """Go to the next diagnostic; return its line, from zero."""
+        self.lua("vim.diagnostic.goto_next({ float = false, wrap = true })")
+        return self.api.current.window.cursor[0] - 1
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            self.api.command("qa!", async_=True)
+        self.api.close()
+
+
+@pytest.fixture
+def neovim(job: Any, own_home: Path, snippet: Any) -> Iterator[Neovim]:
+    found = Neovim(own_home, snippet("Neovim 0.7 to 0.10", "lua"))
+    found.api.chdir(str(job.top))
+    yield found
+    found.close()
+
+
+def delegated(neovim: Neovim, job: Any) -> tuple[str, Path]:
+    """Delegate from an unsaved buffer; return the id and the path of review.diff that the person is told."""
+    neovim.edit(job.top / "lines.py")
+    neovim.api.current.buffer[0:1] = ["line1 = 'not saved'"]
+    neovim.choose("Rework")
+    message = neovim.heard("review.diff")
+    [delegation] = job.call("delegations/list").delegations
+    path = next(word.strip("“”().,;") for word in message.split() if "review.diff" in word)
+    assert job.file(delegation.id, "lines.py", "base").startswith("line1 = 'not saved'\n")
+    return delegation.id, Path(path)
+
+
+def test_the_whole_job(neovim: Neovim, job: Any):
+    identifier, review = delegated(neovim, job)
+    assert (job.top / "lines.py").read_text(encoding="utf-8").startswith("line1 = 1\n")
+
+    # The modified file is edited meanwhile, above the change.
+    neovim.api.current.buffer[2:2] = ["# typed while it worked"]
+    neovim.edit(review)
+    until(lambda: len(neovim.problems()) == 3, "a diagnostic for each hunk")
+    hunks = {problem["lnum"] for problem in neovim.problems()}
+    neovim.api.current.window.cursor = (1, 0)
+    visited = [neovim.next_problem() for _ in range(3)]
+    assert set(visited) == hunks
+
+    def at(text: str) -> None:
+        line = next(number for number, one in enumerate(neovim.lines()) if text in one)
+        neovim.api.current.window.cursor = (line + 1, 0)
+
+    # A hunk of a new file.
+    at("def test_first")
+    neovim.choose("^Accept [^f]")
+    until((job.top / "tests/test_lines.py").exists, "the new file")
+
+    # One of a modified file, which is open with other changes.
+    at("+line5")
+    neovim.choose("^Accept [^f]")
+    until(lambda: state(job, identifier, "line5") == "accepted", "the decision")
+    neovim.api.command(f"buffer {job.top / 'lines.py'}")
+    assert neovim.lines()[:7] == [
+        "line1 = 'not saved'",
+        "line2 = 2",
+        "# typed while it worked",
+        "line3 = 3",
+        "line4 = 4",
+        'line5 = "five"',
+        "line6 = 6",
+    ]
+    assert (job.top / "lines.py").read_text(encoding="utf-8").startswith("line1 = 1\n")
+
+    # One is rejected, with a reason typed below it.
+    neovim.api.command(f"buffer {review}")
+    line = next(number for number, one in enumerate(neovim.lines()) if "+line25" in one)
+    neovim.api.current.buffer[line + 1 : line + 1] = ["> numbers must stay numbers"]
+    neovim.api.current.window.cursor = (line + 1, 0)
+    neovim.choose("^Reject .*numbers must stay")
+    until(lambda: state(job, identifier, "line25") == "rejected", "the rejection")
+    assert reason(job, identifier) == "numbers must stay numbers"
+
+    # Undo takes the last accept back into the buffer; what was typed stays.
+    neovim.choose("^Undo")
+    until(lambda: state(job, identifier, "line5") == "pending", "the undo")
+    neovim.api.command(f"buffer {job.top / 'lines.py'}")
+    assert neovim.lines()[2:6] == ["# typed while it worked", "line3 = 3", "line4 = 4", "line5 = 5"]
+
+    # Send it back.
+    neovim.api.command(f"buffer {review}")
+    neovim.choose("^Send back")
+    reply = until(lambda: next((d for d in listed(job) if d.parent_id == identifier), None), "the follow-up")
+    until(lambda: job.call("delegations/get", id=reply.id).state == "finished", "its end")
+    prompt = next(job.config.parent.parent.rglob(f"{reply.id}/prompt.md"), None) or next(
+        Path(os.environ["UNDERSTUDY_STATE"]).rglob(f"{reply.id}/prompt.md")
+    )
+    assert "numbers must stay numbers" in prompt.read_text(encoding="utf-8")
+
+
+def test_progress_is_shown_while_it_works(neovim: Neovim, job: Any):
+    job.agent("worker", {"phase": "thinking hard"}, {"sleep": 60}, {"result": True})
+    neovim.edit(job.top / "lines.py")
+    neovim.choose("Rework")
+    shown = "return vim.inspect(vim.lsp.util.get_progress_messages())"
+    messages: list[str] = []
+
+    def seen() -> bool:
+        messages.append(neovim.lua(shown))
+        return "thinking hard" in "".join(messages)
+
+    until(seen, "progress")
+    # Cancelled as plug-ins that show progress do.
+    token = neovim.lua(
+        "for _, c in pairs(vim.lsp.buf_get_clients(0)) do for token in pairs(c.messages.progress) do"
+        " c.notify('window/workDoneProgress/cancel', { token = token }); return token end end"
+    )
+    assert isinstance(token, str)
+    [delegation] = listed(job)
+    until(lambda: job.call("delegations/get", id=delegation.id).state == "finished", "the end")
+    assert job.call("delegations/get", id=delegation.id).verdict == "cancelled"
+
+
+def test_the_server_is_killed_and_another_takes_over(neovim: Neovim, job: Any, own_home: Path, snippet: Any):
+    job.agent("worker", {"sleep": 2}, {"write": "lines.py", "text": "line1 = 0\n"}, {"result": True})
+    neovim.edit(job.top / "lines.py")
+    neovim.choose("Rework")
+    [delegation] = until(lambda: listed(job), "the start")
+    pids = subprocess.run(
+        ["pgrep", "-f", "understudy serve"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    mine = [pid for pid in pids if own_home.as_posix() in Path(f"/proc/{pid}/environ").read_text(encoding="utf-8")]
+    for pid in mine:
+        os.kill(int(pid), signal.SIGKILL)
+    until(lambda: job.call("delegations/get", id=delegation.id).state == "finished", "the end, without the server")
+    other = Neovim(own_home, snippet("Neovim 0.7 to 0.10", "lua"))
+    try:
+        other.api.chdir(str(job.top))
+        review = next(Path(os.environ["UNDERSTUDY_STATE"]).rglob(f"{delegation.id}/review.diff"))
+        other.edit(review)
+        until(lambda: len(other.problems()) >= 1, "a diagnostic")
+        other.api.current.window.cursor = (other.problems()[0]["lnum"] + 1, 0)
+        other.choose("^Accept [^f]")
+        until(lambda: (job.top / "lines.py").read_text(encoding="utf-8") == "line1 = 0\n", "the file")
+    finally:
+        other.close()
+
+
+def test_the_lines_for_newer_versions_are_lua(snippet: Any):
+    """Neovim 0.11 is not in Debian 12: its lines are at least compiled, and their calls are those of its manual."""
+    text = snippet("Neovim 0.11 and newer", "lua")
+    found = subprocess.run(
+        [
+            "nvim",
+            "--headless",
+            "-u",
+            "NONE",
+            "-i",
+            "NONE",
+            "-n",
+            "-c",
+            "lua assert(loadstring(vim.env.SNIPPET))",
+            "-c",
+            "qa!",
+        ],
+        env={**os.environ, "SNIPPET": text},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert "Error" not in found.stderr
+    for name in ("vim.lsp.config", "vim.lsp.enable", "root_dir = function(buffer, start)"):
+        assert name in text
+
+
+def listed(job: Any) -> list[Any]:
+    return job.call("delegations/list").delegations
+
+
+def hunk(job: Any, identifier: str, text: str) -> Any:
+    number = MODULE_LINES[text]
+    files = job.call("delegations/diff", id=identifier).files
+    return next(h for file in files if file.path == "lines.py" for h in file.hunks if h.old_start == number)
+
+
+MODULE_LINES = {"line5": 5, "line25": 25}
+
+
+def state(job: Any, identifier: str, text: str) -> str:
+    return str(hunk(job, identifier, text).state)
+
+
+def reason(job: Any, identifier: str) -> str | None:
+    found: str | None = hunk(job, identifier, "line25").reason
+    return found
