@@ -21,6 +21,7 @@ const SETTINGS: Readonly<Record<string, unknown>> = {
   "extensions.autoCheckUpdates": false,
   "extensions.autoUpdate": false,
   "extensions.ignoreRecommendations": true,
+  "files.autoSave": "off", // in a browser it is on
   "files.simpleDialog.enable": true,
   "git.openRepositoryInParentFolders": "never",
   "security.workspace.trust.banner": "never",

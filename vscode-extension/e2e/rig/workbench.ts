@@ -352,9 +352,13 @@ export class Workbench {
 
   /** The code actions at the cursor, as Ctrl+. shows them. */
   async codeActions(): Promise<string[]> {
-    await this.page.keyboard.press("Control+.");
     const rows = this.page.locator(".action-widget .monaco-list-row.action");
-    await rows.first().waitFor();
+    // Nothing is offered while the sidecar still starts; a person presses the key again.
+    await until(async () => {
+      await this.page.keyboard.press("Control+.");
+      await rows.first().waitFor({ timeout: 2_000 });
+      return true;
+    }, "code actions are offered");
     return (await rows.allInnerTexts()).map(oneLine);
   }
 

@@ -31,9 +31,7 @@ describe("the sidebar", () => {
           [],
           "every row is spoken",
         );
-        console.log(await vs.rowLabels("Delegators"));
         await vs.shot("delegators");
-        console.log(await vs.rowMenuItems("Delegators", "quick"));
         await vs.waitForRow("Delegators", "config.toml:4");
         await vs.row("Delegators", "config.toml:4").click();
         await vs.editor("config.toml").waitFor();
