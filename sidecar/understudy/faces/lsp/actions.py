@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from understudy.api import offers as offering
 from understudy.api import table
-from understudy.api.offers import Offer, Offers
 from understudy.faces.lsp import places
 from understudy.faces.lsp.calls import Call
 from understudy.journal import store
 from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
+    from understudy.api.offers import Offer, Offers
     from understudy.faces.lsp.client import Client
     from understudy.faces.lsp.server import Server
 
@@ -151,6 +150,8 @@ class Actions:
 def _read(client: Client, uri: str, path: Path, is_open: bool) -> Offers | None:
     if store.state_root() in path.parents or not (is_open or path.is_file()):
         return None
+    from understudy.api import offers as offering  # noqa: PLC0415 - the engine, which an editor's start need not wait for
+
     caller = Call(client, "", None, lambda *_: None)
     try:
         return offering.offers(caller, uri)

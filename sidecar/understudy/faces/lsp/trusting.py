@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from understudy.config import trust
-from understudy.engine import places as workspaces
 from understudy.faces.lsp.client import Client, Refused
 from understudy.faces.lsp.questions import can_ask
 from understudy.journal import store
 from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
+    from understudy.config import trust
     from understudy.faces.lsp.server import Server
 
 TRUST = "Trust"
@@ -73,9 +72,11 @@ class Trusting:
             if not self._asks():
                 return
             try:
-                workspace = await asyncio.to_thread(workspaces.workspace_of, [], str(folder), None)
+                workspace = await asyncio.to_thread(_workspace_of, {"workspace": str(folder)}, self._client)
             except UnderstudyError:
                 continue
+            # A folder inside a repository is not where the configuration lies.
+            self._client.watch(workspace)
             await self._ask_about(workspace, again=False)
 
     async def _ask_about(self, workspace: Path, *, again: bool) -> None:
@@ -131,12 +132,16 @@ class Trusting:
 
 def _standing(workspace: Path) -> tuple[trust.TrustStatus, bool]:
     """Return how a workspace stands, and whether a person has said no to exactly what it allows now."""
+    from understudy.config import trust  # noqa: PLC0415 - reads configuration, which an editor's start need not wait for
+
     root = store.state_root()
     found = trust.status(workspace, root)
     return found, found.known and not found.trusted and trust.was_refused(workspace, root, found.hash)
 
 
 def _workspace_of(params: dict[str, Any], client: Client) -> Path:
+    from understudy.engine import places as workspaces  # noqa: PLC0415 - as above
+
     uris = [uri for uri in [*(params.get("files") or []), params.get("target"), *(params.get("context") or [])] if uri]
     return workspaces.workspace_of(uris, params.get("workspace"), next(iter(client.folders), None))
 
