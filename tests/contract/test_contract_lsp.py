@@ -25,7 +25,8 @@ REQUESTS = [
     if not path.name.startswith("notification.")
 ]
 SECONDS = 60
-CHANGING = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z|\d{8}-\d{6}-[a-z0-9]{5}")
+CHANGING = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z|\d{8}-\d{6}-[a-z0-9]{5}|\d[\d.]* (?:[kMG]i?B|MB)\b")
+"""Times, ids, and how much room is left on the disk."""
 
 
 class Frames:

@@ -7,13 +7,13 @@ import click
 from understudy.faces.cli import options
 
 
-@click.command()
+@click.command(epilog=options.examples("understudy serve"))
 @click.option("--stdio", is_flag=True, hidden=True, help="What clients say that know other transports, too.")
 def serve(*, stdio: bool) -> int:
     """Be the language server of an editor, on stdio.
 
     An editor starts this; its configuration names the command `understudy serve`. The README has the lines for
-    Neovim, Helix, Emacs, Vim, Kate and Zed.
+    Neovim, Emacs, Vim, Helix and Kate.
     """
     from understudy.faces import lsp as face  # noqa: PLC0415 - imports lsprotocol
 
