@@ -434,7 +434,7 @@ export class Workbench {
   async shot(name: string, part?: Locator): Promise<string> {
     fs.mkdirSync(this.#artifacts, { recursive: true });
     // The pointer off whatever was pressed last, or its tooltip is in the picture.
-    await this.page.mouse.move(700, 5);
+    await this.page.mouse.move(200, 5);
     const file = path.join(this.#artifacts, `${fileName(name)}.png`);
     await (part ?? this.page).screenshot({ path: file });
     return file;
