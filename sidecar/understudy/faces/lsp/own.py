@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
 from understudy.api import messages as m
-from understudy.faces.lsp import documents, own_files, places
+from understudy.faces.lsp import documents, places
 
 if TYPE_CHECKING:
     from understudy.config.folders import FileKind
@@ -110,7 +111,7 @@ class OwnFiles:
             return None
         version, text = looked
         known = await self._what_is_known(path)
-        return text, version, await asyncio.to_thread(own_files.diagnostics, kind, path, text, known)
+        return text, version, await asyncio.to_thread(_understood().diagnostics, kind, path, text, known)
 
     # -- at a place ------------------------------------------------------------------------------------------------
 
@@ -120,7 +121,7 @@ class OwnFiles:
         if at is None:
             return None
         kind, text, (line, character), known = at
-        found = await asyncio.to_thread(own_files.complete, kind, text, line, character, known)
+        found = await asyncio.to_thread(_understood().complete, kind, text, line, character, known)
         snippets = self.client.can("textDocument.completion.completionItem.snippetSupport")
         deprecated = self.client.can("textDocument.completion.completionItem.tagSupport")
         items = []
@@ -147,7 +148,7 @@ class OwnFiles:
         if at is None:
             return None
         kind, text, (line, character), known = at
-        found = await asyncio.to_thread(own_files.hover, kind, text, line, character, known)
+        found = await asyncio.to_thread(_understood().hover, kind, text, line, character, known)
         if found is None:
             return None
         content = self._markup(found.markdown, "hover.contentFormat")
@@ -168,7 +169,7 @@ class OwnFiles:
             self._fix(uri, text, version, finding, fix)
             for finding in findings
             if finding.span.start.line <= lines[1] and finding.span.end.line >= lines[0]
-            for fix in own_files.fixes(kind, text, finding)
+            for fix in _understood().fixes(kind, text, finding)
         ]
 
     def _fix(self, uri: str, text: str, version: int, finding: Finding, fix: Fix) -> types.CodeAction:
@@ -226,7 +227,7 @@ class OwnFiles:
         if workspace is not None:
             answer = await self.client.call("workspace/trust", m.TrustParams(workspace=str(workspace)))
             trusted = answer.trusted
-        return await asyncio.to_thread(own_files.know, workspace, trusted=trusted)
+        return await asyncio.to_thread(_understood().know, workspace, trusted=trusted)
 
 
 def register(server: Server) -> None:
@@ -241,7 +242,17 @@ def register(server: Server) -> None:
 
 def _kind_of(uri: str) -> FileKind | None:
     path = places.path_of(uri)
-    return None if path is None else own_files.kind_of(path)
+    if path is None or path.suffix not in {".toml", ".md"}:
+        return None
+    found: FileKind | None = _understood().kind_of(path)
+    return found
+
+
+def _understood() -> ModuleType:
+    """Return what understands such files, imported when the first one that may be one is opened."""
+    from understudy.faces.lsp import own_files  # noqa: PLC0415 - a tenth of a second, at the start of an editor
+
+    return own_files
 
 
 def _workspace_of(path: Path) -> Path | None:
