@@ -373,7 +373,10 @@ def test_what_is_decided_elsewhere_is_seen_here(reviewed: Any, editor: Any, star
     own = start_editor()
     own.begin(reviewed.top, options={"review": False})
     own.open(reviewed.top / "text.txt")
-    for one in (editor, subscribed):
+    elsewhere = start_editor()
+    elsewhere.begin(reviewed.config)
+    elsewhere.open(reviewed.top / "text.txt")
+    for one in (editor, subscribed, elsewhere):
         diagnostics(one, uri, lambda each: len(each) == 3)
     marks = [one.mark() for one in (editor, subscribed)]
     first = next(f for f in reviewed.call("delegations/diff", id=reviewed.id).files if f.path == "text.txt").hunks[0]

@@ -125,6 +125,7 @@ def test_words_belong_to_what_they_stand_in_or_below() -> None:
         ("-five", "> in the middle"),
         ("-five", ">"),
         ("Binary files a/b.bin and b/b.bin differ", "> no pictures"),
+        ("+more", "+mine > theirs"),
     )
     sheet = Sheet(printed(), text + "> last")
     assert sheet.words == {

@@ -1,7 +1,8 @@
 """Which results are under review in this editor, kept up to date from events and from what other processes do.
 
-Known are the finished delegations of this editor's folders that have undecided hunks, and every delegation whose
-``review.diff`` is open. Reading one costs two requests of the table; nothing is read twice that did not change.
+Known are the finished delegations of this editor's folders and open files that have undecided hunks, and every
+delegation whose ``review.diff`` is open. Reading one costs two requests of the table; nothing is read twice that did
+not change.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from understudy.faces.lsp.client import Client
 
 MOST_LISTED = 50
-"""Undecided results of one folder that are shown in files; older ones are still shown in their ``review.diff``."""
+"""Undecided results that are shown in files; older ones are still shown in their ``review.diff``."""
+PAGE = 200
+PAGES = 5
+"""How far back undecided results are looked for."""
 SETTLE_SECONDS = 0.05
 """Events that come within this time are answered by one reading."""
 SETTLED_SECONDS = 5.0
@@ -42,13 +46,14 @@ _TELLING_TOO = (events.Superseded, events.Worktree)
 class Works:
     """The results under review. ``changed(ids)`` is called in the loop's thread after some were read anew."""
 
-    def __init__(self, client: Client, changed: Callable[[set[str]], None]) -> None:
-        """Know nothing yet."""
+    def __init__(self, client: Client, changed: Callable[[set[str]], None], concerns: Callable[[Path], bool]) -> None:
+        """Know nothing yet; ``concerns(workspace)`` tells whether this editor has to do with a workspace."""
         self.known: dict[str, Work] = {}
         self.generation = 0
         """Grows with every change of ``known``."""
         self._client = client
         self._changed = changed
+        self._concerns = concerns
         self._open: dict[str, int] = {}
         self._printed: dict[str, tuple[str | None, Printed]] = {}
         self._stale: set[str] = set()
@@ -134,13 +139,13 @@ class Works:
     async def _list(self) -> None:
         listed: dict[str, Delegation] = {}
         cursor = None
-        while len(listed) < MOST_LISTED:
-            page = await self._client.call("delegations/list", {"states": ["finished"], "cursor": cursor})
-            listed |= {
-                one.id: one for one in page.delegations if one.review.pending and self._client.has(Path(one.workspace))
-            }
+        for _ in range(PAGES):
+            wanted = {"states": ["finished"], "limit": PAGE, "cursor": cursor}
+            page = await self._client.call("delegations/list", wanted)
+            pending = [one for one in page.delegations if one.review.pending]
+            listed |= {one.id: one for one in pending if self._concerns(Path(one.workspace))}
             cursor = page.cursor
-            if cursor is None:
+            if cursor is None or len(listed) >= MOST_LISTED:
                 break
         now = set(list(listed)[:MOST_LISTED]) | set(self.known)
         self.read({one for one in now if self._differs(one, listed.get(one))})
@@ -176,7 +181,7 @@ class Works:
             if delegation.state is not State.FINISHED or delegation.head is None:
                 return None
             if identifier not in self._open and not (
-                delegation.review.pending and self._client.has(Path(delegation.workspace))
+                delegation.review.pending and self._concerns(Path(delegation.workspace))
             ):
                 return None
             found = await self._client.call("delegations/diff", {"id": identifier})

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import codecs
+import functools
 import logging
 import os
 from collections.abc import Mapping
@@ -58,7 +59,7 @@ class Surface:
         """Show nothing yet."""
         self.client = server.client
         self.gathered = server.gathered
-        self._works = review_works.Works(server.client, self._changed)
+        self._works = review_works.Works(server.client, self._changed, self._concerns)
         self._reviews: dict[str, str | None] = {}
         """The open documents → the delegation whose review they are."""
         self._waiting: dict[str, asyncio.TimerHandle] = {}
@@ -141,6 +142,8 @@ class Surface:
                 self._reviews[uri] = found = review_works.delegation_of(uri)
                 if found is not None:
                     self._works.opened(found)
+                elif (path := places.path_of(uri)) is not None and not self.client.has(path):
+                    self._works.look()  # of another workspace: one server may serve everything that is open
             self._show_soon(uri, 0.0)
         elif what == "change":
             self._show_soon(uri, SETTLE_SECONDS)
@@ -236,13 +239,20 @@ class Surface:
         marks.sort(key=lambda mark: (mark.first, mark.work.delegation.id))
         return View(lines_of(text or ""), self.client.encoding, marks, tokens=tokens)
 
+    def _concerns(self, workspace: Path) -> bool:
+        """Tell whether this editor has a folder of a workspace, or a file of it open."""
+        if self.client.has(workspace):
+            return True
+        paths = [path for uri in self._reviews if (path := places.path_of(uri)) is not None]
+        return any(workspace in own.parents for path in paths for own in _spellings(path))
+
     def _changes_of(self, path: Path) -> list[tuple[Work, FileDiff]]:
         """Return the results that have undecided hunks in a file that is there already."""
         found = []
         for work in self._works.known.values():
             workspace = Path(work.delegation.workspace)
             own = next((own for own in _spellings(path) if workspace in own.parents), None)
-            if own is None or not self.client.has(workspace):
+            if own is None:
                 continue
             file = work.file(names.quote(os.fsencode(own.relative_to(workspace))))
             if file is not None and file.status == "modified" and not file.binary and work.pending(file.path):
@@ -343,9 +353,10 @@ def _text_of(file: Any) -> str | None:
     return content.decode("utf-16" if wide else "latin-1", "replace")
 
 
-def _spellings(path: Path) -> list[Path]:
+@functools.lru_cache(1000)
+def _spellings(path: Path) -> tuple[Path, Path]:
     """Return a path as it was given, and with the links in its folders followed."""
-    return [path, Path(os.path.realpath(path.parent)) / path.name]
+    return path, Path(os.path.realpath(path.parent)) / path.name
 
 
 def _where(work: Work | None, conflict: Any) -> str:
