@@ -14,7 +14,6 @@ help: ## say what the verbs are
 
 setup: $(READY) ## install everything into .venv (quick when nothing has changed)
 	@test -x .venv/bin/understudy || { rm -f $(READY) && $(MAKE) --no-print-directory $(READY); }
-	@scripts/extension packages
 
 $(READY): requirements/build.txt requirements/dev.txt pyproject.toml scripts/setup
 	@scripts/setup
