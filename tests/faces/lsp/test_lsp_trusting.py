@@ -122,6 +122,20 @@ def test_not_now_holds_until_something_changes_or_is_started(
     assert execute(again, strange)["id"], "who starts something is asked first"
 
 
+def test_to_put_it_off_takes_back_nothing(workshop: Any, strange: Path, editor: Any) -> None:
+    no_answer = sys.modules[type(editor).__module__].NO_ANSWER
+    editor.answers[ASK] = lambda _: no_answer
+    editor.begin(strange)
+    editor.wait_for_method(ASK)
+    with editor.changed:
+        put = next(message for message in editor.heard if message.get("method") == ASK)
+    workshop.trust(strange)
+    editor.send({"jsonrpc": "2.0", "id": put["id"], "result": NOT_NOW})
+    assert execute(editor, strange)["id"], "the answer was taken before the next question could be asked"
+    assert trusted(workshop, strange)
+    assert len(trust_questions(editor)) == 1
+
+
 def test_a_change_asks_again_and_shows_the_difference(workshop: Any, strange: Path, editor: Any) -> None:
     workshop.trust(strange)
     editor.answers[ASK] = lambda _: TRUST
