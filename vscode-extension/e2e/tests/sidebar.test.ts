@@ -61,6 +61,10 @@ describe("an untrusted workspace", () => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "quick");
       await vs.shot("untrusted");
+      await vs.page.locator(".monaco-editor .view-lines").click();
+      await vs.codeAction("tests for this file");
+      await vs.notification(/trust/i).waitFor();
+      await vs.shot("refused");
       const started = vs.world.processes().filter(({ argv }) => argv.includes("worker"));
       assert.deepEqual(started, []);
       assert.deepEqual(vs.world.delegations(), []);
@@ -110,7 +114,6 @@ describe("the sidecar", () => {
       await vs.statusItem("Understudy").click();
       await vs.step("Understudy");
       await until(async () => (await vs.quickRowTexts()).some((row) => row.includes("Restart")), "the menu is filled");
-      console.log(await vs.quickRowTexts(), await vs.quickInput().getAttribute("placeholder"));
       await vs.shot("status");
     }),
   );
