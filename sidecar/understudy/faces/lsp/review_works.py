@@ -1,8 +1,7 @@
 """Which results are under review in this editor, kept up to date from events and from what other processes do.
 
-Known are the finished delegations of this editor's folders and open files that have undecided hunks, and every
-delegation whose ``review.diff`` is open. Reading one costs two requests of the table; nothing is read twice that did
-not change.
+Of every finished delegation with undecided hunks the summary is kept. Its hunks are read only when a file that it
+changes is open, or its ``review.diff``: that costs a start of git. Nothing is read twice that did not change.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.faces.lsp import hunks, places
@@ -26,8 +24,6 @@ from understudy.model.states import State
 if TYPE_CHECKING:
     from understudy.faces.lsp.client import Client
 
-MOST_LISTED = 50
-"""Undecided results that are shown in files; older ones are still shown in their ``review.diff``."""
 PAGE = 200
 PAGES = 5
 """How far back undecided results are looked for."""
@@ -46,7 +42,9 @@ _TELLING_TOO = (events.Superseded, events.Worktree)
 class Works:
     """The results under review. ``changed(ids)`` is called in the loop's thread after some were read anew."""
 
-    def __init__(self, client: Client, changed: Callable[[set[str]], None], concerns: Callable[[Path], bool]) -> None:
+    def __init__(
+        self, client: Client, changed: Callable[[set[str]], None], concerns: Callable[[Delegation], bool]
+    ) -> None:
         """Know nothing yet; ``concerns(workspace)`` tells whether this editor has to do with a workspace."""
         self.known: dict[str, Work] = {}
         self.generation = 0
@@ -54,6 +52,7 @@ class Works:
         self._client = client
         self._changed = changed
         self._concerns = concerns
+        self._undecided: dict[str, Delegation] = {}
         self._open: dict[str, int] = {}
         self._printed: dict[str, tuple[str | None, Printed]] = {}
         self._stale: set[str] = set()
@@ -63,7 +62,6 @@ class Works:
         self._looking = False
         self._look_again = False
         client.on_ready.append(self.look)
-        client.on_folders.append(self.look)
         client.on_events.append(self._heard)
         client.on_changed.append(self._something_changed)
 
@@ -80,6 +78,10 @@ class Works:
         else:
             self._printed.pop(delegation, None)
             self.read({delegation})
+
+    def consider(self) -> None:
+        """Read what concerns the open files and is not known yet, soon."""
+        self.read({one.id for one in self._undecided.values() if one.id not in self.known and self._concerns(one)})
 
     def read(self, delegations: set[str]) -> None:
         """Read these anew, soon."""
@@ -142,17 +144,13 @@ class Works:
         for _ in range(PAGES):
             wanted = {"states": ["finished"], "limit": PAGE, "cursor": cursor}
             page = await self._client.call("delegations/list", wanted)
-            pending = [one for one in page.delegations if one.review.pending]
-            listed |= {one.id: one for one in pending if self._concerns(Path(one.workspace))}
+            listed |= {one.id: one for one in page.delegations if one.review.pending}
             cursor = page.cursor
-            if cursor is None or len(listed) >= MOST_LISTED:
+            if cursor is None:
                 break
-        now = set(list(listed)[:MOST_LISTED]) | set(self.known)
-        self.read({one for one in now if self._differs(one, listed.get(one))})
-
-    def _differs(self, delegation: str, listed: Delegation | None) -> bool:
-        known = self.known.get(delegation)
-        return known is None or listed is None or known.delegation.last_seq != listed.last_seq
+        self._undecided = listed
+        self.read({one for one, work in self.known.items() if _differs(work, listed.get(one))})
+        self.consider()
 
     async def _read_all(self) -> None:
         try:
@@ -180,9 +178,11 @@ class Works:
             delegation: Delegation = await self._client.call("delegations/get", {"id": identifier})
             if delegation.state is not State.FINISHED or delegation.head is None:
                 return None
-            if identifier not in self._open and not (
-                delegation.review.pending and self._concerns(Path(delegation.workspace))
-            ):
+            if delegation.review.pending:
+                self._undecided[identifier] = delegation
+            else:
+                self._undecided.pop(identifier, None)
+            if identifier not in self._open and not (delegation.review.pending and self._concerns(delegation)):
                 return None
             found = await self._client.call("delegations/diff", {"id": identifier})
             token = await self._token(delegation) if delegation.review.accepted else None
@@ -206,6 +206,10 @@ class Works:
                     return event.undo_token
             until = after
         return None
+
+
+def _differs(work: Work, listed: Delegation | None) -> bool:
+    return listed is None or work.delegation.last_seq != listed.last_seq
 
 
 def delegation_of(uri: str) -> str | None:

@@ -30,7 +30,7 @@ from understudy.faces.lsp.review_text import Sheet, Spot, lines_of
 from understudy.faces.lsp.review_views import Mark, View
 from understudy.git import names
 from understudy.journal import store
-from understudy.model.delegations import FileDiff, HunkState
+from understudy.model.delegations import Delegation, FileDiff, HunkState
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ class Surface:
                 self._reviews[uri] = found = review_works.delegation_of(uri)
                 if found is not None:
                     self._works.opened(found)
-                elif (path := places.path_of(uri)) is not None and not self.client.has(path):
-                    self._works.look()  # of another workspace: one server may serve everything that is open
+                else:
+                    self._works.consider()
             self._show_soon(uri, 0.0)
         elif what == "change":
             self._show_soon(uri, SETTLE_SECONDS)
@@ -239,12 +239,13 @@ class Surface:
         marks.sort(key=lambda mark: (mark.first, mark.work.delegation.id))
         return View(lines_of(text or ""), self.client.encoding, marks, tokens=tokens)
 
-    def _concerns(self, workspace: Path) -> bool:
-        """Tell whether this editor has a folder of a workspace, or a file of it open."""
-        if self.client.has(workspace):
-            return True
+    def _concerns(self, delegation: Delegation) -> bool:
+        """Tell whether a file that a result modifies is open."""
+        workspace = Path(delegation.workspace)
         paths = [path for uri in self._reviews if (path := places.path_of(uri)) is not None]
-        return any(workspace in own.parents for path in paths for own in _spellings(path))
+        opened = {own.relative_to(workspace) for path in paths for own in _spellings(path) if workspace in own.parents}
+        names_ = {names.quote(os.fsencode(one)) for one in opened}
+        return delegation.result is not None and any(file.path in names_ for file in delegation.result.files)
 
     def _changes_of(self, path: Path) -> list[tuple[Work, FileDiff]]:
         """Return the results that have undecided hunks in a file that is there already."""
