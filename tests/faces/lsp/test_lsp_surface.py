@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -431,3 +432,31 @@ def test_a_review_opens_at_the_hunk_and_below_what_was_typed(reviewed: Any, edit
     editor.answers["window/showDocument"] = lambda _: {"success": False}
     editor.run(action(editor.actions(text, 19), "Look at this hunk"))
     assert str(reviewed.review) in editor.wait_for_method(SAY, after=mark)["message"]
+
+
+def test_an_editor_that_leaves_instead_of_answering_leaves_nothing_half_done(
+    reviewed: Any, start_editor: Callable[..., Any]
+) -> None:
+    editor = start_editor()
+    editor.begin(reviewed.top)
+    buffers = Buffers(editor)
+    buffers.open(reviewed.top / "text.txt")
+    uri = buffers.open(reviewed.review, language="diff")
+    diagnostics(editor, uri, lambda each: len(each) == 6)
+    no_answer = sys.modules[type(editor).__module__].NO_ANSWER
+    editor.answers["workspace/applyEdit"] = lambda _: no_answer
+    command = action(editor.actions(uri, 0), "Accept all (5 hunks)")["command"]
+    waiting = editor.request(
+        "workspace/executeCommand", {"command": command["command"], "arguments": command["arguments"]}
+    )
+    editor.wait_for_method("workspace/applyEdit")
+    assert not [one for one in editor.heard if one.get("id") == waiting and "method" not in one]
+    editor.close()
+    # Whoever looks next finds it as it was.
+    assert states(reviewed) == ["pending", "pending", "pending"]
+    assert reviewed.call("delegations/get", id=reviewed.id).review.pending == 6
+    assert (reviewed.top / "old.txt").exists()
+    assert not (reviewed.top / "new.txt").exists()
+    assert (reviewed.top / "text.txt").read_text() == LINES
+    reviewed.call("delegations/decide", id=reviewed.id, decisions=[{"decision": "accept"}], flagged=True)
+    assert (reviewed.top / "text.txt").read_text() == RESULT

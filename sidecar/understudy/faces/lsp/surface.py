@@ -282,7 +282,8 @@ class Surface:
         given: Mapping[str, Any] = params if isinstance(params, dict) else {}
         if error is not None:
             # Many editors write the error of a command into a log that nobody reads.
-            self._say(types.MessageType.Error, f"{error.message} {error.hint or ''}".strip())
+            if error.kind is not ErrorKind.CANCELLED:
+                self._say(types.MessageType.Error, f"{error.message} {error.hint or ''}".strip())
             return
         if method == review_offers.DECIDE:
             self._decided(str(given["id"]), given, result)
@@ -305,10 +306,11 @@ class Surface:
             told = ", ".join(_where(work, one) for one in result.conflicts[:NAMED_CONFLICTS])
             more = len(result.conflicts) - NAMED_CONFLICTS
             count = "1 hunk does" if len(result.conflicts) == 1 else f"{len(result.conflicts)} hunks do"
+            stays = "It stays undecided" if len(result.conflicts) == 1 else "They stay undecided"
             self._say(
                 types.MessageType.Warning,
-                f"{count} not fit what you have now: {told}{f' and {more} more' if more > 0 else ''}. Nothing of it "
-                "was changed. Make room for it and accept again, or reject it, or send it back.",
+                f"{count} not fit what you have now: {told}{f' and {more} more' if more > 0 else ''}. {stays}: change "
+                "that place so that it fits and accept again, take the change over by hand, or send it back.",
             )
 
     def _remember(self, work: Work, params: Mapping[str, Any], token: str) -> None:
