@@ -36,6 +36,24 @@ with bell.Bell() as ear:
     assert os.listdir(bell.folder()) == []
 
 
+def test_who_wants_some_names_only_is_left_alone_for_others() -> None:
+    with bell.Bell(only=("mine", "also mine")) as choosy, bell.Bell() as everything:
+        for name in ("another", "mine", "also mine"):
+            bell.ring(name)
+        assert choosy.drain() == {"mine", "also mine"}
+        assert everything.drain() == {"another", "mine", "also mine"}
+    assert os.listdir(bell.folder()) == []
+
+
+def test_a_wish_rings_for_the_worker(make) -> None:
+    folder, _ = make()
+    with bell.Bell(only=(control.bell_of(folder.id),)) as worker, bell.Bell() as everybody:
+        control.append_control(folder, control.Cancel(by="cli"))
+        bell.ring(folder.id)
+        assert worker.drain() == {control.bell_of(folder.id)}
+        assert folder.id in everybody.drain()
+
+
 def test_the_folder_is_private_and_found_by_everybody(own_home) -> None:
     with bell.Bell() as ear:
         place = bell.folder()

@@ -25,7 +25,7 @@ from understudy.git import call
 from understudy.git.names import unquote
 from understudy.journal import locks, store, summary
 from understudy.journal.bell import EVERYTHING, Bell, ring
-from understudy.journal.control import Cancel, ControlTail
+from understudy.journal.control import Cancel, ControlTail, bell_of
 from understudy.journal.writer import Writer
 from understudy.model import events
 from understudy.model.delegations import Delegation, FileStat
@@ -105,7 +105,7 @@ class Run:
         children.observe(self._child_changed)
         call.mark_calls(sweep.MARK, self.folder.id)
         loop.set_default_executor(self._threads)
-        with Bell() as bell:
+        with Bell(only=(bell_of(self.folder.id), queue.BELL)) as bell:
             loop.add_reader(bell.fileno(), self._look_at_control, bell)
             ticking = asyncio.create_task(self._tick())
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):

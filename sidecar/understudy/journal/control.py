@@ -45,6 +45,11 @@ Item = Cancel | Answer
 _decoder = msgspec.json.Decoder(Item)
 
 
+def bell_of(identifier: str) -> str:
+    """Return the name that rings for the worker of a delegation alone, when it is asked for something."""
+    return f"{identifier}:control"
+
+
 def append_control(folder: Folder, item: Item) -> None:
     """Append a wish and ring; ``at`` is filled in.
 
@@ -156,4 +161,5 @@ def _append(folder: Folder, item: Item, *, request: PermissionRequest | None) ->
                 raise
         finally:
             os.close(descriptor)
+    bell.ring(bell_of(folder.id))
     bell.ring(folder.id)
