@@ -102,6 +102,32 @@ def test_fewer_tests_than_before_is_outside_the_scope(project):
     assert (done.verdict, done.reservations) == ("unverified", ["outside_scope"])
 
 
+@pytest.mark.parametrize("times", [1, 9])
+@pytest.mark.parametrize("how", ["signal.SIGINT", pytest.param("signal.SIGKILL", marks=pytest.mark.heavy)])
+def test_a_list_of_earlier_tests_that_is_cut_off_says_nothing(project, tmp_path, how, times):
+    """The run that lists the tests of the base is killed, once or always; the result's own runs go well."""
+    count = tmp_path / "killed"
+    project.write("tests/test_calc.py", HONEST)
+    project.write(
+        "conftest.py",
+        f"""
+import os, pathlib, signal
+count = pathlib.Path({str(count)!r})
+def pytest_collection_modifyitems():
+    if "test_clamp" in pathlib.Path("tests/test_calc.py").read_text():
+        if not count.exists() or count.stat().st_size < {times}:
+            with count.open("a") as file:
+                file.write("x")
+            os.kill(os.getpid(), {how})
+""",
+    )
+    project.commit()
+    project.program("gutter", writing("tests/test_calc.py", HONEST.split("\n\n\ndef test_clamp", maxsplit=1)[0] + "\n"))
+    done = project.run("tests", "calc.py", delegator="gutter")
+    assert (done.verdict, done.reservations) == ("unverified", ["outside_scope"])
+    assert count.stat().st_size == min(times, 2)
+
+
 def test_edited_code_under_test_is_outside_the_scope(project):
     edit = "pathlib.Path('calc.py').write_text(pathlib.Path('calc.py').read_text().replace('a + b', 'a - b'))\n"
     text = HONEST.replace("add(1, 2) == 3", "add(1, 2) == -1")

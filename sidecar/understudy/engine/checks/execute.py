@@ -94,6 +94,15 @@ class Outcome:
     output: str
     """The end of its output, after the reason why it is red where the exit code does not say it."""
 
+    @property
+    def listed(self) -> bool:
+        """Say whether a run that only lists tests came to its end: an empty list of one that was cut off says nothing.
+
+        pytest ends with 2 when it is interrupted, and when files cannot be collected; only then it names these.
+        """
+        whole = self.started and not self.timed_out and 0 < self.report.started <= self.report.ended
+        return whole and (self.code in {0, 1, 5} or bool(self.report.collect_errors))
+
 
 async def run_once(plan: Plan, setting: Setting, *, control: bool = False, collect_only: bool = False) -> Outcome:
     """Run the check; ``control`` arms the broken code, ``collect_only`` asks a Python runner to list its tests only."""

@@ -268,7 +268,17 @@ class _Judge:
         if not existing or not green.report.started:
             return frozenset()
         on_base = Plan(check=plan.check, kind=plan.kind, tests=existing, builtin=plan.builtin, uses_tests=True)
-        before = (await self._once(on_base, request.base, collect_only=True)).report.collected
+        listed = await self._once(on_base, request.base, collect_only=True)
+        if not listed.listed:
+            listed = await self._once(on_base, request.base, collect_only=True)
+        if not listed.listed:
+            self._reserve(
+                Reservation.OUTSIDE_SCOPE,
+                f"The tests of {_named(list(existing))} could not be listed as they were before, so nobody knows "
+                "whether some are gone.",
+            )
+            return frozenset()
+        before = listed.report.collected
         after = green.report.collected
         # By function: a test that is gone counts all its cases.
         gone = Counter(map(_function, before)) - Counter(map(_function, after))
