@@ -18,6 +18,7 @@ import type { Host } from "./host/host.ts";
 import { Store } from "./model/store.ts";
 import { DelegatorRows, DELEGATORS_VIEW } from "./views/delegators.ts";
 import { registerDelegatorCommands } from "./views/delegatorCommands.ts";
+import { registerDelegations } from "./views/delegationFeature.ts";
 
 /** A handler for commands of code actions and lenses that the sidecar offers under a request's name. */
 export type Interceptor = (values: readonly unknown[]) => Promise<unknown>;
@@ -36,7 +37,12 @@ export interface App {
 }
 
 /** In the order in which they are registered. */
-const FEATURES: readonly ((app: App) => Disposable)[] = [registerDelegators, registerHealth, registerTrust];
+const FEATURES: readonly ((app: App) => Disposable)[] = [
+  registerDelegators,
+  registerDelegations,
+  registerHealth,
+  registerTrust,
+];
 
 export interface AppParts {
   readonly host: Host;

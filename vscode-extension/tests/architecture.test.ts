@@ -52,8 +52,12 @@ describe("architecture", () => {
 
   it("gives every menu an existing command, and every view an existing container", () => {
     const ids = new Set(manifest.contributes.commands.map(({ command }) => command));
+    const submenus = manifest.contributes.submenus.map(({ id }) => id);
     const used = Object.values(manifest.contributes.menus).flat();
-    expect(used.map(({ command }) => command).filter((id) => !ids.has(id))).toEqual([]);
+    const commands = used.flatMap((item) => ("command" in item && item.command ? [item.command] : []));
+    expect(commands.filter((id) => !ids.has(id))).toEqual([]);
+    expect(used.flatMap((item) => ("submenu" in item && item.submenu ? [item.submenu] : []))).toEqual(submenus);
+    expect(submenus.filter((id) => !(id in manifest.contributes.menus))).toEqual([]);
     expect(Object.keys(manifest.contributes.views)).toEqual(["understudy"]);
   });
 

@@ -202,6 +202,8 @@ export interface Windows {
   /** An item in the status bar; higher `priority` stands further left. */
   statusItem(id: string, name: string, priority: number): StatusItem;
   focusView(viewId: string): Promise<void>;
+  /** Open a folder on disk in a window of its own. */
+  openFolder(path: string): Promise<void>;
   /** Decorations of resources in trees and tabs. */
   decorate(source: Decorations): Disposable;
 }

@@ -194,6 +194,9 @@ function windowsOf(bag: Bag): h.Windows {
     focusView: async (viewId) => {
       await vscode.commands.executeCommand(`${viewId}.focus`);
     },
+    openFolder: async (path) => {
+      await vscode.commands.executeCommand("vscode.openFolder", vscode.Uri.file(path), { forceNewWindow: true });
+    },
     decorate(source) {
       const own = new Bag();
       const changed = own.add(new vscode.EventEmitter<vscode.Uri[]>());

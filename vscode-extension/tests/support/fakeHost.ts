@@ -109,6 +109,7 @@ export class FakeHost implements h.Host {
       dispose: () => {},
     }),
     focusView: () => Promise.resolve(),
+    openFolder: () => Promise.resolve(),
     decorate: () => ({ dispose: () => {} }),
   };
 
