@@ -498,6 +498,16 @@ export interface DeleteParams {
 export interface Done {
 }
 
+/** Try a delegator: the saved one of this name, or one that is not saved. */
+export interface DelegatorTestParams {
+  name: string;
+  /** Try exactly this one in its place; nothing is saved, and nothing need be saved under the name. */
+  delegator?: Delegator | null;
+  /** Where `delegator` would be saved: this decides which model servers it can use. */
+  scope?: "user" | "workspace";
+  workspace?: string | null;
+}
+
 /** What a probe found; `ok` when every step is. */
 export interface ProbeResult {
   ok: boolean;
@@ -1464,8 +1474,8 @@ export interface Requests {
   "understudy/delegators/update": { params: DelegatorUpdateParams; result: DelegatorEntry };
   /** Remove a delegator. */
   "understudy/delegators/delete": { params: DeleteParams; result: Done };
-  /** Try a delegator: its binary and version, or its server, key, model and a round trip. */
-  "understudy/delegators/test": { params: NameParams; result: ProbeResult };
+  /** Try a delegator, saved or not: its binary and version, or its server, key, model and a round trip. */
+  "understudy/delegators/test": { params: DelegatorTestParams; result: ProbeResult };
   /** Every model server with where it comes from. */
   "understudy/modelServers/list": { params: WorkspaceParams; result: ModelServersResult };
   /** One model server. */

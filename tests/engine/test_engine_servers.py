@@ -72,3 +72,38 @@ def test_a_delegator_can_be_tested_and_a_server_probed(served):
     assert served.call("delegators/test", name="scholar").ok
     assert served.call("modelServers/probe", name="scripted").ok
     assert served.call("modelServers/models", name="scripted").models
+
+
+def test_a_delegator_is_tried_before_it_is_saved(served):
+    draft = {"name": "new", "modelServer": "scripted", "model": "scholar"}
+    tried = served.call("delegators/test", name="new", delegator=draft)
+    assert [(step.name, step.ok) for step in tried.steps] == [
+        ("configuration", True), ("endpoint", True), ("key", True), ("model", True), ("round_trip", True),
+    ]  # fmt: skip
+    assert "new" not in {entry.delegator.name for entry in served.call("delegators/list").delegators}
+    assert not served.call("delegators/test", name="new", delegator={**draft, "model": "401"}).ok
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"modelServer": "nowhere"}, "nowhere"),
+        ({"name": "No Name"}, "No Name"),
+        ({"tool": "cluade", "modelServer": None}, "cluade"),
+    ],
+)
+def test_what_would_not_be_saved_is_not_tried(served, wrong, says):
+    asked = len(served.server.requests)
+    draft = {"name": "new", "modelServer": "scripted", "model": "scholar", **wrong}
+    tried = served.call("delegators/test", name="new", delegator=draft)
+    assert (tried.ok, [step.name for step in tried.steps]) == (False, ["configuration"])
+    assert says in tried.steps[0].message
+    assert len(served.server.requests) == asked
+
+
+def test_what_is_for_a_workspace_that_is_not_trusted_is_not_tried(served):
+    served.call("workspace/trust", workspace=str(served.top), trusted=False)
+    draft = {"name": "new", "modelServer": "scripted", "model": "scholar"}
+    tried = served.call("delegators/test", name="new", delegator=draft, scope="workspace", workspace=str(served.top))
+    assert (tried.ok, [step.name for step in tried.steps]) == (False, ["configuration"])
+    assert "not trusted" in tried.steps[0].message

@@ -44,6 +44,11 @@ def find(known: Mapping[str, _T], name: str, kind: ErrorKind, what: str) -> _T:
     return known[name]
 
 
+def editor(caller: Caller, workspace: str | None) -> edit.Editor:
+    """Return what changes the configuration that is seen from a workspace."""
+    return edit.Editor(_workspace(caller, workspace), state=store.state_root(), abilities=registry.ABILITIES)
+
+
 def trust(caller: Caller, params: m.TrustParams) -> m.TrustResult:
     """Trust a workspace, withdraw it, or tell how it stands."""
     top = places.workspace_of([], params.workspace, caller.folder())
@@ -101,7 +106,7 @@ def delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
 
 def create_delegator(caller: Caller, params: m.DelegatorCreateParams) -> DelegatorEntry:
     """Make a delegator."""
-    made = _editor(caller, params.workspace).create(params.delegator, Scope(params.scope))
+    made = editor(caller, params.workspace).create(params.delegator, Scope(params.scope))
     bell.ring(CHANGED)
     return made
 
@@ -109,23 +114,23 @@ def create_delegator(caller: Caller, params: m.DelegatorCreateParams) -> Delegat
 def create_delegator_from_tool(caller: Caller, params: m.DelegatorFromToolParams) -> DelegatorEntry:
     """Make a delegator for an agent CLI, with a generated unique name."""
     registry.abilities_of(Delegator(name=params.tool, tool=params.tool))
-    editor = _editor(caller, params.workspace)
-    name = editor.generate_name(params.tool, params.model or "")
-    made = editor.create(Delegator(name=name, tool=params.tool, model=params.model or ""), Scope(params.scope))
+    edits = editor(caller, params.workspace)
+    name = edits.generate_name(params.tool, params.model or "")
+    made = edits.create(Delegator(name=name, tool=params.tool, model=params.model or ""), Scope(params.scope))
     bell.ring(CHANGED)
     return made
 
 
 def update_delegator(caller: Caller, params: m.DelegatorUpdateParams) -> DelegatorEntry:
     """Replace a delegator."""
-    made = _editor(caller, params.workspace).update(params.name, params.delegator, params.revision)
+    made = editor(caller, params.workspace).update(params.name, params.delegator, params.revision)
     bell.ring(CHANGED)
     return made
 
 
 def delete_delegator(caller: Caller, params: m.DeleteParams) -> m.Done:
     """Remove a delegator."""
-    _editor(caller, params.workspace).delete("delegator", params.name, params.revision)
+    editor(caller, params.workspace).delete("delegator", params.name, params.revision)
     bell.ring(CHANGED)
     return m.Done()
 
@@ -144,21 +149,21 @@ def model_server(caller: Caller, params: m.NameParams) -> ModelServerEntry:
 
 def create_model_server(caller: Caller, params: m.ModelServerCreateParams) -> ModelServerEntry:
     """Make a model server."""
-    made = _editor(caller, params.workspace).create(params.model_server, Scope(params.scope))
+    made = editor(caller, params.workspace).create(params.model_server, Scope(params.scope))
     bell.ring(CHANGED)
     return made
 
 
 def update_model_server(caller: Caller, params: m.ModelServerUpdateParams) -> ModelServerEntry:
     """Replace a model server."""
-    made = _editor(caller, params.workspace).update(params.name, params.model_server, params.revision)
+    made = editor(caller, params.workspace).update(params.name, params.model_server, params.revision)
     bell.ring(CHANGED)
     return made
 
 
 def delete_model_server(caller: Caller, params: m.DeleteParams) -> m.Done:
     """Remove a model server."""
-    _editor(caller, params.workspace).delete("model_server", params.name, params.revision)
+    editor(caller, params.workspace).delete("model_server", params.name, params.revision)
     bell.ring(CHANGED)
     return m.Done()
 
@@ -221,10 +226,6 @@ def _missing(entry: DelegatorEntry) -> Problem | None:
         else:
             return None
     return problem
-
-
-def _editor(caller: Caller, workspace: str | None) -> edit.Editor:
-    return edit.Editor(_workspace(caller, workspace), state=store.state_root(), abilities=registry.ABILITIES)
 
 
 def _counts() -> dict[str, tuple[int, int]]:

@@ -67,6 +67,17 @@ class NameParams(Strict, kw_only=True):
     workspace: str | None = None
 
 
+class DelegatorTestParams(Strict, kw_only=True):
+    """Try a delegator: the saved one of this name, or one that is not saved."""
+
+    name: str
+    delegator: Delegator | None = None
+    """Try exactly this one in its place; nothing is saved, and nothing need be saved under the name."""
+    scope: EditableScope = "user"
+    """Where ``delegator`` would be saved: this decides which model servers it can use."""
+    workspace: str | None = None
+
+
 class DeleteParams(Strict, kw_only=True):
     """Remove one thing; with ``revision``, only if it is still that revision."""
 

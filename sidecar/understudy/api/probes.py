@@ -10,19 +10,23 @@ from pathlib import Path
 from understudy.api import configuration
 from understudy.api import messages as m
 from understudy.api.caller import Caller
-from understudy.model.delegators import Delegator, DelegatorEntry, ModelServer, ProbeResult, ProbeStep
+from understudy.model.delegators import Delegator, DelegatorEntry, ModelServer, ProbeResult, ProbeStep, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.secrets import keys
 
+_NO_ERRORS = "It is configured without errors."
 
-def test_delegator(caller: Caller, params: m.NameParams) -> ProbeResult:
+
+def test_delegator(caller: Caller, params: m.DelegatorTestParams) -> ProbeResult:
     """Try a delegator: the binary and version of its tool, or its server, key, model and a round trip."""
     loaded = configuration.load(caller, params.workspace)
-    entry = configuration.find(loaded.delegators, params.name, ErrorKind.UNKNOWN_DELEGATOR, "delegator")
-    steps = [_configured(entry)]
-    delegator = entry.delegator
+    if params.delegator is None:
+        entry = configuration.find(loaded.delegators, params.name, ErrorKind.UNKNOWN_DELEGATOR, "delegator")
+        delegator, steps = entry.delegator, [_configured(entry)]
+    else:
+        delegator, steps = params.delegator, [_would_be_accepted(caller, params, params.delegator)]
     if steps[0].ok and delegator.tool is not None:
-        steps.extend(_tool_steps(caller, entry))
+        steps.extend(_tool_steps(caller, delegator))
     if steps[-1].ok and delegator.model_server is not None:
         server = configuration.find(
             loaded.model_servers, delegator.model_server, ErrorKind.UNKNOWN_MODEL_SERVER, "model server"
@@ -51,19 +55,23 @@ def models(caller: Caller, params: m.NameParams) -> m.ModelsResult:
 
 def _configured(entry: DelegatorEntry) -> ProbeStep:
     problems = [problem.message for problem in entry.state.problems if problem.severity == "error"]
-    return ProbeStep(
-        name="configuration",
-        ok=not problems,
-        message="; ".join(problems) or "It is configured without errors.",
-        seconds=0.0,
-    )
+    return ProbeStep(name="configuration", ok=not problems, message="; ".join(problems) or _NO_ERRORS, seconds=0.0)
 
 
-def _tool_steps(caller: Caller, entry: DelegatorEntry) -> list[ProbeStep]:
+def _would_be_accepted(caller: Caller, params: m.DelegatorTestParams, delegator: Delegator) -> ProbeStep:
+    """Judge what is not saved as saving it would: before anything is started or asked for it."""
+    try:
+        configuration.editor(caller, params.workspace).judge(delegator, Scope(params.scope))
+    except UnderstudyError as error:
+        message = f"{error.message} {error.hint}" if error.hint else error.message
+        return ProbeStep(name="configuration", ok=False, message=message, seconds=0.0)
+    return ProbeStep(name="configuration", ok=True, message=_NO_ERRORS, seconds=0.0)
+
+
+def _tool_steps(caller: Caller, delegator: Delegator) -> list[ProbeStep]:
     from understudy.process import failures  # noqa: PLC0415 - not for model servers
     from understudy.process.environment import base_environment  # noqa: PLC0415
 
-    delegator = entry.delegator
     began = time.monotonic()
     if delegator.tool == "generic":
         program = (delegator.launch.command or [""])[0] if delegator.launch else ""

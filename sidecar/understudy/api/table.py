@@ -104,10 +104,10 @@ _ROWS: tuple[Method, ...] = (
     Method("delegators/delete", m.DeleteParams, m.Done, "configuration:delete_delegator", "Remove a delegator."),
     Method(
         "delegators/test",
-        m.NameParams,
+        m.DelegatorTestParams,
         delegators.ProbeResult,
         "probes:test_delegator",
-        "Try a delegator: its binary and version, or its server, key, model and a round trip.",
+        "Try a delegator, saved or not: its binary and version, or its server, key, model and a round trip.",
     ),
     Method(
         "modelServers/list",

@@ -102,6 +102,14 @@ class Editor:
             self._apply(root, changes)
             return self._entry(self._load(), kind, thing.name)
 
+    def judge(self, thing: Delegator | ModelServer, scope: Scope) -> None:
+        """Raise what ``create`` would raise for the values of ``thing``; whether its name is free is not asked."""
+        _check_name(_kind(thing), thing.name)
+        self._root(scope)
+        before = self._load()
+        self._refuse_untrusted(before, scope)
+        self._judge(before, thing, scope)
+
     def delete(self, kind: Kind, name: str, revision: str | None = None) -> None:
         """Remove the thing called ``name``; kinds as for ``update``."""
         root = self._editable(self._entry(self._load(), kind, name), kind, name).parent.parent
