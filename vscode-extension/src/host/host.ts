@@ -54,7 +54,9 @@ export interface Workspace {
   readonly onDidChangeFolders: Signal<void>;
   /** A setting below `understudy.`, as it applies now. */
   setting<T>(name: string, fallback: T): T;
-  /** Fires when a setting below `understudy.` changes. */
+  /** A setting of the editor itself, by its whole name. */
+  editorSetting<T>(name: string, fallback: T): T;
+  /** Fires when a setting below `understudy.`, or one of the editor that we look at, changes. */
   readonly onDidChangeSettings: Signal<void>;
 }
 
@@ -250,6 +252,12 @@ export interface Documents {
   open(uris?: readonly string[]): readonly OpenText[];
   diagnostics(uri: string): readonly DiagnosticText[];
   show(uri: string, options?: ShowOptions): Promise<void>;
+  /** Put the cursor of the active editor at a range; false when it shows another document. */
+  select(uri: string, range: Range): boolean;
+  /** Save an open document; false when it is not open, or the editor could not. */
+  save(uri: string): Promise<boolean>;
+  /** A document of Markdown, rendered. */
+  preview(uri: string): Promise<void>;
   /** A new untitled document with this text. */
   showText(text: string, language: string): Promise<void>;
   /** Documents of a scheme that only we can write (transcripts). */
@@ -274,7 +282,10 @@ export interface VirtualText {
 }
 
 export interface VirtualFiles {
+  /** Called when somebody is about to see it, and to write on top of it. */
   read(uri: string): Promise<Uint8Array>;
+  /** What can be said without anybody seeing it; `changed` grows whenever the content becomes another one. Without it, it is read. */
+  stat?(uri: string): Promise<{ readonly size: number; readonly changed: number }>;
   /** Called when a person saves; throws with a message for people. Without it the files are read-only. */
   write?(uri: string, content: Uint8Array): Promise<void>;
   readonly onDidChange: Signal<readonly string[]>;
@@ -306,9 +317,11 @@ export interface Lens {
 export interface Thread extends Disposable {
   set(content: {
     readonly label: string;
-    readonly body: string;
     readonly context: string;
-    readonly open?: boolean;
+    readonly range: Range;
+    readonly open: boolean;
+    /** Nothing is left to do about it. */
+    readonly resolved: boolean;
   }): void;
 }
 
@@ -316,18 +329,23 @@ export interface ReviewSurface {
   diff(pair: DiffPair, options?: ShowOptions): Promise<void>;
   /** The native multi-file diff. */
   diffs(title: string, pairs: readonly DiffPair[]): Promise<void>;
-  /** The native merge editor; saving it writes `output`. */
-  merge(sides: { base: string; yours: string; theirs: string; output: string }): Promise<void>;
+  /** The native merge editor; saving it writes `output`. False: this editor has none. */
+  merge(sides: { base: string; yours: string; theirs: string; output: string }): Promise<boolean>;
+  /** Close the diffs of documents of these schemes, and the multi-file diff with this title, except where text is unsaved. */
+  close(schemes: readonly string[], title: string): Promise<void>;
   lenses(
     scheme: string,
     source: { lenses(uri: string): readonly Lens[]; readonly onDidChange: Signal<void> },
   ): Disposable;
-  /** A comment thread at a range of a document; its menus match `commentThread == <context>`. */
-  thread(uri: string, range: Range): Thread;
+  /**
+   * A bar below a range of a document: a comment thread without comments, so that the Comments view stays away. Its
+   * menus match `commentThread == <context>`, and their commands get `id` as their first argument.
+   */
+  thread(id: string, uri: string, range: Range): Thread;
 }
 
 export interface Commands extends Disposable {
-  /** Errors of the handler are shown to the person, in words. URIs that a menu passes arrive as strings. */
+  /** Errors of the handler are shown to the person, in words. URIs that a menu passes arrive as strings, bars as their ids. */
   register(id: string, handler: (...values: unknown[]) => unknown): Disposable;
   run(id: string, ...values: unknown[]): Promise<unknown>;
   /** A context key for `when` clauses. */

@@ -13,6 +13,8 @@ import type * as h from "./host.ts";
 
 const PREFIX = "understudy";
 const KEPT_LINES = 2_000;
+/** Settings of the editor that features look at. */
+const WATCHED = ["diffEditor.codeLens"];
 
 /** Make the host. `context` is what `activate` was given; `bag` ends everything that is made here. */
 export function createHost(context: vscode.ExtensionContext, bag: Bag): h.Host {
@@ -66,7 +68,11 @@ function workspaceOf(bag: Bag): h.Workspace {
   const settings = bag.add(new Emitter<void>());
   bag.add(vscode.workspace.onDidGrantWorkspaceTrust(() => trust.fire()));
   bag.add(vscode.workspace.onDidChangeWorkspaceFolders(() => folders.fire()));
-  bag.add(vscode.workspace.onDidChangeConfiguration((e) => e.affectsConfiguration(PREFIX) && settings.fire()));
+  bag.add(
+    vscode.workspace.onDidChangeConfiguration((e) => {
+      if ([PREFIX, ...WATCHED].some((name) => e.affectsConfiguration(name))) settings.fire();
+    }),
+  );
   return {
     get trusted() {
       return vscode.workspace.isTrusted;
@@ -79,6 +85,7 @@ function workspaceOf(bag: Bag): h.Workspace {
     },
     onDidChangeFolders: folders.signal,
     setting: (name, fallback) => vscode.workspace.getConfiguration(PREFIX).get(name, fallback),
+    editorSetting: (name, fallback) => vscode.workspace.getConfiguration().get(name, fallback),
     onDidChangeSettings: settings.signal,
   };
 }
@@ -130,9 +137,10 @@ function commandsOf(bag: Bag, output: h.Output): h.Commands {
   };
 }
 
-/** What menus pass, as plain data: a URI, or the URIs of all that is selected. */
+/** What menus pass, as plain data: a URI, the URIs of all that is selected, the id of a bar. */
 function described(value: unknown): unknown {
   if (value instanceof vscode.Uri) return value.toString();
+  if (typeof value === "object" && value !== null && threads.has(value)) return threads.get(value);
   return Array.isArray(value) ? value.map(described) : value;
 }
 
@@ -439,6 +447,22 @@ function documentsOf(bag: Bag): h.Documents {
       const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(uri));
       await vscode.window.showTextDocument(document, showOptions(options));
     },
+    select(uri, where) {
+      const editor = vscode.window.activeTextEditor;
+      if (editor?.document.uri.toString() !== vscode.Uri.parse(uri).toString()) return false;
+      const { start } = range(where);
+      editor.selection = new vscode.Selection(start, start);
+      editor.revealRange(range(where), vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+      return true;
+    },
+    async save(uri) {
+      const wanted = vscode.Uri.parse(uri).toString();
+      const document = vscode.workspace.textDocuments.find((open) => open.uri.toString() === wanted);
+      return document?.save() ?? false;
+    },
+    preview: async (uri) => {
+      await vscode.commands.executeCommand("markdown.showPreview", vscode.Uri.parse(uri));
+    },
     async showText(text, language) {
       await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content: text, language }));
     },
@@ -542,15 +566,22 @@ function files(scheme: string, source: h.VirtualFiles): Bag {
         onDidChangeFile: changed.event,
         watch: () => new vscode.Disposable(() => {}),
         async stat(uri) {
-          const content = await readOr404(source, uri);
-          return { type: vscode.FileType.File, ctime: 0, mtime: clock, size: content.byteLength };
+          const name = uri.toString();
+          const { size, changed: mtime } = await or404(
+            uri,
+            source.stat?.(name) ?? source.read(name).then((content) => ({ size: content.byteLength, changed: clock })),
+          );
+          return { type: vscode.FileType.File, ctime: 0, mtime, size };
         },
-        readFile: (uri) => readOr404(source, uri),
+        readFile: (uri) => or404(uri, source.read(uri.toString())),
         async writeFile(uri, content) {
           if (!source.write) return refuse();
-          await source.write(uri.toString(), content);
-          clock += 1;
-          return undefined;
+          try {
+            return await source.write(uri.toString(), content);
+          } catch (error) {
+            const { message, hint } = errorInfo(error);
+            throw new Error(hint ? `${message} ${hint}` : message, { cause: error });
+          }
         },
         readDirectory: () => [],
         createDirectory: refuse,
@@ -563,9 +594,9 @@ function files(scheme: string, source: h.VirtualFiles): Bag {
   return own;
 }
 
-async function readOr404(source: h.VirtualFiles, uri: vscode.Uri): Promise<Uint8Array> {
+async function or404<T>(uri: vscode.Uri, found: Promise<T>): Promise<T> {
   try {
-    return await source.read(uri.toString());
+    return await found;
   } catch {
     throw vscode.FileSystemError.FileNotFound(uri);
   }
@@ -597,12 +628,27 @@ function reviewOf(bag: Bag): h.ReviewSurface {
       );
     },
     async merge({ base, yours, theirs, output }) {
+      // Not a part of the API, so it may be gone one day.
+      if (!(await vscode.commands.getCommands(false)).includes("_open.mergeEditor")) return false;
       await vscode.commands.executeCommand("_open.mergeEditor", {
         base: vscode.Uri.parse(base),
         input1: { uri: vscode.Uri.parse(yours), title: t("Yours") },
         input2: { uri: vscode.Uri.parse(theirs), title: t("Result") },
         output: vscode.Uri.parse(output),
       });
+      return true;
+    },
+    async close(schemes, title) {
+      const ours = ({ input, label, isDirty }: vscode.Tab): boolean => {
+        if (isDirty) return false;
+        if (input instanceof vscode.TabInputText) return schemes.includes(input.uri.scheme);
+        if (input instanceof vscode.TabInputTextDiff) {
+          return [input.original, input.modified].some(({ scheme }) => schemes.includes(scheme));
+        }
+        // The tab of a multi-file diff does not say what is in it.
+        return label.startsWith(title) && !(input instanceof vscode.TabInputCustom);
+      };
+      await vscode.window.tabGroups.close(vscode.window.tabGroups.all.flatMap(({ tabs }) => tabs.filter(ours)));
     },
     lenses(scheme, source) {
       const own = new Bag();
@@ -622,25 +668,27 @@ function reviewOf(bag: Bag): h.ReviewSurface {
       );
       return bag.add(own);
     },
-    thread(uri, where) {
+    thread(id, uri, where) {
       controller ??= bag.add(vscode.comments.createCommentController(PREFIX, "Understudy"));
       const thread = controller.createCommentThread(vscode.Uri.parse(uri), range(where), []);
       thread.canReply = false;
+      threads.set(thread, id);
       return {
         set(content) {
           thread.label = content.label;
           thread.contextValue = content.context;
-          thread.collapsibleState =
-            vscode.CommentThreadCollapsibleState[content.open === false ? "Collapsed" : "Expanded"];
-          thread.comments = [
-            { author: { name: "Understudy" }, body: markdown(content.body), mode: vscode.CommentMode.Preview },
-          ];
+          thread.range = range(content.range);
+          thread.state = vscode.CommentThreadState[content.resolved ? "Resolved" : "Unresolved"];
+          thread.collapsibleState = vscode.CommentThreadCollapsibleState[content.open ? "Expanded" : "Collapsed"];
         },
         dispose: () => thread.dispose(),
       };
     },
   };
 }
+
+/** The ids of bars: their menus pass the thread itself. */
+const threads = new WeakMap<object, string>();
 
 function showOptions(options: h.ShowOptions): vscode.TextDocumentShowOptions {
   return {

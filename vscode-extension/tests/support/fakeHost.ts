@@ -39,6 +39,17 @@ export class FakeHost implements h.Host {
   readonly lines: string[] = [];
   readonly rows = new Map<string, h.Rows>();
   readonly settings = new Map<string, unknown>();
+  readonly editorSettings = new Map<string, unknown>();
+  readonly files = new Map<string, h.VirtualFiles>();
+  readonly provided = new Map<string, h.VirtualText>();
+  readonly diffs: { title: string; pairs: readonly h.DiffPair[]; options?: h.ShowOptions }[] = [];
+  readonly merges: Parameters<h.ReviewSurface["merge"]>[0][] = [];
+  /** The bars that hang somewhere, by their ids. */
+  readonly bars = new Map<string, { uri: string; content?: Parameters<h.Thread["set"]>[0] }>();
+  readonly lenses = new Map<string, (uri: string) => readonly h.Lens[]>();
+  readonly saved: string[] = [];
+  active: h.ActiveEditor | undefined;
+  mergeEditor = true;
   readonly trustGranted = new Emitter<void>();
   readonly foldersChanged = new Emitter<void>();
   readonly settingsChanged = new Emitter<void>();
@@ -75,6 +86,7 @@ export class FakeHost implements h.Host {
     },
     onDidChangeFolders: self.foldersChanged.signal,
     setting: <T>(name: string, fallback: T) => (self.settings.get(name) as T | undefined) ?? fallback,
+    editorSetting: <T>(name: string, fallback: T) => (self.editorSettings.get(name) as T | undefined) ?? fallback,
     onDidChangeSettings: self.settingsChanged.signal,
   }));
 
@@ -114,15 +126,26 @@ export class FakeHost implements h.Host {
   };
 
   readonly documents: h.Documents = withThis(this, (self) => ({
-    active: undefined,
+    get active() {
+      return self.active;
+    },
     onDidChangeActive: self.activeChanged.signal,
     open: (uris?: readonly string[]) => self.openTexts.filter((text) => (uris ? uris.includes(text.uri) : text.dirty)),
     diagnostics: () => [],
     show: (uri: string, options?: h.ShowOptions) =>
       Promise.resolve(void self.opened.push(options ? { uri, options } : { uri })),
+    select: (uri: string) => self.active?.uri === uri,
+    save: (uri: string) => Promise.resolve(self.saved.push(uri) > 0),
+    preview: (uri: string) => Promise.resolve(void self.opened.push({ uri })),
     showText: (text: string) => Promise.resolve(void self.texts.push(text)),
-    provide: () => ({ dispose: () => {} }),
-    provideFiles: () => ({ dispose: () => {} }),
+    provide: (scheme: string, source: h.VirtualText) => {
+      self.provided.set(scheme, source);
+      return { dispose: () => {} };
+    },
+    provideFiles: (scheme: string, source: h.VirtualFiles) => {
+      self.files.set(scheme, source);
+      return { dispose: () => {} };
+    },
     follow: () => {},
     onDidClose: self.closed.signal,
     onDidChangeOwn: self.ownChanged.signal,
@@ -132,11 +155,20 @@ export class FakeHost implements h.Host {
   }));
 
   readonly review: h.ReviewSurface = {
-    diff: () => Promise.resolve(),
-    diffs: () => Promise.resolve(),
-    merge: () => Promise.resolve(),
-    lenses: () => ({ dispose: () => {} }),
-    thread: () => ({ set: () => {}, dispose: () => {} }),
+    diff: (pair, options) =>
+      Promise.resolve(void this.diffs.push({ title: pair.label, pairs: [pair], ...(options ? { options } : {}) })),
+    diffs: (title, pairs) => Promise.resolve(void this.diffs.push({ title, pairs })),
+    merge: (sides) => Promise.resolve(this.mergeEditor && this.merges.push(sides) > 0),
+    close: () => Promise.resolve(),
+    lenses: (scheme, source) => {
+      this.lenses.set(scheme, (uri) => source.lenses(uri));
+      return { dispose: () => {} };
+    },
+    thread: (id, uri) => {
+      const bar: { uri: string; content?: Parameters<h.Thread["set"]>[0] } = { uri };
+      this.bars.set(id, bar);
+      return { set: (content) => void (bar.content = content), dispose: () => void this.bars.delete(id) };
+    },
   };
 
   readonly commands: h.Commands = {
