@@ -318,6 +318,7 @@ def bench_accept() -> None:
             for tree in (top, other):
                 lines = (tree / path).read_text()
                 (tree / path).write_text(f"mine\n{lines.replace('file', 'mine', 4)}")
+        os.sync()  # an accept is on the disk when it returns: what others wrote before is not its to wait for
         began = time.perf_counter()
         git("apply", str(SCRATCH / "one.patch"), cwd=other)
         plain[edited].append(time.perf_counter() - began)
