@@ -63,14 +63,59 @@ def test_flagged_and_secret_names():
         "Makefile",
         ".gitattributes",
         "AGENTS.md",
+        "CLAUDE.local.md",
+        ".clinerules",
+        ".roo/rules/a.md",
+        ".cirrus.yml",
+        ".teamcity/settings.kts",
+        ".devcontainer.json",
+        ".dir-locals.el",
+        ".cargo/config.toml",
+        ".yarn/releases/yarn.cjs",
+        "composer.json",
+        "Cargo.toml",
+        "pom.xml",
+        "CMakeLists.txt",
+        "rules.mk",
+        "pytest.ini",
+        "web/vite.config.ts",
+        ".eslintrc.cjs",
+        "Dockerfile.dev",
+        "gradle/wrapper/gradle-wrapper.properties",
     ):
         assert flagged(path), path
-    for path in ("src/hooks.py", "src/main.py", "docs/github.md", "README.md"):
+    for path in (
+        "src/hooks.py",
+        "src/main.py",
+        "docs/github.md",
+        "README.md",
+        "src/config.ts",
+        "src/agent.py",
+        "app/package.py",
+        "docs/makefile.md",
+        "tests/test_pytest.py",
+        ".gitignore",
+        "src/profile.py",
+    ):
         assert flagged(path.encode()) is None, path
     for path in (b".env", b"a/.env.local", b"x.pem", b"id_rsa", b".ssh/config", b"prod.env"):
         assert looks_secret(path), path
     for path in (b".env.example", b"id_rsa.pub", b"env.py", b"keys.py"):
         assert not looks_secret(path), path
+
+
+@pytest.mark.parametrize("folder", [".github", ".husky", "a/.vscode", ".claude", ".circleci", ".hooks"])
+def test_a_link_in_the_place_of_a_flagged_folder_is_flagged(folder):
+    # What it leads to has another name: only the link itself can be told.
+    assert flagged(folder)
+
+
+@pytest.mark.parametrize(
+    "path", [".vs\u200dcode/tasks.json", ".vscode./tasks.json", ".github /x.yml", "\ufeffpackage.json"]
+)
+def test_names_that_are_read_as_a_flagged_one_are_flagged(path):
+    assert flagged(path)
+    assert flagged(path.encode())
 
 
 @pytest.mark.parametrize(

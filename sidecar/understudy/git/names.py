@@ -107,41 +107,61 @@ def looks_secret(path: bytes) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for pattern in _SECRET)
 
 
+_HFS_IGNORABLE = re.compile("[\u200b-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+
+# A folder counts as itself, too: it may come as a link to where its files lie under another name.
 _FLAGGED: tuple[tuple[str, str], ...] = (
-    (r"(^|/)\.(husky|githooks|git-hooks|hooks)/", "runs as a git hook"),
+    (r"(^|/)\.(husky|githooks|git-hooks|hooks)(/|$)", "runs as a git hook"),
     (r"(^|/)(lefthook\.ya?ml|\.pre-commit-config\.yaml|\.pre-commit-hooks\.yaml|\.lefthook)", "configures git hooks"),
     (r"(^|/)\.git(attributes|modules|config)$", "changes what git does"),
-    (r"^\.(github|gitlab|circleci|buildkite|woodpecker|forgejo|gitea|ci)/", "runs in continuous integration"),
+    (
+        r"^\.(github|gitlab|circleci|buildkite|woodpecker|forgejo|gitea|ci|teamcity|semaphore|builds|tekton)(/|$)",
+        "runs in continuous integration",
+    ),
     (
         (
-            r"(^|/)(\.gitlab-ci\.yml|\.travis\.yml|appveyor\.yml|azure-pipelines\.ya?ml|jenkinsfile|bitbucket-pipelines\.yml"
-            r"|\.drone\.yml|cloudbuild\.ya?ml)$"
+            r"(^|/)(\.gitlab-ci\.yml|\.travis\.yml|\.?appveyor\.yml|azure-pipelines\.ya?ml|jenkinsfile"
+            r"|bitbucket-pipelines\.yml|\.drone\.ya?ml|\.woodpecker\.ya?ml|\.cirrus\.(ya?ml|star)|\.build\.yml|wercker\.yml"
+            r"|codemagic\.yaml|buildspec\.ya?ml|cloudbuild\.ya?ml)$"
         ),
         "runs in continuous integration",
     ),
     (
-        r"(^|/)\.(vscode|idea|devcontainer|zed|fleet)/|\.code-workspace$|(^|/)\.exrc$|(^|/)\.nvim\.lua$",
+        (
+            r"(^|/)\.(vscode|idea|devcontainer|zed|fleet|helix|vim|nvim)(/|$)|\.code-workspace$"
+            r"|(^|/)(\.devcontainer\.json|\.n?vimrc|\.lvimrc|\.exrc|\.nvim\.lua|\.dir-locals(-2)?\.el|\.kateproject)$"
+        ),
         "is read by an editor",
     ),
     (
         (
-            r"(^|/)\.(claude|codex|gemini|opencode|cursor|aider[^/]*|windsurf|continue|qwen|understudy|copilot)(/|$)"
-            r"|(^|/)(\.mcp\.json|mcp\.json|claude\.md|agents\.md|gemini\.md|opencode\.jsonc?|\.cursorrules|\.aider\.conf\.yml)$"
+            r"(^|/)\.(claude|codex|gemini|opencode|cursor|aider[^/]*|windsurf|continue|qwen|understudy|copilot"
+            r"|roo|kilocode|cline|clinerules|kiro|junie|goose|amp|trae|augment|agents?|crush)(/|$)"
+            r"|(^|/)(\.?mcp\.json|claude(\.local)?\.md|agents?(\.override)?\.md|gemini\.md|qwen\.md|\.?opencode\.jsonc?"
+            r"|\.?crush\.json|\.cursorrules|\.windsurfrules|\.roorules|\.goosehints|\.aider\.conf\.yml|skill\.md)$"
         ),
         "instructs or configures agents",
     ),
     (
-        r"(^|/)\.envrc$|(^|/)\.(npmrc|yarnrc(\.yml)?|pnpmfile\.cjs|tool-versions|mise\.toml)$|(^|/)mise\.toml$",
+        (
+            r"(^|/)(\.envrc|\.npmrc|\.yarnrc(\.yml)?|\.pnpmfile\.cjs|\.tool-versions|\.?mise\.toml|bunfig\.toml|\.bazelrc"
+            r"|\.pypirc|pip\.conf)$|(^|/)\.(cargo|bundle|yarn|mvn)(/|$)"
+        ),
         "configures tools",
     ),
     (
         (
-            r"(^|/)(package\.json|makefile|gnumakefile|justfile|taskfile\.ya?ml|rakefile|build\.rs|setup\.py|setup\.cfg"
-            r"|pyproject\.toml|conftest\.py|sitecustomize\.py|usercustomize\.py|noxfile\.py|tox\.ini|build\.gradle(\.kts)?"
-            r"|gradlew|mvnw|dockerfile|docker-compose\.ya?ml|compose\.ya?ml)$"
+            r"(^|/)(package\.json|pnpm-workspace\.yaml|\.pnp\.c?js|deno\.jsonc?|composer\.json|cargo\.toml|gemfile|pom\.xml"
+            r"|binding\.gyp|makefile(\.(am|in))?|gnumakefile|cmakelists\.txt|meson\.build|justfile|\.justfile|taskfile\.ya?ml"
+            r"|rakefile|build\.rs|setup\.py|setup\.cfg|pyproject\.toml|conftest\.py|\.?pytest\.(ini|toml)|sitecustomize\.py"
+            r"|usercustomize\.py|noxfile\.py|tox\.ini|(build|settings)\.gradle(\.kts)?|gradlew(\.bat)?|mvnw(\.cmd)?"
+            r"|(dockerfile|containerfile)(\.[^/]+)?|docker-compose[^/]*\.ya?ml|compose\.ya?ml|procfile|vagrantfile)$"
+            r"|(^|/)gradle/wrapper/|\.(mk|gemspec)$"
+            r"|(^|/)([^/]+\.config|\.[a-z]+rc)\.[cm]?[jt]s$"
         ),
         "can run commands in builds or tests",
     ),
+    (r"(^|/)\.(bashrc|bash_profile|profile|zshrc|zshenv|zprofile)$", "runs when a shell starts"),
     (r"\.pth$", "runs when Python starts"),
 )
 _FLAGGED_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), reason) for pattern, reason in _FLAGGED)
@@ -151,16 +171,14 @@ def flagged(path: bytes | str) -> str | None:
     """Return why a change of this file deserves a second look before it is accepted, or None.
 
     These files are executed or obeyed by something other than the program under work: hooks, CI, editors, agents,
-    package scripts.
+    package scripts. A name that some file system, or a reader, takes for one of them counts as it.
     """
     text = path.decode(errors="replace") if isinstance(path, bytes) else path
+    plain = "/".join(part.rstrip(". ") for part in _HFS_IGNORABLE.sub("", text).split("/"))
     for pattern, reason in _FLAGGED_PATTERNS:
-        if pattern.search(text):
+        if pattern.search(text) or pattern.search(plain):
             return reason
     return None
-
-
-_HFS_IGNORABLE = re.compile("[\u200b-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 def refused(path: bytes) -> bool:
