@@ -70,7 +70,7 @@ class Frames:
         self._lost = True
 
     def _cut_short(self) -> bool:
-        """Look for a header in a body that is not complete; drop everything before it, and tell whether there is one."""
+        """Look for a header in a body that is not complete; drop all before it, and tell whether there is one."""
         found = _HEADER.search(self._buffer, max(0, self._searched - _OVERLAP))
         self._searched = len(self._buffer)
         if found is None:
