@@ -1,26 +1,44 @@
-// Bundles the extension into dist/extension.js. `vscode` is the editor's own module and is never bundled.
+// Bundles the extension into dist/extension.js, and the library that only a running sidecar needs into
+// dist/languageclient.js. `vscode` is the editor's own module and is never bundled.
+import { statSync } from "node:fs";
 import { build, context } from "esbuild";
 
-const options = {
-  entryPoints: ["src/extension.ts"],
-  outfile: "dist/extension.js",
+const LIBRARY = "vscode-languageclient/node";
+const watch = process.argv.includes("--watch");
+
+const common = {
   bundle: true,
   platform: "node",
   format: "cjs",
   target: "node20",
-  external: ["vscode"],
   mainFields: ["module", "main"],
   conditions: ["node"],
-  minify: !process.argv.includes("--watch"),
-  sourcemap: process.argv.includes("--watch") ? "linked" : false,
-  metafile: true,
+  minify: !watch,
+  sourcemap: watch ? "linked" : false,
   logLevel: "warning",
 };
+const bundles = [
+  {
+    ...common,
+    entryPoints: ["src/extension.ts"],
+    outfile: "dist/extension.js",
+    external: ["vscode"],
+    supported: { "dynamic-import": false }, // require: the editor's loader gives it `vscode`
+    plugins: [
+      {
+        name: "library apart",
+        setup: ({ onResolve }) =>
+          onResolve({ filter: new RegExp(`^${LIBRARY}$`) }, () => ({ path: "./languageclient.js", external: true })),
+      },
+    ],
+  },
+  { ...common, entryPoints: [LIBRARY], outfile: "dist/languageclient.js", external: ["vscode"] },
+];
 
-if (process.argv.includes("--watch")) {
-  await (await context(options)).watch();
-} else {
-  const { metafile } = await build(options);
-  const bytes = metafile.outputs["dist/extension.js"].bytes;
-  console.log(`dist/extension.js: ${(bytes / 1024).toFixed(0)} KiB`);
+for (const options of bundles) {
+  if (watch) await (await context(options)).watch();
+  else {
+    await build(options);
+    console.log(`${options.outfile}: ${(statSync(options.outfile).size / 1024).toFixed(0)} KiB`);
+  }
 }

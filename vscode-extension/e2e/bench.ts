@@ -23,8 +23,10 @@ const LIMIT = 50;
 const { values: options } = parseArgs({ options: { vsix: { type: "string" } } });
 process.once("exit", () => fs.rmSync(BUILT, { recursive: true, force: true }));
 const vsix = prepareExtension(options.vsix);
-const bundle = fs.readFileSync(path.join(extensionFolder(), "dist/extension.js"));
-console.log(`bundle      ${kib(bundle.length)}, ${kib(gzipSync(bundle).length)} compressed`);
+for (const name of ["extension.js", "languageclient.js"]) {
+  const bundle = fs.readFileSync(path.join(extensionFolder(), "dist", name));
+  console.log(`bundle      ${name}: ${kib(bundle.length)}, ${kib(gzipSync(bundle).length)} compressed`);
+}
 console.log(`VSIX        ${kib(fs.statSync(vsix).size)}`);
 
 const { browser, stop } = await startBrowser();

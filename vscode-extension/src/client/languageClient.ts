@@ -1,13 +1,15 @@
-/** The only file that speaks `vscode-languageclient`: one process, one connection, no restarts of its own. */
+/**
+ * The only file that speaks `vscode-languageclient`: one process, one connection, no restarts of its own.
+ *
+ * The library is four fifths of all the code that we carry. It is a bundle of its own, read while the sidecar's process
+ * starts, so that activation does not pay for it.
+ */
 
-import {
-  CancellationTokenSource,
-  CloseAction,
-  ErrorAction,
+import type {
+  InitializeParams,
   LanguageClient,
-  RevealOutputChannelOn,
-  type InitializeParams,
-  type LanguageClientOptions,
+  LanguageClientOptions,
+  ServerOptions,
 } from "vscode-languageclient/node";
 import { start } from "./process.ts";
 import { START_TIMEOUT_MS } from "./sidecar.ts";
@@ -27,6 +29,8 @@ export interface LanguageClientParts {
 export function languageClient(parts: LanguageClientParts): Connect {
   return async (launch, ended) => {
     const child = start(launch, parts.log);
+    const library = await load();
+    const { CancellationTokenSource, CloseAction, ErrorAction, RevealOutputChannelOn } = library;
     let stopping = false;
     const channel = parts.channel as LanguageClientOptions["outputChannel"];
     const options: LanguageClientOptions = {
@@ -47,7 +51,7 @@ export function languageClient(parts: LanguageClientParts): Connect {
         },
       },
     };
-    const client = new QuietClient("understudy", "Understudy", () => Promise.resolve(child.process), options);
+    const client = quietClient(library, () => Promise.resolve(child.process), options);
     const stop = async (): Promise<void> => {
       stopping = true;
       await client.stop(2_000).catch(() => {});
@@ -92,18 +96,27 @@ export function languageClient(parts: LanguageClientParts): Connect {
   };
 }
 
-/** Leaves to us what people are told and asked: the status item explains a fault, our own questions and progress follow events. */
-class QuietClient extends LanguageClient {
-  override error(message: string, data?: unknown): void {
-    super.error(message, data, false);
-  }
+type Library = typeof import("vscode-languageclient/node");
 
-  protected override fillInitializeParams(params: InitializeParams): void {
-    super.fillInitializeParams(params);
-    const { window } = params.capabilities;
-    delete window?.showMessage;
-    delete window?.workDoneProgress;
+function load(): Promise<Library> {
+  return import("vscode-languageclient/node");
+}
+
+/** Leaves to us what people are told and asked: the status item explains a fault, our own questions and progress follow events. */
+function quietClient(library: Library, server: ServerOptions, options: LanguageClientOptions): LanguageClient {
+  class QuietClient extends library.LanguageClient {
+    override error(message: string, data?: unknown): void {
+      super.error(message, data, false);
+    }
+
+    protected override fillInitializeParams(params: InitializeParams): void {
+      super.fillInitializeParams(params);
+      const { window } = params.capabilities;
+      delete window?.showMessage;
+      delete window?.workDoneProgress;
+    }
   }
+  return new QuietClient("understudy", "Understudy", server, options);
 }
 
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
