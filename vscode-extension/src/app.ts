@@ -80,7 +80,7 @@ export function createApp(parts: AppParts, bag: Bag): App {
     new Store({
       asker: sidecar,
       hearer: sidecar,
-      workspace: () => host.workspace.folders[0]?.uri,
+      workspaces: () => host.workspace.folders.map((folder) => folder.uri),
       log: (line) => host.output.warn(line),
     }),
   );

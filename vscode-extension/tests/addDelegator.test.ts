@@ -1,7 +1,9 @@
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { SidecarError } from "../src/client/wire.ts";
 import { addDelegator, suggest, type AddParts } from "../src/flows/addDelegator.ts";
 import { joinWords, optionsFor, splitWords } from "../src/flows/options.ts";
 import { validateUrl } from "../src/flows/modelServer.ts";
+import { folderOf } from "../src/model/folders.ts";
 import { FakeHost } from "./support/fakeHost.ts";
 import { GoldenSidecar, golden, refusal, result } from "./support/golden.ts";
 
@@ -30,7 +32,7 @@ beforeEach(() => {
     asker: peer,
     windows: host.windows,
     names: () => new Set(["ghostwriter", "ollama-large-1"]),
-    workspace: () => "file:///home/ada/greeting",
+    folders: () => host.folders,
   };
 });
 
@@ -51,20 +53,18 @@ describe("Add Delegator", () => {
     );
     const made = await addDelegator(parts);
     expect(made?.delegator.name).toBe("local-coder");
-    expect(peer.params("understudy/delegators/create")).toEqual([
-      {
-        delegator: {
-          name: "local-coder",
-          modelServer: "ollama",
-          model: "qwen2.5-coder:7b",
-          modelProperties: { temperature: 0.2 },
-          limits: { totalSeconds: 900 },
-        },
-        scope: "user",
-        workspace: "file:///home/ada/greeting",
-      },
-    ]);
-    expect(peer.params("understudy/delegators/test")).toEqual([{ name: "local-coder" }]);
+    const delegator = {
+      name: "local-coder",
+      modelServer: "ollama",
+      model: "qwen2.5-coder:7b",
+      modelProperties: { temperature: 0.2 },
+      limits: { totalSeconds: 900 },
+    };
+    const where = { scope: "user", workspace: "file:///home/ada/greeting" };
+    expect(peer.params("understudy/delegators/create")).toEqual([{ delegator, ...where }]);
+    expect(peer.params("understudy/delegators/test")).toEqual([{ name: "local-coder", delegator, ...where }]);
+    const order = peer.asked.map(({ method }) => method).filter((name) => name.includes("delegators/"));
+    expect(order).toEqual(["understudy/delegators/test", "understudy/delegators/create"]);
     expect(host.messages.map(({ level }) => level)).toEqual(["validation", "validation", "info"]);
     expect(host.answers).toEqual([]);
   });
@@ -94,7 +94,7 @@ describe("Add Delegator", () => {
       { enter: "big" },
       { back: true }, // from the scope to the name
       { enter: "bigger" },
-      { pick: "workspace" },
+      { pick: "file:///home/ada/greeting" },
     );
     await addDelegator(parts);
     expect(peer.params("understudy/delegators/create")).toMatchObject([
@@ -144,7 +144,7 @@ describe("Add Delegator", () => {
       { modelServer: { name: "router-2", kind: "custom", baseUrl: "https://models.example.com/api/v1" } },
     ]);
     expect(peer.params("understudy/modelServers/setKey")).toMatchObject([{ name: "router-2", key: "a-key-for-tests" }]);
-    expect(peer.params("understudy/modelServers/delete")).toEqual([{ name: "router-2", revision: created.revision }]);
+    expect(peer.params("understudy/modelServers/delete")).toEqual([{ name: "router-2" }]);
     expect(JSON.stringify(host.messages)).not.toContain("a-key-for-tests");
   });
 
@@ -174,22 +174,127 @@ describe("Add Delegator", () => {
     );
   });
 
-  it("offers to change what is saved but does not work", async () => {
-    peer.answer("understudy/delegators/test", {
-      ok: false,
-      steps: [{ name: "model", ok: false, message: "no such model", seconds: 0 }],
-    });
-    host.buttons.push("Change");
-    host.answers.push(
+  describe("what does not work", () => {
+    const answers = [
       { pick: "tool:ghostwriter" },
       { pick: "" },
       { pick: "" },
       { enter: "mine" },
       { pick: "user" },
-      { cancel: true },
+    ] as const;
+
+    beforeEach(() => {
+      peer.answer("understudy/delegators/test", {
+        ok: false,
+        steps: [
+          { name: "configuration", ok: true, message: "fine", seconds: 0 },
+          { name: "model", ok: false, message: "no such model", seconds: 0 },
+        ],
+      });
+      host.answers.push(...answers);
+    });
+
+    it("is not saved", async () => {
+      expect(await addDelegator(parts)).toBeUndefined();
+      expect(peer.params("understudy/delegators/create")).toEqual([]);
+      expect(host.messages).toEqual([{ level: "warning", text: "mine does not work: no such model" }]);
+    });
+
+    it("can be changed, with everything as it was answered", async () => {
+      host.buttons.push("Change");
+      host.answers.push({ cancel: true });
+      expect(await addDelegator(parts)).toBeUndefined();
+      expect(host.shown.at(-1)).toMatchObject({ title: "Add Delegator", step: 1 });
+      expect(peer.params("understudy/delegators/create")).toEqual([]);
+    });
+
+    it("is saved when the person wants it all the same", async () => {
+      host.buttons.push("Save Anyway");
+      expect((await addDelegator(parts))?.delegator.name).toBe("mine");
+      expect(host.messages).toHaveLength(1);
+    });
+
+    it("is told from what could not be tried to the end", async () => {
+      peer.answer("understudy/delegators/test", () => {
+        throw new SidecarError({ kind: "cancelled", message: "The request was cancelled." });
+      });
+      expect(await addDelegator(parts)).toBeUndefined();
+      expect(host.messages.at(-1)?.text).toBe("mine was not tried to the end.");
+    });
+  });
+
+  describe("a model server that was added in place", () => {
+    const server = [
+      { pick: "new-server" },
+      { pick: "vllm" },
+      { enter: "http://127.0.0.1:8000/v1" },
+      { enter: "mine" },
+    ] as const;
+
+    beforeEach(() => {
+      const created = result("understudy/modelServers/create", "modelServers-create.valid");
+      peer
+        .answer("understudy/modelServers/create", ({ modelServer }) => ({ ...created, modelServer }))
+        .answer("understudy/modelServers/delete", {})
+        .answer("understudy/modelServers/probe", { ok: true, steps: [] });
+    });
+
+    it("does not stay unnoticed when the rest is cancelled", async () => {
+      host.buttons.push("Remove It");
+      host.answers.push(...server, { cancel: true });
+      expect(await addDelegator(parts)).toBeUndefined();
+      expect(host.messages.at(-1)?.text).toBe("The model server mine is saved, though no delegator was made for it.");
+      await vi.waitFor(() => expect(peer.params("understudy/modelServers/delete")).toEqual([{ name: "mine" }]));
+    });
+
+    it("stays when the person does not say otherwise, or has a use for it", async () => {
+      host.answers.push(...server, { cancel: true });
+      await addDelegator(parts);
+      host.answers.push(...server, { pick: "large-1" }, { pick: "" }, { enter: "with-it" }, { pick: "user" });
+      const before = host.messages.length;
+      expect((await addDelegator(parts))?.delegator.modelServer).toBe("mine");
+      expect(host.messages.slice(before).map(({ text }) => text)).toEqual([
+        expect.stringMatching(/^with-it is saved, and works/),
+      ]);
+      expect(peer.params("understudy/modelServers/delete")).toEqual([]);
+    });
+  });
+
+  it("asks which folder gets it where there are several, and tries it as seen from there", async () => {
+    host.folders = [...host.folders, { uri: "file:///home/ada/shop", path: "/home/ada/shop", name: "shop" }];
+    host.answers.push(
+      { pick: "tool:ghostwriter" },
+      { pick: "" },
+      { pick: "" },
+      { enter: "mine" },
+      { pick: "file:///home/ada/shop" },
     );
-    expect(await addDelegator(parts)).toBeUndefined();
-    expect(host.shown.at(-1)?.title).toBe("Edit Delegator mine");
+    await addDelegator(parts);
+    expect(host.shown.at(-1)?.items.map(({ label }) => label)).toEqual(["You", "greeting", "shop"]);
+    const where = { scope: "workspace", workspace: "file:///home/ada/shop" };
+    expect(peer.params("understudy/delegators/test")).toMatchObject([where]);
+    expect(peer.params("understudy/delegators/create")).toMatchObject([where]);
+  });
+
+  it("is for the person alone in a window that is not trusted", async () => {
+    parts = { ...parts, folders: () => [] };
+    host.answers.push({ pick: "tool:ghostwriter" }, { pick: "" }, { pick: "" }, { enter: "mine" });
+    await addDelegator(parts);
+    expect(peer.params("understudy/delegators/create")).toMatchObject([{ scope: "user" }]);
+    expect(host.shown.at(-1)).toMatchObject({ step: 4, totalSteps: 4 });
+  });
+});
+
+describe("the folder of a file", () => {
+  const folder = (path: string) => ({ uri: `file://${path}`, path, name: path });
+
+  it("is the innermost one, however it is escaped, else the first", () => {
+    const folders = [folder("/a"), folder("/a/b"), folder("/w%3A/c+d")];
+    expect(folderOf("file:///a/b/c.toml", folders)?.path).toBe("/a/b");
+    expect(folderOf("file:///a/bc.toml", folders)?.path).toBe("/a");
+    expect(folderOf("file:///w%3A/c%2Bd/x.toml", folders)?.path).toBe("/w%3A/c+d");
+    expect(folderOf("file:///elsewhere/x.toml", folders)?.path).toBe("/a");
+    expect(folderOf(undefined, [])).toBeUndefined();
   });
 });
 

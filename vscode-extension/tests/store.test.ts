@@ -34,7 +34,7 @@ function sidecar(delegations: Delegation[]): GoldenSidecar {
 
 async function attached(peer: GoldenSidecar): Promise<{ store: Store; changes: Change[]; events: Event[] }> {
   vi.useFakeTimers();
-  const store = new Store({ asker: peer, hearer: peer, workspace: () => undefined, log: () => {} });
+  const store = new Store({ asker: peer, hearer: peer, workspaces: () => [], log: () => {} });
   const changes: Change[] = [];
   const events: Event[] = [];
   store.onDidChange((change) => changes.push(change));
@@ -189,5 +189,24 @@ describe("store", () => {
     following.dispose();
     peer.notify("understudy/event", { id: "a", events: [text(7)] });
     expect(seen).toEqual([1, 2, 3, 4, 5, 6]);
+  });
+});
+
+describe("a window with several folders", () => {
+  it("knows what is seen from any of them, and of one name what the first one sees", async () => {
+    const { delegators, problems } = result("understudy/delegators/list", "delegators-list.valid");
+    const [one, two] = delegators;
+    if (!one || !two) throw new Error("the example has two delegators");
+    const elsewhere = { ...one, delegator: { ...one.delegator, displayName: "Another" } };
+    const peer = sidecar([]).answer("understudy/delegators/list", ({ workspace }) =>
+      workspace === "file:///a" ? { delegators: [one], problems } : { delegators: [elsewhere, two], problems },
+    );
+    const workspaces = (): string[] => ["file:///a", "file:///b"];
+    const store = new Store({ asker: peer, hearer: peer, workspaces, log: () => {} });
+    await store.attach();
+    expect(store.delegators).toEqual([one, two]);
+    expect(store.problems).toEqual(problems);
+    expect(peer.params("understudy/modelServers/list")).toEqual(workspaces().map((workspace) => ({ workspace })));
+    store.dispose();
   });
 });

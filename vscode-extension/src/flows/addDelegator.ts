@@ -1,14 +1,15 @@
 /**
- * Add Delegator, and Edit, which is the same filled in: what works → model → options → name → scope → saved → tried
- * with a real round trip. It asks through `Windows` and knows the sidecar by its requests alone.
+ * Add Delegator, and Edit, which is the same filled in: what works → model → options → name → where it is kept → tried
+ * with a real round trip → saved. It asks through `Windows` and knows the sidecar by its requests alone.
  */
 
 import { t } from "../base/l10n.ts";
 import { errorInfo, type Asker } from "../client/wire.ts";
-import type { Host, PickItem } from "../host/host.ts";
+import type { Folder, Host, PickItem } from "../host/host.ts";
+import { folderOf } from "../model/folders.ts";
 import type { Delegator, DelegatorEntry, Model, ModelServerEntry, ProbeResult, ToolEntry } from "../protocol.ts";
 import { NAME } from "./names.ts";
-import { addModelServer, setKey } from "./modelServer.ts";
+import { addModelServer, removeModelServer, setKey } from "./modelServer.ts";
 import { optionsFor } from "./options.ts";
 import { runSteps, type Step } from "./steps.ts";
 
@@ -17,95 +18,159 @@ export interface AddParts {
   readonly windows: Pick<Host["windows"], "pick" | "input" | "message" | "progress">;
   /** Names that are taken. */
   readonly names: () => ReadonlySet<string>;
-  /** URI of the workspace, when things may be saved there (a folder is open and trusted). */
-  readonly workspace: () => string | undefined;
+  /** Folders in which things may be saved: those of a trusted window. */
+  readonly folders: () => readonly Folder[];
 }
 
 type Question = "source" | "model" | "options" | "name" | "scope";
 
+/** As which folder's configuration something is seen. */
+interface Where {
+  readonly workspace?: string;
+}
+
 interface Draft {
   readonly delegator: Delegator;
   readonly scope: "user" | "workspace";
+  /** URI of the folder it is for, or as seen from which it is tried. */
+  readonly folder?: string;
   /** The entry that is edited. */
   readonly entry?: DelegatorEntry;
   readonly option?: string;
 }
 
-/** Ask, save and try; the saved entry, or undefined when it was cancelled. */
-export async function addDelegator(parts: AddParts, entry?: DelegatorEntry): Promise<DelegatorEntry | undefined> {
-  let draft: Draft = entry
-    ? { delegator: entry.delegator, scope: entry.scope === "workspace" ? "workspace" : "user", entry }
-    : { delegator: { name: "" }, scope: "user" };
+/** What a row of answers needs to remember besides the answers. */
+interface Asked extends AddParts {
+  /** Model server → as seen from which folder it was listed. */
+  readonly seenFrom: Map<string, Where>;
+  /** Model servers that were made on the way. */
+  readonly made: ModelServerEntry[];
+}
+
+/** Ask, try and save; the saved entry, or undefined when it was cancelled. */
+export async function addDelegator(given: AddParts, entry?: DelegatorEntry): Promise<DelegatorEntry | undefined> {
+  const parts: Asked = { ...given, seenFrom: new Map(), made: [] };
+  const steps = questions(parts, entry);
+  const folder = folderOf(entry?.location?.uri, parts.folders());
+  let draft: Draft = {
+    delegator: entry?.delegator ?? { name: "" },
+    scope: entry?.scope === "workspace" ? "workspace" : "user",
+    ...(folder ? { folder: folder.uri } : {}),
+    ...(entry ? { entry } : {}),
+  };
   let first: Question = "source";
-  for (;;) {
-    const asked = await runSteps(questions(parts, draft.entry), first, draft, () =>
-      mayChooseScope(parts, draft) ? 5 : 4,
-    );
-    if (!asked) return undefined;
+  let saved: DelegatorEntry | undefined;
+  while (!saved) {
+    const asked = await runSteps(steps, first, draft, () => (mayChooseScope(parts, draft) ? 5 : 4));
+    if (!asked) break;
     draft = asked;
-    let saved: DelegatorEntry;
-    try {
-      saved = await save(parts, draft);
-    } catch (error) {
-      const { message, hint } = errorInfo(error);
-      const change = t("Change");
-      const text = hint ? `${message} ${hint}` : message;
-      if ((await parts.windows.message("error", text, { buttons: [change] })) !== change) return undefined;
-      first = errorInfo(error).kind === "already_exists" ? "name" : "options";
-      continue;
-    }
-    const next = await tryOut(parts, saved);
-    if (next !== "change") return saved;
-    draft = { delegator: saved.delegator, scope: draft.scope, entry: saved };
-    first = "source";
+    const outcome = await attempt(parts, draft);
+    if (outcome.kind === "dropped") break;
+    if (outcome.kind === "saved") saved = outcome.entry;
+    else first = outcome.from;
+  }
+  for (const server of parts.made) {
+    if (server.modelServer.name !== saved?.delegator.modelServer) void offerToRemove(parts, server);
+  }
+  return saved;
+}
+
+type Attempt =
+  | { readonly kind: "saved"; readonly entry: DelegatorEntry }
+  | { readonly kind: "change"; readonly from: Question }
+  | { readonly kind: "dropped" };
+
+/** Try it as it stands, and save it when it works, or when the person wants it all the same. */
+async function attempt(parts: AddParts, draft: Draft): Promise<Attempt> {
+  const { name } = draft.delegator;
+  const delegator = strip(draft.delegator);
+  const tried = await tryWith(parts, name, { name, delegator, scope: draft.scope, ...whereOf(draft) });
+  if (!tried.ok) {
+    const [change, save] = [t("Change"), t("Save Anyway")];
+    const options = { buttons: [change, save], modal: true, detail: tried.detail };
+    const answer = await parts.windows.message("warning", tried.message, options);
+    if (answer === change) return { kind: "change", from: "source" };
+    if (answer !== save) return { kind: "dropped" };
+  }
+  try {
+    const entry = await save(parts, draft);
+    if (tried.ok) void parts.windows.message("info", t("{0} is saved, and works: {1}", name, tried.message));
+    return { kind: "saved", entry };
+  } catch (error) {
+    const { kind, message, hint } = errorInfo(error);
+    const change = t("Change");
+    const text = hint ? `${message} ${hint}` : message;
+    if ((await parts.windows.message("error", text, { buttons: [change] })) !== change) return { kind: "dropped" };
+    return { kind: "change", from: kind === "already_exists" ? "name" : "options" };
   }
 }
 
 /** Try a saved delegator with progress, and tell how it went. `change`: the person wants the questions again. */
 export async function tryOut(parts: AddParts, entry: DelegatorEntry): Promise<"kept" | "change"> {
   const { name } = entry.delegator;
-  const where = entry.scope === "workspace" ? parts.workspace() : undefined;
+  const workspace = entry.scope === "workspace" ? folderOf(entry.location?.uri, parts.folders())?.uri : undefined;
+  const tried = await tryWith(parts, name, workspace === undefined ? { name } : { name, workspace });
+  if (tried.ok) {
+    void parts.windows.message("info", t("{0} works: {1}", name, tried.message));
+    return "kept";
+  }
+  if (tried.cancelled) return "kept";
+  const change = t("Change");
+  return (await parts.windows.message("warning", tried.message, { buttons: [change] })) === change ? "change" : "kept";
+}
+
+type Tried =
+  | { readonly ok: true; readonly message: string }
+  | { readonly ok: false; readonly message: string; readonly detail: string; readonly cancelled: boolean };
+
+async function tryWith(
+  parts: AddParts,
+  name: string,
+  params: Parameters<typeof parts.asker.ask<"understudy/delegators/test">>[1],
+): Promise<Tried> {
   let result: ProbeResult;
   try {
     result = await parts.windows.progress(
       { title: t("Trying {0} …", name), where: "notification", cancellable: true },
-      ({ signal }) =>
-        parts.asker.ask(
-          "understudy/delegators/test",
-          where === undefined ? { name } : { name, workspace: where },
-          signal,
-        ),
+      ({ signal }) => parts.asker.ask("understudy/delegators/test", params, signal),
     );
   } catch (error) {
-    const info = errorInfo(error);
-    if (info.kind !== "cancelled") await parts.windows.message("error", info.message);
-    return "kept";
+    const { kind, message, hint } = errorInfo(error);
+    const cancelled = kind === "cancelled";
+    const text = cancelled ? t("{0} was not tried to the end.", name) : t("{0} could not be tried.", name);
+    return { ok: false, message: text, detail: cancelled ? "" : [message, hint ?? ""].join(" ").trim(), cancelled };
   }
-  if (result.ok) {
-    void parts.windows.message("info", t("{0} works: {1}.", name, result.steps.at(-1)?.message ?? ""));
-    return "kept";
-  }
+  if (result.ok) return { ok: true, message: result.steps.at(-1)?.message ?? "" };
   const failed = result.steps.find((step) => !step.ok);
-  const change = t("Change");
-  const text = t("{0} is saved, but does not work: {1}", name, failed?.message ?? "");
-  const answer = await parts.windows.message("warning", text, { buttons: [change] });
-  return answer === change ? "change" : "kept";
+  const message = t("{0} does not work: {1}", name, failed?.message ?? "");
+  const detail = result.steps.map((step) => `${step.ok ? "✓" : "✗"} ${step.message}`).join("\n");
+  return { ok: false, message, detail, cancelled: false };
+}
+
+/** A server that was made for a delegator that was not made: the person hears of it, and says whether it goes. */
+async function offerToRemove(parts: AddParts, server: ModelServerEntry): Promise<void> {
+  const remove = t("Remove It");
+  const text = t("The model server {0} is saved, though no delegator was made for it.", server.modelServer.name);
+  if ((await parts.windows.message("info", text, { buttons: [remove] })) !== remove) return;
+  try {
+    await removeModelServer(parts, server);
+  } catch (error) {
+    await parts.windows.message("error", errorInfo(error).message);
+  }
 }
 
 async function save(parts: AddParts, draft: Draft): Promise<DelegatorEntry> {
-  const where = parts.workspace();
-  const workspace = where === undefined ? {} : { workspace: where };
   const delegator = strip(draft.delegator);
   if (draft.entry) {
     const { name } = draft.entry.delegator;
-    return parts.asker.ask("understudy/delegators/update", {
-      name,
-      delegator,
-      revision: draft.entry.revision,
-      ...workspace,
-    });
+    const { revision } = draft.entry;
+    return parts.asker.ask("understudy/delegators/update", { name, delegator, revision, ...whereOf(draft) });
   }
-  return parts.asker.ask("understudy/delegators/create", { delegator, scope: draft.scope, ...workspace });
+  return parts.asker.ask("understudy/delegators/create", { delegator, scope: draft.scope, ...whereOf(draft) });
+}
+
+function whereOf(draft: Draft): Where {
+  return draft.folder === undefined ? {} : { workspace: draft.folder };
 }
 
 /** Without fields that say nothing, so that the file stays short. */
@@ -115,10 +180,10 @@ function strip(delegator: Delegator): Delegator {
 }
 
 function mayChooseScope(parts: AddParts, draft: Draft): boolean {
-  return draft.entry === undefined && parts.workspace() !== undefined;
+  return draft.entry === undefined && parts.folders().length > 0;
 }
 
-function questions(parts: AddParts, entry: DelegatorEntry | undefined): Record<Question, Step<Draft, Question>> {
+function questions(parts: Asked, entry: DelegatorEntry | undefined): Record<Question, Step<Draft, Question>> {
   const title = entry ? t("Edit Delegator {0}", entry.delegator.name) : t("Add Delegator");
   return {
     source: askSource(parts, title),
@@ -129,7 +194,7 @@ function questions(parts: AddParts, entry: DelegatorEntry | undefined): Record<Q
   };
 }
 
-function askSource(parts: AddParts, title: string): Step<Draft, Question> {
+function askSource(parts: Asked, title: string): Step<Draft, Question> {
   return async (draft, place) => {
     let tools: readonly ToolEntry[] = [];
     let servers: readonly ModelServerEntry[] = [];
@@ -146,18 +211,16 @@ function askSource(parts: AddParts, title: string): Step<Draft, Question> {
       const draw = (busy: boolean): void => show({ items: sourceItems(tools, servers, probed), busy });
       const [foundTools, foundServers] = await Promise.allSettled([
         parts.asker.ask("understudy/tools/list", { refresh: true }, signal),
-        parts.asker.ask("understudy/modelServers/list", inWorkspace(parts), signal),
+        serversSeen(parts, signal),
       ]);
       if (foundTools.status === "fulfilled") ({ tools } = foundTools.value);
-      if (foundServers.status === "fulfilled") servers = foundServers.value.modelServers;
+      if (foundServers.status === "fulfilled") servers = foundServers.value;
       draw(servers.length > 0);
       await Promise.all(
         servers.map(async ({ modelServer: { name } }) => {
           try {
-            probed.set(
-              name,
-              await parts.asker.ask("understudy/modelServers/probe", { name, ...inWorkspace(parts) }, signal),
-            );
+            const where = parts.seenFrom.get(name);
+            probed.set(name, await parts.asker.ask("understudy/modelServers/probe", { name, ...where }, signal));
           } catch (error) {
             const { message } = errorInfo(error);
             probed.set(name, { ok: false, steps: [{ name: "endpoint", ok: false, message, seconds: 0 }] });
@@ -181,12 +244,13 @@ function askSource(parts: AddParts, title: string): Step<Draft, Question> {
     if (chosen === "new-server") {
       const made = await addModelServer(parts);
       if (!made) return { kind: "again", state: draft };
+      parts.made.push(made);
       return { kind: "next", to: "model", state: withSource(draft, { modelServer: made.modelServer.name }) };
     }
     const name = chosen.slice(chosen.indexOf(":") + 1);
     if (chosen.startsWith("tool:")) return { kind: "next", to: "model", state: withSource(draft, { tool: name }) };
     const wrong = probed.get(name)?.steps.find((step) => !step.ok);
-    if (wrong?.name === "key") await setKey(parts, name);
+    if (wrong?.name === "key") await setKey(parts, name, parts.seenFrom.get(name));
     return { kind: "next", to: "model", state: withSource(draft, { modelServer: name }) };
   };
 }
@@ -245,7 +309,7 @@ function sourceItems(
   return items;
 }
 
-function askModel(parts: AddParts, title: string): Step<Draft, Question> {
+function askModel(parts: Asked, title: string): Step<Draft, Question> {
   return async (draft, place) => {
     const { tool, modelServer } = draft.delegator;
     const server = tool ? undefined : (modelServer ?? undefined);
@@ -269,7 +333,7 @@ function askModel(parts: AddParts, title: string): Step<Draft, Question> {
               ? (
                   await parts.asker.ask(
                     "understudy/modelServers/models",
-                    { name: server, ...inWorkspace(parts) },
+                    { name: server, ...parts.seenFrom.get(server) },
                     signal,
                   )
                 ).models
@@ -394,24 +458,27 @@ function askName(parts: AddParts, title: string): Step<Draft, Question> {
 
 function askScope(parts: AddParts, title: string): Step<Draft, Question> {
   return async (draft, place) => {
+    const folders = parts.folders();
     const outcome = await parts.windows.pick({
       ...place,
       title,
       placeholder: t("Who gets it?"),
-      active: draft.scope,
+      active: draft.scope === "workspace" ? (draft.folder ?? "") : "user",
       items: [
         { id: "user", label: t("You"), icon: "account", detail: t("In your own configuration, in every workspace.") },
-        {
-          id: "workspace",
-          label: t("This workspace"),
+        ...folders.map(({ uri, name }) => ({
+          id: uri,
+          label: folders.length === 1 ? t("This workspace") : name,
           icon: "root-folder",
           detail: t("In its .understudy folder, to be shared with everyone who works here."),
-        },
+        })),
       ],
     });
     if (outcome.kind === "back") return { kind: "back" };
     if (outcome.kind !== "picked") return { kind: "cancelled" };
-    return { kind: "next", state: { ...draft, scope: outcome.ids[0] === "workspace" ? "workspace" : "user" } };
+    const folder = folders.find(({ uri }) => uri === outcome.ids[0]);
+    if (!folder) return { kind: "next", state: { ...draft, scope: "user" } };
+    return { kind: "next", state: { ...draft, scope: "workspace", folder: folder.uri } };
   };
 }
 
@@ -434,7 +501,17 @@ function heading(label: string): PickItem {
   return { id: `heading:${label}`, label, separator: true };
 }
 
-function inWorkspace(parts: AddParts): { workspace?: string } {
-  const workspace = parts.workspace();
-  return workspace === undefined ? {} : { workspace };
+/** Model servers as seen from each folder; of two with one name the first folder's. */
+async function serversSeen(parts: Asked, signal: AbortSignal): Promise<ModelServerEntry[]> {
+  const places: Where[] = parts.folders().map(({ uri }) => ({ workspace: uri }));
+  const found: ModelServerEntry[] = [];
+  for (const where of places.length > 0 ? places : [{}]) {
+    const { modelServers } = await parts.asker.ask("understudy/modelServers/list", where, signal);
+    for (const server of modelServers) {
+      if (found.some(({ modelServer }) => modelServer.name === server.modelServer.name)) continue;
+      found.push(server);
+      parts.seenFrom.set(server.modelServer.name, where);
+    }
+  }
+  return found;
 }

@@ -8,7 +8,7 @@ import { t } from "../base/l10n.ts";
 import { errorInfo, type Asker } from "../client/wire.ts";
 import type { DiagnosticText, Host, PickItem } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
-import { count, oneLine } from "../model/words.ts";
+import { count, oneLine, sentence } from "../model/words.ts";
 import type { PreviewResult, Range, Recipe, StartParams } from "../protocol.ts";
 import { runSteps, type Place, type StepResult } from "./steps.ts";
 
@@ -263,7 +263,7 @@ function previewItems(preview: PreviewResult, another: PickItem): PickItem[] {
       id: "go",
       label: t("Delegate to {0}", explain.delegator),
       description: amounts.join(" · "),
-      detail: oneLine(explain.because, 200),
+      detail: oneLine(sentence(explain.because), 200),
       icon: "rocket",
     },
     { id: "show", label: t("Show Exactly What Is Sent"), icon: "eye" },

@@ -10,7 +10,6 @@ import { runSteps, type Step } from "./steps.ts";
 export interface ModelServerParts {
   readonly asker: Asker;
   readonly windows: Pick<Host["windows"], "pick" | "input" | "message" | "progress">;
-  readonly workspace: () => string | undefined;
 }
 
 /** Kind, what people call it, and where it is found when nobody says otherwise. */
@@ -64,14 +63,21 @@ export async function addModelServer(parts: ModelServerParts): Promise<ModelServ
     modal: true,
   });
   if (answer === keep) return entry;
-  await parts.asker
-    .ask("understudy/modelServers/delete", { name: draft.name, revision: entry.revision })
-    .catch(() => {});
+  await removeModelServer(parts, entry);
   return undefined;
 }
 
+/** Take one away that was made a moment ago; its key, if it was given one, has changed it since. */
+export async function removeModelServer(parts: ModelServerParts, { modelServer }: ModelServerEntry): Promise<void> {
+  await parts.asker.ask("understudy/modelServers/delete", { name: modelServer.name });
+}
+
 /** Ask for the API key of a server and store it; false when there was none. */
-export async function setKey(parts: ModelServerParts, name: string): Promise<boolean> {
+export async function setKey(
+  parts: ModelServerParts,
+  name: string,
+  where: { readonly workspace?: string } = {},
+): Promise<boolean> {
   const outcome = await parts.windows.input({
     title: t("API Key of {0}", name),
     prompt: t("Kept in the keyring of this machine, never in a file of the workspace."),
@@ -79,12 +85,7 @@ export async function setKey(parts: ModelServerParts, name: string): Promise<boo
     validate: (key) => (key.trim() === "" ? t("Paste the key, or press Escape to go on without one.") : undefined),
   });
   if (outcome.kind !== "accepted") return false;
-  const workspace = parts.workspace();
-  await parts.asker.ask("understudy/modelServers/setKey", {
-    name,
-    key: outcome.value.trim(),
-    ...(workspace === undefined ? {} : { workspace }),
-  });
+  await parts.asker.ask("understudy/modelServers/setKey", { name, key: outcome.value.trim(), ...where });
   return true;
 }
 

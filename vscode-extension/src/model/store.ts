@@ -39,8 +39,8 @@ export interface Change {
 export interface StoreParts {
   readonly asker: Asker;
   readonly hearer: Hearer;
-  /** URI of the window's first folder, as whose configuration counts; undefined: the person's own alone. */
-  readonly workspace: () => string | undefined;
+  /** URIs of the window's folders: the configuration is what is seen from any of them; none: the person's own alone. */
+  readonly workspaces: () => readonly string[];
   readonly log: (line: string) => void;
   readonly gatherMs?: number;
 }
@@ -95,7 +95,8 @@ export class Store implements Disposable {
 
   /** What is wrong with the configuration as a whole. */
   get problems(): readonly Problem[] {
-    return [...this.#delegatorProblems, ...this.#serverProblems];
+    // The same file is read for both lists: what is wrong with it is told once.
+    return firsts([...this.#delegatorProblems, ...this.#serverProblems], JSON.stringify);
   }
 
   get modelServers(): readonly ModelServerEntry[] {
@@ -155,24 +156,42 @@ export class Store implements Disposable {
   /** Read collections again. `delegations` means: all that are known to be stale, and new ones. */
   async refresh(collections: readonly Collection[]): Promise<void> {
     const { asker } = this.#parts;
-    const workspace = this.#parts.workspace();
-    const where = workspace === undefined ? {} : { workspace };
+    const places = this.#parts.workspaces().map((workspace) => ({ workspace }));
+    const from = places.length > 0 ? places : [{}];
     const wanted = new Set(collections);
     await Promise.all([
       wanted.has("delegators") &&
-        this.#try("delegators/list", asker.ask("understudy/delegators/list", where), (result) => {
-          this.#delegators = result.delegators;
-          this.#delegatorProblems = result.problems;
-          this.#mark({ delegators: true });
-        }),
+        this.#try(
+          "delegators/list",
+          Promise.all(from.map((where) => asker.ask("understudy/delegators/list", where))),
+          (results) => {
+            this.#delegators = firsts(
+              results.flatMap((each) => each.delegators),
+              (entry) => entry.delegator.name,
+            );
+            this.#delegatorProblems = firsts(
+              results.flatMap((each) => each.problems),
+              JSON.stringify,
+            );
+            this.#mark({ delegators: true });
+          },
+        ),
       wanted.has("modelServers") &&
-        this.#try("modelServers/list", asker.ask("understudy/modelServers/list", where), (result) => {
-          this.#modelServers = result.modelServers;
-          // The same file is read for both lists: what is wrong with it is told once.
-          const known = new Set(this.#delegatorProblems.map((problem) => JSON.stringify(problem)));
-          this.#serverProblems = result.problems.filter((problem) => !known.has(JSON.stringify(problem)));
-          this.#mark({ modelServers: true });
-        }),
+        this.#try(
+          "modelServers/list",
+          Promise.all(from.map((where) => asker.ask("understudy/modelServers/list", where))),
+          (results) => {
+            this.#modelServers = firsts(
+              results.flatMap((each) => each.modelServers),
+              (entry) => entry.modelServer.name,
+            );
+            this.#serverProblems = firsts(
+              results.flatMap((each) => each.problems),
+              JSON.stringify,
+            );
+            this.#mark({ modelServers: true });
+          },
+        ),
       wanted.has("recipes") &&
         this.#try("recipes/list", asker.ask("understudy/recipes/list", {}), (result) => {
           this.#recipes = result.recipes;
@@ -366,6 +385,13 @@ export class Store implements Disposable {
       });
     }
   }
+}
+
+/** The first of each name: the window's first folder counts. */
+function firsts<T>(things: readonly T[], nameOf: (thing: T) => string): T[] {
+  const named = new Map<string, T>();
+  for (const thing of things) if (!named.has(nameOf(thing))) named.set(nameOf(thing), thing);
+  return [...named.values()];
 }
 
 function nothing(): Change & { delegations: Set<string> } {

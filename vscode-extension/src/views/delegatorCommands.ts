@@ -6,6 +6,7 @@ import { errorInfo, type Asker } from "../client/wire.ts";
 import { addDelegator, suggest, tryOut, type AddParts } from "../flows/addDelegator.ts";
 import { setKey } from "../flows/modelServer.ts";
 import type { Host, Tree } from "../host/host.ts";
+import { folderOf } from "../model/folders.ts";
 import type { Store } from "../model/store.ts";
 import type { DelegatorEntry, Range } from "../protocol.ts";
 import { DELEGATORS_VIEW, nameOf, rowOf } from "./delegators.ts";
@@ -24,11 +25,12 @@ export function registerDelegatorCommands(parts: DelegatorCommandParts): Bag {
     asker,
     windows: host.windows,
     names: () => new Set(store.delegators.map(({ delegator }) => delegator.name)),
-    workspace: () => (host.workspace.trusted ? host.workspace.folders[0]?.uri : undefined),
+    folders: () => (host.workspace.trusted ? host.workspace.folders : []),
   };
-  const inWorkspace = (): { workspace?: string } => {
-    const workspace = addParts.workspace();
-    return workspace === undefined ? {} : { workspace };
+  /** As seen from the folder that the entry belongs to. */
+  const seen = (entry: DelegatorEntry): { workspace?: string } => {
+    const folder = folderOf(entry.location?.uri, addParts.folders());
+    return folder === undefined ? {} : { workspace: folder.uri };
   };
 
   /** Run with the delegator of a row, else of the selection, else of a choice. */
@@ -61,7 +63,7 @@ export function registerDelegatorCommands(parts: DelegatorCommandParts): Bag {
     const made = await asker.ask("understudy/delegators/create", {
       delegator: copy,
       scope: entry.scope === "workspace" ? "workspace" : "user",
-      ...inWorkspace(),
+      ...seen(entry),
     });
     await select(made.delegator.name);
   };
@@ -100,7 +102,7 @@ export function registerDelegatorCommands(parts: DelegatorCommandParts): Bag {
           const detail = t("Its file is removed. Delegations that it did stay.");
           const options = { buttons: [remove], modal: true, detail };
           if ((await host.windows.message("warning", t("Delete the delegator {0}?", name), options)) !== remove) return;
-          await asker.ask("understudy/delegators/delete", { name, revision: entry.revision, ...inWorkspace() });
+          await asker.ask("understudy/delegators/delete", { name, revision: entry.revision, ...seen(entry) });
           await store.refresh(["delegators"]);
         },
         (entry) => entry.editable,
@@ -129,7 +131,7 @@ export function registerDelegatorCommands(parts: DelegatorCommandParts): Bag {
             await host.windows.message("info", text);
             return;
           }
-          if (await setKey(addParts, server)) await tryOut(addParts, entry);
+          if (await setKey(addParts, server, seen(entry))) await tryOut(addParts, entry);
         },
         (entry) => Boolean(entry.delegator.modelServer),
       ),
