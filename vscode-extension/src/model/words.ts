@@ -304,3 +304,16 @@ export function oneLine(text: string, most = 120): string {
   const line = text.split(/\s+/).join(" ").trim();
   return line.length <= most ? line : `${line.slice(0, most - 1)}…`;
 }
+
+/** Words as a sentence of its own. */
+export function sentence(text: string): string {
+  const trimmed = text.trim();
+  const ended = /[.!?…]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+  return trimmed === "" ? "" : ended.charAt(0).toUpperCase() + ended.slice(1);
+}
+
+/** Several lines as one, their borders still to be seen. */
+export function joinedLines(text: string, most = 200): string {
+  const lines = text.split("\n").map((line) => line.trim());
+  return oneLine(lines.filter((line) => line !== "").join(" · "), most);
+}

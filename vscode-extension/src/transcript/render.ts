@@ -12,6 +12,7 @@ import {
   oneLine,
   orderedOptions,
   reservationMeaning,
+  sentence,
   spent,
   stateName,
   tokens,
@@ -25,6 +26,8 @@ import type { Delegation, Event, FileStat } from "../protocol.ts";
 export const MOST_LINES = 200;
 /** Characters of one line of it. */
 const MOST_OF_A_LINE = 2_000;
+/** Blocks of one kind that follow each other without an empty line. */
+const LISTS = new Set(["file", "tool", "check", "note", "applied", "decided"]);
 
 /** A part of the text; `lines` is made when it is needed and kept while nothing is added. */
 interface Block {
@@ -97,9 +100,12 @@ export class TranscriptText {
       lines.push("");
     };
     if (delegation) put(head(delegation, now));
+    let before = "";
     for (const block of this.#blocks) {
       block.made ??= block.lines();
       if (block.made.length === 0) continue;
+      if (block.kind === before && LISTS.has(block.kind)) lines.pop();
+      before = block.kind;
       const open = this.#question;
       if (open?.block === block && open.answer === undefined && delegation?.waitingFor) question = lines.length;
       put(block.made);
@@ -298,7 +304,7 @@ function head(delegation: Delegation, now: number): Line[] {
 function started(event: Of<"started">): Line[] {
   const who = [event.tool ?? event.modelServer, event.model].filter((part) => part !== undefined && part !== "");
   const name = who.length > 0 ? `${event.delegator} (${who.join(", ")})` : event.delegator;
-  return [{ text: t("## Attempt {0}: {1}", event.attempt, name) }, { text: "" }, ...said(event.why)];
+  return [{ text: t("## Attempt {0}: {1}", event.attempt, name) }, { text: "" }, ...said(sentence(event.why))];
 }
 
 function said(text: string): Line[] {
@@ -380,7 +386,7 @@ function asked(event: Of<"permission">, answer: Of<"permission_answered"> | unde
   const title = (id: string): string => event.options.find((option) => option.id === id)?.title ?? id;
   if (answer === undefined) {
     const choices = orderedOptions(event).map((option) => option.title);
-    lines.push(t("Answer above this question, or in the view: {0}.", choices.join(t(" or "))));
+    lines.push(t("Answer above the question, in the view or with “Answer Question…”: {0}.", choices.join(t(" or "))));
     if (event.deadline !== undefined) {
       lines.push(t("Without an answer by {0}: {1}.", clock(event.deadline), title(event.onDeadline)));
     }
@@ -428,7 +434,8 @@ function checked(event: Of<"check_finished">): Line[] {
 function result(event: Of<"result">): Line[] {
   const lines: Line[] = [{ text: t("## Result") }, { text: "" }];
   if (event.summary !== undefined && event.summary.trim() !== "") lines.push(...said(event.summary), { text: "" });
-  if (event.text !== undefined && event.text !== event.summary) lines.push(...said(event.text), { text: "" });
+  // Beside files it is what was said already.
+  if (event.text !== undefined && event.files.length === 0) lines.push(...said(event.text), { text: "" });
   for (const file of event.files)
     lines.push(changed(file.path, statusName(file), `+${file.additions} −${file.deletions}`));
   if (lines.at(-1)?.text === "") lines.pop();
@@ -494,10 +501,6 @@ function pathOf(input: unknown): string | undefined {
 
 function one(text: string): Line[] {
   return [{ text }];
-}
-
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 function clock(time: string): string {

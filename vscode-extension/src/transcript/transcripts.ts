@@ -29,12 +29,18 @@ export interface TranscriptParts {
   readonly exists?: (file: string) => boolean;
 }
 
+/** Drawings that are remembered; the editor is seldom more than one behind. */
+const REMEMBERED = 4;
+const NOTHING: Rendered = { text: "", folds: [], links: [] };
+
 interface Open {
   readonly id: string;
   /** As the editor writes it; learnt from the editor. */
   uri: string;
   readonly text: TranscriptText;
   rendered: Rendered;
+  /** What was drawn last, the newest first: the editor may still show an older one. */
+  drawn: Rendered[];
   following?: Disposable;
   beginning?: Promise<void>;
   timer?: NodeJS.Timeout;
@@ -65,8 +71,8 @@ export class Transcripts implements Disposable {
         onDidChange: this.#changed.signal,
       }),
     );
-    this.#bag.add(documents.links(TRANSCRIPT, (uri) => this.#links(uri)));
-    this.#bag.add(documents.folds(TRANSCRIPT, (uri) => this.#folds(uri)));
+    this.#bag.add(documents.links(TRANSCRIPT, (uri, text) => this.#links(uri, text)));
+    this.#bag.add(documents.folds(TRANSCRIPT, (uri, text) => this.#folds(uri, text)));
     this.#bag.add(
       review.lenses(TRANSCRIPT, { lenses: (uri) => this.#lensesOf(uri), onDidChange: this.#lenses.signal }),
     );
@@ -103,7 +109,8 @@ export class Transcripts implements Disposable {
         id,
         uri,
         text: new TranscriptText(),
-        rendered: { text: "", folds: [], links: [] },
+        rendered: NOTHING,
+        drawn: [],
         drawnAt: 0,
         folded: new Set(),
         live: false,
@@ -158,7 +165,9 @@ export class Transcripts implements Disposable {
     if (delegation && isLive(delegation)) open.live = true;
     const rendered = open.text.render(delegation, this.#now());
     const text = delegation ? rendered.text : `${t("Waiting for Understudy …")}\n`;
+    if (text === open.rendered.text) return void (open.drawnAt = this.#now());
     open.rendered = { ...rendered, text };
+    open.drawn = [open.rendered, ...open.drawn].slice(0, REMEMBERED);
     open.drawnAt = this.#now();
   }
 
@@ -171,8 +180,10 @@ export class Transcripts implements Disposable {
     const { documents, commands } = this.#parts.host;
     if (open.live) documents.follow(uri);
     if (documents.active?.uri !== uri) return;
-    const lines = open.rendered.text.split("\n");
-    const fresh = open.rendered.folds.filter(({ start, end }) => {
+    const rendered = this.#rendered(uri);
+    if (!rendered) return;
+    const lines = rendered.text.split("\n");
+    const fresh = rendered.folds.filter(({ start, end }) => {
       const key = `${start} ${lines[start]?.slice(2)}`;
       // What still grows is folded when it has its end.
       if (open.folded.has(key) || (open.live && end >= lines.length - 2)) return false;
@@ -193,15 +204,15 @@ export class Transcripts implements Disposable {
     this.#open.delete(open.id);
   }
 
-  #folds(uri: string): readonly Fold[] {
-    return this.#of(uri)?.rendered.folds ?? [];
+  #folds(uri: string, text: string): readonly Fold[] {
+    return this.#rendered(uri, text)?.folds ?? [];
   }
 
-  #links(uri: string): readonly TextLink[] {
+  #links(uri: string, text: string): readonly TextLink[] {
     const open = this.#of(uri);
     const delegation = open && this.#parts.store.delegation(open.id);
     if (!open || !delegation) return [];
-    return open.rendered.links.flatMap((link) => {
+    return (this.#rendered(uri, text)?.links ?? []).flatMap((link) => {
       const target = this.#target(delegation, link);
       if (target === undefined) return [];
       const range = {
@@ -240,35 +251,45 @@ export class Transcripts implements Disposable {
     });
     const lenses: Lens[] = [];
     if (isLive(delegation)) {
-      lenses.push(lens(0, `$(debug-stop) ${t("Cancel")}`, "understudy.delegations.cancel"));
+      lenses.push(lens(0, iconed("debug-stop", t("Cancel")), "understudy.delegations.cancel"));
     } else {
       if (isToReview(delegation)) {
-        lenses.push(lens(0, `$(diff-multiple) ${t("Review")}`, "understudy.review.open"));
+        lenses.push(lens(0, iconed("diff-multiple", t("Review")), "understudy.review.open"));
       }
       if (delegation.result && delegation.rescueRef === undefined) {
-        lenses.push(lens(0, `$(reply) ${t("Reply…")}`, "understudy.delegations.reply"));
+        lenses.push(lens(0, iconed("reply", t("Reply…")), "understudy.delegations.reply"));
       }
-      lenses.push(lens(0, `$(refresh) ${t("Try Again…")}`, "understudy.delegations.retry"));
+      lenses.push(lens(0, iconed("refresh", t("Try Again…")), "understudy.delegations.retry"));
       if (delegation.rescueRef !== undefined) {
-        lenses.push(lens(0, `$(discard) ${t("Restore")}`, "understudy.delegations.restore"));
+        lenses.push(lens(0, iconed("discard", t("Restore")), "understudy.delegations.restore"));
       }
     }
-    const { question } = open.rendered;
+    const question = this.#rendered(uri)?.question;
     if (question !== undefined && delegation.waitingFor) {
       const { requestId } = delegation.waitingFor;
       for (const option of orderedOptions(delegation.waitingFor)) {
         const icon = option.kind.startsWith("allow") ? "check" : "close";
-        const title = `$(${icon}) ${option.title}`;
+        const title = iconed(icon, option.title);
         lenses.push(lens(question, title, "understudy.delegations.answer", requestId, option.id));
       }
     }
     return lenses;
   }
 
+  /** What belongs to the text that the editor shows; undefined when that is none of ours any more. */
+  #rendered(uri: string, text = this.#parts.host.documents.open([uri])[0]?.text): Rendered | undefined {
+    return this.#of(uri)?.drawn.find((drawn) => drawn.text === text);
+  }
+
   #of(uri: string): Open | undefined {
     const id = delegationOf(uri);
     return id === undefined ? undefined : this.#open.get(id);
   }
+}
+
+/** A lens swallows an ordinary space after its icon. */
+function iconed(icon: string, title: string): string {
+  return `$(${icon})\u00a0${title}`;
 }
 
 function fileUri(file: string): string {

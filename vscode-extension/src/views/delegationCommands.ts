@@ -145,19 +145,23 @@ async function ask({ host, runs }: DelegationCommandParts, delegation: Delegatio
   const once = ordered.filter((option) => !isAlways(option));
   const always = ordered.filter(isAlways);
   const show: PickItem = { id: "show", label: t("Show the Transcript"), icon: "book" };
+  const detail = request.detail.split("\n").flatMap((text) => wrapped(text.trim(), 90));
   const line = (id: string, label: string): PickItem => ({ id, label, separator: true });
   const outcome = await host.windows.pick({
     title: t("{0} asks: {1}", delegation.delegator, oneLine(request.title, 60)),
-    placeholder: oneLine(request.detail || request.title, 300),
+    placeholder: oneLine(request.title, 300),
     items: [
       ...once.map(item),
-      line("first", ""),
+      ...(always.length > 0 ? [line("line:always", t("for ever")), ...always.map(item)] : []),
+      line("line:detail", t("what it says")),
+      // Whole: nobody should allow what they could read only half of.
+      ...detail.map((text, index) => ({ id: `detail:${index}`, label: text })),
       show,
-      ...(always.length > 0 ? [line("second", t("for ever")), ...always.map(item)] : []),
     ],
   });
   const chosen = outcome.kind === "picked" ? outcome.ids[0] : undefined;
-  if (chosen === "show") await host.commands.run("understudy.delegations.open", delegation.id);
+  if (chosen === "show" || chosen?.startsWith("detail:"))
+    await host.commands.run("understudy.delegations.open", delegation.id);
   else if (chosen !== undefined) await runs.answer(delegation, chosen);
 }
 
@@ -212,6 +216,18 @@ async function choose(
   }));
   const outcome = await host.windows.pick({ title: t("Understudy"), placeholder, items });
   return outcome.kind === "picked" ? store.delegation(outcome.ids[0] ?? "") : undefined;
+}
+
+/** A long line as several, broken at spaces where there are some. */
+function wrapped(text: string, most: number): string[] {
+  const lines: string[] = [];
+  for (let rest = text; rest !== "";) {
+    const space = rest.length > most ? rest.lastIndexOf(" ", most) : rest.length;
+    const end = space > 0 ? space : most;
+    lines.push(rest.slice(0, end));
+    rest = rest.slice(end).trimStart();
+  }
+  return lines.slice(0, 40);
 }
 
 function mayReply(delegation: Delegation): boolean {

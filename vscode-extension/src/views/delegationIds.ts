@@ -27,6 +27,7 @@ export function transcriptUri({ id, title }: { readonly id: string; readonly tit
     title
       .replaceAll("/", "∕")
       .replaceAll(/[\\\p{Cc}]/gu, " ")
+      .replace(/[.\s]+$/, "")
       .trim() || id;
   return `${TRANSCRIPT}:/${id}/${encodeURIComponent(`${name}.md`)}`;
 }

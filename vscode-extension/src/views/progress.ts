@@ -15,6 +15,7 @@ import {
   isAlways,
   isLive,
   isToReview,
+  joinedLines,
   oneLine,
   orderedOptions,
   stateName,
@@ -203,7 +204,7 @@ export class Runs implements Disposable {
     const options = orderedOptions(request).filter((option) => !isAlways(option));
     const show = t("Show");
     const titles = new Map(options.map((option) => [oneLine(option.title, 40), option.id]));
-    const detail = oneLine(request.detail, 200);
+    const detail = joinedLines(request.detail);
     const text = t("{0} asks, in “{1}”: {2}", delegation.delegator, delegation.title, oneLine(request.title));
     const answer = await host.windows.message("warning", detail === "" ? text : `${text}: ${detail}`, {
       buttons: [...titles.keys(), show],

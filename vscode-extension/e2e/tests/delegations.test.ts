@@ -1,0 +1,101 @@
+/** What people see of delegations: the view, transcripts, questions, Delegate with its preview, and the end. */
+import assert from "node:assert/strict";
+import { until } from "../rig/base.ts";
+import { inCode } from "../rig/test.ts";
+import type { Workbench } from "../rig/workbench.ts";
+
+const VIEW = "Delegations";
+
+async function finished(vs: Workbench, many = 1): Promise<any[]> {
+  return until(
+    () => {
+      const all = vs.world.delegations();
+      return all.length === many && all.every(({ state }) => state === "finished") ? all : undefined;
+    },
+    `${many} delegations are finished`,
+    60_000,
+  );
+}
+
+describe("delegations in the editor", () => {
+  it(
+    "explains an empty view, and delegates from the palette with a preview",
+    inCode({ delegators: ["quick"], file: "shop/prices.py", configuration: byDefault("quick") }, async (vs) => {
+      await vs.openContainer();
+      await vs.view(VIEW).getByText("Nothing has been delegated yet").waitFor();
+      await vs.shot("1 welcome");
+      await vs.command("Understudy: Delegate…");
+      await vs.step("Delegate");
+      await vs.shot("2 recipes");
+      await vs.pick("Write tests");
+      await vs.shot("3 words");
+      await vs.answer("Mind the edges.");
+      await vs.quickRows().filter({ hasText: "Delegate to quick" }).first().waitFor();
+      await vs.shot("4 preview");
+      await vs.pick("Delegate to quick", "");
+      await finished(vs);
+      await vs.notification(/Verified/).waitFor();
+      await vs.shot("5 end");
+      await vs.notificationAction(/Verified/, "Open");
+      await vs.waitForRow(VIEW, "To Review");
+      await vs.waitForText("Attempt 1: quick");
+      await vs.codeLens("Review").first().waitFor();
+      await vs.shot("6 transcript");
+      assert.match(await vs.editorText(), /Verified: a required check passed/);
+      assert.doesNotMatch(await vs.editorText(), /def discounted/, "what tools said is folded");
+      await vs.theme("Light Modern");
+      await vs.shot("7 light");
+      await vs.theme("Dark High Contrast");
+      await vs.shot("8 high contrast");
+    }),
+  );
+
+  it(
+    "streams a transcript, and goes on with it after the window was reloaded",
+    inCode({ delegators: ["slow"], configuration: byDefault("slow") }, async (vs) => {
+      await vs.statusItem("Understudy").waitFor();
+      await vs.openContainer();
+      await vs.openFile("shop/prices.py");
+      await vs.command("Understudy: Delegate Tests for This File");
+      await vs.waitForRow(VIEW, "prices.py");
+      await vs.shot("1 running");
+      await vs.row(VIEW, "prices.py").click();
+      await vs.page.getByText("Considering case").first().waitFor();
+      await vs.shot("2 transcript");
+      await vs.reload();
+      await until(() => vs.world.sidecars().length === 1, "a new sidecar runs");
+      await vs.page.getByText("Considering case").first().waitFor();
+      await vs.shot("3 after the reload");
+      vs.world.release();
+      await finished(vs);
+      await vs.notification(/prices/).waitFor();
+      await until(async () => !(await vs.notifications()).some((one) => /Considering/.test(one)), "progress is gone");
+      await vs.shot("4 end");
+    }),
+  );
+
+  it(
+    "puts a question in the view, the transcript and a notification",
+    inCode({ delegators: ["careful"], file: "shop/prices.py", configuration: byDefault("careful") }, async (vs) => {
+      await vs.statusItem("Understudy").waitFor();
+      await vs.openContainer();
+      await vs.command("Understudy: Delegate Tests for This File");
+      await vs.waitForRow(VIEW, "Waiting for You");
+      await vs.notification(/rm -rf build/).waitFor();
+      await vs.shot("1 asked");
+      await vs.row(VIEW, "prices.py").click();
+      await vs.page.locator(".codelens-decoration a").first().waitFor();
+      await vs.shot("2 transcript");
+      await vs.rowAction(VIEW, "prices.py", "Answer");
+      await vs.shot("3 pick");
+      await vs.page.keyboard.press("Escape");
+      await vs.page.locator(".codelens-decoration a", { hasText: "Reject" }).first().click();
+      await finished(vs);
+      await vs.shot("4 end");
+    }),
+  );
+});
+
+function byDefault(name: string): Record<string, string> {
+  return { "config.toml": `[defaults]\ndelegator = "${name}"\n` };
+}
