@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from understudy.testing.model_server import ModelServer
@@ -107,3 +109,24 @@ def test_what_is_for_a_workspace_that_is_not_trusted_is_not_tried(served):
     tried = served.call("delegators/test", name="new", delegator=draft, scope="workspace", workspace=str(served.top))
     assert (tried.ok, [step.name for step in tried.steps]) == (False, ["configuration"])
     assert "not trusted" in tried.steps[0].message
+
+
+def test_a_server_takes_its_key_along_unless_another_one_uses_it(served):
+    for name in ("first", "second"):
+        server = {"name": name, "kind": "custom", "baseUrl": served.server.base_url}
+        served.call("modelServers/create", modelServer=server)
+        served.call("modelServers/setKey", name=name, key=f"sk-of-the-{name}-server")
+    kept = {
+        name: Path(served.call("modelServers/get", name=name).model_server.api_key.file) for name in ("first", "second")
+    }
+    assert all(path.exists() for path in kept.values())
+    shares = {
+        "name": "third",
+        "kind": "custom",
+        "baseUrl": served.server.base_url,
+        "apiKey": {"file": str(kept["second"])},
+    }
+    served.call("modelServers/create", modelServer=shares)
+    for name in ("first", "second"):
+        served.call("modelServers/delete", name=name)
+    assert [kept["first"].exists(), kept["second"].exists()] == [False, True]

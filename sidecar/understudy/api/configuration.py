@@ -162,9 +162,17 @@ def update_model_server(caller: Caller, params: m.ModelServerUpdateParams) -> Mo
 
 
 def delete_model_server(caller: Caller, params: m.DeleteParams) -> m.Done:
-    """Remove a model server."""
+    """Remove a model server, and the key that was stored for it."""
+    before = load(caller, params.workspace).model_servers
     editor(caller, params.workspace).delete("model_server", params.name, params.revision)
     bell.ring(CHANGED)
+    gone = before.pop(params.name).model_server.api_key
+    # A key that a second server refers to is still in use, and one of another name was stored for another purpose.
+    own = gone is not None and params.name in {gone.keyring, gone.file and Path(gone.file).name}
+    if gone is not None and own and all(entry.model_server.api_key != gone for entry in before.values()):
+        from understudy.secrets import keys  # noqa: PLC0415 - may bring the keyring
+
+        keys.forget_key(gone)
     return m.Done()
 
 
