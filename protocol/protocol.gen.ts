@@ -1474,7 +1474,7 @@ export interface Requests {
   "understudy/delegators/update": { params: DelegatorUpdateParams; result: DelegatorEntry };
   /** Remove a delegator. */
   "understudy/delegators/delete": { params: DeleteParams; result: Done };
-  /** Try a delegator, saved or not: its binary and version, or its server, key, model and a round trip. */
+  /** Try a delegator, saved or not: its tool, its server, key and model, and a real round trip of a few words. */
   "understudy/delegators/test": { params: DelegatorTestParams; result: ProbeResult };
   /** Every model server with where it comes from. */
   "understudy/modelServers/list": { params: WorkspaceParams; result: ModelServersResult };

@@ -18,7 +18,7 @@ _NO_ERRORS = "It is configured without errors."
 
 
 def test_delegator(caller: Caller, params: m.DelegatorTestParams) -> ProbeResult:
-    """Try a delegator: the binary and version of its tool, or its server, key, model and a round trip."""
+    """Try a delegator: its tool's binary and version, its server, key and model, and a real round trip."""
     loaded = configuration.load(caller, params.workspace)
     if params.delegator is None:
         entry = configuration.find(loaded.delegators, params.name, ErrorKind.UNKNOWN_DELEGATOR, "delegator")
@@ -27,11 +27,16 @@ def test_delegator(caller: Caller, params: m.DelegatorTestParams) -> ProbeResult
         delegator, steps = params.delegator, [_would_be_accepted(caller, params, params.delegator)]
     if steps[0].ok and delegator.tool is not None:
         steps.extend(_tool_steps(caller, delegator))
+    server: ModelServer | None = None
     if steps[-1].ok and delegator.model_server is not None:
         server = configuration.find(
             loaded.model_servers, delegator.model_server, ErrorKind.UNKNOWN_MODEL_SERVER, "model server"
         ).model_server
         steps.extend(_server_steps(server, delegator))
+    if delegator.tool is not None and all(step.ok for step in steps):
+        from understudy.api import trial  # noqa: PLC0415 - runs the agent, which most requests do not
+
+        steps.append(trial.round_trip(caller, delegator, server))
     return ProbeResult(ok=all(step.ok for step in steps), steps=steps)
 
 

@@ -107,7 +107,7 @@ _ROWS: tuple[Method, ...] = (
         m.DelegatorTestParams,
         delegators.ProbeResult,
         "probes:test_delegator",
-        "Try a delegator, saved or not: its binary and version, or its server, key, model and a round trip.",
+        "Try a delegator, saved or not: its tool, its server, key and model, and a real round trip of a few words.",
     ),
     Method(
         "modelServers/list",
