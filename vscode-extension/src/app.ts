@@ -16,6 +16,7 @@ import { registerStatus } from "./health/status.ts";
 import { settleTrust } from "./health/trust.ts";
 import type { Host } from "./host/host.ts";
 import { Store } from "./model/store.ts";
+import { registerReview } from "./review/feature.ts";
 import { DelegatorRows, DELEGATORS_VIEW } from "./views/delegators.ts";
 import { registerDelegatorCommands } from "./views/delegatorCommands.ts";
 import { registerDelegations } from "./views/delegationFeature.ts";
@@ -40,6 +41,7 @@ export interface App {
 const FEATURES: readonly ((app: App) => Disposable)[] = [
   registerDelegators,
   registerDelegations,
+  registerReview,
   registerHealth,
   registerTrust,
 ];

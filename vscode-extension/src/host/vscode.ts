@@ -577,7 +577,9 @@ function files(scheme: string, source: h.VirtualFiles): Bag {
         async writeFile(uri, content) {
           if (!source.write) return refuse();
           try {
-            return await source.write(uri.toString(), content);
+            await source.write(uri.toString(), content);
+            clock += 1;
+            return undefined;
           } catch (error) {
             const { message, hint } = errorInfo(error);
             throw new Error(hint ? `${message} ${hint}` : message, { cause: error });

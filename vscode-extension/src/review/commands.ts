@@ -1,0 +1,579 @@
+/** What a person does in a review: from the view, a bar, a lens, a key or the palette. */
+
+import { readFile } from "node:fs/promises";
+import * as path from "node:path";
+import { pathToFileURL } from "node:url";
+import { Bag, Emitter } from "../base/emitter.ts";
+import { t } from "../base/l10n.ts";
+import { errorInfo, type Asker } from "../client/wire.ts";
+import type { DiffPair, Host, Tree } from "../host/host.ts";
+import type { Store } from "../model/store.ts";
+import { isToReview, oneLine, stateName } from "../model/words.ts";
+import type { Decision, Delegation, FileDiff } from "../protocol.ts";
+import { delegationOf } from "../views/delegationIds.ts";
+import type { Desk, Result } from "./desk.ts";
+import { compose, hunkAt, linesOf, named, neighbour, reasons, shownPath, type Named, type Spot } from "./hunks.ts";
+import { BASE, EVIDENCE, placeOf, RESULT, THEIRS, uriOf, YOURS } from "./places.ts";
+import { evidenceUri, readLine, sideUri, spotRange } from "./surface.ts";
+import { verdictLine } from "./words.ts";
+
+export interface ReviewCommandParts {
+  readonly host: Pick<Host, "windows" | "documents" | "commands" | "review">;
+  readonly asker: Asker;
+  readonly store: Pick<Store, "delegation" | "delegations" | "read">;
+  readonly desk: Desk;
+  readonly tree: Pick<Tree, "reveal" | "selection">;
+}
+
+export function registerReviewCommands(parts: ReviewCommandParts): Bag {
+  const commands = new ReviewCommands(parts);
+  const bag = new Bag();
+  const add = (name: string, work: (value: unknown) => Promise<void> | void): void =>
+    void bag.add(parts.host.commands.register(`understudy.review.${name}`, work));
+  add("open", (value) => commands.open(value));
+  add("close", () => commands.close());
+  add("show", (value) => commands.show(value));
+  add("evidence", (value) => commands.evidence(value));
+  add("acceptHunk", (value) => commands.accept(value));
+  add("rejectHunk", (value) => commands.reject(value, false));
+  add("rejectHunkWithReason", (value) => commands.reject(value, true));
+  add("acceptFile", (value) => commands.accept(value, "file"));
+  add("rejectFile", (value) => commands.reject(value, false, "file"));
+  add("acceptAll", () => commands.acceptAll());
+  add("undo", () => commands.undo());
+  add("next", () => commands.go(1));
+  add("previous", () => commands.go(-1));
+  add("sendBack", () => commands.sendBack());
+  add("openConflict", (value) => commands.openConflict(value));
+  add("check", () => commands.check());
+  add("export", () => commands.export());
+  bag.add(commands.register());
+  return bag;
+}
+
+class ReviewCommands {
+  readonly #parts: ReviewCommandParts;
+  /** Where the person was last. */
+  #at: Spot | undefined;
+  /** The three sides of conflicts, as they were when they were opened: address → text. */
+  readonly #sides = new Map<string, string>();
+  readonly #sidesChanged = new Emitter<string>();
+
+  constructor(parts: ReviewCommandParts) {
+    this.#parts = parts;
+  }
+
+  register(): Bag {
+    const { documents } = this.#parts.host;
+    const bag = new Bag();
+    const source = {
+      text: (uri: string) => this.#sides.get(sideKey(uri)) ?? "",
+      onDidChange: this.#sidesChanged.signal,
+    };
+    for (const scheme of [YOURS, THEIRS]) bag.add(documents.provide(scheme, source));
+    bag.add(this.#sidesChanged);
+    return bag;
+  }
+
+  async open(value: unknown): Promise<void> {
+    const { host, store, desk, tree } = this.#parts;
+    const id = delegationOf(value) ?? (await this.#choose());
+    if (id === undefined) return;
+    const delegation = await this.#delegation(id);
+    if (delegation.state !== "finished") {
+      await host.windows.message("info", t("“{0}” is not finished yet.", delegation.title));
+      return;
+    }
+    if (delegation.head === undefined || (delegation.result?.files.length ?? 0) === 0) {
+      await host.windows.message("info", t("“{0}” changed nothing, so there is nothing to review.", delegation.title));
+      return;
+    }
+    const result = await host.windows.progress({ title: t("Reading the result …"), where: "status" }, () =>
+      desk.review(id),
+    );
+    this.#at = undefined;
+    host.commands.setContext("understudy.reviewing", true);
+    const pairs = result.files.map((file) => pairOf(id, file));
+    await host.review.diffs(titleOf(delegation), pairs);
+    // The view is there once its condition holds; until then there is nothing to reveal in it.
+    await tree.reveal(`verdict:${id}`, { expand: true }).catch(() => {});
+    await store.read(id);
+  }
+
+  async close(): Promise<void> {
+    const { host, desk } = this.#parts;
+    const delegation = desk.current && this.#parts.store.delegation(desk.current.id);
+    desk.close();
+    this.#at = undefined;
+    host.commands.setContext("understudy.reviewing", false);
+    host.commands.setContext("understudy.reviewEditor", false);
+    if (delegation) await host.review.close([BASE, RESULT, YOURS, THEIRS, EVIDENCE], titleOf(delegation));
+  }
+
+  async show(value: unknown): Promise<void> {
+    const place = named(value);
+    if (!place) return;
+    const result = await this.#parts.desk.result(place.id);
+    const file = result.file(place.path);
+    if (!file) return;
+    const spot =
+      place.kind === "hunk" ? result.spot(place.path, place.hunk) : result.spots.find((one) => one.file === file);
+    if (spot) await this.#go(spot);
+  }
+
+  async evidence(value: unknown): Promise<void> {
+    const id = delegationOf(value) ?? this.#parts.desk.current?.id;
+    if (id !== undefined) await this.#parts.host.documents.preview(evidenceUri(id));
+  }
+
+  async accept(value: unknown, whole?: "file"): Promise<void> {
+    const target = await this.#target(value, whole);
+    if (!target || (await this.#unsaved(target.result, [target.named.path]))) return;
+    await this.#decide(target.result, [{ ...chosen(target.named), decision: "accept" }]);
+    if (value === undefined) await this.#onward(target);
+  }
+
+  async reject(value: unknown, why: boolean, whole?: "file"): Promise<void> {
+    const target = await this.#target(value, whole);
+    if (!target || (await this.#unsaved(target.result, [target.named.path]))) return;
+    const spot = target.named.kind === "hunk" ? target.result.spot(target.named.path, target.named.hunk) : undefined;
+    let reason: string | undefined;
+    if (why) {
+      const outcome = await this.#parts.host.windows.input({
+        title: t("Reject with a Reason"),
+        prompt: t("What is wrong with it? The agent is told so when you send the result back."),
+        placeholder: t("Keep the old name"),
+        ...(spot?.hunk.reason === undefined ? {} : { value: spot.hunk.reason }),
+        validate: (text) => (text.trim() === "" ? t("Say why, or reject without a reason.") : undefined),
+      });
+      if (outcome.kind !== "accepted") return;
+      reason = outcome.value.trim();
+    }
+    await this.#decide(target.result, [
+      { ...chosen(target.named), decision: "reject", ...(reason === undefined ? {} : { reason }) },
+    ]);
+    if (value === undefined) await this.#onward(target);
+  }
+
+  async acceptAll(): Promise<void> {
+    const result = await this.#current();
+    if (!result) return;
+    const paths = result.files.filter(({ hunks }) => hunks.some(({ state }) => state === "pending")).map((f) => f.path);
+    if (paths.length === 0) {
+      await this.#parts.host.windows.message("info", t("Everything is decided already."));
+      return;
+    }
+    if (await this.#unsaved(result, paths)) return;
+    await this.#decide(result, [{ decision: "accept" }]);
+  }
+
+  async undo(): Promise<void> {
+    const { host } = this.#parts;
+    const result = await this.#current();
+    if (!result) return;
+    const token = result.undoToken;
+    if (token === undefined) {
+      await host.windows.message("info", t("Nothing of this review is in your files that could be taken back."));
+      return;
+    }
+    await result.undo(token);
+  }
+
+  async go(step: 1 | -1): Promise<void> {
+    const result = await this.#current();
+    if (!result) return;
+    const spot = neighbour(result.spots, this.#here(result) ?? this.#at, step);
+    if (spot) await this.#go(spot);
+  }
+
+  async sendBack(): Promise<void> {
+    const { host, asker } = this.#parts;
+    const result = await this.#current();
+    if (
+      !result ||
+      (await this.#unsaved(
+        result,
+        result.files.map((file) => file.path),
+      ))
+    )
+      return;
+    const { spots } = result;
+    const rejected = spots.filter(({ hunk }) => hunk.state === "rejected");
+    const said = reasons(spots);
+    const open = spots.filter(({ hunk }) => hunk.state === "pending").length;
+    const along = [
+      ...(rejected.length > 0 ? [t("{0} rejected", rejected.length)] : []),
+      ...(open > 0 ? [t("{0} undecided", open)] : []),
+    ];
+    const outcome = await host.windows.input({
+      title: t("Send Back"),
+      prompt:
+        along.length > 0
+          ? t("What should be different? Goes along: {0}, with every reason you gave.", along.join(", "))
+          : t("What should be different?"),
+      value: said
+        .map(({ reason, places }) => `${places.map((place) => oneLine(place, 60)).join(", ")}: ${reason}`)
+        .join("; "),
+      validate: (text) => (text.trim() === "" ? t("Say what should be different.") : undefined),
+    });
+    if (outcome.kind !== "accepted") return;
+    const { id } = await asker.ask("understudy/delegations/reply", { id: result.id, text: outcome.value.trim() });
+    await result.read();
+    const show = t("Watch");
+    const answer = await host.windows.message("info", t("Sent back. You are told when the answer is there."), {
+      buttons: [show],
+    });
+    if (answer === show) await host.commands.run("understudy.delegations.open", id);
+  }
+
+  async openConflict(value: unknown): Promise<void> {
+    const { host } = this.#parts;
+    const target = await this.#target(value);
+    if (!target) return;
+    const { result, named: place } = target;
+    const file = result.file(place.path);
+    if (!file) return;
+    const delegation = await this.#delegation(result.id);
+    const name = shownPath(file.path);
+    const open = file.hunks.filter(({ conflict, state }) => conflict && state === "pending");
+    if (open.some((hunk) => result.conflict(hunk.id)?.inTheWay)) {
+      await host.windows.message(
+        "warning",
+        t("At {0} is something that is no file. Move it away, then accept again.", name),
+      );
+      return;
+    }
+    const output = pathToFileURL(path.join(delegation.workspace, ...name.split("/"))).toString();
+    const yours = host.documents.open([output])[0]?.text ?? (await textOf(new URL(output)));
+    const base = (await result.content(file.path, "base")).text;
+    const theirs = (await result.content(file.path, "result")).text;
+    if (base === undefined || theirs === undefined || yours === undefined) {
+      const label = t("{0}: result and yours", name);
+      await host.review.diff({
+        label,
+        result: sideUri(result.id, file),
+        ...(yours === undefined ? {} : { base: output }),
+      });
+      return;
+    }
+    // What is in the files already, and what is to come into them; nothing that was rejected or is undecided.
+    const wanted = file.hunks.filter((hunk) => hunk.state === "accepted" || open.includes(hunk));
+    const baseUri = uriOf(BASE, result.id, shownPath(file.from ?? file.path));
+    const sides = { yours: uriOf(YOURS, result.id, name), theirs: uriOf(THEIRS, result.id, name) };
+    this.#side(sides.yours, yours);
+    this.#side(sides.theirs, compose(base, theirs, wanted));
+    const merged = await host.review.merge({ base: baseUri, ...sides, output });
+    if (!merged) {
+      await host.review.diffs(t("{0}: three sides", name), [
+        { label: t("Yours"), base: baseUri, result: sides.yours },
+        { label: t("Result"), base: baseUri, result: sides.theirs },
+      ]);
+    }
+    const [again, byHand] = [t("Accept Again"), t("Merged by Hand")];
+    void host.windows
+      .message(
+        "info",
+        t(
+          "Bring both together and save. Then accept again: what is there already is only noted. If you wrote it differently, say that it is merged.",
+        ),
+        { buttons: [again, byHand] },
+      )
+      .then(async (answer) => {
+        if (answer === again) await this.#decide(result, decisions(file, open, "accept"));
+        if (answer === byHand) await this.#decide(result, decisions(file, open, "reject", t("Merged by hand.")));
+      })
+      .catch((error: unknown) => host.windows.message("error", errorInfo(error).message));
+  }
+
+  async check(): Promise<void> {
+    const { host, asker } = this.#parts;
+    const result = await this.#current();
+    if (
+      !result ||
+      (await this.#unsaved(
+        result,
+        result.files.map((file) => file.path),
+      ))
+    )
+      return;
+    await host.windows.progress({ title: t("Running the checks again …"), where: "notification" }, () =>
+      asker.ask("understudy/delegations/check", { id: result.id }),
+    );
+    await this.#parts.store.read(result.id);
+  }
+
+  async export(): Promise<void> {
+    const { host, asker } = this.#parts;
+    const result = await this.#current();
+    if (!result) return;
+    const title = t("Export the Result");
+    const outcome = await host.windows.pick({
+      title,
+      placeholder: t("Without what was rejected"),
+      items: [
+        { id: "branch", label: t("Branch"), detail: t("A new branch of your repository"), icon: "git-branch" },
+        { id: "commit", label: t("Commit"), detail: t("A commit that no branch names"), icon: "git-commit" },
+        { id: "patch", label: t("Patch"), detail: t("A text that git apply understands"), icon: "diff" },
+      ],
+    });
+    const to = outcome.kind === "picked" ? outcome.ids[0] : undefined;
+    if (to === "patch") {
+      const { patch = "" } = await asker.ask("understudy/delegations/export", { id: result.id, to });
+      await host.documents.showText(patch, "diff");
+    } else if (to === "commit") {
+      const { commit = "" } = await asker.ask("understudy/delegations/export", { id: result.id, to });
+      await host.windows.message("info", t("The result is the commit {0}.", commit));
+    } else if (to === "branch") {
+      const name = await host.windows.input({
+        title,
+        prompt: t("Name of the new branch"),
+        value: `understudy/${result.id}`,
+        validate: (text) => (text.trim() === "" ? t("A branch needs a name.") : undefined),
+      });
+      if (name.kind !== "accepted") return;
+      const branch = name.value.trim();
+      await asker.ask("understudy/delegations/export", { id: result.id, to, branch });
+      await host.windows.message("info", t("The result is on the branch {0}.", branch));
+    }
+  }
+
+  /** Decide; ask again where a file deserves a second look, and tell what did not merge. */
+  async #decide(result: Result, wishes: readonly Decision[]): Promise<void> {
+    const { host } = this.#parts;
+    const before = open(result);
+    let done;
+    try {
+      done = await result.decide(wishes, false);
+    } catch (error) {
+      const info = errorInfo(error);
+      // The one conflict that the person can lift: the hint names the parameter that does it.
+      if (info.kind !== "conflict" || !info.hint?.includes("flagged: true")) throw error;
+      const flagged = new Set(info.names);
+      const others = result.files.filter(
+        (file) =>
+          !flagged.has(file.path) && !flagged.has(file.from ?? "") && file.hunks.some((h) => h.state === "pending"),
+      );
+      const everything = wishes.some((wish) => wish.path === undefined);
+      const [all, rest] = [t("Accept All the Same"), t("Accept Only the Others")];
+      const answer = await host.windows.message(
+        "warning",
+        t("Some of this is executed or obeyed once it is in your files."),
+        {
+          modal: true,
+          detail: info.message,
+          buttons: everything && others.length > 0 ? [rest, all] : [all],
+        },
+      );
+      if (answer === undefined) return;
+      done =
+        answer === all
+          ? await result.decide(wishes, true)
+          : await result.decide(
+              others.map((file) => ({ path: file.path, decision: "accept" as const })),
+              false,
+            );
+    }
+    if (done.conflicts.length > 0) {
+      void this.#tellConflicts(result, done.conflicts);
+    } else if (before > 0 && open(result) === 0) {
+      void this.#tellDone(result);
+    }
+  }
+
+  async #tellConflicts(result: Result, conflicts: readonly { path: string; hunk: string }[]): Promise<void> {
+    const { host } = this.#parts;
+    const names = [...new Set(conflicts.map((conflict) => shownPath(conflict.path)))].join(", ");
+    const resolve = t("Resolve…");
+    const text = t(
+      "{0}: what you have there by now does not go together with the change. Your file is as it was.",
+      names,
+    );
+    const answer = await host.windows.message("warning", text, { buttons: [resolve] });
+    const [first] = conflicts;
+    if (answer === resolve && first) {
+      await host.commands.run("understudy.review.openConflict", `hunk:${result.id}:${first.path}:${first.hunk}`);
+    }
+  }
+
+  async #tellDone(result: Result): Promise<void> {
+    const { host } = this.#parts;
+    const { spots } = result;
+    const rejected = spots.filter(({ hunk }) => hunk.state === "rejected").length;
+    const accepted = spots.filter(({ hunk }) => hunk.state === "accepted").length;
+    const [back, close] = [t("Send Back…"), t("Close Review")];
+    const answer = await host.windows.message(
+      "info",
+      t("Everything is decided: {0} accepted, {1} rejected.", accepted, rejected),
+      { buttons: rejected > 0 ? [back, close] : [close] },
+    );
+    if (answer === back) await host.commands.run("understudy.review.sendBack");
+    if (answer === close) await host.commands.run("understudy.review.close");
+  }
+
+  /** Whether edits of the result are not saved: what is decided must be what is seen. Offers to save them. */
+  async #unsaved(result: Result, paths: readonly string[]): Promise<boolean> {
+    const { host } = this.#parts;
+    const shown = new Set(paths.map(shownPath));
+    const dirty = host.documents.open().filter(({ uri, dirty: changed }) => {
+      const place = placeOf(uri);
+      return changed && place?.scheme === RESULT && place.id === result.id && shown.has(place.path);
+    });
+    if (dirty.length === 0) return false;
+    const save = t("Save Them");
+    const answer = await host.windows.message(
+      "warning",
+      t("Your edits of the result are not saved yet. Once they are, they are a part of it, and you can decide."),
+      { buttons: [save] },
+    );
+    if (answer === save) for (const { uri } of dirty) await host.documents.save(uri);
+    return true;
+  }
+
+  /** What a command is about: a row, a bar or a lens names it; else it is what the cursor, or the view's selection, is on. */
+  async #target(value: unknown, whole?: "file"): Promise<{ result: Result; named: Named } | undefined> {
+    const { desk, host, tree } = this.#parts;
+    const told = named(value);
+    if (told) {
+      const result = await desk.result(told.id);
+      return { result, named: whole ? { kind: "file", id: told.id, path: told.path } : told };
+    }
+    const result = await this.#current();
+    if (!result) return undefined;
+    const here = this.#here(result, whole === undefined);
+    if (here) return { result, named: whole ? asFile(here) : asNamed(here) };
+    const selected = this.#inEditor(result) ? undefined : named(tree.selection[0]);
+    if (selected?.id === result.id) return { result, named: whole ? { ...selected, kind: "file" } : selected };
+    await host.windows.message("info", t("Put the cursor on a change, or select one in the Review view."));
+    return undefined;
+  }
+
+  #inEditor(result: Result): boolean {
+    const { active } = this.#parts.host.documents;
+    const place = active && placeOf(active.uri);
+    return place?.id === result.id;
+  }
+
+  /** The change at the cursor; `exactly`: on it, or on the line beside it. */
+  #here(result: Result, exactly = false): Spot | undefined {
+    const { documents } = this.#parts.host;
+    const { active } = documents;
+    const place = active && placeOf(active.uri);
+    if (!active || place?.id !== result.id) return undefined;
+    const side = place.scheme === BASE ? "base" : "result";
+    const file = result.fileShown(place.path, side);
+    if (!file) return undefined;
+    const read = result.known(file.path, side) ?? "";
+    const line = readLine(active.selection.start.line, read, documents.open([active.uri])[0]?.text ?? read);
+    const lineSide = side === "base" ? "old" : "new";
+    const hunk = hunkAt(file, line, lineSide);
+    if (!hunk) return undefined;
+    const { start, end } = linesOf(hunk, lineSide);
+    const on = file.hunks.length === 1 || (start - 1 <= line && line <= end + 1);
+    return exactly && !on ? undefined : { id: result.id, file, hunk };
+  }
+
+  async #go(spot: Spot): Promise<void> {
+    const { host, tree } = this.#parts;
+    this.#at = spot;
+    const range = spotRange(spot);
+    if (!host.documents.select(sideUri(spot.id, spot.file), range)) {
+      await host.review.diff(pairOf(spot.id, spot.file), { range, preview: true });
+    }
+    await tree.reveal(`hunk:${spot.id}:${spot.file.path}:${spot.hunk.id}`).catch(() => {});
+  }
+
+  /** After a decision by key: to what is undecided next. */
+  async #onward({ result, named: place }: { result: Result; named: Named }): Promise<void> {
+    const from = result.spots.find(
+      ({ file, hunk }) => file.path === place.path && (place.kind === "file" || hunk.id === place.hunk),
+    );
+    if (open(result) === 0) return;
+    const next = neighbour(result.spots, from, 1);
+    if (next) await this.#go(next);
+  }
+
+  async #current(): Promise<Result | undefined> {
+    const { desk, host } = this.#parts;
+    if (!desk.current) await host.commands.run("understudy.review.open");
+    return desk.current;
+  }
+
+  async #choose(): Promise<string | undefined> {
+    const { host, store, desk } = this.#parts;
+    if (desk.current) return desk.current.id;
+    const waiting = store.delegations.filter(isToReview);
+    if (waiting.length === 0) {
+      await host.windows.message("info", t("No result waits for a review."));
+      return undefined;
+    }
+    const outcome = await host.windows.pick({
+      title: t("Review"),
+      placeholder: t("Which result?"),
+      items: waiting.map((delegation) => ({
+        id: delegation.id,
+        label: delegation.title,
+        description: delegation.delegator,
+        detail: verdictLine(delegation),
+      })),
+    });
+    return outcome.kind === "picked" ? outcome.ids[0] : undefined;
+  }
+
+  async #delegation(id: string): Promise<Delegation> {
+    const found = this.#parts.store.delegation(id) ?? (await this.#parts.store.read(id));
+    return found ?? this.#parts.asker.ask("understudy/delegations/get", { id });
+  }
+
+  #side(uri: string, text: string): void {
+    this.#sides.set(sideKey(uri), text);
+    this.#sidesChanged.fire(uri);
+  }
+}
+
+/** The two sides of a file; one that does not exist is absent. */
+export function pairOf(id: string, file: FileDiff): DiffPair {
+  const name = shownPath(file.path);
+  return {
+    label: t("{0}: review", path.posix.basename(name)),
+    ...(file.status === "added" ? {} : { base: uriOf(BASE, id, shownPath(file.from ?? file.path)) }),
+    ...(file.status === "deleted" ? {} : { result: uriOf(RESULT, id, name) }),
+  };
+}
+
+/** What it came to stands first in the tab, too. */
+function titleOf(delegation: Delegation): string {
+  return `${stateName(delegation)}: ${delegation.title}`;
+}
+
+function open(result: Result): number {
+  return result.spots.filter(({ hunk }) => hunk.state === "pending").length;
+}
+
+function chosen(place: Named): { path: string; hunk?: string } {
+  return place.kind === "hunk" ? { path: place.path, hunk: place.hunk } : { path: place.path };
+}
+
+const asNamed = ({ id, file, hunk }: Spot): Named => ({ kind: "hunk", id, path: file.path, hunk: hunk.id });
+const asFile = ({ id, file }: Spot): Named => ({ kind: "file", id, path: file.path });
+
+function decisions(
+  file: FileDiff,
+  hunks: readonly { id: string }[],
+  decision: "accept" | "reject",
+  reason?: string,
+): readonly Decision[] {
+  return hunks.map(({ id }) => ({ path: file.path, hunk: id, decision, ...(reason === undefined ? {} : { reason }) }));
+}
+
+function sideKey(uri: string): string {
+  const place = placeOf(uri);
+  return place ? `${place.scheme} ${place.id} ${place.path}` : uri;
+}
+
+async function textOf(file: URL): Promise<string | undefined> {
+  try {
+    return await readFile(file, "utf8");
+  } catch {
+    return undefined;
+  }
+}

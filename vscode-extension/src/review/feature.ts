@@ -1,0 +1,49 @@
+/** Review in this window: its view, its documents, its commands, and the keys under which they are offered. */
+
+import type { App } from "../app.ts";
+import { Bag, type Disposable } from "../base/emitter.ts";
+import { t } from "../base/l10n.ts";
+import { registerReviewCommands } from "./commands.ts";
+import { Desk } from "./desk.ts";
+import { placeOf } from "./places.ts";
+import { REVIEW_VIEW, ReviewRows } from "./rows.ts";
+import { Surface } from "./surface.ts";
+
+export function registerReview({ host, sidecar, store }: App): Disposable {
+  const bag = new Bag();
+  const desk = bag.add(new Desk({ asker: sidecar, store }));
+  const state = {
+    get current() {
+      return desk.current;
+    },
+    delegation: (id: string) => store.delegation(id),
+  };
+  const rows = bag.add(new ReviewRows(state));
+  const tree = bag.add(host.windows.tree(REVIEW_VIEW, rows));
+  bag.add(new Surface({ host, store, desk }));
+  bag.add(registerReviewCommands({ host, asker: sidecar, store, desk, tree }));
+  const draw = (): void => {
+    rows.refresh();
+    const { current } = desk;
+    const hunks = current?.files.flatMap((file) => file.hunks) ?? [];
+    const open = hunks.filter(({ state: one }) => one === "pending").length;
+    tree.setDescription(
+      current ? (open > 0 ? t("{0} of {1} undecided", open, hunks.length) : t("decided")) : undefined,
+    );
+    host.commands.setContext("understudy.canUndo", current?.undoToken !== undefined);
+  };
+  const place = (): void => {
+    const { active } = host.documents;
+    const at = active && placeOf(active.uri);
+    host.commands.setContext("understudy.reviewEditor", at !== undefined && at.id === desk.current?.id);
+  };
+  bag.add(
+    desk.onDidChange(({ id }) => {
+      if (desk.current === undefined || desk.current.id === id) draw();
+      place();
+    }),
+  );
+  bag.add(store.onDidChange(({ delegations }) => desk.current && delegations.has(desk.current.id) && draw()));
+  bag.add(host.documents.onDidChangeActive(place));
+  return bag;
+}
