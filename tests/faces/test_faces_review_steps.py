@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import sys
 from typing import Any
 
@@ -16,6 +17,7 @@ from understudy.api import review_messages as r
 from understudy.faces.cli import deciding, editor, hunks, questions, targets, terminal
 from understudy.faces.cli.review import Dialogue
 from understudy.faces.cli.reviewing import KEYS, Next, Review
+from understudy.git import names
 from understudy.model.delegations import FileDiff, Hunk, HunkState, PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -233,6 +235,19 @@ def test_files_that_come_go_move_or_are_no_text() -> None:
     assert "cannot be shown" in shown(file_of("module", hunk_of("x")), base={}, result={})
 
 
+@pytest.mark.parametrize(
+    ("path", "target", "outside"),
+    [("a", "b", False), ("d/a", "../b", False), ("a", "../b", True), ("d/a", "../../x", True), ("a", "/etc/x", True)],
+)
+def test_a_link_is_called_one_and_where_it_leads_is_told(path: str, target: str, outside: bool) -> None:
+    new = shown(file_of(path, hunk_of("x", 0, 0, 1, 1), status="added"), base={}, result={path: (target, "120000")})
+    assert "mode 120000 (a symbolic link)\n" in new
+    assert ("! this link leads out of the workspace\n" in new) is outside
+    changed = shown(file_of(path, hunk_of("x")), base={path: ("c", "120000")}, result={path: (target, "120000")})
+    assert "mode 120000 (a symbolic link)\n" in changed
+    assert ("leads out" in changed) is outside
+
+
 def test_a_large_hunk_is_cut_and_says_so() -> None:
     many = hunks.LINES_SHOWN + 50
     file = file_of("n", hunk_of("x", 0, 0, 1, many), status="added")
@@ -376,6 +391,19 @@ def test_files_folders_hunks_and_everything() -> None:
     for unclear in (([], False), (["a.py"], True)):
         with pytest.raises(click.UsageError):
             targets.find(files, unclear[0], everything=unclear[1], command="accept")
+
+
+def test_names_of_any_kind_are_taken_as_they_are_printed_or_typed() -> None:
+    wires = ["täst.py", "a\nb", "esc\x1b[31m.txt", '"caf\\351/x y"', '"\\"quoted\\""', "two  blanks"]
+    files = [file_of(wire, hunk_of(f"{number}1")) for number, wire in enumerate(wires)]
+    for number, item in enumerate(hunks.items(files)):
+        typed = os.fsdecode(names.unquote(item.file.path))
+        for text in (terminal.path(item.file.path), typed):
+            assert targets.find(files, [text]) == [(item.file.path, None)], text
+            assert targets.find(files, [f"{text}:{number}"]) == [(item.file.path, f"{number}1")], text
+            assert [one.name for one in targets.named(files, [f"{text}:{number}"])] == [item.name], text
+        assert item.spelled == f"{terminal.path(item.file.path)}:{number}1"
+    assert targets.find(files, ["caf\udce9/"]) == [('"caf\\351/x y"', None)]
 
 
 # -- the editor ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 
 import pytest
@@ -10,9 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.faces import words as verdict_words
-from understudy.faces.cli import card, diff, exits, lines, live, terminal
+from understudy.faces.cli import card, diff, exits, lines, live, targets, terminal
+from understudy.git import names
 from understudy.model import events as e
-from understudy.model.delegations import Attempt, CheckResult, Control, DelegationResult, FileStat, Usage, no_usage
+from understudy.model.delegations import (
+    Attempt,
+    CheckResult,
+    Control,
+    DelegationResult,
+    FileDiff,
+    FileStat,
+    Usage,
+    no_usage,
+)
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.states import Reservation, State, Verdict
 
@@ -192,7 +203,7 @@ def test_the_control_in_words(result: Control, words: str) -> None:
             e.CheckFinished.of(check_result(ok=False, failed=2, fails_on_base=True)),
             "✗ check pytest: 6 passed, 2 failed in 1.2 s, red before the work too",
         ),
-        (e.File(path="a\x1b[2Jb", change="added"), "added ab"),
+        (e.File(path="a\x1b[2Jb", change="added"), 'added "a\\033[2Jb"'),
     ],
 )
 def test_an_event_is_one_line(event: e.Event, text: str | None) -> None:
@@ -366,7 +377,7 @@ def test_a_patch_is_split_by_file() -> None:
     parts = diff.split(PATCH)
     assert b"".join(parts) == PATCH
     assert [diff.concerns(part, {"new.py"}) for part in parts] == [True, False]
-    assert [diff.concerns(part, {'"t\\303\\244st.py"'}) for part in parts] == [False, True]
+    assert [diff.concerns(part, {"täst.py"}) for part in parts] == [False, True]
     assert [diff.concerns(part, {"ew.py", "w.py"}) for part in parts] == [False, False]
     assert diff.split(b"") == []
 
@@ -374,10 +385,36 @@ def test_a_patch_is_split_by_file() -> None:
 def test_a_coloured_patch_is_the_patch(monkeypatch: pytest.MonkeyPatch) -> None:
     coloured = diff.coloured(PATCH, terminal.Paint(on=True))
     assert "\x1b[2J" not in coloured
-    assert terminal.clean(coloured) == PATCH.decode().replace("\x1b[2J", "")
+    assert terminal.clean(coloured) == PATCH.decode().replace("\x1b", "^[")
     rows = coloured.splitlines()
     assert rows[1].startswith("\x1b[1m")  # a header: bold
     assert rows[4].startswith("\x1b[31m")  # a removed line, though it looks like a header: red
+
+
+def test_what_a_terminal_would_hide_is_seen_in_a_patch() -> None:
+    patch = "@@ -0,0 +1,2 @@\n+ok = 1\rhidden = 2\n+if admin:\u202e # no\u2066\n".encode()
+    rows = diff.coloured(patch, PLAIN).splitlines()
+    assert rows[1:] == ["+ok = 1^Mhidden = 2", "+if admin:<U+202E> # no<U+2066>"]
+
+
+@pytest.mark.parametrize(
+    ("wire", "shown"),
+    [
+        ("src/täst  2.py", "src/täst  2.py"),
+        ("a\nb", '"a\\nb"'),
+        ("esc\x1b[31m.txt", '"esc\\033[31m.txt"'),
+        (".vs\u200dcode/x", '".vs\\342\\200\\215code/x"'),
+        (" led", '" led"'),
+        ('"caf\\351.txt"', '"caf\\351.txt"'),
+    ],
+)
+def test_a_path_is_printed_so_that_it_can_be_told_and_typed(wire: str, shown: str) -> None:
+    assert terminal.path(wire) == shown
+    other = FileDiff(path="other", status="added", binary=False, hunks=[])
+    files = [other, FileDiff(path=wire, status="added", binary=False, hunks=[])]
+    assert targets.wire(files, shown) == wire
+    assert targets.wire(files, os.fsdecode(names.unquote(wire))) == wire
+    assert targets.concerns(wire, shown)
 
 
 def test_durations_and_counts() -> None:

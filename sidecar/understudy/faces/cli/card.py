@@ -6,7 +6,7 @@ from datetime import datetime
 
 from understudy.faces.cli import lines, questions
 from understudy.faces.cli.live import duration, thousands
-from understudy.faces.cli.terminal import Paint, clean, one_line
+from understudy.faces.cli.terminal import Paint, clean, one_line, path
 from understudy.faces.words import RESERVATIONS, VERDICTS
 from understudy.model.delegations import CheckResult, Delegation
 from understudy.model.states import State, Verdict
@@ -112,7 +112,7 @@ def _checks(delegation: Delegation, paint: Paint) -> str:
 def _files(delegation: Delegation, paint: Paint) -> str:
     files = delegation.result.files if delegation.result else []
     rows = [
-        f"{file.status:<8} {one_line(file.path)}  "
+        f"{file.status:<8} {path(file.path)}  "
         f"{paint(f'+{file.additions}', fg='green')} {paint(f'-{file.deletions}', fg='red')}"
         for file in files[:_SHOWN]
     ]

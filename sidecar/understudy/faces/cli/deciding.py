@@ -156,6 +156,6 @@ def summary(identifier: str, before: Sequence[FileDiff], found: Any, paint: term
 def _meant(files: list[FileDiff]) -> bool:
     paint = terminal.Paint(on=terminal.has_colour(sys.stderr))
     for file in files:
-        text = f"{terminal.one_line(file.path)} {hunks.warning(file)}"
+        text = f"{terminal.path(file.path)} {hunks.warning(file)}"
         click.echo(f"{paint('!', fg='yellow', bold=True)} {text}", err=True)
     return click.confirm("Accept it all the same?", default=False, err=True)

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from understudy.faces.cli import exits, options, output, terminal
+from understudy.faces.cli import exits, options, output, targets, terminal
 from understudy.faces.cli.calls import call, resolve
 from understudy.faces.cli.pager import paged
+from understudy.git.names import quote, unquote
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _STYLES: tuple[tuple[bytes, dict[str, Any]], ...] = (
@@ -50,7 +51,9 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
         if paths:
             _refuse_unchanged(paths, [(file.path, file.from_) for file in found.files])
             found.files = [
-                file for file in found.files if _chosen(file.path, paths) or _chosen(file.from_ or "", paths)
+                file
+                for file in found.files
+                if _chosen(file.path, paths) or (file.from_ is not None and _chosen(file.from_, paths))
             ]
         output.json(found)
         return exits.Exit.OK
@@ -61,7 +64,8 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
     if stat:
         rows = [file for file in files if not paths or _chosen(file.path, paths)]
         output.table(
-            ("STATUS", "+", "-", "PATH"), [(f.status, f"+{f.additions}", f"-{f.deletions}", f.path) for f in rows]
+            ("STATUS", "+", "-", "PATH"),
+            [(f.status, f"+{f.additions}", f"-{f.deletions}", terminal.path(f.path)) for f in rows],
         )
         return exits.Exit.OK
     patch = _patch(whole)
@@ -80,7 +84,7 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
 
 
 def coloured(patch: bytes, paint: terminal.Paint) -> str:
-    """Return a patch as text for a terminal: harmless, and with colours where ``paint`` has them."""
+    """Return a patch as text for a terminal: what it would obey or hide spelled out, with ``paint``'s colours."""
     rows = []
     in_hunk = False
     for line in patch.split(b"\n"):
@@ -88,7 +92,7 @@ def coloured(patch: bytes, paint: terminal.Paint) -> str:
         # Inside a hunk `--- x` is a removed line `-- x`.
         styles = _STYLES[4:] if in_hunk else _STYLES
         style: dict[str, Any] = next((style for prefix, style in styles if line.startswith(prefix)), {})
-        text = terminal.clean(line.decode("utf-8", "replace"))
+        text = terminal.visible(line.decode("utf-8", "replace"))
         rows.append(paint(text, **style) if style and text else text)
     return "\n".join(rows)
 
@@ -118,37 +122,23 @@ def without_words(review: bytes) -> bytes:
 def concerns(part: bytes, names: set[str]) -> bool:
     """Tell whether one file's part of a patch is about a path of ``names`` (spelled as the contract spells paths)."""
     header = part.partition(b"\n")[0]
-    for name in names:
-        raw = name.encode("utf-8", "surrogateescape")
-        if raw.startswith(b'"'):
-            if header.endswith(b'"b/' + raw[1:]):
-                return True
-        elif header.endswith((b" b/" + raw, b' "b/' + raw + b'"')):
-            return True
-    return False
+    if header.endswith(b'"'):  # git quotes whatever is not plain ASCII
+        quoted = header[header.rindex(b' "b/') + 1 :].decode("ascii")
+        return quote(unquote(quoted)[len(b"b/") :]) in names
+    return any(header.endswith(b" b/" + name.encode()) for name in names)
 
 
 def _refuse_unchanged(paths: tuple[str, ...], changed: list[tuple[str, str | None]]) -> None:
     """Raise ``invalid_params`` for a path of which the result changes nothing."""
     for path in paths:
         everything = path.rstrip("/") in {"", "."}
-        if not everything and not any(
-            _chosen(one, (path,)) or _chosen(before or "", (path,)) for one, before in changed
-        ):
-            raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS,
-                f"the result does not change {terminal.one_line(path)}",
-                hint="paths are relative to the workspace; these are changed:" if changed else "it changes nothing",
-                names=[one for one, _ in changed][:20] or None,
-            )
+        either = [one for pair in changed for one in pair if one is not None]
+        if not everything and not any(targets.concerns(one, path) for one in either):
+            raise targets.not_changed(path, [one for one, _ in changed])
 
 
 def _chosen(path: str, chosen: tuple[str, ...]) -> bool:
-    for one in chosen:
-        wanted = one.removeprefix("./").rstrip("/")
-        if wanted in {"", "."} or path == wanted or path.startswith(f"{wanted}/"):
-            return True
-    return False
+    return any(targets.concerns(path, one) for one in chosen)
 
 
 def _patch(identifier: str) -> bytes:

@@ -70,7 +70,8 @@ def amend(*, identifier: str, path: str, file: str | None, json_: bool) -> int:
     """
     whole = resolve(identifier)
     # The head first: an edit of another person in between is then refused, not overwritten.
-    head = call("delegations/diff", id=whole).head
+    before = call("delegations/diff", id=whole)
+    head, path = before.head, targets.wire(before.files, path)
     if file is not None:
         text: str | None = _stdin() if file == "-" else _contents(file)
     elif json_ or not editor.can_edit():
@@ -79,7 +80,7 @@ def amend(*, identifier: str, path: str, file: str | None, json_: bool) -> int:
         found = call("delegations/file", id=whole, path=path, side="result")
         if found.text is None:
             raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, f"{terminal.one_line(path)} is not UTF-8 text", hint="edit it in its tree"
+                ErrorKind.INVALID_PARAMS, f"{terminal.path(path)} is not UTF-8 text", hint="edit it in its tree"
             )
         text = editor.edited(found.text, path)
     if text is None:
@@ -89,7 +90,7 @@ def amend(*, identifier: str, path: str, file: str | None, json_: bool) -> int:
     if json_:
         output.json(done)
     else:
-        click.echo(f"{terminal.one_line(path)} has {lines.plural(len(done.hunks), 'hunk')} now.")
+        click.echo(f"{terminal.path(path)} has {lines.plural(len(done.hunks), 'hunk')} now.")
         click.echo(f"next: understudy check {whole}   understudy review {whole}")
     return exits.Exit.OK
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import posixpath
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ LINES_SHOWN = 400
 SIDE_SHOWN = 40
 """Lines of one side of a conflict."""
 
+_LINK = "120000"
+
 Caller = Callable[..., Any]
 """``calls.call``, or what a test puts in its place."""
 
@@ -31,8 +34,13 @@ class Item(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the hunk as the commands take it: ``PATH:HUNK``."""
+        """Return the hunk by its path in the contract and its id: no two are alike."""
         return f"{self.file.path}:{self.hunk.id}"
+
+    @property
+    def spelled(self) -> str:
+        """Return the hunk as it is printed and the commands take it: ``PATH:HUNK``."""
+        return f"{terminal.path(self.file.path)}:{self.hunk.id}"
 
 
 class Side(NamedTuple):
@@ -69,7 +77,7 @@ def place(item: Item) -> str:
         return {
             "added": "new file",
             "deleted": "deleted",
-            "renamed": f"renamed from {file.from_ or '?'}",
+            "renamed": f"renamed from {terminal.path(file.from_ or '?')}",
             "mode": "mode",
             "type": "becomes another kind of file",
         }[file.status]
@@ -122,7 +130,7 @@ class Sides:
 def render(item: Item, sides: Sides, paint: terminal.Paint, heading: str = "") -> str:
     """Return a hunk as text for a terminal: heading, warnings, lines with context."""
     file, hunk = item.file, item.hunk
-    rows = [paint(f"{terminal.one_line(file.path)}  {heading}{terminal.one_line(place(item))}", bold=True)]
+    rows = [paint(f"{terminal.path(file.path)}  {heading}{place(item)}", bold=True)]
     reason = warning(file)
     if reason:
         rows.append(paint(f"! this file {reason}: look twice before you accept it", fg="yellow", bold=True))
@@ -132,15 +140,17 @@ def render(item: Item, sides: Sides, paint: terminal.Paint, heading: str = "") -
         rows.append(paint("edited by hand", fg="cyan"))
     base, result = sides.of(file, "base"), sides.of(file, "result")
     if base and result and base.mode != result.mode and (file.status != "modified" or _is_empty(hunk)):
-        rows.append(paint(f"mode {base.mode} → {result.mode}", fg="cyan"))
-    if not base and result and result.mode != "100644":
-        rows.append(paint(f"mode {result.mode}", fg="cyan"))
+        rows.append(paint(f"mode {_mode(base.mode)} → {_mode(result.mode)}", fg="cyan"))
+    elif result and result.mode != "100644" and (not base or result.mode == _LINK):
+        rows.append(paint(f"mode {_mode(result.mode)}", fg="cyan"))
+    if result and _leads_outside(file.path, result):
+        rows.append(paint("! this link leads out of the workspace", fg="yellow", bold=True))
     return "\n".join([*rows, *_body(item, base, result, paint)]) + "\n"
 
 
 def three_sides(path: str, conflict: Any, paint: terminal.Paint) -> str:
     """Return a conflict with what the person has now, the base, and what the result has."""
-    rows = [paint(f"{terminal.one_line(path)}:{conflict.hunk} does not merge and stays undecided", bold=True)]
+    rows = [paint(f"{terminal.path(path)}:{conflict.hunk} does not merge and stays undecided", bold=True)]
     gone = "a folder, or something else that is no file" if conflict.in_the_way else "there is no such file"
     for title, text, colour, absent in (
         ("yours now", conflict.yours, "green", gone),
@@ -215,6 +225,18 @@ def _lines(text: str) -> list[str]:
     last = parts.pop()
     found = [f"{part}\n" for part in parts]
     return [*found, last] if last else found
+
+
+def _mode(mode: str) -> str:
+    return f"{mode} (a symbolic link)" if mode == _LINK else mode
+
+
+def _leads_outside(path: str, side: Side) -> bool:
+    """Tell whether a side is a link to what lies outside of the folder that is under review, by its words alone."""
+    if side.mode != _LINK or side.lines is None:
+        return False
+    where = posixpath.normpath(posixpath.join("/top", posixpath.dirname(path), "".join(side.lines)))
+    return not f"{where}/".startswith("/top/")
 
 
 def _is_empty(hunk: Hunk) -> bool:

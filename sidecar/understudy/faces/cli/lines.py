@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.faces.cli import terminal
 from understudy.faces.cli.terminal import one_line
 from understudy.model import events as e
 from understudy.model.delegations import CheckResult
@@ -29,7 +30,7 @@ def line(event: e.Event) -> str | None:
         case e.ToolResult(ok=False, output=output):
             return f"  ✗ {one_line(output)[:200]}"
         case e.File(path=path, change=change):
-            return f"{change} {one_line(path)}"
+            return f"{change} {terminal.path(path)}"
         case e.Permission(title=title):
             return f"asks: {one_line(title)}"
         case e.PermissionAnswered(option=option, by=by):
@@ -101,7 +102,7 @@ def error(info: ErrorInfo) -> str:
 def _left_out(paths: list[str]) -> str:
     if not paths:
         return ""
-    shown = ", ".join(map(one_line, paths[:LEFT_OUT_SHOWN]))
+    shown = ", ".join(map(terminal.path, paths[:LEFT_OUT_SHOWN]))
     more = f" and {len(paths) - LEFT_OUT_SHOWN} more" if len(paths) > LEFT_OUT_SHOWN else ""
     return f"; left out: {shown}{more}"
 
@@ -116,14 +117,14 @@ def _what_next(again: bool, following: str | None, wait: float | None) -> str:
 def _decision(event: e.Event) -> str | None:
     match event:
         case e.Decided(path=path, decision=decision, by=by):
-            return f"{decision}: {one_line(path)} (by {one_line(by)})"
+            return f"{decision}: {terminal.path(path)} (by {one_line(by)})"
         case e.Applied(paths=paths, by=by, undo_token=token):
-            merged = f"merged into {', '.join(map(one_line, paths))} (by {one_line(by)})"
+            merged = f"merged into {', '.join(map(terminal.path, paths))} (by {one_line(by)})"
             return f"{merged}; back with: understudy undo {one_line(token)}"
         case e.Undone():
             return "undone"
         case e.Amended(path=path):
-            return f"edited by hand: {one_line(path)}"
+            return f"edited by hand: {terminal.path(path)}"
         case e.Discarded(rescue_ref=ref):
             return f"discarded; {one_line(ref)} brings it back"
         case e.Superseded(by=by):

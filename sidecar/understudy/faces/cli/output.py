@@ -37,7 +37,7 @@ def error(problem: UnderstudyError, *, as_json: bool) -> None:
     paint = terminal.Paint(on=terminal.has_colour(sys.stderr))
     place = f"{problem.location.uri}:{problem.location.range.start.line + 1}: " if problem.location else ""
     click.echo(f"{paint('error:', fg='red', bold=True)} {place}{terminal.clean(problem.message)}", err=True)
-    names = [terminal.one_line(name) for name in problem.names or []]
+    names = [terminal.path(name) for name in problem.names or []]
     if names and problem.kind.startswith("unknown_"):
         click.echo(f"  near: {', '.join(names[:NAMES_SHOWN])}", err=True)
     else:
@@ -54,7 +54,8 @@ def paint() -> terminal.Paint:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print columns, the last one cut to the terminal's width; the header only for people."""
-    lines = [[terminal.one_line(cell) for cell in row] for row in rows]
+    # A path may hold more than one blank in a row, and is to be read as it is.
+    lines = [[cell if cell.isprintable() else terminal.one_line(cell) for cell in row] for row in rows]
     for_people = terminal.is_terminal(sys.stdout)
     if for_people:
         lines.insert(0, list(header))

@@ -62,7 +62,7 @@ def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:
     """Print the hunks with their names and how they stand."""
     found = call("delegations/diff", id=identifier)
     if chosen:
-        wanted = {item.name for item in _chosen(found.files, chosen)}
+        wanted = {item.name for item in targets.named(found.files, chosen)}
         for file in found.files:
             file.hunks = [hunk for hunk in file.hunks if f"{file.path}:{hunk.id}" in wanted]
         found.files = [file for file in found.files if file.hunks]
@@ -73,7 +73,7 @@ def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:
     for item in hunks.items(found.files):
         state = f"{item.hunk.state}{' (conflict)' if item.hunk.conflict else ''}"
         note = item.hunk.reason or hunks.warning(item.file) or ""
-        rows.append((item.name, state, hunks.place(item), f"- {note}" if note else ""))
+        rows.append((item.spelled, state, hunks.place(item), f"- {note}" if note else ""))
     output.table(("PATH:HUNK", "STATE", "WHERE", ""), rows)
     return exits.Exit.OK
 
@@ -162,7 +162,7 @@ class Dialogue:
             choice = self._review.choice(item)
             mark = {"accept": "+", "reject": "-"}[choice.decision] if choice else " "
             here = ">" if item is self._review.current else " "
-            text = f"{terminal.one_line(item.file.path)}  {terminal.one_line(hunks.place(item))}"
+            text = f"{terminal.path(item.file.path)}  {hunks.place(item)}"
             rows.append(f"{here}{mark} {number:>3}  {text}{'  !' if hunks.warning(item.file) else ''}")
         return "\n".join(rows)
 
@@ -188,7 +188,9 @@ class Dialogue:
         head = self._call("delegations/diff", id=self._identifier).head
         found = self._call("delegations/file", id=self._identifier, path=path, side="result")
         if found.text is None:
-            raise UnderstudyError(ErrorKind.INVALID_PARAMS, f"{path} is not UTF-8 text", hint="edit it in its tree")
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, f"{terminal.path(path)} is not UTF-8 text", hint="edit it in its tree"
+            )
         text = self._person.edit(found.text, path)
         if text is None:
             return False
@@ -199,19 +201,3 @@ class Dialogue:
 def _undecided(files: Sequence[FileDiff], chosen: Sequence[str]) -> list[hunks.Item]:
     """Return the undecided hunks among the chosen; a hunk named by its id is asked about even if it was decided."""
     return targets.items(files, targets.find(files, chosen, everything=not chosen))
-
-
-def _chosen(files: Sequence[FileDiff], chosen: Sequence[str]) -> list[hunks.Item]:
-    found = []
-    for item in hunks.items(files):
-        for text in chosen:
-            wanted = text.removeprefix("./").rstrip("/")
-            path, _, hunk = wanted.rpartition(":")
-            if (
-                wanted in {"", ".", item.file.path}
-                or item.file.path.startswith(f"{wanted}/")
-                or (path == item.file.path and hunk and item.hunk.id.startswith(hunk))
-            ):
-                found.append(item)
-                break
-    return found

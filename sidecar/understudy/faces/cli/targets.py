@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from understudy.faces.cli import hunks, options, terminal
 from understudy.faces.cli.calls import call, resolve
+from understudy.git import names
 from understudy.model.delegations import FileDiff, HunkState
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -90,34 +92,79 @@ def complete_tokens(context: click.Context, parameter: click.Parameter, incomple
     return []
 
 
+def wire(files: Iterable[FileDiff], text: str) -> str:
+    """Return a path as the contract spells it: typed as it is, in any bytes, or in the quotes that are printed."""
+    known = {file.path for file in files}
+    spelled = [names.quote(path) for path in _spellings(text)]
+    return next((path for path in spelled if path in known), spelled[-1])
+
+
+def concerns(path: str, text: str) -> bool:
+    """Tell whether a path of the contract is what a person typed, or below it."""
+    raw = names.unquote(path)
+    wanted = [one.rstrip(b"/") for one in _spellings(text)]
+    return any(one in {b"", b".", raw} or raw.startswith(one + b"/") for one in wanted)
+
+
+def named(files: Iterable[FileDiff], chosen: Sequence[str]) -> list[hunks.Item]:
+    """Return all hunks that ``chosen`` names, decided or not."""
+    return [item for item in hunks.items(files) if any(_names(item, text) for text in chosen)]
+
+
+def not_changed(text: str, paths: Sequence[str]) -> UnderstudyError:
+    """Return the error for a path of which a result that changes ``paths`` changes nothing."""
+    return UnderstudyError(
+        ErrorKind.INVALID_PARAMS,
+        f"the result does not change {terminal.path(names.quote(_spellings(text)[0]))}"
+        + (", but these files:" if paths else ""),
+        hint="name one of them, or a folder, from the top of the workspace" if paths else "it changes nothing",
+        names=list(paths[:20]) or None,
+    )
+
+
+def _spellings(text: str) -> list[bytes]:
+    """Return the paths that a person may mean: what they typed, and what it says where it is in quotes."""
+    text = text.removeprefix("./")
+    found = [os.fsencode(text)]
+    if text.startswith('"'):
+        with contextlib.suppress(ValueError):
+            found.append(names.unquote(text))
+    return found
+
+
+def _names(item: hunks.Item, text: str) -> bool:
+    path, colon, hunk = text.rpartition(":")
+    own = names.unquote(item.file.path)
+    return concerns(item.file.path, text) or bool(
+        colon and hunk and item.hunk.id.startswith(hunk) and own in _spellings(path)
+    )
+
+
 def _one(files: Sequence[FileDiff], text: str) -> list[Target]:
-    wanted = text.removeprefix("./")
-    by_path = {file.path: file for file in files}
-    if wanted in by_path:
-        return [(wanted, None)] if _undecided(by_path[wanted]) else []
-    folder = wanted.rstrip("/")
-    below = [file for file in files if folder in {"", "."} or file.path.startswith(f"{folder}/")]
+    by_path = {names.unquote(file.path): file for file in files}
+    for wanted in _spellings(text):
+        if wanted in by_path:
+            file = by_path[wanted]
+            return [(file.path, None)] if _undecided(file) else []
+    below = [file for file in files if concerns(file.path, text)]
     if below:
         return [(file.path, None) for file in below if _undecided(file)]
-    path, colon, hunk = wanted.rpartition(":")
-    if colon and path in by_path:
-        return [(path, _hunk(by_path[path], hunk))]
-    raise UnderstudyError(
-        ErrorKind.INVALID_PARAMS,
-        f"the result does not change {terminal.one_line(text)}",
-        hint="paths are relative to the workspace; these are changed:",
-        names=[file.path for file in files][:20] or None,
-    )
+    path, colon, hunk = text.rpartition(":")
+    for wanted in _spellings(path) if colon else []:
+        if wanted in by_path:
+            return [(by_path[wanted].path, _hunk(by_path[wanted], hunk))]
+    raise not_changed(text, [file.path for file in files])
 
 
 def _hunk(file: FileDiff, beginning: str) -> str:
     found = [hunk.id for hunk in file.hunks if beginning and hunk.id.startswith(beginning)]
     if len(found) == 1:
         return found[0]
+    count = len(found) or "no"
     raise UnderstudyError(
         ErrorKind.INVALID_PARAMS,
-        f"{len(found) or 'no'} hunks of {terminal.one_line(file.path)} begin with {terminal.one_line(beginning)!r}",
-        hint="give one of these:",
+        f"{count} hunks of {terminal.path(file.path)} begin with {terminal.one_line(beginning)!r}; it has these:",
+        hint="name one by the beginning of its id",
         names=[hunk.id for hunk in file.hunks][:20],
     )
 
@@ -160,6 +207,6 @@ def _tokens(incomplete: str) -> list[CompletionItem]:
                 tokens.pop(event.undo_token, None)
         for token, event in reversed(tokens.items()):
             if token.startswith(incomplete):
-                paths = ", ".join(map(terminal.one_line, event.paths[:3]))
+                paths = ", ".join(map(terminal.path, event.paths[:3]))
                 found.append(CompletionItem(token, help=f"{terminal.one_line(one.title)}: {paths}"))
     return found

@@ -10,6 +10,8 @@ from typing import IO, Any
 
 import click
 
+from understudy.git import names
+
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]?"  # CSI … final byte (ECMA-48 §5.4); a cut-off one too
     r"|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"  # OSC, DCS, SOS, PM, APC up to BEL or ST
@@ -41,6 +43,16 @@ def visible(line: str) -> str:
 def one_line(text: str) -> str:
     """Return cleaned text with every run of white space as one space."""
     return " ".join(clean(text).split())
+
+
+def path(wire: str) -> str:
+    """Return a path of the contract so that it can be told from every other: in git's quotes where it hides something.
+
+    What this returns can be typed as a path again (``targets.wire``).
+    """
+    if wire.isprintable() and wire == wire.strip(" "):
+        return wire
+    return names.c_quote(wire.encode("utf-8", "replace"))
 
 
 def width_of(text: str) -> int:
