@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from understudy.journal import store
+
 ASK = "window/showMessageRequest"
 SAY = "window/showMessage"
 START = "understudy/delegations/start"
@@ -183,6 +185,14 @@ def test_every_folder_is_asked_about_one_after_another(
     until(lambda: len(trust_questions(editor)) == 3)
     asked = [next(str(top) for top in (strange, second, third) if str(top) in text) for text in trust_questions(editor)]
     assert sorted(asked) == sorted(str(top) for top in (strange, second, third)), "the trusted one is not asked about"
+
+
+def test_the_folder_of_a_review_is_no_project_to_trust(editor: Any, strange: Path) -> None:
+    folder = store.state_root() / "delegations" / "one"
+    folder.mkdir(parents=True)
+    editor.begin(folder, strange)
+    until(lambda: trust_questions(editor))
+    assert str(strange) in trust_questions(editor)[0], "some editors make a project of whatever folder a file lies in"
 
 
 def test_an_editor_can_withdraw_trust_for_its_session_only(workshop: Any, start_editor: Callable[..., Any]) -> None:

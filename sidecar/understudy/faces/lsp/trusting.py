@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,8 @@ class Trusting:
         for folder in self._client.folders:
             if not self._asks():
                 return
+            if await asyncio.to_thread(_is_ours, folder):
+                continue  # an editor that makes the folder of review.diff a project of its own
             try:
                 workspace = await asyncio.to_thread(_workspace_of, {"workspace": str(folder)}, self._client)
             except UnderstudyError:
@@ -137,6 +140,13 @@ def _standing(workspace: Path) -> tuple[trust.TrustStatus, bool]:
     root = store.state_root()
     found = trust.status(workspace, root)
     return found, found.known and not found.trusted and trust.was_refused(workspace, root, found.hash)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Tell whether a folder holds what Understudy wrote, so that nothing is ever run in it."""
+    own = Path(os.path.realpath(store.state_root()))
+    found = Path(os.path.realpath(folder))
+    return found == own or own in found.parents
 
 
 def _workspace_of(params: dict[str, Any], client: Client) -> Path:
