@@ -62,11 +62,11 @@ def test_a_selection_brings_its_range_and_recipes_that_need_words(workshop: Any,
     uri = editor.open(workshop.top / "calc.py")
     found = editor.actions(uri, 0, 0, end=(1, 4))
     assert {"refactor.delegate.implement", "refactor.delegate.ask", "refactor.delegate.tests"} <= kinds(found)
-    chosen = editor.ask("codeAction/resolve", named(found, "Delegate: Explain this code (the selection)"))
+    chosen = editor.ask("codeAction/resolve", named(found, "Delegate an explanation of the selection"))
     (params,) = chosen["command"]["arguments"]
     assert params["range"] == {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 4}}
     assert "task" not in params
-    asked = editor.ask("codeAction/resolve", named(found, "Delegate: Ask about this (the selection)"))
+    asked = editor.ask("codeAction/resolve", named(found, "Delegate an answer about the selection"))
     assert asked["command"]["arguments"][0]["task"] == "The selected lines hold the question."
     preview = editor.ask("understudy/delegations/preview", asked["command"]["arguments"][0])
     assert "# Selected: lines 1 to 2 of `calc.py`" in preview["prompt"]
@@ -82,14 +82,14 @@ def test_diagnostics_become_a_quick_fix_that_holds_them(workshop: Any, agent: st
     found = editor.actions(uri, 1, 2, diagnostics=[*problems, ours])
     fixes = [action for action in found if action["kind"] == "quickfix.delegate"]
     assert found[: len(fixes)] == fixes, "a fix comes before the rest"
-    fix = named(fixes, "Delegate: Fix this (2 problems)")
+    fix = named(fixes, "Delegate a fix for 2 problems")
     assert fix["diagnostics"] == problems
     (params,) = editor.ask("codeAction/resolve", fix)["command"]["arguments"]
     assert params["diagnostics"] == problems
     assert params["range"] == {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 3}}
     assert editor.ask("understudy/delegations/preview", params)["prompt"].count("Undefined name 'b'") == 1
     alone = editor.actions(uri, 0, 0, diagnostics=[problems[1]])
-    assert named(alone, "Delegate: Fix this (Line too long)")["kind"] == "quickfix.delegate"
+    assert named(alone, "Delegate a fix for “Line too long”")["kind"] == "quickfix.delegate"
     assert "quickfix.delegate" not in kinds(editor.actions(uri, 0, 0, diagnostics=[ours])), "hunks are no problems"
     _ = agent
 
@@ -166,7 +166,9 @@ def test_recipes_and_delegators_appear_without_a_restart(workshop: Any, agent: s
     assert "refactor.delegate.polish" not in now, "it is for selections"
     assert "refactor.delegate.sort" not in now, "it is for Rust"
     other = editor.open(workshop.write("lib.rs", "fn main() {}\n"), language="rust")
-    assert "refactor.delegate.sort" in kinds(editor.actions(other))
+    theirs = editor.actions(other)
+    assert "refactor.delegate.sort" in kinds(theirs)
+    assert named(theirs, "Delegate “Sort” for this file")
     _ = agent
 
 

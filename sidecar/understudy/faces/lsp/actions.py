@@ -16,6 +16,7 @@ from understudy.api import table
 from understudy.faces.lsp import places
 from understudy.faces.lsp.calls import Call
 from understudy.journal import store
+from understudy.model.delegators import Scope
 from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
@@ -33,8 +34,17 @@ KEPT_SECONDS = 10.0
 """Changes of configuration are told; that a folder became a repository is not."""
 TITLE_CHARACTERS = 60
 
-_SUBJECTS = {"tests": "tests", "docs": "documentation"}
-"""Recipes that a person knows by what they bring."""
+_BRINGS = {
+    "tests": "tests for",
+    "docs": "documentation for",
+    "fix": "a fix for",
+    "review": "a review of",
+    "explain": "an explanation of",
+    "summarize": "a summary of",
+    "ask": "an answer about",
+    "implement": "an implementation of",
+}
+"""Built-in recipe → what it brings, as it goes on after "Delegate"; everybody else's are quoted by their title."""
 _IN_THEIR_WORDS = {
     "ask": "The selected lines hold the question.",
     "implement": "The selected lines say what is wanted.",
@@ -141,8 +151,8 @@ class Actions:
         first = min(plain, key=lambda each: _place(each["range"]["start"]))["range"]["start"]
         last = max(plain, key=lambda each: _place(each["range"]["end"]))["range"]["end"]
         params = _params(one, found, uri) | {"range": {"start": first, "end": last}, "diagnostics": plain}
-        about = _short(diagnostics[0].message) if len(diagnostics) == 1 else f"{len(diagnostics)} problems"
-        action = _action(one, f"Delegate: {one.recipe.title} ({about})", _quick_fix(), params)
+        about = f"“{_short(diagnostics[0].message)}”" if len(diagnostics) == 1 else f"{len(diagnostics)} problems"
+        action = _action(one, _title(one, about), _quick_fix(), params)
         action.diagnostics = diagnostics
         return action
 
@@ -171,8 +181,8 @@ def _params(one: Offer, found: Offers, uri: str) -> dict[str, Any]:
 
 
 def _title(one: Offer, what: str) -> str:
-    subject = _SUBJECTS.get(one.recipe.name)
-    return f"Delegate {subject} for {what}" if subject else f"Delegate: {one.recipe.title} ({what})"
+    brings = _BRINGS.get(one.recipe.name) if one.recipe.scope is Scope.BUILTIN else None
+    return f"Delegate {brings or f'“{_short(one.recipe.title)}” for'} {what}"
 
 
 def _reason(one: Offer | None) -> str:
