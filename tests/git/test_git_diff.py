@@ -126,9 +126,25 @@ def test_files_are_read_within_bounds(change):
 
 
 def test_a_large_difference_is_cut_at_a_file(change, monkeypatch):
-    monkeypatch.setattr("understudy.git.diff.UNIFIED_BYTES", 20_000)
-    store, base, head = change("", "seq 1000 > a; seq 5000 > b")
+    monkeypatch.setattr("understudy.git.diff.UNIFIED_BYTES", 10_000)
+    store, base, head = change("", "for name in $(seq 200); do echo $name > $name; done")
     text = unified(store, base, head)
-    assert b"b/a" in text
-    assert b"b/b" not in text
-    assert text.endswith(b"too large to be shown.\n")
+    assert b"b/100 b/100\n" not in text
+    assert text.startswith(b"diff --git a/1 b/1\n")
+    assert text.endswith(b"\n# The rest of this difference is too large to be shown.\n")
+    assert len(text) < 10_100
+
+
+def test_a_large_file_hides_no_other(change, monkeypatch):
+    monkeypatch.setattr("understudy.git.diff.UNIFIED_BYTES", 20_000)
+    store, base, head = change("seq 4000 > m", "seq 5000 > a; echo changed >> m; seq 10 > z")
+    text = unified(store, base, head)
+    assert [line.split()[2] for line in text.splitlines() if line.startswith(b"diff --git ")] == [
+        b"a/a",
+        b"a/m",
+        b"a/z",
+    ]
+    assert b"+10\n" in text
+    assert b"+5000\n" not in text
+    assert b"Binary files /dev/null and b/a differ\n" in text
+    assert text.endswith(b"\n# Files above 1250 bytes are too large to be shown.\n")

@@ -193,16 +193,22 @@ def stats(store: Store, base: str, head: str) -> list[FileStat]:
 def unified(store: Store, base: str, head: str) -> bytes:
     """Return an ordinary `git diff` with three lines of context.
 
-    Beyond 16 MiB it is cut before the file that does not fit, and a last line says so.
+    Where that is above 16 MiB, large files have their header only, so that one of them cannot hide the others; what is
+    still above is cut before the file that does not fit. A last line says so.
     """
     arguments = ("-r", "-p", "-U3", "--full-index", *_OPTIONS, "--end-of-options", base, head)
-    done = store.try_git("diff-tree", *arguments, output_limit=UNIFIED_BYTES, extra_config=_CONFIG)
-    if done.truncated:
-        whole = done.stdout.rfind(b"\ndiff --git ") + 1
-        return done.stdout[:whole] + b"# The rest of this difference is too large to be shown.\n"
-    if done.code != 0:
-        raise _unavailable(base, head, done.stderr)
-    return done.stdout
+    for shown in (FILE_BYTES, UNIFIED_BYTES // 16, UNIFIED_BYTES // 256):
+        config = _CONFIG | {"core.bigFileThreshold": str(shown)}
+        done = store.try_git("diff-tree", *arguments, output_limit=UNIFIED_BYTES, extra_config=config)
+        if done.truncated:
+            continue
+        if done.code != 0:
+            raise _unavailable(base, head, done.stderr)
+        if shown < FILE_BYTES:
+            return done.stdout + b"# Files above %d bytes are too large to be shown.\n" % shown
+        return done.stdout
+    whole = done.stdout.rfind(b"\ndiff --git ") + 1
+    return done.stdout[:whole] + b"# The rest of this difference is too large to be shown.\n"
 
 
 def changed_paths(store: Store, a: str, b: str) -> list[tuple[Status, bytes]]:
