@@ -53,8 +53,8 @@ describe("delegations in the editor", () => {
   it(
     "streams a transcript, and goes on with it after the window was reloaded",
     inCode({ delegators: ["slow"], configuration: byDefault("slow") }, async (vs) => {
-      await vs.statusItem("Understudy").waitFor();
       await vs.openContainer();
+      await vs.statusItem("Understudy").waitFor();
       await vs.openFile("shop/prices.py");
       await vs.command("Understudy: Delegate Tests for This File");
       await vs.waitForRow(VIEW, "prices.py");

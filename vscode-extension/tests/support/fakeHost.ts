@@ -50,6 +50,10 @@ export class FakeHost implements h.Host {
   readonly saved: string[] = [];
   active: h.ActiveEditor | undefined;
   mergeEditor = true;
+  readonly found = new Map<string, h.DiagnosticText[]>();
+  readonly linksOf = new Map<string, (uri: string, text: string) => readonly h.TextLink[]>();
+  readonly followed: string[] = [];
+  readonly progresses: { title: string; reports: string[]; cancel: () => void; over: boolean }[] = [];
   readonly trustGranted = new Emitter<void>();
   readonly foldersChanged = new Emitter<void>();
   readonly settingsChanged = new Emitter<void>();
@@ -114,7 +118,14 @@ export class FakeHost implements h.Host {
       if (next !== undefined) this.buttons.shift();
       return Promise.resolve(next);
     },
-    progress: (_, task) => task({ report: () => {}, signal: new AbortController().signal }),
+    progress: async (options, task) => {
+      const controller = new AbortController();
+      const shown = { title: options.title, reports: [] as string[], cancel: () => controller.abort(), over: false };
+      this.progresses.push(shown);
+      const result = await task({ report: (text) => void shown.reports.push(text), signal: controller.signal });
+      shown.over = true;
+      return result;
+    },
     statusItem: () => ({
       set: (content) => void this.statuses.push(content),
       hide: () => {},
@@ -131,7 +142,7 @@ export class FakeHost implements h.Host {
     },
     onDidChangeActive: self.activeChanged.signal,
     open: (uris?: readonly string[]) => self.openTexts.filter((text) => (uris ? uris.includes(text.uri) : text.dirty)),
-    diagnostics: () => [],
+    diagnostics: (uri: string) => self.found.get(uri) ?? [],
     show: (uri: string, options?: h.ShowOptions) =>
       Promise.resolve(void self.opened.push(options ? { uri, options } : { uri })),
     select: (uri: string) => self.active?.uri === uri,
@@ -146,10 +157,13 @@ export class FakeHost implements h.Host {
       self.files.set(scheme, source);
       return { dispose: () => {} };
     },
-    follow: () => {},
+    follow: (uri: string) => void self.followed.push(uri),
     onDidClose: self.closed.signal,
     onDidChangeOwn: self.ownChanged.signal,
-    links: () => ({ dispose: () => {} }),
+    links: (scheme: string, source: (uri: string, text: string) => readonly h.TextLink[]) => {
+      self.linksOf.set(scheme, source);
+      return { dispose: () => {} };
+    },
     folds: () => ({ dispose: () => {} }),
     edit: () => Promise.resolve(true),
   }));
