@@ -1,0 +1,350 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { Emitter, type Disposable } from "../src/base/emitter.ts";
+import { fold } from "../src/model/fold.ts";
+import type { Change } from "../src/model/store.ts";
+import type { Delegation, Event } from "../src/protocol.ts";
+import { clean, MOST_LINES, TranscriptText } from "../src/transcript/render.ts";
+import { DRAW_MS, Transcripts } from "../src/transcript/transcripts.ts";
+import { transcriptUri } from "../src/views/delegationIds.ts";
+import { FakeHost } from "./support/fakeHost.ts";
+import { golden, result } from "./support/golden.ts";
+
+const DONE = result("understudy/delegations/get", "delegations-get.valid");
+const LIFE = golden("notification.event").params as unknown as { id: string; events: Event[] };
+const NOW = Date.parse("2026-11-21T00:50:12.345Z");
+const FRAME = { at: "2026-11-21T00:45:12.345Z", attempt: 1 } as const;
+
+function text(...events: readonly Event[]): string {
+  const made = new TranscriptText();
+  made.add(events);
+  return made.render(undefined, NOW).text;
+}
+
+function running(): Delegation {
+  const now: Delegation = { ...structuredClone(DONE), state: "running", attempts: [], reservations: [], lastSeq: 0 };
+  delete now.verdict;
+  delete now.result;
+  delete now.finishedAt;
+  now.review = { pending: 0, accepted: 0, rejected: 0 };
+  return now;
+}
+
+describe("the text of a transcript", () => {
+  it("tells a whole life as the contract has it", () => {
+    const made = new TranscriptText();
+    made.add(LIFE.events);
+    const { text: all, question } = made.render(DONE, NOW);
+    expect(all.split("\n").slice(0, 4)).toEqual([
+      "# Tests for greeting/wrapping.py",
+      "",
+      "**Verified: a required check passed on exactly this result, and nothing speaks against it.**",
+      "",
+    ]);
+    expect(all.slice(all.indexOf("*Waits"))).toBe(
+      [
+        "*Waits for a free slot, at position 1.*",
+        "",
+        "## Attempt 1: big-coder (router, large-1)",
+        "",
+        "It is the first delegator of the route `tests`.",
+        "",
+        "✗ models.example.com is busy (529). my-agent goes on. In 1.5 s.",
+        "",
+        "## Attempt 2: my-agent (generic, small-1)",
+        "",
+        "It is the second delegator of the route `tests`.",
+        "",
+        "*The task was handed over, about 412 tokens.*",
+        "",
+        "*reads the file*",
+        "",
+        "> *Thinking*",
+        "> wrap() keeps words whole …",
+        "",
+        "**Plan**",
+        "- [ ] Write the tests …",
+        "",
+        "✓ Write tests/test_wrapping_ghost.py",
+        "```",
+        "58 lines written",
+        "… 1024 bytes were cut off",
+        "```",
+        "",
+        "**Question: Run a command**",
+        "",
+        "```",
+        "pip install freezegun",
+        "```",
+        "",
+        "→ Reject, answered by cli",
+        "",
+        "- tests/test_wrapping_ghost.py added",
+        "",
+        "I wrote four tests.",
+        "",
+        "⚠ The agent asked for a program that is not installed.",
+        "",
+        "## Result",
+        "",
+        "Wrote four tests.",
+        "",
+        "- tests/test_wrapping_ghost.py added, +58 −0",
+        "",
+        "✓ pytest: 4 passed (1.9 s)",
+        "```",
+        "$ /home/ada/greeting/.venv/bin/python -m pytest tests/test_wrapping_ghost.py",
+        "4 passed in 1.42s",
+        "```",
+        "With the code under test broken on purpose, 4 of 4 new tests fail.",
+        "",
+        "## Verified",
+        "",
+        "A required check passed on exactly this result, and nothing speaks against it.",
+        "",
+        "Accepted 1 change in tests/test_wrapping_ghost.py.",
+        "",
+        "Accepted changes are in your files: tests/test_wrapping_ghost.py",
+        "",
+        "The accept was taken back.",
+        "",
+        "tests/test_wrapping_ghost.py was edited by hand.",
+        "",
+        "A follow-up took over what was undecided: 20261121-020000-aaaaa",
+        "",
+        "The result was discarded. It can be restored.",
+        "",
+        "*Something that only a newer version understands.*",
+        "",
+      ].join("\n"),
+    );
+    expect(question).toBeUndefined();
+  });
+
+  it("folds what was thought and what tools said, and links files, wherever they stand", () => {
+    const made = new TranscriptText();
+    made.add(LIFE.events);
+    const { text: all, folds, links } = made.render(DONE, NOW);
+    const lines = all.split("\n");
+    expect(folds.map(({ start, end }) => [lines[start], lines[end]])).toEqual([
+      ["> *Thinking*", "> wrap() keeps words whole …"],
+      ["✓ Write tests/test_wrapping_ghost.py", "```"],
+      ["✓ pytest: 4 passed (1.9 s)", "```"],
+    ]);
+    expect(links.length).toBeGreaterThanOrEqual(5);
+    for (const { line, start, end, path } of links) expect(lines[line]?.slice(start, end)).toBe(path);
+  });
+
+  it("reads the same however the events came, and grows only at its end while text streams", () => {
+    const made = new TranscriptText();
+    for (const event of LIFE.events) made.add([event]);
+    const whole = new TranscriptText();
+    whole.add(LIFE.events);
+    expect(made.render(DONE, NOW)).toEqual(whole.render(DONE, NOW));
+    const stream = new TranscriptText();
+    let before = "";
+    for (let seq = 1; seq <= 20; seq += 1) {
+      stream.add([{ ...FRAME, type: "text", seq, text: `word ${seq} ` }]);
+      const now = stream.render(undefined, NOW).text.trimEnd();
+      expect(now.startsWith(before)).toBe(true);
+      before = now;
+    }
+    expect(before).toMatch(/^word 1 word 2 .* word 20$/);
+  });
+
+  it("has the line of the question that waits", () => {
+    const until = LIFE.events.findIndex(({ type }) => type === "permission") + 1;
+    const made = new TranscriptText();
+    made.add(LIFE.events.slice(0, until));
+    const { delegation } = fold({ ...running(), id: LIFE.id }, LIFE.events.slice(0, until));
+    const { text: all, question } = made.render(delegation, NOW);
+    expect(all.split("\n")[question!]).toBe("**Question: Run a command**");
+    expect(all).toMatch(/Without an answer by .*: Reject\./);
+  });
+
+  it("keeps a fence closed whatever is in it, and leaves out the middle of what is long", () => {
+    const call: Event = { ...FRAME, type: "tool_call", seq: 1, callId: "1", name: "run", title: "Run it", input: null };
+    const output = ["````", ...Array.from({ length: 1_000 }, (_, index) => `line ${index}`), "end"].join("\n");
+    const all = text(call, { ...FRAME, type: "tool_result", seq: 2, callId: "1", ok: false, output });
+    const lines = all.trimEnd().split("\n");
+    expect(lines[0]).toBe("✗ Run it");
+    expect([lines[1], lines.at(-1)]).toEqual(["`````", "`````"]);
+    expect(lines).toHaveLength(1 + 2 + MOST_LINES + 1);
+    expect(all).toContain("… 802 lines …");
+  });
+
+  it("shows what a tool got only when its title does not say it", () => {
+    const call = (input: unknown, title: string): Event =>
+      ({ ...FRAME, type: "tool_call", seq: 1, callId: "1", name: "x", title, input }); // prettier-ignore
+    expect(text(call({ path: "a.py" }, "Read a.py"))).toBe("○ Read a.py\n");
+    expect(text(call({ command: "make\ntest", dir: "/" }, "Run"))).toBe(
+      "○ Run\n```\ncommand:\n  make\n  test\ndir: /\n```\n",
+    );
+  });
+
+  it("gathers decisions on one file", () => {
+    const decide = (seq: number, decision: "accept" | "reject", reason?: string): Event => ({
+      ...FRAME, type: "decided", seq, path: "a.py", hunk: `${seq}`, decision, by: "vscode", ...(reason ? { reason } : {}),
+    }); // prettier-ignore
+    expect(text(decide(1, "accept"), decide(2, "accept"), decide(3, "reject", "Too long."))).toBe(
+      "Accepted 2 changes in a.py.\nRejected 1 change in a.py. Too long.\n",
+    );
+  });
+
+  it("keeps what terminals would act on away from editors", () => {
+    expect(clean("\u001b[31mred\u001b[0m\r\nnext\u0007\u0000 \u001b]0;title\u0007tab\there")).toBe(
+      "red\nnext tab\there",
+    );
+  });
+
+  it("draws ten thousand events fast, and another one in a small part of that", () => {
+    const made = new TranscriptText();
+    const events = Array.from({ length: 10_000 }, (_, index): Event =>
+      index % 3 === 0
+        ? { ...FRAME, type: "tool_call", seq: index + 1, callId: `${index}`, name: "read", title: `Read ${index}`, input: {} }
+        : index % 3 === 1
+          ? { ...FRAME, type: "tool_result", seq: index + 1, callId: `${index - 1}`, ok: true, output: "line\n".repeat(20) }
+          : { ...FRAME, type: "text", seq: index + 1, text: "Some words. " }); // prettier-ignore
+    const began = performance.now();
+    made.add(events);
+    made.render(DONE, NOW);
+    const first = performance.now() - began;
+    const again = performance.now();
+    made.add([{ ...FRAME, type: "text", seq: 10_001, text: "More." }]);
+    made.render(DONE, NOW);
+    expect(performance.now() - again).toBeLessThan(Math.max(first, 50));
+    expect(first).toBeLessThan(1_000);
+  });
+});
+
+describe("transcripts in the editor", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  const { id } = LIFE;
+  const URI = transcriptUri({ id, title: DONE.title });
+
+  function open(history: Event[], now: Delegation) {
+    vi.useFakeTimers({ now: NOW });
+    const host = new FakeHost();
+    const changed = new Emitter<Change>();
+    let listener: (events: readonly Event[]) => void = () => {};
+    let following = 0;
+    const state = { delegation: { ...now, id } as Delegation | undefined, loaded: true };
+    const store = {
+      delegation: () => state.delegation,
+      get loaded() {
+        return state.loaded;
+      },
+      read: () => Promise.resolve(state.delegation),
+      onDidChange: changed.signal,
+      follow: (_: string, hear: (events: readonly Event[]) => void): Promise<Disposable> => {
+        following += 1;
+        listener = hear;
+        hear(history);
+        return Promise.resolve({ dispose: () => void (following -= 1) });
+      },
+    };
+    const exists = (file: string): boolean => file.startsWith("/home/ada");
+    const transcripts = new Transcripts({ host, store, exists });
+    const source = host.files.get("understudy-transcript")!;
+    const told: string[] = [];
+    source.onDidChange((uris) => told.push(...uris));
+    return {
+      host,
+      transcripts,
+      told,
+      state,
+      tell: (...events: Event[]) => listener(events),
+      changed: () =>
+        changed.fire({ delegations: new Set([id]), delegationList: true, delegators: false, modelServers: false, recipes: false, trust: false }), // prettier-ignore
+      following: () => following,
+      /** What the editor does: read it, and say that it changed. */
+      async read(): Promise<string> {
+        const now = new TextDecoder().decode(await source.read(URI));
+        host.openTexts = [{ uri: URI, language: "markdown", text: now, dirty: false }];
+        host.ownChanged.fire(URI);
+        return now;
+      },
+      lenses: () => host.lenses.get("understudy-transcript")!(URI).map(({ command }) => command),
+    };
+  }
+
+  it("has the whole history when it is opened, and then follows, drawn not too often", async () => {
+    const { read, tell, told, host, following, transcripts } = open(LIFE.events.slice(0, 8), running());
+    expect(await read()).toContain("## Attempt 2: my-agent");
+    for (let seq = 0; seq < 50; seq += 1) {
+      tell({ ...FRAME, type: "text", seq: 100 + seq, text: "x" });
+      await vi.advanceTimersByTimeAsync(10);
+    }
+    await vi.advanceTimersByTimeAsync(DRAW_MS);
+    expect(told.length).toBeGreaterThanOrEqual(2);
+    expect(told.length).toBeLessThanOrEqual(Math.ceil(500 / DRAW_MS) + 1);
+    expect(await read()).toContain("x".repeat(50));
+    expect(host.followed.length).toBeGreaterThan(0);
+    host.closed.fire(URI);
+    expect(following()).toBe(0);
+    transcripts.dispose();
+  });
+
+  it("waits for a sidecar, as after a reload of the window", async () => {
+    const { read, state, changed, told, transcripts } = open(LIFE.events.slice(0, 8), running());
+    const known = state.delegation;
+    state.loaded = false;
+    state.delegation = undefined;
+    expect(await read()).toBe("Waiting for Understudy …\n");
+    state.loaded = true;
+    state.delegation = known;
+    changed();
+    await vi.advanceTimersByTimeAsync(DRAW_MS * 2);
+    expect(told.length).toBeGreaterThan(0);
+    expect(await read()).toContain("## Attempt 2: my-agent");
+    transcripts.dispose();
+  });
+
+  it("folds each part once: what a person opens stays open", async () => {
+    const { read, host, transcripts } = open(LIFE.events, DONE);
+    host.active = {
+      uri: URI,
+      language: "markdown",
+      selection: { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } },
+      selectionEmpty: true,
+    };
+    await read();
+    await read();
+    const folded = host.ran.filter((ran) => ran.id === "editor.fold");
+    expect(folded).toHaveLength(1);
+    expect((folded[0]?.values[0] as { selectionLines: number[] }).selectionLines).toHaveLength(3);
+    expect(host.followed).toEqual([]); // what is over is read from its beginning
+    transcripts.dispose();
+  });
+
+  it("offers what can be done, and the answers above a question", async () => {
+    const until = LIFE.events.findIndex(({ type }) => type === "permission") + 1;
+    const asked = fold(running(), LIFE.events.slice(0, until)).delegation;
+    const { read, lenses, state, transcripts } = open(LIFE.events.slice(0, until), asked);
+    await read();
+    expect(lenses().map(({ id: command, arguments: values }) => [command, values])).toEqual([
+      ["understudy.delegations.cancel", [id]],
+      ["understudy.delegations.answer", [id, "1", "a"]],
+      ["understudy.delegations.answer", [id, "1", "r"]],
+    ]);
+    state.delegation = DONE;
+    expect(lenses().map(({ id: command }) => command)).toEqual([
+      "understudy.review.open",
+      "understudy.delegations.reply",
+      "understudy.delegations.retry",
+    ]);
+    transcripts.dispose();
+  });
+
+  it("links to the person's own file, and to nothing outside", async () => {
+    const outside: Event = { ...FRAME, type: "file", seq: 90, path: "../../../etc/passwd", change: "modified" };
+    const { read, host, transcripts } = open([...LIFE.events, outside], DONE);
+    const now = await read();
+    const links = host.linksOf.get("understudy-transcript")!(URI, now);
+    expect(new Set(links.map(({ target }) => target))).toEqual(
+      new Set(["file:///home/ada/greeting/tests/test_wrapping_ghost.py"]),
+    );
+    expect(host.linksOf.get("understudy-transcript")!(URI, "another text")).toEqual([]);
+    transcripts.dispose();
+  });
+});
