@@ -1,11 +1,13 @@
 """Build dist/understudy-<platform>-<version>.vsix: the extension with the wheel of the sidecar and every locked wheel.
 
 It is for the platform it is built on, and for each of ``PYTHONS``, so that the extension installs and works offline.
-Needs Node 20 or newer (``scripts/extension`` has looked) and dist/*.whl.
+Needs Node 20 or newer (``scripts/extension`` has looked) and dist/*.whl. The same sources give the same bytes: every
+time in it is that of the last commit. What is in it is compared with ``CONTENTS`` before it is called done.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -15,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +39,20 @@ TARGETS = {
     ("darwin", "arm64"): "darwin-arm64",
 }
 """``sys.platform`` and machine → what VS Code calls that platform."""
+
+CONTENTS = {
+    r"\[Content_Types\]\.xml|extension\.vsixmanifest": 2,
+    r"extension/(package\.json|package\.nls\.json|readme\.md|changelog\.md|LICENSE\.txt)": 5,
+    r"extension/dist/(extension|languageclient)\.js": 2,
+    r"extension/l10n/bundle\.l10n\.json": 1,
+    r"extension/media/icon\.(png|svg)": 2,
+    r"extension/media/walkthrough/[a-z0-9-]+\.(md|svg)": None,
+    r"extension/media/screenshots/[a-z0-9-]+\.png": None,
+    r"extension/wheels/requirements\.txt": 1,
+    r"extension/wheels/[A-Za-z0-9_.+-]+\.whl": None,
+}
+"""What a VSIX holds, and how many of each (None: at least one). Nothing else may be in it."""
+MOST_BYTES = 16 << 20
 
 _ENTRY = re.compile(r"^(?P<name>[a-z0-9._-]+)==(?P<version>[^ ;]+)(?: ; (?P<marker>.+?))?(?P<hashes>(?: --hash=\S+)+)$")
 
@@ -63,11 +80,41 @@ def main() -> None:
     vsix = TOP / "dist" / f"understudy-{target}-{manifest['version']}.vsix"
     run("node", "esbuild.mjs", folder=EXTENSION)
     vsce = EXTENSION / "node_modules" / ".bin" / "vsce"
-    options = ("--no-dependencies", "--allow-missing-repository", "--skip-license", "--target", target, "-o", str(vsix))
+    options = (
+        "--no-dependencies",
+        "--allow-missing-repository",
+        "--no-rewrite-relative-links",
+        "--target",
+        target,
+        "-o",
+        str(vsix),
+    )
     run(str(vsce), "package", *options, folder=EXTENSION)
+    wrong = list(unexpected(vsix))
+    if wrong:
+        vsix.unlink()
+        sys.exit("This VSIX is not what it should be:\n" + "\n".join(f"  {line}" for line in wrong))
     count = len(list(WHEELS.glob("*.whl")))
     size = vsix.stat().st_size / 2**20
     print(f"{vsix.relative_to(TOP)}: {size:.1f} MiB, {count} wheels for Python {', '.join(PYTHONS)}")
+
+
+def unexpected(vsix: Path) -> Iterator[str]:
+    """Say what is in a VSIX and should not be, and the other way round."""
+    with zipfile.ZipFile(vsix) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+    found = dict.fromkeys(CONTENTS, 0)
+    for name in names:
+        pattern = next((pattern for pattern in CONTENTS if re.fullmatch(pattern, name)), None)
+        if pattern is None:
+            yield f"{name} does not belong there"
+        else:
+            found[pattern] += 1
+    for pattern, wants in CONTENTS.items():
+        if found[pattern] != wants and not (wants is None and found[pattern]):
+            yield f"{found[pattern]} of {wants or 'at least one'} like {pattern}"
+    if vsix.stat().st_size > MOST_BYTES:
+        yield f"{vsix.stat().st_size} bytes are more than {MOST_BYTES}"
 
 
 Entry = tuple[str, str, str | None, list[str]]
@@ -174,9 +221,20 @@ def pip(*arguments: str) -> None:
     run(sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", arguments[0], "-q", *arguments[1:])
 
 
+@functools.cache
+def committed_at() -> str:
+    """Return the time of the last commit in seconds, or one that does not change where there is no repository."""
+    if "SOURCE_DATE_EPOCH" in os.environ:
+        return os.environ["SOURCE_DATE_EPOCH"]
+    asked = subprocess.run(
+        (str(shutil.which("git")), "log", "-1", "--format=%ct"), cwd=TOP, check=False, capture_output=True, text=True
+    )
+    return asked.stdout.strip() or "1577836800"
+
+
 def run(*argv: str, folder: Path = TOP) -> None:
     """Run a program; end with its exit code when it fails."""
-    ended = subprocess.run(argv, cwd=folder, check=False)
+    ended = subprocess.run(argv, cwd=folder, check=False, env={**os.environ, "SOURCE_DATE_EPOCH": committed_at()})
     if ended.returncode:
         sys.exit(ended.returncode)
 

@@ -1,0 +1,75 @@
+"""What the VSIX may hold, and for which Pythons it carries wheels."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[1]
+SCRIPT = TOP / "scripts" / "package_extension.py"
+
+pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="the scripts are not here")
+
+
+@pytest.fixture
+def script():
+    spec = importlib.util.spec_from_file_location("package_extension", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GOOD = [
+    "[Content_Types].xml",
+    "extension.vsixmanifest",
+    *(f"extension/{name}" for name in ("package.json", "package.nls.json", "readme.md", "changelog.md", "LICENSE.txt")),
+    "extension/dist/extension.js",
+    "extension/dist/languageclient.js",
+    "extension/l10n/bundle.l10n.json",
+    "extension/media/icon.png",
+    "extension/media/icon.svg",
+    "extension/media/screenshots/sidebar.png",
+    "extension/media/walkthrough/trust.md",
+    "extension/wheels/requirements.txt",
+    "extension/wheels/understudy-0.1.0-py3-none-any.whl",
+]
+
+
+def vsix(folder, names):
+    path = folder / "some.vsix"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, "")
+    return path
+
+
+def test_a_vsix_that_holds_what_it_should_is_accepted(script, tmp_path):
+    assert list(script.unexpected(vsix(tmp_path, GOOD))) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["src/app.ts", "tests/app.test.ts", "node_modules/x/y.js", "e2e/run.ts", "wheels/x.py"]
+)
+def test_what_does_not_belong_there_is_named(script, tmp_path, name):
+    assert list(script.unexpected(vsix(tmp_path, [*GOOD, f"extension/{name}"]))) == [
+        f"extension/{name} does not belong there"
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if name.startswith("extension/")])
+def test_what_is_missing_is_named(script, tmp_path, name):
+    assert len(list(script.unexpected(vsix(tmp_path, [one for one in GOOD if one != name])))) == 1
+
+
+def test_it_carries_wheels_for_every_python_that_is_supported(script):
+    project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert list(script.PYTHONS) == named
+    source = (TOP / "vscode-extension" / "src" / "client" / "install.ts").read_text()
+    looked_for = re.findall(r'"python(3\.\d+)"', source)
+    assert sorted(looked_for) == sorted(named)
