@@ -4,7 +4,7 @@
  */
 
 import * as path from "node:path";
-import { Bag, type Disposable } from "./base/emitter.ts";
+import { Bag, soon, type Disposable } from "./base/emitter.ts";
 import { t } from "./base/l10n.ts";
 import { carriesWheels, install, InstallError, installed } from "./client/install.ts";
 import { locate } from "./client/locate.ts";
@@ -111,7 +111,7 @@ function registerDelegators({ host, sidecar, store }: App): Disposable {
   );
   // A window without a folder starts nothing before somebody looks.
   const start = (): void => void sidecar.start();
-  if (host.workspace.folders.length > 0 || tree.visible) start();
+  if (host.workspace.folders.length > 0 || tree.visible) bag.add(soon(start)); // activation does not pay for it
   bag.add(tree.onDidChangeVisibility((visible) => visible && sidecar.state.kind === "off" && start()));
   return bag;
 }
@@ -160,11 +160,13 @@ function registerHealth(app: App): Disposable {
   let told = "";
   bag.add(
     sidecar.onDidChange((state) => {
-      if (state.kind !== "failed" && state.kind !== "mismatch") return;
-      const text =
-        state.kind === "failed"
-          ? t("Understudy keeps stopping: {0}", state.cause)
-          : t("Understudy and its extension do not fit together.");
+      if (state.kind === "off") told = ""; // a person began anew
+      // The first crash is mended before anybody could read of it; the second one means that something is wrong.
+      const crashed = state.kind === "failed" || (state.kind === "crashed" && state.againInMs > 0);
+      if (!crashed && state.kind !== "mismatch") return;
+      const text = crashed
+        ? t("Understudy keeps stopping: {0}", state.cause)
+        : t("Understudy and its extension do not fit together.");
       if (told === text) return;
       told = text;
       const more = t("What Now?");

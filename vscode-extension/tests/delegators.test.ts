@@ -36,7 +36,7 @@ describe("the view of delegators", () => {
   it("shows each one's state, and problems with the place in the file", () => {
     expect(draw(rows(LIST.delegators, LIST.problems))).toEqual([
       "One problem in the configuration |  | error | problems",
-      "  `totalSeconds` is text, but has to be a number. | config.toml:12 | error | problem place",
+      "  config.toml:12 | `totalSeconds` is text, but has to be a number. | error | problem place",
       "Ghostwriter | ghostwriter | terminal | delegator builtin",
       "Local coder | ollama · qwen2.5-coder:7b | server | delegator user editable file server",
       "my-agent | generic · small-1 | error | delegator user editable file",
@@ -55,6 +55,14 @@ describe("the view of delegators", () => {
     expect(view.row(rowOf("my-agent"))?.spoken).toBe("my-agent, not ready, generic, small-1");
     expect(view.parent("problem:0:my-agent")).toBe(rowOf("my-agent"));
     expect(view.row(rowOf("gone"))).toBeUndefined();
+  });
+
+  it("leads on who has nothing but what Understudy brings itself", () => {
+    const builtin = LIST.delegators.filter(({ scope }) => scope === "builtin");
+    const view = rows(builtin, []);
+    expect(view.children()).toEqual(["add", rowOf("ghostwriter")]);
+    expect(view.row("add")?.command?.id).toBe("understudy.delegators.add");
+    expect(rows([], []).children()).toEqual([]);
   });
 
   it("counts what runs, and tells of a pause", () => {

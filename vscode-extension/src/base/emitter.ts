@@ -46,3 +46,9 @@ export class Bag implements Disposable {
     for (const item of this.#items.splice(0).reverse()) item.dispose();
   }
 }
+
+/** Run something when whoever runs now is done; not at all when it is disposed of before. */
+export function soon(work: () => void): Disposable {
+  const timer = setTimeout(work, 0);
+  return { dispose: () => clearTimeout(timer) };
+}

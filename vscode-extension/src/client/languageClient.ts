@@ -15,6 +15,9 @@ import { start } from "./process.ts";
 import { START_TIMEOUT_MS } from "./sidecar.ts";
 import { EndedError, type Connect, type Greeting, type Wire } from "./wire.ts";
 
+/** Between a broken connection and the end of its process; longer, and the process hangs. */
+const ENDS_MS = 1_000;
+
 export interface LanguageClientParts {
   /** `Output.raw`: the editor's own log channel. */
   readonly channel: unknown;
@@ -64,7 +67,8 @@ export function languageClient(parts: LanguageClientParts): Connect {
         Promise.race([client.start(), child.ended.then((e) => Promise.reject(new EndedError(e)))]),
       );
     } catch (error) {
-      const gone = child.process.exitCode !== null || error instanceof EndedError;
+      // A connection that broke is told before the end of the process that broke it, and that end is the cause.
+      const gone = error instanceof EndedError || (await endsWithin(ENDS_MS, child.ended));
       await stop();
       const ending = gone ? await child.ended : { ...(await child.ended), fault: String(error) };
       throw new EndedError(ending);
@@ -117,6 +121,13 @@ function quietClient(library: Library, server: ServerOptions, options: LanguageC
     }
   }
   return new QuietClient("understudy", "Understudy", server, options);
+}
+
+async function endsWithin(ms: number, ended: Promise<unknown>): Promise<boolean> {
+  return within(ms, ended).then(
+    () => true,
+    () => false,
+  );
 }
 
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {

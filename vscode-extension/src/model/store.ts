@@ -254,6 +254,13 @@ export class Store implements Disposable {
     return { dispose: stop };
   }
 
+  /** Tell at once what has gathered, so that trees know a row before it is revealed. */
+  flush(): void {
+    if (this.#timer === undefined) return;
+    clearTimeout(this.#timer);
+    this.#tell();
+  }
+
   dispose(): void {
     clearTimeout(this.#timer);
     this.#bag.dispose();

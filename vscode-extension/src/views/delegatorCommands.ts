@@ -44,6 +44,7 @@ export function registerDelegatorCommands(parts: DelegatorCommandParts): Bag {
 
   const select = async (name: string): Promise<void> => {
     await store.refresh(["delegators", "modelServers"]);
+    store.flush();
     await host.windows.focusView(DELEGATORS_VIEW);
     await tree.reveal(rowOf(name), { focus: true });
   };

@@ -11,6 +11,7 @@ export const DELEGATORS_VIEW = "understudy.delegators";
 const ENTRY = "delegator:";
 const PROBLEMS = "problems";
 const PROBLEM = "problem:";
+const ADD = "add";
 
 /** The id of a delegator's row, and back; menu commands get it as their first argument. */
 export const rowOf = (name: string): string => ENTRY + name;
@@ -33,7 +34,9 @@ export class DelegatorRows implements Rows, Disposable {
   children(id?: string): readonly string[] {
     if (id === undefined) {
       const entries = this.#store.delegators.map(({ delegator }) => rowOf(delegator.name));
-      return this.#store.problems.length > 0 ? [PROBLEMS, ...entries] : entries;
+      // What Understudy brings itself is always there: who has nothing of their own is led on.
+      const first = entries.length > 0 && this.#store.delegators.every(({ scope }) => scope === "builtin");
+      return [...(this.#store.problems.length > 0 ? [PROBLEMS] : []), ...(first ? [ADD] : []), ...entries];
     }
     if (id === PROBLEMS) return this.#store.problems.map((_, index) => `${PROBLEM}${index}`);
     const name = nameOf(id);
@@ -49,6 +52,7 @@ export class DelegatorRows implements Rows, Disposable {
 
   row(id: string): Row | undefined {
     if (id === PROBLEMS) return problemsRow(this.#store.problems);
+    if (id === ADD) return addRow();
     if (id.startsWith(PROBLEM)) {
       const [index, name] = splitProblem(id);
       const problems = name === undefined ? this.#store.problems : this.#store.delegator(name)?.state.problems;
@@ -88,13 +92,30 @@ function problemsRow(problems: readonly Problem[]): Row {
   };
 }
 
+function addRow(): Row {
+  const label = t("Add a Delegator…");
+  const description = t("an agent or a model that does the work");
+  return {
+    id: ADD,
+    label,
+    description,
+    icon: { id: "add", color: "charts.blue" },
+    tooltip: t("A delegator is who does the work: an agent on this machine, or a model on a server."),
+    children: "none",
+    context: "add",
+    spoken: `${label} ${description}`,
+    command: { id: "understudy.delegators.add", title: label },
+  };
+}
+
 function problemRow(id: string, problem: Problem): Row {
   const { location } = problem;
   const place = location ? `${fileName(location.uri)}:${location.range.start.line + 1}` : undefined;
   return {
     id,
-    label: problem.message,
-    ...(place === undefined ? {} : { description: place }),
+    // A sidebar is narrow, and the end of a long row is not seen: what is short comes first.
+    label: place ?? problem.message,
+    ...(place === undefined ? {} : { description: problem.message }),
     tooltip: [escape(problem.message), escape(problem.hint ?? "")].filter((part) => part !== "").join("\n\n"),
     icon: iconOf([problem]),
     children: "none",
