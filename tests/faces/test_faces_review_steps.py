@@ -371,6 +371,61 @@ def test_an_edit_goes_to_the_result_and_its_failure_ends_nothing() -> None:
     assert "not edited: vi ended with 1 (again)" in person.seen
 
 
+def test_what_somebody_else_settled_does_not_cost_the_other_decisions(capsys: pytest.CaptureFixture[str]) -> None:
+    person = Person()
+    talk, call = dialogue(three(), person)
+    call.files = [
+        file_of("a.py", hunk_of("a1", state=HunkState.ACCEPTED), hunk_of("a2", state=HunkState.ACCEPTED)),
+        file_of("b.py", hunk_of("b1", state=HunkState.SUPERSEDED, by="another")),
+        file_of(".github/workflows/ci.yml", hunk_of("c1")),
+    ]
+    decided = [
+        {"path": "a.py", "hunk": "a1", "decision": "reject", "reason": "slow"},
+        {"path": "a.py", "hunk": "a2", "decision": "accept"},
+        {"path": "b.py", "hunk": "b1", "decision": "accept"},
+        {"path": ".github/workflows/ci.yml", "hunk": "c1", "decision": "reject", "reason": "no"},
+        {"path": ".github/workflows/ci.yml", "hunk": "c2", "decision": "reject"},
+    ]
+    sent: list[list[str]] = []
+
+    def send(_: object, entries: list[dict[str, Any]]) -> int:
+        sent.append([entry["hunk"] for entry in entries])
+        if len(sent) == 1:
+            raise UnderstudyError(ErrorKind.CONFLICT, "The hunk a1 is in your files already.")
+        return 0
+
+    assert talk.deliver(three(), decided, send) == 0
+    assert sent == [["a1", "a2", "b1", "c1", "c2"], ["a2", "c1"]]
+    assert "is in your files already" in capsys.readouterr().err
+    assert person.seen == [
+        "left out: a.py:a1 is in your files already; undo that first",
+        "left out: b.py:b1 was taken over by another",
+        "left out: .github/workflows/ci.yml:c2 is not in the result any more: it was edited",
+    ]
+
+
+@pytest.mark.parametrize(("answers", "code", "tries"), [(["y\n"], 0, 2), (["n\n"], 8, 1), ([None], 8, 1)])
+def test_decisions_that_could_not_be_sent_are_sent_again_if_the_person_wants(
+    answers: list[str | None], code: int, tries: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    person = Person(*answers)
+    talk, _ = dialogue(three(), person)
+    count = 0
+
+    def send(_: object, entries: list[dict[str, Any]]) -> int:
+        nonlocal count
+        count += 1
+        if count == 1:
+            raise UnderstudyError(ErrorKind.STORE_FULL, "The disk is full", hint="Free some space.")
+        assert entries == [{"path": "a.py", "hunk": "a1", "decision": "accept"}]
+        return 0
+
+    assert talk.deliver(three(), [{"path": "a.py", "hunk": "a1", "decision": "accept"}], send) == code
+    assert count == tries
+    assert person.seen == ["Nothing was decided. Send your 1 decision again [y/n]?"]
+    assert "Free some space." in capsys.readouterr().err
+
+
 # -- which hunks ---------------------------------------------------------------------------------------------------
 
 

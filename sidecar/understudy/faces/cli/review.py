@@ -11,7 +11,7 @@ import click
 from understudy.faces.cli import deciding, editor, exits, hunks, lines, options, output, reviewing, targets, terminal
 from understudy.faces.cli.calls import call, resolve
 from understudy.faces.cli.reviewing import Next
-from understudy.model.delegations import FileDiff
+from understudy.model.delegations import FileDiff, HunkState
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -55,7 +55,9 @@ def run(identifier: str, chosen: Sequence[str], *, as_json: bool = False) -> int
         click.echo(f"{lines.plural(settled, 'hunk')} decided before; `understudy review {whole} --list` shows all.")
     dialogue = Dialogue(whole, reviewing.Review(found), chosen, call, _Terminal())
     decisions, flagged = dialogue.run()
-    return deciding.send(whole, dialogue.files or files, decisions, flagged=flagged)
+    return dialogue.deliver(
+        dialogue.files or files, decisions, lambda before, sent: deciding.send(whole, before, sent, flagged=flagged)
+    )
 
 
 def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:
@@ -129,6 +131,39 @@ class Dialogue:
             step = self._do(step)
         return self._review.decisions()
 
+    def deliver(
+        self,
+        files: Sequence[FileDiff],
+        decisions: list[dict[str, Any]],
+        send: Callable[[Sequence[FileDiff], list[dict[str, Any]]], int],
+    ) -> int:
+        """Send what was decided until it is taken or the person gives up: an error does not cost them the review.
+
+        What somebody else has settled meanwhile is left out and named.
+        """
+        while True:
+            try:
+                return send(files, decisions)
+            except UnderstudyError as error:
+                output.error(error, as_json=False)
+            files = self._call("delegations/diff", id=self._identifier).files
+            now = {(item.file.path, item.hunk.id): item for item in hunks.items(files)}
+            lapsed = {
+                (entry["path"], entry["hunk"]): why
+                for entry in decisions
+                if (why := _lapsed(now.get((entry["path"], entry["hunk"])), entry["decision"])) is not None
+            }
+            for (path, hunk), why in lapsed.items():
+                self._person.say(f"left out: {terminal.path(path)}:{hunk} {why}")
+            decisions = [entry for entry in decisions if (entry["path"], entry["hunk"]) not in lapsed]
+            if not decisions:
+                return exits.Exit.ERROR
+            if not lapsed:
+                count = lines.plural(len(decisions), "decision")
+                answer = self._person.ask(f"Nothing was decided. Send your {count} again [y/n]?")
+                if answer is None or answer.strip().lower() not in {"y", "yes"}:
+                    return exits.Exit.ERROR
+
     def _do(self, step: Next) -> Next:
         review, person = self._review, self._person
         match step:
@@ -201,3 +236,14 @@ class Dialogue:
 def _undecided(files: Sequence[FileDiff], chosen: Sequence[str]) -> list[hunks.Item]:
     """Return the undecided hunks among the chosen; a hunk named by its id is asked about even if it was decided."""
     return targets.items(files, targets.find(files, chosen, everything=not chosen))
+
+
+def _lapsed(item: hunks.Item | None, decision: str) -> str | None:
+    """Return why a decision on a hunk is not possible any more; None where it is."""
+    if item is None:
+        return "is not in the result any more: it was edited"
+    if item.hunk.state is HunkState.SUPERSEDED:
+        return f"was taken over by {terminal.one_line(item.hunk.by or 'a follow-up')}"
+    if item.hunk.state is HunkState.ACCEPTED and decision == "reject":
+        return "is in your files already; undo that first"
+    return None
