@@ -229,6 +229,8 @@ function tree(viewId: string, rows: h.Rows, many: boolean): h.Tree {
   const own = new Bag();
   const changed = own.add(new vscode.EventEmitter<string | string[] | undefined>());
   const visibility = own.add(new Emitter<boolean>());
+  // A row's own command would be forgotten whenever the row is drawn anew, and a click in that moment be lost.
+  const opens = `${viewId}.openSelected`;
   own.add(rows.onDidChange((ids) => changed.fire(ids === undefined ? undefined : [...ids])));
   const view = own.add(
     vscode.window.createTreeView<string>(viewId, {
@@ -238,8 +240,15 @@ function tree(viewId: string, rows: h.Rows, many: boolean): h.Tree {
         onDidChangeTreeData: changed.event,
         getChildren: (id) => [...rows.children(id)],
         getParent: (id) => rows.parent(id),
-        getTreeItem: (id) => item(id, rows.row(id)),
+        getTreeItem: (id) => item(id, rows.row(id), opens),
       },
+    }),
+  );
+  own.add(
+    vscode.commands.registerCommand(opens, async () => {
+      const [id] = view.selection;
+      const link = id === undefined ? undefined : rows.row(id)?.command;
+      if (link) await vscode.commands.executeCommand(link.id, ...(link.arguments ?? []));
     }),
   );
   own.add(view.onDidChangeVisibility((event) => visibility.fire(event.visible)));
@@ -260,7 +269,7 @@ function tree(viewId: string, rows: h.Rows, many: boolean): h.Tree {
   };
 }
 
-function item(id: string, row: h.Row | undefined): vscode.TreeItem {
+function item(id: string, row: h.Row | undefined, opens: string): vscode.TreeItem {
   if (!row) return new vscode.TreeItem("");
   const states = vscode.TreeItemCollapsibleState;
   const result = new vscode.TreeItem(
@@ -273,7 +282,7 @@ function item(id: string, row: h.Row | undefined): vscode.TreeItem {
   if (row.description !== undefined) result.description = row.description;
   if (row.tooltip !== undefined) result.tooltip = markdown(row.tooltip);
   if (row.icon) result.iconPath = new vscode.ThemeIcon(row.icon.id, row.icon.color ? color(row.icon.color) : undefined);
-  if (row.command) result.command = command(row.command);
+  if (row.command) result.command = { command: opens, title: row.command.title };
   if (row.resource !== undefined) result.resourceUri = vscode.Uri.parse(row.resource);
   return result;
 }

@@ -45,6 +45,7 @@ interface Open {
   beginning?: Promise<void>;
   timer?: NodeJS.Timeout;
   drawnAt: number;
+  lenses: string;
   /** Starts of folds that were folded once: what a person opens stays open. */
   readonly folded: Set<string>;
   /** Whether it ran while it was open: then it is followed to its end. */
@@ -112,6 +113,7 @@ export class Transcripts implements Disposable {
         rendered: NOTHING,
         drawn: [],
         drawnAt: 0,
+        lenses: "",
         folded: new Set(),
         live: false,
       };
@@ -156,8 +158,16 @@ export class Transcripts implements Disposable {
       const before = open.rendered.text;
       this.#render(open);
       if (open.rendered.text !== before) this.#changed.fire([open.uri]);
-      this.#lenses.fire();
+      this.#drawLenses(open);
     }, wait);
+  }
+
+  /** Only when they are others: a lens that is drawn anew cannot be pressed in that moment. */
+  #drawLenses(open: Open): void {
+    const now = JSON.stringify(this.#lensesOf(open.uri));
+    if (now === open.lenses) return;
+    open.lenses = now;
+    this.#lenses.fire();
   }
 
   #render(open: Open): void {
@@ -177,6 +187,7 @@ export class Transcripts implements Disposable {
     const open = uri.startsWith(`${TRANSCRIPT}:`) && id !== undefined ? this.#open.get(id) : undefined;
     if (!open) return;
     open.uri = uri;
+    this.#drawLenses(open);
     const { documents, commands } = this.#parts.host;
     if (open.live) documents.follow(uri);
     if (documents.active?.uri !== uri) return;
