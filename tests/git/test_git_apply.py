@@ -117,9 +117,11 @@ def accept(top: Path, journal: Path, planned: list[Change]) -> None:
         exchange.commit()
 
 
-def attempt(top: Path, journal: Path) -> None:
+def attempt(top: Path, journal: Path, *, commit: bool = False) -> None:
     with Exchange(top, journal) as exchange:
         exchange.apply(changes())
+        if commit:
+            exchange.commit()
 
 
 def kind_of(action) -> ErrorKind | None:
@@ -293,6 +295,32 @@ def test_any_failing_call_leaves_all_as_it_was(top, journal, monkeypatch, call, 
         if count[0] < number:
             return
     pytest.fail("more calls than expected")
+
+
+def test_a_commit_that_fails_late_and_a_roll_back_that_dies_leave_all_before(top, journal, monkeypatch):
+    """The word that makes it final is in the file, and the disk fails before it is said to be safe."""
+    original, final = os.fsync, []
+
+    def fail(descriptor):
+        if not final and b"committed" in journal.read_bytes():
+            final.append(True)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        original(descriptor)
+
+    def interrupt(name):
+        if name == "put back":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with monkeypatch.context() as patch:
+        patch.setattr(recover, "point", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            attempt(top, journal, commit=True)
+    assert final
+    said = []
+    assert recover.recover(journal, lambda: said.append(True)) == "before"
+    assert seen(top) == BEFORE
+    assert not said
 
 
 def test_a_second_change_waits_for_the_first(top, journal):

@@ -134,6 +134,7 @@ class Exchange:
                     stream.flush()
                     os.fsync(stream.fileno())
             except BaseException:
+                self._take_commit_back()
                 self._roll_back()
                 raise
         self._active = False
@@ -144,6 +145,18 @@ class Exchange:
             clean_up(self.top, self._record, self._steps)
             point("cleaned")
             self.journal.unlink(missing_ok=True)
+
+    def _take_commit_back(self) -> None:
+        """Make the journal say again that nothing is final: a roll-back that is killed must not be taken for a commit.
+
+        When not even that can be written, the files stay as they are, and ``recover`` decides by what is there.
+        """
+        self._active = False
+        with contextlib.suppress(FileNotFoundError), self.journal.open("rb+") as stream:
+            stream.truncate(len(stream.readline()))
+            stream.flush()
+            os.fsync(stream.fileno())
+        point("uncommitted")
 
     def _plan(self, changes: list[Change]) -> None:
         """Look at every place and write down what will be done, in memory."""
