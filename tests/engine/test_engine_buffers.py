@@ -272,6 +272,44 @@ def test_an_open_file_that_is_deleted_renamed_or_no_text_goes_to_disk(window):
     assert not os.access(window.top / "run.sh", os.X_OK)
 
 
+def test_a_file_that_was_never_saved_changes_in_the_editor(window):
+    window.program(
+        "second",
+        """
+        pathlib.Path("fresh.py").write_text("def one():\\n    return 1\\n")
+        say(type="result", ok=True)
+        """,
+    )
+    window.caller.show("fresh.py", "def one():\n    return 0\n")
+    window.id = window.run("implement", "fresh.py", task="Return one.", delegator="second").id
+    window.caller.show("fresh.py", "# mine\n\n\ndef one():\n    return 0\n")
+    before = on_disk(window)
+    done = decide(window)
+    assert not done.conflicts
+    assert window.caller.text("fresh.py") == "# mine\n\n\ndef one():\n    return 1\n"
+    assert on_disk(window) == before
+    undo(window, done)
+    assert window.caller.text("fresh.py") == "# mine\n\n\ndef one():\n    return 0\n"
+    assert on_disk(window) == before
+
+
+def test_a_file_that_was_never_saved_cannot_be_made_executable(window):
+    window.program(
+        "second",
+        """
+        import os
+        os.chmod("fresh.sh", 0o755)
+        say(type="result", ok=True)
+        """,
+    )
+    window.caller.show("fresh.sh", "echo\n")
+    window.id = window.run("implement", "fresh.sh", task="Let it run.", delegator="second").id
+    assert refused(ErrorKind.CONFLICT, decide, window, flagged=True).names == ["fresh.sh"]
+    window.write("fresh.sh", "echo\n")
+    decide(window, flagged=True)
+    assert os.access(window.top / "fresh.sh", os.X_OK)
+
+
 def test_line_ends_that_the_editor_spells_its_own_way_are_undone(window):
     crlf = LINES.replace("\n", "\r\n")
     window.top.joinpath("text.txt").write_bytes(crlf.encode())

@@ -21,7 +21,8 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 Documents = Mapping[str, str]
 """The caller's open documents that differ, or may differ, from disk: URI → text."""
 
-_FILES = frozenset({"100644", "100755"})
+_PLAIN = "100644"
+_FILES = frozenset({_PLAIN, "100755"})
 _RETRY = "If the change is in the editor all the same, accept it again: what is there already is only noted."
 
 
@@ -61,7 +62,8 @@ class Editor(Protocol):
 class _Seen:
     """An open file as it was read."""
 
-    disk: Entry
+    disk: Entry | None
+    """None: the file is new in the editor, and was never saved."""
     content: bytes
     codec: str
     mark: bytes
@@ -89,16 +91,18 @@ class Buffers:
         """Return what the person sees of a file (a ``merge.Reader``): its mode is the disk's."""
         disk = apply.read_entry(self._workspace, path)
         uri = self._open.get(path)
-        if uri is None or disk is None or disk.mode not in _FILES:
+        if uri is None or (disk is not None and disk.mode not in _FILES):
             return disk
         text = self._documents[uri]
-        found = texts.encoding_like(disk.content, text)
+        if disk is None and not unsaved_text(self._workspace, os.fsdecode(path), text):
+            return None
+        found = texts.encoding_like(None if disk is None else disk.content, text)
         if found is None:
             return disk  # it stays on disk, and ``parted`` sees that there is other text in the editor
         codec, mark = found
         content = texts.encode(text, codec, mark)
         self._seen[path] = _Seen(disk, content, codec, mark)
-        return Entry(disk.mode, content)
+        return Entry(_PLAIN if disk is None else disk.mode, content)
 
     def parted(self, changes: Iterable[Change]) -> tuple[list[Change], list[BufferEdit]]:
         """Return what is to change on disk, and what in the editor; ``changes`` were made from ``read``.
@@ -119,7 +123,7 @@ class Buffers:
             if seen is not None and after is not None and text is not None:
                 if text != self._documents[uri]:
                     edits.append(BufferEdit(uri, self._documents[uri], text))
-                if after.mode != seen.disk.mode:
+                if seen.disk is not None and after.mode != seen.disk.mode:
                     disk.append(Change(change.path, seen.disk, Entry(after.mode, seen.disk.content)))
             elif unsaved_text(self._workspace, os.fsdecode(change.path), self._documents[uri]):
                 unsaved.append(names.quote(change.path))
@@ -216,6 +220,8 @@ def _text_of(text: str, seen: _Seen, after: Entry) -> str | None:
     """Return new contents as the editor would hold them instead of ``text``; None where they are no such text."""
     if after.mode not in _FILES or not after.content.startswith(seen.mark):
         return None
+    if seen.disk is None and after.mode != _PLAIN:
+        return None  # there is no file yet that could be made executable
     if b"\0" in after.content and not seen.codec.startswith("utf-16"):
         return None
     try:
