@@ -21,6 +21,7 @@ from understudy.model.delegations import (
     DelegationResult,
     FileDiff,
     FileStat,
+    Review,
     Usage,
     no_usage,
 )
@@ -118,6 +119,13 @@ def test_an_unverified_card_says_why_and_what_to_do(delegation) -> None:
         "\n"
         "next: understudy watch 20261121-004512-k3f9q   (what happened, event by event)\n"
     )
+
+
+def test_the_card_of_a_removed_tree_says_how_it_comes_back(delegation) -> None:
+    undecided = Review(pending=2, accepted=0, rejected=0)
+    text = card.card(delegation(worktree=None, rescue_ref="p/1", review=undecided), PLAIN)
+    assert "next: understudy restore p/1   understudy diff 20261121-004512-k3f9q\n" in text
+    assert "accept" not in text
 
 
 def test_a_failed_card_shows_error_and_output(delegation) -> None:

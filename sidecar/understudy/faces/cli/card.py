@@ -167,6 +167,9 @@ def _next_steps(delegation: Delegation) -> str:
         return f"next: understudy answer {identifier}"
     if delegation.state is not State.FINISHED:
         return f"next: understudy watch {identifier}   understudy cancel {identifier}"
+    if delegation.rescue_ref and delegation.worktree is None:
+        back = f"understudy restore {one_line(delegation.rescue_ref)}"
+        return f"next: {back}   understudy diff {identifier}"
     if delegation.review.pending:
         every = f"understudy accept {identifier} --all"
         return f"next: understudy review {identifier}   {every}   understudy diff {identifier}"
