@@ -164,7 +164,7 @@ def next_base(
         point("tree cleared")
         notes.append(f"What was in the tree before can be brought back: {reference}.")
     for conflict in made.conflicts:
-        where = f"line {_line(files, conflict.hunk)} of {names.quote(conflict.path)}"
+        where = f"line {_line(files, conflict.hunk)} of {names.readable(names.quote(conflict.path))}"
         notes.append(
             f"An undecided change at {where} does not fit what you see now; "
             f"it is still in the result of {origin.parent}."
@@ -252,7 +252,7 @@ def _described(file: FileDiff, hunk: Hunk) -> str:
     else:
         where = "the whole file" if file.binary else f"{file.status}"
     reason = f" Why: {hunk.reason.strip()}" if hunk.reason and hunk.reason.strip() else ""
-    return f"- `{file.path}`, {where}.{reason}"
+    return f"- `{names.readable(file.path)}`, {where}.{reason}"
 
 
 def _shown(objects: Store, sides: tuple[str, str], file: FileDiff, hunk: Hunk) -> str:

@@ -36,6 +36,16 @@ def c_quote(path: bytes) -> str:
     return '"' + "".join(parts) + '"'
 
 
+def readable(wire: str) -> str:
+    """Return a wire form so that whoever reads it, a person or an agent, can tell it from every other and from text.
+
+    In git's quotes where it holds a line feed, an escape, or what nobody sees; ``unquote`` takes it in any case.
+    """
+    if wire.isprintable() and wire == wire.strip(" "):
+        return wire
+    return c_quote(wire.encode("utf-8", "replace"))
+
+
 def unquote(text: str) -> bytes:
     """Return the path of a wire form: the inverse of ``quote``; ValueError when it is not one."""
     if not text.startswith('"'):

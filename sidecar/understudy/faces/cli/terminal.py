@@ -46,13 +46,8 @@ def one_line(text: str) -> str:
 
 
 def path(wire: str) -> str:
-    """Return a path of the contract so that it can be told from every other: in git's quotes where it hides something.
-
-    What this returns can be typed as a path again (``targets.wire``).
-    """
-    if wire.isprintable() and wire == wire.strip(" "):
-        return wire
-    return names.c_quote(wire.encode("utf-8", "replace"))
+    """Return a path of the contract as it is printed; it can be typed like that again (``targets.wire``)."""
+    return names.readable(wire)
 
 
 def width_of(text: str) -> int:
