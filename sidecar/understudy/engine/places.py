@@ -18,19 +18,27 @@ def path_of(uri: str) -> Path:
     if uri.startswith("/"):
         raw = os.fsencode(uri)
     else:
-        parts = urlsplit(uri)
-        if parts.scheme != "file" or parts.netloc not in {"", "localhost"}:
+        if not _is_file_here(uri):
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
                 f"{uri!r} does not name a file on this machine.",
                 hint="Give a file: URI or an absolute path.",
             )
-        raw = unquote_to_bytes(parts.path)
+        # Editors leave "#" and "?" of a file's name unescaped now and then; a file URI has neither fragment nor query.
+        raw = unquote_to_bytes(uri[len("file:") :].removeprefix("//localhost").removeprefix("//"))
     if b"\0" in raw or not raw.startswith(b"/"):
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS, f"{uri!r} is not an absolute path.", hint="Give a file: URI or an absolute path."
         )
     return Path(os.path.normpath(os.fsdecode(raw)))
+
+
+def _is_file_here(uri: str) -> bool:
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return False
+    return parts.scheme == "file" and parts.netloc in {"", "localhost"}
 
 
 def uri_of(path: Path) -> str:

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from understudy.engine import places as engine_places
 from understudy.faces.lsp import documents as docs
 from understudy.faces.lsp.documents import Documents, offset_of, position_of, range_to_client, text_edits
+from understudy.model.errors import UnderstudyError
 
 URI = "file:///tmp/caf%C3%A9.py"
 ENCODINGS = ["utf-8", "utf-16", "utf-32"]
@@ -135,6 +137,33 @@ def test_one_document_however_it_is_spelled():
     documents.close(other)
     assert documents.open_uris() == []
     assert documents.text(URI) is None
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:///tmp/c#.py",
+        "file:///tmp/c%23.py",
+        "file:///tmp/why?.py",
+        "file://localhost/tmp/a b",
+        "file:/tmp/%ff",
+        "FILE:///tmp/a",
+        "file:///tmp/../a",
+        "file://other/tmp/a",
+        "file://[/tmp/a",
+        "http://[",
+        "untitled:a",
+        "\nfile:///tmp/a",
+        "file:///tmp/%00",
+        "file:",
+    ],
+)
+def test_a_request_means_the_file_that_is_kept_under_its_name(uri):
+    try:
+        found = str(engine_places.path_of(uri))
+    except UnderstudyError:
+        found = None
+    assert docs.key_of(uri) == found
 
 
 def test_what_is_no_file_is_not_kept():
