@@ -57,6 +57,26 @@ def test_a_file_is_offered_every_recipe_that_needs_no_words(workshop: Any, agent
     _ = agent
 
 
+@pytest.mark.parametrize("client", [None, {"name": "Eglot", "version": "1.17"}])
+def test_the_word_at_the_cursor_is_no_selection_where_editors_send_it(
+    workshop: Any, agent: str, editor: Any, client: dict[str, str] | None
+) -> None:
+    editor.begin(workshop.top, clientInfo=client)
+    uri = editor.open(workshop.top / "calc.py")
+    assert "Delegate tests for this file" in [one["title"] for one in editor.actions(uri, 0, 4, end=(0, 7))]
+    assert "Delegate tests for the selection" in [one["title"] for one in editor.actions(uri, 0, 0, end=(0, 7))]
+    _ = agent
+
+
+def test_a_single_word_is_a_selection_where_editors_send_what_is_selected(
+    workshop: Any, agent: str, editor: Any
+) -> None:
+    editor.begin(workshop.top)
+    uri = editor.open(workshop.top / "calc.py")
+    assert "Delegate tests for the selection" in [one["title"] for one in editor.actions(uri, 0, 4, end=(0, 7))]
+    _ = agent
+
+
 def test_a_selection_brings_its_range_and_recipes_that_need_words(workshop: Any, agent: str, editor: Any) -> None:
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")

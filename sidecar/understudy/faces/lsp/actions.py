@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from understudy.api import table
-from understudy.faces.lsp import places
+from understudy.faces.lsp import documents, places
 from understudy.faces.lsp.calls import Call
 from understudy.journal import store
 from understudy.model.delegators import Scope
@@ -51,6 +51,10 @@ _IN_THEIR_WORDS = {
 }
 """Recipes that need a person's words: a code action has none but those that are selected."""
 
+_SEND_A_WORD = {"", "eglot"}
+"""Names of clients whose range is that of the word at the cursor when nothing is selected: ALE and
+older Eglot, which tell no name, and Eglot."""
+
 
 class Actions:
     """What is offered where."""
@@ -70,7 +74,7 @@ class Actions:
         found = await self._offers(uri)
         if found is None:
             return []
-        selected = params.range.start != params.range.end
+        selected = self._selects(uri, params.range)
         diagnostics = [one for one in params.context.diagnostics if not _is_ours(one)]
         actions = []
         for one in found.offers:
@@ -112,6 +116,16 @@ class Actions:
         """Read anew what depends on configuration; that a delegation went on changes nothing here."""
         if collections - {"delegations"}:
             self.forget()
+
+    def _selects(self, uri: str, given: types.Range) -> bool:
+        """Tell whether a person selected something; some editors send the word at the cursor as well."""
+        if given.start == given.end:
+            return False
+        text = self._client.documents.text(uri)
+        if given.start.line != given.end.line or self._client.name.casefold() not in _SEND_A_WORD or text is None:
+            return True
+        start, end = (documents.offset_of(text, one, self._client.encoding) for one in (given.start, given.end))
+        return len(text[start:end].split()) > 1
 
     async def _offers(self, uri: str) -> Offers | None:
         """Return what is offered for a file; None for what is none, or one of Understudy's own."""
