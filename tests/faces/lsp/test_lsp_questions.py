@@ -190,6 +190,17 @@ def test_a_subscribed_client_is_not_asked(workshop: Any, running: Callable[[], A
     assert editor.all_of(ASK) == editor.all_of(SAY) == []
 
 
+def test_who_will_subscribe_is_told_nothing_before(workshop: Any, running: Callable[[], Any], editor: Any) -> None:
+    writer = running()
+    asks(writer)
+    editor.begin(workshop.top, options={"subscribes": True})
+    asks(running(), 2)
+    editor.ask("understudy/delegations/list", {})
+    editor.ask("understudy/delegations/subscribe", {"after": {}})
+    editor.wait_for_method("understudy/event", lambda params: params["events"][-1]["type"] == "permission")
+    assert editor.all_of(ASK) == editor.all_of(SAY) == []
+
+
 def test_an_editor_that_comes_later_is_asked_too(workshop: Any, running: Callable[[], Any], editor: Any) -> None:
     writer = running()
     asks(writer)

@@ -38,7 +38,7 @@ export function languageClient(parts: LanguageClientParts): Connect {
     const channel = parts.channel as LanguageClientOptions["outputChannel"];
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
-      initializationOptions: { trusted: launch.trusted, review: false }, // results are shown by src/review
+      initializationOptions: { trusted: launch.trusted, review: false, subscribes: true }, // shown by us
       ...(channel ? { outputChannel: channel, traceOutputChannel: channel } : {}),
       stdioOptions: { stdout: () => {}, stderr: () => {} }, // process.ts reads standard error
       revealOutputChannelOn: RevealOutputChannelOn.Never,

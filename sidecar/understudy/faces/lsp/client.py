@@ -54,6 +54,8 @@ class Options(msgspec.Struct, rename="camel"):
     """False withdraws, for this session, the trust that a workspace has; true gives none."""
     review: bool = True
     """False: the client shows results itself, so hunks become neither diagnostics nor lenses nor code actions."""
+    subscribes: bool = False
+    """The client will subscribe to events: nothing is told or asked until it has, either."""
 
 
 class Client:
@@ -130,7 +132,7 @@ class Client:
     @property
     def subscribed(self) -> bool:
         """Whether the client shows events itself: then no progress, message or question is sent to it."""
-        return self._subscribed
+        return self._subscribed or self.options.subscribes
 
     def has(self, path: Path) -> bool:
         """Tell whether a path is one of the workspace folders, below one, or above one."""
@@ -286,7 +288,7 @@ class Client:
             if self._following is None and not self._closed:
                 self._following = Subscriptions(self._deliver, self._watched)
                 self._following.announce_changes()
-                if self.on_events:
+                if self.on_events and not self.options.subscribes:
                     self._following.follow(None, {})
         self.run_hooks(self.on_ready)
 
