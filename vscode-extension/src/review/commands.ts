@@ -477,7 +477,7 @@ class ReviewCommands {
     this.#at = spot;
     const range = spotRange(spot);
     if (!host.documents.select(sideUri(spot.id, spot.file), range)) {
-      await host.review.diff(pairOf(spot.id, spot.file), { range, preview: true });
+      await host.review.diff(pairOf(spot.id, spot.file), { range: { start: range.start, end: range.start } });
     }
     await tree.reveal(`hunk:${spot.id}:${spot.file.path}:${spot.hunk.id}`).catch(() => {});
   }

@@ -1,4 +1,4 @@
-/** The virtual documents of a review: `understudy-result:/<delegation>/<path as people write it>`, and likewise the other sides. */
+/** The virtual documents of a review: `understudy-result://<delegation>/<path as people write it>`, and likewise the other sides. */
 
 export const BASE = "understudy-base";
 export const RESULT = "understudy-result";
@@ -17,12 +17,12 @@ export interface Place {
 }
 
 export function uriOf(scheme: string, id: string, path: string): string {
-  return `${scheme}:/${[id, ...path.split("/")].map(encodeURIComponent).join("/")}`;
+  return `${scheme}://${[id, ...path.split("/")].map(encodeURIComponent).join("/")}`;
 }
 
 /** The editor spells a URI in its own way: compare places, not strings. */
 export function placeOf(uri: string): Place | undefined {
-  const [, scheme, rest] = /^(understudy-(?:base|result|yours|theirs)):\/([^?#]*)/u.exec(uri) ?? [];
+  const [, scheme, rest] = /^(understudy-(?:base|result|yours|theirs)):\/\/([^?#]*)/u.exec(uri) ?? [];
   if (scheme === undefined || rest === undefined) return undefined;
   try {
     const [id = "", ...path] = rest.split("/").map(decodeURIComponent);

@@ -169,6 +169,7 @@ function fileRowOf(id: string, file: FileDiff): Row {
     label,
     description: facts.join(" · "),
     tooltip: path.replace(/[\\`*_{}[\]<>()#+\-!|~$&]/gu, String.raw`\$&`),
+    icon: { id: "file" }, // the editor's own icon for such a file
     resource: uriOf(RESULT, place?.id ?? "", path),
     children: "expanded",
     context: undecided > 0 ? "reviewFile pending" : "reviewFile",

@@ -197,7 +197,7 @@ export class Surface implements Disposable {
   }
 
   async #evidence(uri: string): Promise<string> {
-    const id = /^[\w-]+:\/([^/]+)\//u.exec(uri)?.[1] ?? "";
+    const id = /^[\w-]+:\/\/([^/]+)\//u.exec(uri)?.[1] ?? "";
     const delegation = this.#parts.store.delegation(id) ?? (await this.#parts.store.read(id));
     return delegation ? evidence(delegation) : t("Nothing is known about {0}.", id);
   }
@@ -208,7 +208,7 @@ export class Surface implements Disposable {
 }
 
 /** The name is what the tab of its preview reads. */
-export const evidenceUri = (id: string): string => `${EVIDENCE}:/${id}/${encodeURIComponent(t("Evidence"))}.md`;
+export const evidenceUri = (id: string): string => `${EVIDENCE}://${id}/${encodeURIComponent(t("Evidence"))}.md`;
 
 /** The document on which a change is seen: the result, or the base of a file that is deleted. */
 export function sideUri(id: string, file: FileDiff): string {
