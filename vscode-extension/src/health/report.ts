@@ -43,7 +43,7 @@ Please read it before you send it. Keys, folders and names of people were taken 
 ## Versions
 
 - extension ${environment.extensionVersion}
-- ${environment.editorName} ${environment.editorVersion}, ${environment.platform}${environment.remoteName ? `, remote: ${environment.remoteName}` : ""}
+- ${environment.editorName} ${environment.editorVersion}, ${environment.platform}${remote(environment.remoteName)}
 - sidecar: ${describeState(state)}
 
 ## Examination
@@ -64,6 +64,11 @@ ${parts.output.tail(LINES).join("\n")}
 \`\`\`
 `;
   return redact(text, { folders: parts.folders(), homePath: environment.homePath, variables: environment.variables });
+}
+
+/** The kind of a remote; some editors put the machine's name there. */
+function remote(name: string | undefined): string {
+  return name === undefined ? "" : `, remote: ${/^[a-z][a-z-]*$/.test(name) ? name : "yes"}`;
 }
 
 function describeState(state: SidecarState): string {
@@ -97,8 +102,9 @@ export function redact(
   result = result
     .replace(/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----/g, "<private key>")
     .replace(/\b(?:sk|pk|rk|gh[pousr]|glpat|xox[abpr]|AKIA|AIza|hf|gsk)[-_A-Za-z0-9]{12,}/g, "<key>")
+    .replace(/\beyJ[-_A-Za-z0-9]{8,}(?:\.[-_A-Za-z0-9]+){1,2}/g, "<key>")
     .replace(
-      /\b(authorization|x-api-key|api[-_]?key|token|password|secret)(["']?\s*[:=]\s*)(?:bearer\s+)?["']?[^\s"',;]+["']?/gi,
+      /((?:authorization|api[-_]?key|token|password|passwd|passphrase|secret|credentials?))(["']?\s*[:=]\s*)(?:(?:bearer|basic)\s+)?["']?[^\s"',;]+["']?/gi,
       "$1$2<secret>",
     )
     .replace(/\bbearer\s+[^\s"',;]+/gi, "Bearer <secret>")
@@ -110,5 +116,11 @@ export function redact(
       for (const spelt of [folder, encodeURI(folder)]) result = result.replaceAll(spelt, `<folder ${index + 1}>`);
     });
   if (known.homePath.length > 1) result = result.replaceAll(known.homePath, "~");
+  for (const name of ["USER", "LOGNAME", "USERNAME", "HOSTNAME", "COMPUTERNAME"]) {
+    const value = known.variables[name];
+    if (value === undefined || value.length < 3 || value === "root") continue;
+    const escaped = value.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+    result = result.replace(new RegExp(`(?<![\\w.-])${escaped}(?![\\w-])`, "g"), `<${name.toLowerCase()}>`);
+  }
   return result.replace(/(\/home\/|\/Users\/|\\Users\\)[^/\\\s"':]+/g, "$1<user>");
 }

@@ -166,6 +166,12 @@ async function explain({ host, sidecar, store }: StatusParts): Promise<void> {
   if (state.kind === "running")
     offer("understudy.doctor", t("Examine This Machine"), "pulse", t("What a run needs, and what is missing."));
   offer("understudy.showOutput", t("Show the Output"), "output");
+  offer(
+    "workbench.action.setLogLevel",
+    t("Set the Log Level …"),
+    "list-filter",
+    t("Understudy, Trace: every message between the extension and Understudy."),
+  );
   offer("understudy.reportIssue", t("Report an Issue …"), "bug");
   const placeholder = describe(state, { running: 0, waiting: 0, problems: wrong(store.problems) }).tooltip;
   const outcome = await host.windows.pick({

@@ -1,0 +1,149 @@
+/** How the extension speaks of a sidecar that is not there, stops, or is of another time; and the report of it all. */
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
+import { until } from "../rig/base.ts";
+import { extensionFolder } from "../rig/code.ts";
+import { inCode } from "../rig/test.ts";
+import type { Workbench } from "../rig/workbench.ts";
+
+describe("a machine without a sidecar", () => {
+  it("gets the one that the extension carries, without a network, when its person says so", async function () {
+    if (!fs.existsSync(path.join(extensionFolder(), "wheels", "requirements.txt"))) this.skip(); // not the whole VSIX
+    await inCode({ sidecar: false, seconds: 240 }, async (vs) => {
+      await vs.openContainer();
+      await vs.welcome("Delegators").waitFor();
+      await vs.shot("1 not installed");
+      await vs.welcome("Delegators").locator("a", { hasText: "Install" }).first().click();
+      await vs.notification("Installing Understudy").waitFor();
+      await vs.shot("2 installing");
+      await until(() => vs.world.sidecars().length === 1, "the installed sidecar runs", 180_000);
+      await vs.waitForRow("Delegators", "ghostwriter");
+      const [sidecar] = vs.world.sidecars();
+      assert.match(sidecar?.argv.join(" ") ?? "", /globalStorage\/understudy\.understudy\/sidecar\//);
+      await vs.shot("3 installed");
+    }).call(this);
+  });
+});
+
+describe("a sidecar that does not fit", () => {
+  for (const [protocol, says, offers] of [
+    [99, /Upgrade the Understudy extension/, "Look for a Newer Extension"],
+    [0, /Upgrade Understudy \(/, "Install Understudy"],
+  ] as const) {
+    it(
+      `says which side to upgrade: protocol ${protocol}`,
+      inCode({ sidecar: false, closed: true }, async (vs) => {
+        program(vs, greeting(protocol));
+        await vs.open();
+        await vs.openContainer();
+        await vs.notification("do not fit together").waitFor();
+        await vs.welcome("Delegators").waitFor();
+        await vs.shot("1 told");
+        await vs.notificationAction("do not fit together", "What Now?");
+        await vs.step("Understudy");
+        assert.match((await vs.quickInput().getAttribute("placeholder")) ?? "", says);
+        assert.ok((await vs.quickRowTexts()).some((row) => row.includes(offers)));
+        await vs.shot("2 what now");
+        await vs.page.keyboard.press("Escape");
+      }),
+    );
+  }
+});
+
+describe("a sidecar that stops", () => {
+  it(
+    "is started again, and is given up with its own last words",
+    inCode({ sidecar: false, closed: true, seconds: 180 }, async (vs) => {
+      program(vs, '#!/bin/sh\necho "error: the disk is full" >&2\nexit 8\n');
+      await vs.open();
+      await vs.openContainer();
+      const item = vs.statusItem("Understudy");
+      await until(
+        async () => /restarting/.test((await item.locator("a").getAttribute("aria-label")) ?? ""),
+        "it says so",
+      );
+      await vs.shot("1 started again");
+      await vs.notification("keeps stopping: the disk is full").waitFor({ timeout: 90_000 });
+      await vs.shot("2 given up");
+      await vs.notificationAction("keeps stopping", "What Now?");
+      await vs.step("Understudy");
+      await vs.shot("3 what now");
+      fs.rmSync(path.join(vs.world.home, "bin", "understudy"));
+      program(vs, greeting(99));
+      await vs.pick("Restart");
+      await vs.notification("do not fit together").waitFor();
+    }),
+  );
+});
+
+describe("a report", () => {
+  const token = "a-token-that-nobody-may-read-1234";
+
+  it(
+    "says how things stand, and nothing that is the person's own",
+    inCode(
+      {
+        delegators: ["quick", "broken"],
+        environment: { SHOP_API_TOKEN: token },
+      },
+      async (vs) => {
+        await vs.openContainer();
+        await vs.waitForRow("Delegators", "quick");
+        const channel = (): string =>
+          Object.entries(vs.code.logs())
+            .filter(([name]) => /Understudy\.log$/.test(name))
+            .map(([, text]) => text)
+            .join("\n");
+        await vs.command("Developer: Set Log Level...");
+        await vs.pick("Understudy");
+        await vs.pick("Trace");
+        vs.world.add("slow");
+        await until(() => /understudy\/delegators\/list/.test(channel()), "messages are traced into the channel");
+        await vs.command("Understudy: Report Issue");
+        await vs.waitForText("Understudy: report");
+        await vs.shot("report");
+        await vs.page.keyboard.press("Control+a");
+        await vs.page.keyboard.press("Control+c");
+        const text = await vs.page.evaluate(() => navigator.clipboard.readText());
+        assert.match(text, /protocol 1, found by setting/);
+        assert.match(text, /delegators: 4, not ready: 1/);
+        for (const own of [token, vs.world.home, vs.world.repository, "test@example.invalid"]) {
+          assert.ok(!text.includes(own), `${own} is in the report`);
+        }
+      },
+    ),
+  );
+});
+
+/** Put a program of that name on PATH. */
+function program(vs: Workbench, text: string): void {
+  const file = path.join(vs.world.home, "bin", "understudy");
+  fs.mkdirSync(path.dirname(file), { recursive: true });
+  fs.writeFileSync(file, text, { mode: 0o755 });
+}
+
+/** A server that greets with a contract of another time. */
+function greeting(protocol: number): string {
+  return `#!/usr/bin/env python3
+import json, sys
+def answer(request, result):
+    body = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode()
+    sys.stdout.buffer.write(b"Content-Length: %d\\r\\n\\r\\n%b" % (len(body), body))
+    sys.stdout.buffer.flush()
+while True:
+    length = 0
+    while (line := sys.stdin.buffer.readline()).strip():
+        length = int(line.partition(b":")[2])
+    if not line:
+        break
+    request = json.loads(sys.stdin.buffer.read(length))
+    if request["method"] == "initialize":
+        said = {"protocolVersion": ${protocol}, "version": "7.0.0", "requests": [], "notifications": []}
+        answer(request, {"capabilities": {"experimental": {"understudy": said}}})
+    elif request["method"] == "exit":
+        break
+    elif "id" in request:
+        answer(request, None)
+`;
+}

@@ -1,0 +1,55 @@
+/** Makes the pictures of the README and of the walkthrough; `npm run screenshots` puts them into media/screenshots. */
+import { until } from "../rig/base.ts";
+import { inCode } from "../rig/test.ts";
+
+describe("pictures", () => {
+  it(
+    "readme",
+    inCode(
+      {
+        delegators: ["quick", "careful", "slow"],
+        file: "shop/prices.py",
+        configuration: { "config.toml": '[defaults]\ndelegator = "quick"\n' },
+        settings: {
+          "editor.fontSize": 13,
+          "editor.minimap.enabled": false,
+          "workbench.colorTheme": "Default Dark Modern",
+        },
+        viewport: { width: 1160, height: 720 },
+        seconds: 180,
+      },
+      async (vs) => {
+        await vs.openContainer();
+        await vs.waitForRow("Delegators", "careful");
+        await vs.command("Understudy: Add Delegator");
+        await vs.quickRows().filter({ hasText: "Claude Code" }).first().waitFor();
+        await vs.shot("add-delegator");
+        await vs.page.keyboard.press("Escape");
+
+        await vs.editorMenu();
+        await vs.shot("delegate");
+        await vs.page.keyboard.press("Escape");
+
+        vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "slow", "--detach");
+        await until(() => vs.world.delegations()[0]?.state === "running", "one runs");
+        vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "careful", "--detach");
+        await vs.waitForRow("Delegations", "Waiting for You");
+        const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "quick", "--detach");
+        await until(() => vs.world.understudy("show", id).state === "finished", "one is finished", 60_000);
+        await vs.waitForRow("Delegations", "To Review");
+        await vs.clearNotifications();
+        await vs.row("Delegations", "careful").click();
+        await vs.waitForText("careful");
+        await vs.shot("transcript");
+
+        await vs.command("Understudy: Review…");
+        await vs.pick("prices.py");
+        await vs.waitForRow("Review", "Verified");
+        await vs.bar("Change 1 of 3").waitFor();
+        await vs.clearNotifications();
+        await vs.shot("review");
+        vs.world.release();
+      },
+    ),
+  );
+});

@@ -1,0 +1,97 @@
+import { describe, expect, it } from "vitest";
+import type { SidecarState } from "../src/client/sidecar.ts";
+import { SidecarError } from "../src/client/wire.ts";
+import { redact, report } from "../src/health/report.ts";
+import { FakeHost } from "./support/fakeHost.ts";
+import { GoldenSidecar, result } from "./support/golden.ts";
+
+const nobody = { folders: [], homePath: "/", variables: {} };
+const ada = { folders: ["/home/ada/greeting", "/home/ada/greeting/inner"], homePath: "/home/ada", variables: {} };
+
+describe("what is taken out of a report", () => {
+  // A line for each rule, which no other rule would take care of.
+  it.each([
+    ["a header that is quoted by itself", "sent Bearer xyz.123", "sent Bearer <secret>"],
+    ["a bearer of any spelling", "sent bearer   xyz.123, then", "sent Bearer <secret>, then"],
+    ["a header", "Authorization: Bearer xyz.123", "Authorization: <secret>"],
+    ["a header of another scheme", "authorization: Basic eHl6", "authorization: <secret>"],
+    ["a value by its name", '"apiKey": "abc def"', '"apiKey": <secret> def"'],
+    ["a value by the end of its name", "access_token=abc&x", "access_token=<secret>"],
+    ["a password", "password = hunter2", "password = <secret>"],
+    ["a key of a known form", `key sk-${"a".repeat(40)}.`, "key <key>."],
+    ["a signed token", "got eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "got <key>"],
+    ["a private key", "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----", "<private key>"],
+    ["a login in an address", "https://ada:pw@example.com/v1", "https://<login>@example.com/v1"],
+    ["a mail address", "by ada.l+x@example.com", "by <mail>"],
+    ["somebody else's home", "/Users/dev/x and C:\\Users\\dev\\x", "/Users/<user>/x and C:\\Users\\<user>\\x"],
+  ])("%s", (_, text, clean) => {
+    expect(redact(text, nobody)).toBe(clean);
+  });
+
+  it("the values of variables that are named as secrets are, wherever they stand", () => {
+    const variables = { OPENAI_API_KEY: "abcdef123456", GH_TOKEN: "short", SHELL: "/bin/fish" };
+    expect(redact("used abcdef123456 short /bin/fish", { ...nobody, variables })).toBe(
+      "used <OPENAI_API_KEY> short /bin/fish",
+    );
+  });
+
+  it("folders, the home, and who it is", () => {
+    expect(redact("/home/ada/greeting/inner/x, /home/ada/greeting/y, /home/ada/z", ada)).toBe(
+      "<folder 1>/x, <folder 2>/y, ~/z",
+    );
+    const variables = { USER: "ada", HOSTNAME: "lovelace.local", LOGNAME: "root" };
+    const text = "ada on lovelace.local in /data/ada/x, not adam, not root, not ada-2";
+    expect(redact(text, { ...nobody, variables })).toBe(
+      "<user> on <hostname> in /data/<user>/x, not adam, not root, not ada-2",
+    );
+    const spaced = { ...nobody, folders: ["/work/my shop"] };
+    expect(redact("file:///work/my%20shop/x and /work/my shop/y", spaced)).toBe("file://<folder 1>/x and <folder 1>/y");
+  });
+});
+
+describe("a report", () => {
+  const host = new FakeHost();
+  const parts = {
+    environment: { ...host.environment, remoteName: "box.example:8080", homePath: "/home/ada", variables: {} },
+    output: host.output,
+    store: {
+      ...result("understudy/delegators/list", "delegators-list.valid"),
+      delegations: result("understudy/delegations/list", "delegations-list.valid").delegations,
+    },
+    folders: () => ["/home/ada/greeting"],
+  };
+
+  it("says how things stand, and never whose", async () => {
+    host.output.info("opened /home/ada/greeting/a.py with Bearer xyz.123");
+    const asker = new GoldenSidecar().answer("understudy/doctor", {
+      checks: [{ name: "git", ok: false, message: "/home/ada/bin/git is too old" }],
+    });
+    const state: SidecarState = {
+      kind: "mismatch",
+      found: { command: "/home/ada/.venv/bin/understudy", origin: "path" },
+      upgrade: "sidecar",
+      said: "Understudy 0.0.1, protocol 0",
+    };
+    const text = await report({ ...parts, asker, state: () => state });
+    for (const said of [
+      "remote: yes",
+      "sidecar: mismatch, upgrade the sidecar: Understudy 0.0.1, protocol 0",
+      "- NOT OK git: ~/bin/git is too old",
+      "opened <folder 1>/a.py with Bearer <secret>",
+    ]) {
+      expect(text).toContain(said);
+    }
+    expect(text).not.toMatch(/\/home\/ada|xyz\.123|box\.example/);
+  });
+
+  it("is made without a sidecar, too, with the last words of the one that stopped", async () => {
+    const asker = {
+      ask: () => Promise.reject(new SidecarError({ kind: "connection_failed", message: "Understudy has stopped." })),
+    };
+    const ending = { code: 8, signal: null, lines: ["Traceback in /home/ada/x.py", "error: the disk is full"] };
+    const state: SidecarState = { kind: "failed", cause: "the disk is full", ending };
+    const text = await report({ ...parts, asker, state: () => state });
+    expect(text).toContain("sidecar: failed: the disk is full\n    Traceback in ~/x.py\n");
+    expect(text).toContain("- not asked: Understudy has stopped.");
+  });
+});
