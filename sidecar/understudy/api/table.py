@@ -17,6 +17,7 @@ from understudy.api import review_messages as r
 from understudy.api.caller import Caller
 from understudy.model import delegations, delegators
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import ready
 
 PROTOCOL_VERSION = 1
 PREFIX = "understudy/"
@@ -318,7 +319,7 @@ def method(name: str) -> Method:
 def decode_params(found: Method, params: Any) -> Any:
     """Return ``params`` (parsed JSON; None counts as ``{}``) as the method's structure; raise ``invalid_params``."""
     try:
-        return msgspec.convert({} if params is None else params, found.params)
+        return msgspec.convert({} if params is None else params, ready(found.params))
     except msgspec.ValidationError as error:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS, f"{found.wire_name}: {error}", hint="See protocol/README.md for its parameters."
@@ -328,7 +329,7 @@ def decode_params(found: Method, params: Any) -> Any:
 def call(name: str, params: Any, caller: Caller) -> Any:
     """Answer one request: ``params`` is parsed JSON or already the structure. Raises ``UnderstudyError`` only."""
     found = method(name)
-    decoded = params if isinstance(params, found.params) else decode_params(found, params)
+    decoded = params if isinstance(params, ready(found.params)) else decode_params(found, params)
     try:
         withdrawn = getattr(caller, "withdrawn", None)
         if withdrawn is not None:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from understudy.model.delegators import Check, Delegator, Fits, Limits, ModelServer
+from understudy.model.wire import ready
 
 _Thing = TypeVar("_Thing", bound=msgspec.Struct)
 
@@ -54,17 +55,19 @@ def twin(structure: type[msgspec.Struct]) -> type[msgspec.Struct]:
 
 def from_file(value: dict[str, Any], structure: type[_Thing]) -> _Thing:
     """Return the structure that a parsed file says; raises ``msgspec.ValidationError`` with a path in it."""
-    return to_wire(msgspec.convert(value, twin(structure)), structure)
+    return to_wire(msgspec.convert(value, ready(twin(structure))), structure)
 
 
 def to_wire(value: msgspec.Struct, structure: type[_Thing]) -> _Thing:
     """Return the structure of the contract for its twin."""
-    return msgspec.convert(value, structure, from_attributes=True)
+    return msgspec.convert(value, ready(structure), from_attributes=True)
 
 
 def to_file(value: msgspec.Struct) -> dict[str, Any]:
     """Return the mapping to write into a file; fields with their default are left out."""
-    mapping: dict[str, Any] = msgspec.to_builtins(msgspec.convert(value, twin(type(value)), from_attributes=True))
+    mapping: dict[str, Any] = msgspec.to_builtins(
+        msgspec.convert(value, ready(twin(type(value))), from_attributes=True)
+    )
     return mapping
 
 

@@ -9,6 +9,7 @@ import msgspec
 from understudy.journal.writer import Writer
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import AnyEvent, Event, Text, Thinking
+from understudy.model.wire import ready
 from understudy.secrets.redaction import Redactor, TextStream
 
 LINES_A_SECOND = 30.0
@@ -117,4 +118,4 @@ class Emitter:
 def _redacted(event: Event, redactor: Redactor) -> Event:
     data = msgspec.to_builtins(event)
     clean = redactor.redact_json(data)
-    return event if clean == data else msgspec.convert(clean, AnyEvent)
+    return event if clean == data else msgspec.convert(clean, ready(AnyEvent))

@@ -21,12 +21,14 @@ from understudy.git import bootstrap, call, diff, names, repository, tree
 from understudy.git.faults import point
 from understudy.git.store import Store
 from understudy.git.tree import Tree
+from understudy.journal import disk
 from understudy.journal import store as journal_store
 from understudy.model import events
 from understudy.model.delegations import Delegation, FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event
 from understudy.model.spec import Origin, Spec
+from understudy.model.wire import ready
 from understudy.process.environment import base_environment
 from understudy.runners import treefiles
 
@@ -297,11 +299,14 @@ class Judged:
         return found[0] if found is not None else None
 
 
+_RECORD_BYTES = 16 * 1024 * 1024
+
+
 def read_record(folder: journal_store.Folder) -> Record:
     """Return a delegation's record; raise ``base_unavailable`` when there is none."""
     try:
-        data = (folder.path / "ground.json").read_bytes()
-        return msgspec.json.decode(data, type=Record, dec_hook=lambda kind, value: kind(value))
+        data = disk.read_whole(folder.path / "ground.json", _RECORD_BYTES)
+        return msgspec.json.decode(data, type=ready(Record), dec_hook=lambda kind, value: kind(value))
     except (OSError, msgspec.DecodeError):
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,

@@ -24,6 +24,7 @@ from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import Finished
 from understudy.model.states import State, Verdict
+from understudy.model.wire import ready
 
 LOCK_SECONDS = 10.0
 """The lock is held for milliseconds; who cannot get it for this long reports it instead of hanging."""
@@ -209,7 +210,7 @@ def _finish(folder: store.Folder, lock: int, found: Delegation, error: ErrorInfo
 
 def _read(root: Path, identifier: str) -> Mark:
     try:
-        return msgspec.json.decode((root / "queue" / identifier).read_bytes(), type=Mark)
+        return msgspec.json.decode((root / "queue" / identifier).read_bytes(), type=ready(Mark))
     except (OSError, msgspec.DecodeError):
         return Mark()
 

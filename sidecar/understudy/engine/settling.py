@@ -33,6 +33,7 @@ from understudy.model import events
 from understudy.model.delegations import Delegation, HunkState
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
+from understudy.model.wire import ready
 
 LOCK_SECONDS = 3.0
 """A worker that has just finished lets go of the lock within a moment; a decision of somebody else takes one too."""
@@ -295,7 +296,7 @@ def read(path: Path, kind: type[_Kind]) -> _Kind:
     with disk.named_failures(path):
         data = disk.read_whole(path, _RECORD_LIMIT)
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=ready(kind))
     except msgspec.DecodeError as error:
         raise UnderstudyError(
             ErrorKind.STORE_UNAVAILABLE,

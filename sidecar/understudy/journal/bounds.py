@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from understudy.model.events import Event
+from understudy.model.wire import ready
 
 LONGEST_LINE = 1024 * 1024
 """An event is one ``write`` and one message to a client; more than this belongs into a file."""
@@ -76,7 +77,7 @@ def _shortened(event: Event, line: bytes) -> tuple[Event, bytes]:
         if short.get("type") == "tool_result" and len(data["output"]) > longest_text:
             gone = len(data["output"][longest_text:].encode())
             short["truncatedBytes"] = (data.get("truncatedBytes") or 0) + gone
-        event = msgspec.convert(short, type(event))
+        event = msgspec.convert(short, ready(type(event)))
         line = _encoder.encode(event)
     return event, line
 

@@ -16,6 +16,7 @@ from understudy.journal.reader import Lines
 from understudy.journal.store import Folder
 from understudy.model.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import ready
 
 LONGEST_LINE = 64 * 1024
 LARGEST_FILE = 4 * 1024 * 1024
@@ -42,7 +43,7 @@ class Answer(msgspec.Struct, tag="answer", tag_field="type", rename="camel", omi
 
 Item = Cancel | Answer
 
-_decoder = msgspec.json.Decoder(Item)
+_decoder = msgspec.json.Decoder(ready(Item))
 
 
 def bell_of(identifier: str) -> str:

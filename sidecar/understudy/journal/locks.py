@@ -15,6 +15,7 @@ import msgspec
 from understudy.journal import disk
 from understudy.journal.store import Folder
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import ready
 from understudy.process.identity import Identity
 
 MAX_CHILDREN = 64
@@ -108,7 +109,7 @@ def read_holder(folder: Folder) -> Holder | None:
         if not content:
             return None
         try:
-            holder = msgspec.json.decode(line if newline else b"", type=Holder)
+            holder = msgspec.json.decode(line if newline else b"", type=ready(Holder))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         # 0 and negative numbers mean groups to kill(2), 1 is the machine's first process.

@@ -16,6 +16,7 @@ from understudy.journal import disk
 from understudy.journal.store import Folder
 from understudy.model import events
 from understudy.model.events import AnyEvent, Event, Finished, Unknown
+from understudy.model.wire import ready
 
 CHUNK = 256 * 1024
 LONGEST_LINE = 2 * 1024 * 1024
@@ -28,7 +29,7 @@ ORIGINAL_CHARACTERS = 4096
 _REMEMBERED_LINES = 64
 _REMEMBERED_BYTES = 128
 
-_decoder = msgspec.json.Decoder(AnyEvent)
+_decoder = msgspec.json.Decoder(ready(AnyEvent))
 
 
 class _Stamp(msgspec.Struct):
@@ -36,7 +37,7 @@ class _Stamp(msgspec.Struct):
     attempt: int = 0
 
 
-_stamp_decoder = msgspec.json.Decoder(_Stamp)
+_stamp_decoder = msgspec.json.Decoder(ready(_Stamp))
 
 
 def decode(line: bytes, seq: int) -> Event:

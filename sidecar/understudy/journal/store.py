@@ -24,6 +24,7 @@ import msgspec
 from understudy.journal import disk
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.spec import Spec, initial
+from understudy.model.wire import ready
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuv"
 """Base 32 in ASCII order ("base32hex"), so that ids sort by time as text."""
@@ -250,7 +251,7 @@ def read_spec(folder: Folder) -> Spec:
     with disk.named_failures(folder.spec):
         data = disk.read_whole(folder.spec, _SPEC_LIMIT)
     try:
-        spec = msgspec.json.decode(data, type=Spec)
+        spec = msgspec.json.decode(data, type=ready(Spec))
         if spec.id != folder.id:
             raise msgspec.ValidationError(f"it is of delegation {spec.id[:64]}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -28,6 +28,7 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import STATE_AFTER, Event
 from understudy.model.spec import initial
 from understudy.model.states import TRANSITIONS, State, Verdict
+from understudy.model.wire import ready
 
 MOST_ATTEMPTS = 1000
 """Attempts and checks kept in a summary: far above what policy allows, so only a damaged journal meets it."""
@@ -41,7 +42,7 @@ _LARGEST_COUNT = 2**53
 """What every reader of JSON can hold; only a damaged journal counts so far."""
 _USAGE_FIELDS = Usage.__struct_fields__
 
-_decoder = msgspec.json.Decoder(Delegation)
+_decoder = msgspec.json.Decoder(ready(Delegation))
 
 _Change = dict[str, Any]
 

@@ -6,7 +6,14 @@ present; an optional one is left out while it has its default.
 
 from __future__ import annotations
 
+import threading
+from typing import Any, TypeVar
+
 import msgspec
+
+_Kind = TypeVar("_Kind")
+_building = threading.RLock()
+_ready: set[Any] = set()
 
 
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -21,3 +28,17 @@ def camel(name: str) -> str:
     """Return the wire spelling of a snake_case field name (``base_url`` → ``baseUrl``)."""
     head, *rest = name.split("_")
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
+
+
+def ready(kind: _Kind) -> _Kind:
+    """Return ``kind``, a type that msgspec is to decode or convert to, when any thread may do so.
+
+    msgspec 0.22 builds what it needs to know of a structure when it first decodes one, and publishes it before it is
+    whole: a second thread that decodes the same structure meanwhile reads a null pointer, and the process is gone.
+    """
+    if kind not in _ready:
+        with _building:
+            if kind not in _ready:
+                msgspec.json.Decoder(kind)
+                _ready.add(kind)
+    return kind

@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import ready
 from understudy.process import identity
 from understudy.process.failures import start_failure
 from understudy.process.sweep import CHILD_MARK, MARK, sweep
@@ -154,7 +155,7 @@ class Guard(asyncio.Protocol):
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             with contextlib.suppress(msgspec.MsgspecError):
-                record = msgspec.json.decode(line, type=_Record)
+                record = msgspec.json.decode(line, type=ready(_Record))
                 if record.event == "ended":
                     self._last = record
                 if not self.first.done():

@@ -25,7 +25,7 @@ import msgspec
 from understudy.model import events
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.events import Event, UsageReport
-from understudy.model.wire import Wire
+from understudy.model.wire import Wire, ready
 from understudy.runners.clis.machinery import Ending
 
 REPORTABLE = frozenset(
@@ -93,7 +93,7 @@ class EventLines:
 
     def __init__(self) -> None:
         """Make the decoder."""
-        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Line)
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ready(_Line))
 
     def line(self, line: bytes) -> list[Event | Ending] | None:
         """Return what a line holds, None when it is no event."""
