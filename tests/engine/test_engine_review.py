@@ -268,3 +268,20 @@ def test_text_has_no_hunks(project):
     done = project.run("ask", task="What?", delegator="talker")
     project.id = done.id
     refused(ErrorKind.BASE_UNAVAILABLE, decide, project, {"decision": "accept"})
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "garbage"])
+@pytest.mark.parametrize("name", ["exchange", "decide.json", "ground.json"])
+def test_what_is_planted_among_the_records_holds_nobody_up(reviewed, kind, name):
+    place = store.open_folder(reviewed.id).path / name
+    place.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "link":
+        place.symlink_to("/dev/zero")
+    else:
+        place.write_bytes(b"\xff[[[\n")
+    with pytest.raises(UnderstudyError) as caught:
+        decide(reviewed, {"decision": "accept"})
+    assert caught.value.kind in {ErrorKind.STORE_UNAVAILABLE, ErrorKind.BASE_UNAVAILABLE}
+    assert text(reviewed) == LINES

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +58,15 @@ def recover(journal: Path, then: Callable[[], None] | None = None) -> Literal["n
     journal goes, as ``Exchange.commit`` would have.
     """
     try:
-        first, end, rest = journal.read_bytes().partition(b"\n")
+        first, end, rest = _whole(journal).partition(b"\n")
     except FileNotFoundError:
         return "nothing"
+    except OSError as error:
+        raise UnderstudyError(
+            ErrorKind.STORE_UNAVAILABLE,
+            f"{journal} cannot be read, so an unfinished change cannot be finished: {error.strerror}",
+            hint="Look at that file.",
+        ) from error
     if not end:  # killed while it was written: nothing was done yet
         journal.unlink(missing_ok=True)
         return "nothing"
@@ -170,6 +177,15 @@ def typed(top: Path) -> Iterator[None]:
             f"Files in {top} cannot be changed; nothing was applied: {what}",
             hint="Check the permissions there, and whether its disk is mounted read-only.",
         ) from error
+
+
+def _whole(journal: Path) -> bytes:
+    # Whatever else was put there must not hold anybody up: a pipe would, without an end.
+    descriptor = os.open(journal, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return stream.read()
 
 
 @contextlib.contextmanager

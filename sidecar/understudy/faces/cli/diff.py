@@ -24,6 +24,8 @@ _STYLES: tuple[tuple[bytes, dict[str, Any]], ...] = (
     (b"-", {"fg": "red"}),
 )
 _HEADER = b"diff --git "
+_REVIEW_BYTES = 64 * 1024 * 1024
+"""Four times what is ever written there: a person may write below each change."""
 _WORDS = re.compile(rb"(?m)^>.*(?:\n|\Z)")
 
 
@@ -142,11 +144,12 @@ def _chosen(path: str, chosen: tuple[str, ...]) -> bool:
 
 
 def _patch(identifier: str) -> bytes:
+    from understudy.journal import disk  # noqa: PLC0415 - one user
     from understudy.journal.store import open_folder  # noqa: PLC0415 - one user
 
     folder = open_folder(identifier)
     try:
-        return without_words(folder.review.read_bytes())
+        return without_words(disk.read_whole(folder.review, _REVIEW_BYTES))
     except FileNotFoundError:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
