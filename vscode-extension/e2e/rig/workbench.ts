@@ -200,6 +200,11 @@ export class Workbench {
     return row;
   }
 
+  /** What the selected row of a view reads. */
+  async selectedRow(view: string): Promise<string> {
+    return oneLine(await this.view(view).locator(".monaco-list-row.selected").first().innerText({ timeout: 1_000 }));
+  }
+
   /** Press an inline action of a row, by its title. */
   async rowAction(view: string, text: string, action: string): Promise<void> {
     const row = await this.waitForRow(view, text);
@@ -374,9 +379,27 @@ export class Workbench {
     await this.page.keyboard.press("Enter");
   }
 
+  /** Open the context menu of the active editor by keyboard; return what it offers. */
+  async editorMenu(): Promise<string[]> {
+    await this.page.locator(".editor-group-container.active .monaco-editor .view-lines").first().click();
+    await this.page.keyboard.press("Shift+F10");
+    await this.menuItems().first().waitFor();
+    return (await this.menuItems().allInnerTexts()).map(oneLine).filter(Boolean);
+  }
+
   /** A code lens of the active editor. */
   codeLens(text: string | RegExp): Locator {
     return this.page.locator(".codelens-decoration a", { hasText: text });
+  }
+
+  /** The bar below a change, or another comment thread, by what it says. */
+  bar(text: string | RegExp): Locator {
+    return this.page.locator(".editor-instance .review-widget", { hasText: text }).first();
+  }
+
+  /** Press a button of a bar, by what it says to a screen reader. */
+  async barAction(text: string | RegExp, action: string): Promise<void> {
+    await this.bar(text).locator(`.action-item a[aria-label^="${action}"]`).first().click();
   }
 
   /** The two sides of the diff editors that are drawn, the file's first: what is read of them. */
