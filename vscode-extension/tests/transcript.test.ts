@@ -258,7 +258,7 @@ describe("transcripts in the editor", () => {
         changed.fire({ delegations: new Set([id]), delegationList: true, delegators: false, modelServers: false, recipes: false, trust: false }), // prettier-ignore
       following: () => following,
       /** What the editor does: read it, and say that it changed. */
-      async read(): Promise<string> {
+      read: async (): Promise<string> => {
         const now = new TextDecoder().decode(await source.read(URI));
         host.openTexts = [{ uri: URI, language: "markdown", text: now, dirty: false }];
         host.ownChanged.fire(URI);

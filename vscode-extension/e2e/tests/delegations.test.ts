@@ -21,7 +21,7 @@ describe("delegations in the editor", () => {
   it(
     "explains an empty view, and delegates from the palette with a preview",
     inCode({ delegators: ["quick"], file: "shop/prices.py", configuration: byDefault("quick") }, async (vs) => {
-      await vs.openContainer();
+      await openContainer(vs);
       await vs.view(VIEW).getByText("Nothing has been delegated yet").waitFor();
       await vs.shot("1 welcome");
       await vs.command("Understudy: Delegate…");
@@ -53,7 +53,7 @@ describe("delegations in the editor", () => {
   it(
     "streams a transcript, and goes on with it after the window was reloaded",
     inCode({ delegators: ["slow"], configuration: byDefault("slow") }, async (vs) => {
-      await vs.openContainer();
+      await openContainer(vs);
       await vs.statusItem("Understudy").waitFor();
       await vs.openFile("shop/prices.py");
       await vs.command("Understudy: Delegate Tests for This File");
@@ -78,7 +78,7 @@ describe("delegations in the editor", () => {
     "puts a question in the view, the transcript and a notification",
     inCode({ delegators: ["careful"], file: "shop/prices.py", configuration: byDefault("careful") }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
-      await vs.openContainer();
+      await openContainer(vs);
       await vs.command("Understudy: Delegate Tests for This File");
       await vs.waitForRow(VIEW, "Waiting for You");
       await vs.notification(/rm -rf build/).waitFor();
@@ -86,6 +86,7 @@ describe("delegations in the editor", () => {
       await vs.row(VIEW, "prices.py").click();
       await vs.page.locator(".codelens-decoration a").first().waitFor();
       await vs.shot("2 transcript");
+      await vs.page.mouse.move(700, 400); // away from the icon, whose hover would be in the way
       await vs.rowAction(VIEW, "prices.py", "Answer");
       await vs.shot("3 pick");
       await vs.page.keyboard.press("Escape");
@@ -98,4 +99,10 @@ describe("delegations in the editor", () => {
 
 function byDefault(name: string): Record<string, string> {
   return { "config.toml": `[defaults]\ndelegator = "${name}"\n` };
+}
+
+/** And take the pointer away from the icon: what hovers there would be in the way. */
+async function openContainer(vs: Workbench): Promise<void> {
+  await vs.openContainer();
+  await vs.page.mouse.move(700, 400);
 }
