@@ -137,8 +137,15 @@ function problemRow(id: string, problem: Problem): Row {
 
 function entryRow(id: string, entry: DelegatorEntry): Row {
   const { delegator, state } = entry;
-  const label = delegator.displayName ?? delegator.name;
-  const facts = [sourceName(entry), delegator.model ?? "", ...stateWords(entry)].filter((fact) => fact !== "");
+  // A sidebar is narrow: what a name explains in parentheses comes after it.
+  const [, label = delegator.name, remark = ""] = /^(.+?)(?: \((.+)\))?$/.exec(nameShown(entry)) ?? [];
+  const source = sourceName(entry);
+  const facts = [
+    ...stateWords(entry),
+    source.toLowerCase() === label.toLowerCase() ? "" : source,
+    delegator.model ?? "",
+    remark,
+  ].filter((fact) => fact !== "");
   const context = ["delegator", entry.scope];
   if (entry.editable) context.push("editable");
   if (entry.location) context.push("file");
@@ -153,6 +160,10 @@ function entryRow(id: string, entry: DelegatorEntry): Row {
     context: context.join(" "),
     spoken: [label, state.ready ? t("ready") : t("not ready"), ...facts].join(", "),
   };
+}
+
+function nameShown({ delegator }: DelegatorEntry): string {
+  return delegator.displayName ?? delegator.name;
 }
 
 /** What happens with it now, in words; empty when nothing does. */
@@ -188,7 +199,7 @@ function iconOf(problems: readonly Problem[]): { id: string; color: string } {
 
 function tooltip(entry: DelegatorEntry): string {
   const { delegator, state, scope, location } = entry;
-  const lines = [`**${escape(delegator.displayName ?? delegator.name)}** \`${delegator.name}\``, ""];
+  const lines = [`**${escape(nameShown(entry))}** \`${delegator.name}\``, ""];
   const fact = (name: string, value: string | undefined): void => {
     if (value) lines.push(`- ${name}: ${escape(value)}`);
   };
