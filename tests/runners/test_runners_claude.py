@@ -34,7 +34,7 @@ from understudy.runners import registry
 from understudy.runners.base import Outcome, Task
 from understudy.runners.clis import claude, claude_lines
 from understudy.runners.clis.claude import Runner
-from understudy.runners.clis.dialogue import Working
+from understudy.runners.clis.dialogue import Question, Working
 from understudy.runners.clis.machinery import Ending
 
 HERE = Path(__file__).parent
@@ -404,6 +404,28 @@ def test_large_inputs_are_cut_and_paths_outside_are_no_files_of_the_tree():
         result = {"type": "tool_result", "tool_use_id": path, "content": [{"type": "text", "text": "ok"}]}
         found = lines.line(json.dumps({"type": "user", "message": {"content": [result]}}).encode()) or []
         assert [type(event) for event in found] == [ToolResult]
+
+
+def question(name: str, **given: object) -> Question:
+    request = {"subtype": "can_use_tool", "tool_name": name, "input": given, "decision_reason": "requires approval"}
+    said = {"type": "control_request", "request_id": "1", "request": request}
+    [found] = claude_lines.ClaudeLines(Path("/tree")).line(json.dumps(said).encode()) or []
+    assert isinstance(found, Question)
+    return found
+
+
+def test_what_a_question_is_about_cannot_be_pushed_out_of_sight():
+    hidden = "echo ok\n" + "#" * 50_000 + "\nrm -rf ~"
+    asked = question("Bash", description="Run the tests.\n" * 5000, command=hidden)
+    assert asked.title == "Run echo ok …"
+    assert "\nrm -rf ~\n" in asked.detail
+    assert asked.detail.index("rm -rf ~") < asked.detail.index("It says: Run the tests.")
+    assert "46017 characters are not shown" in asked.detail
+    assert "requires approval" in asked.detail
+    many = {f"padding{number}": "x" * 5000 for number in range(10)}
+    assert "file_path: /etc/passwd\n" in question("Write", **many, file_path="/etc/passwd").detail
+    assert len(question("Write", **many).detail) < claude_lines.LONGEST_QUESTION + 100
+    assert "It says: [1]" in question("Bash", command="ls", description=[1]).detail
 
 
 def test_it_is_registered_and_honest():

@@ -22,6 +22,8 @@ OLDEST = (2, 1, 0)
 LONGEST_INPUT = 4000
 """Characters of one text in a tool's input; the change itself is in the tree."""
 LONGEST_DETAIL = 4000
+"""Characters of one value in a question; what is left out, and how much, is said where it was."""
+LONGEST_QUESTION = 4 * LONGEST_DETAIL
 MOST_ITEMS = 100
 _MAX_COUNT = 10**12
 _EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
@@ -240,8 +242,9 @@ class ClaudeLines:
     def _title(self, tool: str, given: Mapping[str, Any]) -> str:
         path = given.get("file_path") or given.get("notebook_path") or given.get("path")
         if tool == "Bash":
-            first = str(given.get("command", "")).strip().split("\n")[0]
-            return f"Run {first[:160]}"
+            command = str(given.get("command", "")).strip()
+            first = command.split("\n")[0][:160]
+            return f"Run {first}{'' if first == command else ' …'}"
         if isinstance(path, str):
             return f"{tool} {self._relative(path) or path}"[:200]
         for name in ("url", "query", "pattern", "description", "skill", "subject"):
@@ -250,18 +253,22 @@ class ClaudeLines:
         return tool
 
     def _detail(self, request: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+        values = {
+            name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            for name, value in given.items()
+        }
+        said = values.pop("description", None)
         lines = []
-        if isinstance(given.get("description"), str):
-            lines.append(given["description"])
-        for name, value in list(given.items())[:MOST_ITEMS]:
-            if name != "description":
-                shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-                lines.append(f"{name}: {shown[:LONGEST_DETAIL]}")
         if isinstance(request.get("blocked_path"), str):
             lines.append(f"It leads to {request['blocked_path']}, outside what it may touch.")
         if isinstance(request.get("decision_reason"), str):
-            lines.append(f"Why it asks: {request['decision_reason']}")
-        return "\n".join(lines)[:LONGEST_DETAIL]
+            lines.append(f"Why it asks: {_shortened(request['decision_reason'], LONGEST_DETAIL)}")
+        # What will happen comes before what the agent says of it, and no long value pushes a short one out.
+        for name, shown in sorted(values.items(), key=lambda item: len(item[1])):
+            lines.append(f"{name}: {_shortened(shown, LONGEST_DETAIL)}")
+        if said is not None:
+            lines.append(f"It says: {_shortened(said, LONGEST_DETAIL)}")
+        return _shortened("\n".join(lines), LONGEST_QUESTION)
 
     def _relative(self, path: str) -> str | None:
         for tree in self._trees:
@@ -354,6 +361,15 @@ def bounded(value: Any, depth: int = 6) -> Any:
     if isinstance(value, dict):
         return {str(name)[:200]: bounded(item, depth - 1) for name, item in list(value.items())[:MOST_ITEMS]}
     return value
+
+
+def _shortened(text: str, longest: int) -> str:
+    """Return a text as its beginning and its end, with what is missing counted between them."""
+    more = len(text) - longest
+    if more <= 0:
+        return text
+    half = longest // 2
+    return f"{text[:half]}\n… {more} characters are not shown here …\n{text[-half:]}"
 
 
 def _kind_of(status: Any, reason: str, text: str) -> ErrorKind:
