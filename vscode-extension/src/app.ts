@@ -12,7 +12,7 @@ import { environment } from "./client/process.ts";
 import { Sidecar } from "./client/sidecar.ts";
 import type { Connect } from "./client/wire.ts";
 import { report } from "./health/report.ts";
-import { registerStatus } from "./health/status.ts";
+import { mismatchWords, registerStatus } from "./health/status.ts";
 import { settleTrust } from "./health/trust.ts";
 import type { Host } from "./host/host.ts";
 import { Store } from "./model/store.ts";
@@ -164,9 +164,7 @@ function registerHealth(app: App): Disposable {
       // The first crash is mended before anybody could read of it; the second one means that something is wrong.
       const crashed = state.kind === "failed" || (state.kind === "crashed" && state.againInMs > 0);
       if (!crashed && state.kind !== "mismatch") return;
-      const text = crashed
-        ? t("Understudy keeps stopping: {0}", state.cause)
-        : t("Understudy and its extension do not fit together.");
+      const text = state.kind === "mismatch" ? mismatchWords(state) : t("Understudy keeps stopping: {0}", state.cause);
       if (told === text) return;
       told = text;
       const more = t("What Now?");

@@ -37,10 +37,10 @@ describe("a sidecar that does not fit", () => {
         program(vs, greeting(protocol));
         await vs.open();
         await vs.openContainer();
-        await vs.notification("do not fit together").waitFor();
+        await vs.notification(says).waitFor();
         await vs.welcome("Delegators").waitFor();
         await vs.shot("1 told");
-        await vs.notificationAction("do not fit together", "What Now?");
+        await vs.notificationAction(says, "What Now?");
         await vs.step("Understudy");
         assert.match((await vs.quickInput().getAttribute("placeholder")) ?? "", says);
         assert.ok((await vs.quickRowTexts()).some((row) => row.includes(offers)));
@@ -58,13 +58,11 @@ describe("a sidecar that stops", () => {
       program(vs, '#!/bin/sh\necho "error: the disk is full" >&2\nexit 8\n');
       await vs.open();
       await vs.openContainer();
-      const item = vs.statusItem("Understudy");
-      await until(
-        async () => /restarting/.test((await item.locator("a").getAttribute("aria-label")) ?? ""),
-        "it says so",
-      );
+      const says = async (): Promise<string> =>
+        (await vs.statusItem("Understudy").locator("a").getAttribute("aria-label")) ?? "";
+      await vs.notification(/keeps stopping: .*the disk is full/).waitFor();
       await vs.shot("1 started again");
-      await vs.notification("keeps stopping: the disk is full").waitFor({ timeout: 90_000 });
+      await until(async () => (await says()).includes("stopped"), "it is given up", 90_000);
       await vs.shot("2 given up");
       await vs.notificationAction("keeps stopping", "What Now?");
       await vs.step("Understudy");
@@ -72,7 +70,7 @@ describe("a sidecar that stops", () => {
       fs.rmSync(path.join(vs.world.home, "bin", "understudy"));
       program(vs, greeting(99));
       await vs.pick("Restart");
-      await vs.notification("do not fit together").waitFor();
+      await vs.notification(/Upgrade the Understudy extension/).waitFor();
     }),
   );
 });

@@ -140,23 +140,21 @@ async function explain({ host, sidecar, store }: StatusParts): Promise<void> {
       ...(values ? { values } : {}),
     });
   };
-  const may =
-    state.kind === "missing" || (state.kind === "mismatch" && state.upgrade === "sidecar") || state.kind === "failed";
-  if (may) {
-    offer(
-      "understudy.install",
-      t("Install Understudy"),
-      "cloud-download",
-      t("Into the extension's own storage, from what the extension carries; nothing is downloaded."),
-    );
+  // The cause in full: a placeholder is cut where the box ends.
+  const cause = state.kind === "mismatch" ? mismatchWords(state) : undefined;
+  if (state.kind === "mismatch" && state.upgrade === "extension") {
+    const search = "workbench.extensions.search";
+    offer(search, t("Look for a Newer Extension"), "extensions", cause, ["understudy.understudy"]);
+  }
+  const carried = t("Into the extension's own storage, from what the extension carries; nothing is downloaded.");
+  if (state.kind === "mismatch" && state.upgrade === "sidecar") {
+    offer("understudy.install", t("Install Understudy"), "cloud-download", `${cause} ${carried}`);
+  }
+  if (state.kind === "missing" || state.kind === "failed") {
+    offer("understudy.install", t("Install Understudy"), "cloud-download", carried);
   }
   if (state.kind === "missing" || state.kind === "mismatch") {
     offer("workbench.action.openSettings", t("Set Its Path …"), "gear", undefined, ["understudy.path"]);
-  }
-  if (state.kind === "mismatch" && state.upgrade === "extension") {
-    offer("workbench.extensions.search", t("Look for a Newer Extension"), "extensions", undefined, [
-      "understudy.understudy",
-    ]);
   }
   offer(
     "understudy.restart",
