@@ -1,0 +1,426 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { App } from "../src/app.ts";
+import type { Disposable } from "../src/base/emitter.ts";
+import { Store } from "../src/model/store.ts";
+import type { Delegation, DiffResult, Event, Hunk } from "../src/protocol.ts";
+import { registerReview } from "../src/review/feature.ts";
+import { hunkRow } from "../src/review/hunks.ts";
+import { BASE, RESULT, THEIRS, uriOf, YOURS } from "../src/review/places.ts";
+import { evidence, verdictLine } from "../src/review/words.ts";
+import { FakeHost } from "./support/fakeHost.ts";
+import { GoldenSidecar, golden, refusal, result } from "./support/golden.ts";
+
+const DELEGATION = result("understudy/delegations/get", "delegations-get.valid");
+const ID = DELEGATION.id;
+const WRAP = "greeting/wrapping.py";
+const BASE_TEXT = Array.from({ length: 80 }, (_, index) => `line ${index + 1}\n`).join("");
+const DECIDED = result("understudy/delegations/decide", "delegations-decide.valid");
+const ROW = (hunk: string): string => hunkRow(ID, WRAP, hunk);
+
+/** The result that the golden decision is about: three hunks in one file. */
+function diff(): DiffResult {
+  const hunks = DECIDED.hunks.map(({ id, oldStart, oldLines, newStart, newLines }): Hunk => {
+    return { id, oldStart, oldLines, newStart, newLines, state: "pending", conflict: false, edited: false };
+  });
+  const files: DiffResult["files"] = [
+    { path: WRAP, status: "modified", binary: false, hunks },
+    {
+      path: ".github/workflows/test.yml",
+      status: "added",
+      binary: false,
+      hunks: [{ ...hunks[0]!, id: "aaaaaaaaaaaa" }],
+    },
+    { path: '"na\\303\\257ve.png"', status: "modified", binary: true, hunks: [{ ...hunks[0]!, id: "99aabbccddee" }] },
+  ];
+  return { base: "4b1f6d2c", head: "c0ffee5eed0123456789abcdef0123456789abcd", files };
+}
+
+let host: FakeHost;
+let peer: GoldenSidecar;
+let store: Store;
+let feature: Disposable;
+let now: DiffResult;
+let delegation: Delegation;
+let resultText: string;
+
+beforeEach(async () => {
+  now = diff();
+  delegation = structuredClone(DELEGATION);
+  resultText = BASE_TEXT.replace("line 12\nline 13\n", "new 12\nnew 13\nnew 14\n");
+  host = new FakeHost();
+  peer = new GoldenSidecar()
+    .answer("understudy/delegators/list", { delegators: [], problems: [] })
+    .answer("understudy/modelServers/list", { modelServers: [], problems: [] })
+    .answer("understudy/recipes/list", { recipes: [], problems: [] })
+    .answer("understudy/delegations/list", () => ({ delegations: [delegation] }))
+    .answer("understudy/delegations/get", () => delegation)
+    .answer("understudy/delegations/subscribe", {})
+    .answer("understudy/delegations/events", { events: [], last: 21 })
+    .answer("understudy/delegations/diff", () => now)
+    .answer("understudy/delegations/file", ({ side }) => ({
+      text: side === "base" ? BASE_TEXT : resultText,
+      mode: "100644",
+    }));
+  store = new Store({ asker: peer, hearer: peer, workspaces: () => [], log: () => {}, gatherMs: 0 });
+  feature = registerReview({ host, sidecar: peer, store, interceptors: new Map() } as unknown as App);
+  await store.attach();
+});
+
+afterEach(() => {
+  feature.dispose();
+  store.dispose();
+});
+
+async function reviewing(): Promise<void> {
+  await host.commands.run("understudy.review.open", ID);
+  await settle();
+}
+
+const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 80));
+
+function rows(id?: string): string[] {
+  const view = host.rows.get("understudy.review")!;
+  return view.children(id).flatMap((child) => {
+    const { label, description = "", icon, context } = view.row(child)!;
+    return [`${label} | ${description} | ${icon?.id ?? ""} | ${context}`, ...rows(child).map((line) => `  ${line}`)];
+  });
+}
+
+/** As the sidecar answers: states of hunks change in the diff, too. */
+function decides(answer = DECIDED): void {
+  peer.answer("understudy/delegations/decide", () => {
+    const states = new Map(answer.hunks.map((hunk) => [hunk.id, hunk]));
+    now = {
+      ...now,
+      files: now.files.map((file) => ({ ...file, hunks: file.hunks.map((hunk) => states.get(hunk.id) ?? hunk) })),
+    };
+    return answer;
+  });
+}
+
+describe("opening a review", () => {
+  it("shows all files as one diff, the verdict in its title, and the grounds above the first hunk", async () => {
+    await reviewing();
+    expect(host.diffs).toEqual([
+      {
+        title: "Verified: Tests for greeting/wrapping.py",
+        pairs: [
+          { label: "wrapping.py: review", base: uriOf(BASE, ID, WRAP), result: uriOf(RESULT, ID, WRAP) },
+          { label: "test.yml: review", result: uriOf(RESULT, ID, ".github/workflows/test.yml") },
+          { label: "naïve.png: review", base: uriOf(BASE, ID, "naïve.png"), result: uriOf(RESULT, ID, "naïve.png") },
+        ],
+      },
+    ]);
+    expect(rows().slice(0, 7)).toEqual([
+      "Verified | Tests for greeting/wrapping.py | verified-filled | verdict undecided",
+      "  pytest | passed · 4 passed · 4 of 4 can fail · 1.9 s | pass | check",
+      "  Not confined | it could do what you can | unlock | confined",
+      "wrapping.py | greeting · 3 undecided | file | reviewFile pending",
+      "  new 12 | line 12 · +3 −2 | circle-large-outline | hunk pending",
+      "  line 40 | line 41 · +1 −1 | circle-large-outline | hunk pending",
+      "  line 71 | line 72 · +3 −3 | circle-large-outline | hunk pending",
+    ]);
+    expect(host.contexts.get("understudy.reviewing")).toBe(true);
+  });
+
+  it("says every reservation before anything can be accepted", async () => {
+    delegation = { ...delegation, verdict: "unverified", reservations: ["no_control", "outside_scope"] };
+    await store.read(ID);
+    await reviewing();
+    expect(rows().slice(0, 3)).toEqual([
+      expect.stringMatching(/^Unverified \|/),
+      "  Nothing shows that the new tests can fail |  | warning | reservation",
+      expect.stringMatching(/^ {2}The result touches files .* \| warning \| reservation$/),
+    ]);
+    const [bar] = host.bars.values();
+    expect(bar?.content?.label).toBe(
+      "Change 1 of 5 · undecided · Unverified: nothing shows that the new tests can fail; the result touches files that this recipe does not write, or removes tests",
+    );
+    const page = evidence(delegation);
+    expect(page).toContain("- Nothing shows that the new tests can fail.");
+    expect(page).toContain("```text\n4 passed in 1.42s\n```");
+  });
+
+  it("refuses what is not finished or changed nothing", async () => {
+    delegation = { ...delegation, state: "running" };
+    await store.read(ID);
+    await host.commands.run("understudy.review.open", ID);
+    delegation = { ...delegation, state: "finished", result: { files: [] } };
+    await store.read(ID);
+    await host.commands.run("understudy.review.open", ID);
+    expect(host.messages.map(({ text }) => text)).toEqual([
+      expect.stringContaining("is not finished yet"),
+      expect.stringContaining("changed nothing"),
+    ]);
+    expect(host.diffs).toEqual([]);
+  });
+
+  it("quotes what others wrote instead of interpreting it", () => {
+    const hostile = structuredClone(delegation);
+    hostile.title = "[click](command:evil)\n# Verified";
+    hostile.checks[0]!.outputTail = "```\n<script>alert(1)</script>\n```\n";
+    const page = evidence(hostile);
+    expect(page.split("\n")[0]).toBe(String.raw`# Verified: \[click\]\(command:evil\) \# Verified`);
+    expect(page).toContain("````text\n```\n<script>alert(1)</script>\n```\n````");
+    expect(verdictLine(hostile)).toBe("Verified");
+  });
+});
+
+describe("deciding", () => {
+  it("accepts a hunk from its bar, and shows what came of it everywhere", async () => {
+    decides();
+    await reviewing();
+    expect([...host.bars.keys()]).toHaveLength(4); // the picture has no place for one
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    expect(peer.params("understudy/delegations/decide")).toEqual([
+      { id: ID, decisions: [{ path: WRAP, hunk: "5a1e0c77b9d2", decision: "accept" }] },
+    ]);
+    expect(rows().slice(3, 7)).toEqual([
+      "wrapping.py | greeting · 1 undecided | file | reviewFile pending",
+      "  new 12 | line 12 · +3 −2 · accepted | pass-filled | hunk accepted",
+      "  line 40 | line 41 · +1 −1 · rejected: Keep the old name. | circle-slash | hunk rejected",
+      "  line 71 | line 72 · +3 −3 · does not merge | warning | hunk pending conflict",
+    ]);
+    expect(host.bars.get(ROW("5a1e0c77b9d2"))?.content).toMatchObject({
+      context: "accepted",
+      open: false,
+      resolved: true,
+    });
+    expect(host.bars.get(ROW("77e0d1f4b2c9"))?.content).toMatchObject({ context: "conflict", open: true });
+    expect(host.messages.at(-1)?.text).toContain("does not go together");
+    expect(host.contexts.get("understudy.canUndo")).toBe(true);
+  });
+
+  it("rejects what the cursor is on, with a reason, and goes on to what is undecided next", async () => {
+    const rejected = { ...DECIDED, conflicts: [], hunks: [{ ...DECIDED.hunks[1]!, id: "5a1e0c77b9d2" }] };
+    decides(rejected);
+    await reviewing();
+    const at = { line: 12, character: 3 };
+    host.active = {
+      uri: uriOf(RESULT, ID, WRAP),
+      language: "python",
+      selection: { start: at, end: at },
+      selectionEmpty: true,
+    };
+    host.answers.push({ enter: "  " }, { enter: "Keep the old name." });
+    await host.commands.run("understudy.review.rejectHunkWithReason");
+    expect(peer.params("understudy/delegations/decide")).toEqual([
+      {
+        id: ID,
+        decisions: [{ path: WRAP, hunk: "5a1e0c77b9d2", decision: "reject", reason: "Keep the old name." }],
+      },
+    ]);
+    expect(host.revealed.at(-1)).toBe(ROW("c03d5516aa4f"));
+  });
+
+  it("decides nothing where the cursor is on no change", async () => {
+    await reviewing();
+    const at = { line: 60, character: 0 };
+    host.active = {
+      uri: uriOf(RESULT, ID, WRAP),
+      language: "python",
+      selection: { start: at, end: at },
+      selectionEmpty: true,
+    };
+    await host.commands.run("understudy.review.acceptHunk");
+    expect(peer.params("understudy/delegations/decide")).toEqual([]);
+    expect(host.messages.at(-1)?.text).toContain("Put the cursor on a change");
+  });
+
+  it("accepts what is flagged only after saying what it is", async () => {
+    const { error } = golden("delegations-decide.flagged").expect!;
+    const answer = { ...DECIDED, conflicts: [] };
+    peer.answer("understudy/delegations/decide", ({ flagged, decisions }) => {
+      if (!flagged && decisions.some(({ path }) => path === undefined)) throw refusal("delegations-decide.flagged");
+      return answer;
+    });
+    await reviewing();
+    await host.commands.run("understudy.review.acceptAll"); // dismissed
+    expect(peer.params("understudy/delegations/decide")).toHaveLength(1);
+    expect(error?.data?.names).toEqual([".github/workflows/test.yml"]);
+
+    host.buttons.push("Accept Only the Others");
+    await host.commands.run("understudy.review.acceptAll");
+    expect(peer.params("understudy/delegations/decide").at(-1)).toEqual({
+      id: ID,
+      decisions: [
+        { path: WRAP, decision: "accept" },
+        { path: '"na\\303\\257ve.png"', decision: "accept" },
+      ],
+    });
+    host.buttons.push("Accept All the Same");
+    await host.commands.run("understudy.review.acceptAll");
+    expect(peer.params("understudy/delegations/decide").at(-1)).toMatchObject({ flagged: true });
+  });
+
+  it("does not take any other conflict for a question", async () => {
+    peer.answer("understudy/delegations/decide", () => {
+      throw refusal("delegations-amend.stale");
+    });
+    await reviewing();
+    await expect(host.commands.run("understudy.review.acceptAll")).rejects.toThrow("not c0ffee5eed01 any more");
+  });
+
+  it("takes the last accept back, also one of an earlier window", async () => {
+    const applied = (seq: number, token: string): Event =>
+      ({ type: "applied", seq, at: "", attempt: 0, paths: [], undoToken: token, by: "cli" });
+    const undone = { type: "undone", seq: 3, at: "", attempt: 0, undoToken: "b" } as Event;
+    peer.answer("understudy/delegations/events", ({ after = 0 }) => ({
+      events: [applied(1, "a"), applied(2, "b"), undone].filter(({ seq }) => seq > after),
+      last: 3,
+    }));
+    peer.answer("understudy/delegations/undo", {});
+    await reviewing();
+    await host.commands.run("understudy.review.undo");
+    expect(peer.params("understudy/delegations/undo")).toEqual([{ undoToken: "a" }]);
+    await host.commands.run("understudy.review.undo");
+    expect(peer.params("understudy/delegations/undo")).toHaveLength(1);
+    expect(host.messages.at(-1)?.text).toContain("Nothing of this review");
+  });
+
+  it("tells of an undo that a later edit forbids", async () => {
+    decides();
+    peer.answer("understudy/delegations/undo", () => {
+      throw refusal("delegations-undo.overlap");
+    });
+    await reviewing();
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    await expect(host.commands.run("understudy.review.undo")).rejects.toThrow("was edited where the accept changed it");
+  });
+
+  it("sends back with the reasons collected", async () => {
+    decides();
+    peer.answer("understudy/delegations/reply", result("understudy/delegations/reply", "delegations-reply.valid"));
+    await reviewing();
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    host.answers.push({ enter: "Test the empty string, too." });
+    await host.commands.run("understudy.review.sendBack");
+    expect(host.shown.at(-1)?.value).toBe("greeting/wrapping.py:41: Keep the old name.");
+    expect(peer.params("understudy/delegations/reply")).toEqual([{ id: ID, text: "Test the empty string, too." }]);
+  });
+
+  it("opens a conflict in the merge editor with nothing but the conflict in it, else as three sides", async () => {
+    decides();
+    await reviewing();
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    const output = "file:///home/ada/greeting/greeting/wrapping.py";
+    host.openTexts.push({ uri: output, language: "python", text: "mine\n", dirty: true });
+    resultText = BASE_TEXT;
+    await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
+    expect(host.merges).toEqual([
+      { base: uriOf(BASE, ID, WRAP), yours: uriOf(YOURS, ID, WRAP), theirs: uriOf(THEIRS, ID, WRAP), output },
+    ]);
+    expect(await host.provided.get(YOURS)?.text(uriOf(YOURS, ID, WRAP))).toBe("mine\n");
+    const theirs = await host.provided.get(THEIRS)?.text(uriOf(THEIRS, ID, WRAP));
+    expect(theirs).toContain("new 12\nnew 13\nnew 14\n");
+    host.mergeEditor = false;
+    await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
+    expect(host.diffs.at(-1)?.pairs).toHaveLength(2);
+  });
+});
+
+describe("the result side", () => {
+  const uri = uriOf(RESULT, ID, WRAP);
+  const bytes = (text: string): Uint8Array => Buffer.from(text);
+  const files = () => host.files.get(RESULT)!;
+
+  it("amends on the head that was read", async () => {
+    await reviewing();
+    expect(Buffer.from(await files().read(uri)).toString()).toBe(resultText);
+    const before = await files().stat!(uri);
+    peer.answer("understudy/delegations/amend", ({ text }) => {
+      resultText = text;
+      now = { ...now, head: "0ddba11c" };
+      return { head: "0ddba11c", hunks: [] };
+    });
+    await files().write!(uri, bytes("edited\n"));
+    expect(peer.params("understudy/delegations/amend")).toEqual([
+      { id: ID, path: WRAP, text: "edited\n", head: diff().head },
+    ]);
+    expect(await files().stat!(uri)).toEqual({ size: 7, changed: before.changed + 1 });
+    await files().write!(uri, bytes("again\n"));
+    expect(peer.params("understudy/delegations/amend").at(-1)).toMatchObject({ head: "0ddba11c" });
+    await files().write!(uri, bytes("again\n"));
+    expect(peer.params("understudy/delegations/amend")).toHaveLength(2); // nothing to keep
+  });
+
+  it("goes on when only other files became others, and tells when this one did", async () => {
+    await reviewing();
+    await files().read(uri);
+    now = { ...now, head: "0ddba11c" };
+    peer.answer("understudy/delegations/amend", ({ head }) => {
+      if (head !== now.head) throw refusal("delegations-amend.stale");
+      now = { ...now, head: `${now.head}1` };
+      return { head: now.head, hunks: [] };
+    });
+    await files().write!(uri, bytes("edited\n"));
+    expect(peer.params("understudy/delegations/amend").map((params) => (params as { head: string }).head)).toEqual([
+      diff().head,
+      "0ddba11c",
+    ]);
+
+    now = { ...now, head: "another" };
+    resultText = "somebody else's\n";
+    await expect(files().write!(uri, bytes("mine\n"))).rejects.toThrow("was changed in the result while you edited it");
+    await expect(files().write!(uri, bytes("mine\n"))).rejects.toThrow("was changed in the result while you edited it");
+  });
+
+  it("shows an amendment from elsewhere", async () => {
+    await reviewing();
+    const told: string[] = [];
+    files().onDidChange((uris) => told.push(...uris));
+    now = { ...now, head: "0ddba11c" };
+    resultText = "amended\n";
+    const amended = { type: "amended", seq: 22, at: "", attempt: 0, path: WRAP, head: "0ddba11c" } as Event;
+    peer.notify("understudy/event", { id: ID, events: [amended] });
+    await settle();
+    await settle();
+    expect(told).toContain(uri);
+    expect(Buffer.from(await files().read(uri)).toString()).toBe("amended\n");
+  });
+
+  it("asks to save an edit before anything in its file is decided", async () => {
+    await reviewing();
+    host.openTexts.push({ uri, language: "python", text: "edited\n", dirty: true });
+    host.buttons.push("Save Them");
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    expect(host.saved).toEqual([uri]);
+    expect(peer.params("understudy/delegations/decide")).toEqual([]);
+  });
+
+  it("has lenses instead of bars for who shows lenses in diffs, and they move with the text", async () => {
+    host.editorSettings.set("diffEditor.codeLens", true);
+    await reviewing();
+    expect(host.bars.size).toBe(0);
+    const lenses = (): string[] =>
+      host.lenses.get(RESULT)!(uri).map(({ range, command }) => `${range.start.line} ${command.title}`);
+    expect(lenses().slice(0, 4)).toEqual([
+      "0 Verified",
+      "11 $(check) Accept",
+      "11 $(close) Reject",
+      "11 Reject with a Reason…",
+    ]);
+    host.openTexts.push({ uri, language: "python", text: `first\n${resultText}`, dirty: true });
+    expect(lenses()[1]).toBe("12 $(check) Accept");
+    host.editorSettings.set("diffEditor.codeLens", false);
+    host.settingsChanged.fire();
+    expect(host.bars.size).toBe(4);
+  });
+
+  it("is read-only where it is no text, and not there where the file is deleted", async () => {
+    peer.answer("understudy/delegations/file", { base64: "AAEC", mode: "100644" });
+    await reviewing();
+    const picture = uriOf(RESULT, ID, "naïve.png");
+    expect([...(await files().read(picture))]).toEqual([0, 1, 2]);
+    await expect(files().write!(picture, bytes("x"))).rejects.toThrow("no text in UTF-8");
+    await expect(files().read(uriOf(RESULT, ID, "gone.py"))).rejects.toThrow("not in the result");
+  });
+
+  it("ends with the review", async () => {
+    await reviewing();
+    await host.commands.run("understudy.review.close");
+    expect(host.bars.size).toBe(0);
+    expect(rows()).toEqual([]);
+    expect(host.contexts.get("understudy.reviewing")).toBe(false);
+  });
+});
