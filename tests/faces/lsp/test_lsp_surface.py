@@ -460,3 +460,35 @@ def test_an_editor_that_leaves_instead_of_answering_leaves_nothing_half_done(
     assert (reviewed.top / "text.txt").read_text() == LINES
     reviewed.call("delegations/decide", id=reviewed.id, decisions=[{"decision": "accept"}], flagged=True)
     assert (reviewed.top / "text.txt").read_text() == RESULT
+
+
+def test_names_and_words_of_an_agent_steer_nothing(workshop: Any, editor: Any):
+    hostile = ["a\x1b]0;x\x07.py", "b\nAccept all.py", "c\u202egpj.py", "d\u200b.py"]
+    workshop.agent("w", *({"write": name, "text": "x\n"} for name in hostile), {"result": True})
+    editor.begin(workshop.top)
+    buffers = Buffers(editor)
+    words = "Look\x1b[2J \u202eat this."
+    calc = (workshop.top / "calc.py").as_uri()
+    params = {"recipe": "implement", "task": words, "files": [calc], "delegator": "w"}
+    command = {"command": "understudy/delegations/start", "arguments": [params]}
+    identifier = editor.ask("workspace/executeCommand", command)["id"]
+    finish(workshop, identifier)
+    uri = buffers.open(store.open_folder(identifier).review, language="diff")
+    found = diagnostics(editor, uri, lambda found: len(found) == len(hostile))
+    editor.wait_for_method("window/showMessageRequest")
+    shown = [one["message"] for one in found]
+    assert shown[1].startswith('Not decided: "b\\nAccept all.py", added'), shown
+    for line in range(len(buffers.texts[uri])):
+        shown += titles(editor.actions(uri, line))
+    lenses = editor.ask("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    shown += [lens["command"]["title"] for lens in lenses]
+    shown += [
+        text for value in editor.all_of("$/progress") for text in value["value"].values() if isinstance(text, str)
+    ]
+    shown += [one["message"] for one in editor.all_of("window/showMessageRequest")]
+    assert any("Look at this." in text for text in shown)
+    assert [text for text in shown if not text.isprintable()] == []
+    # What is done about such a file is still about that file.
+    last = action(editor.actions(uri, len(buffers.texts[uri]) - 2), "Accept this hunk")
+    editor.run(last)
+    assert (workshop.top / "d\u200b.py").exists()

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from understudy.faces import words
+from understudy.faces.harmless import one_line
 from understudy.faces.lsp import places
 from understudy.faces.lsp.client import Client, Refused
-from understudy.faces.lsp.questions import can_ask
 from understudy.faces.lsp.runs import Runs
+from understudy.faces.lsp.saying import can_ask, choose, log, say
 from understudy.journal import store
 from understudy.model import events as e
 from understudy.model.delegations import Delegation
@@ -63,10 +64,7 @@ class Endings:
         if delegation.verdict is None or not any(isinstance(event, e.Finished) for event in events):
             return
         if not self._runs.is_ours(delegation.id):
-            self._client.notify(
-                types.WINDOW_LOG_MESSAGE,
-                types.LogMessageParams(type=types.MessageType.Info, message=message(delegation, elsewhere=True)),
-            )
+            log(self._client, message(delegation, elsewhere=True))
             return
         self._client.spawn(self._tell(delegation), f"end of {delegation.id}")
 
@@ -77,23 +75,17 @@ class Endings:
         if item is None or not can_ask(self._client) or stops_typing(self._client):
             stays = item == SHOW and not stops_typing(self._client)
             shown = stays and await self._show(delegation, take_focus=False)
-            text = message(delegation, elsewhere=not shown)
-            self._client.notify(types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(type=severity, message=text))
+            say(self._client, severity, message(delegation, elsewhere=not shown))
             return
-        params = types.ShowMessageRequestParams(
-            type=severity, message=message(delegation), actions=[types.MessageActionItem(title=item)]
-        )
         try:
-            answer = await self._client.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params, PERSON_SECONDS)
+            if await choose(self._client, severity, message(delegation), [item], PERSON_SECONDS) is None:
+                return
         except (Refused, TimeoutError):
-            return
-        if not isinstance(answer, dict) or answer.get("title") != item:
             return
         if item == REVIEW:
             await self._review(delegation)
         elif not await self._show(delegation, take_focus=True):
-            text = message(delegation, elsewhere=True)
-            self._client.notify(types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(type=severity, message=text))
+            say(self._client, severity, message(delegation, elsewhere=True))
 
     def _choice(self, delegation: Delegation) -> str | None:
         """Return what there is to choose at the end."""
@@ -107,10 +99,7 @@ class Endings:
         try:
             await self._server.review.open(delegation.id)
         except UnderstudyError as error:
-            text = f"{error.message} {error.hint or ''}".strip()
-            self._client.notify(
-                types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(type=types.MessageType.Error, message=text)
-            )
+            say(self._client, types.MessageType.Error, f"{error.message} {error.hint or ''}".strip())
 
     async def _show(self, delegation: Delegation, *, take_focus: bool) -> bool:
         """Open the answer as a document; return whether the editor did."""
@@ -132,9 +121,10 @@ def stops_typing(client: Client) -> bool:
 
 def message(delegation: Delegation, *, elsewhere: bool = False) -> str:
     """Return the end in sentences; ``elsewhere``: with the command for a terminal that shows it."""
-    parts = [f"“{delegation.title}” by {delegation.delegator} is {words.verdict(delegation)}."]
+    who = f"“{one_line(delegation.title)}” by {delegation.delegator}"
+    parts = [f"{who} is {words.verdict(delegation)}."]
     if delegation.verdict in {Verdict.FAILED, Verdict.ANSWERED, Verdict.NO_CHANGES, Verdict.TIMED_OUT}:
-        parts = [f"“{delegation.title}” by {delegation.delegator}: {words.verdict(delegation)}."]
+        parts = [f"{who}: {words.verdict(delegation)}."]
     if delegation.error is not None:
         parts.append(" ".join(part for part in (delegation.error.message, delegation.error.hint) if part))
     pending = delegation.review.pending

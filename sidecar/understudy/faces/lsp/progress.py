@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from understudy.faces import words
+from understudy.faces.harmless import one_line
 from understudy.faces.lsp.client import Client, Refused
+from understudy.faces.lsp.saying import say
 from understudy.model import events as e
 from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
@@ -59,7 +61,7 @@ class Shown:
         """Return what goes on, and for how long."""
         delegation = self.delegation
         parts = [_STATES.get(delegation.state, str(delegation.state)), delegation.activity or "", self.elapsed()]
-        return " · ".join(dict.fromkeys(part for part in parts if part))
+        return one_line(" · ".join(dict.fromkeys(part for part in parts if part)))
 
     def elapsed(self) -> str:
         """Return the time since the beginning, ``0:07``."""
@@ -139,7 +141,9 @@ class Progress:
         self._send(
             shown,
             types.WorkDoneProgressBegin(
-                title=f"{shown.delegation.delegator}: {shown.delegation.title}", cancellable=True, message=shown.told
+                title=one_line(f"{shown.delegation.delegator}: {shown.delegation.title}"),
+                cancellable=True,
+                message=shown.told,
             ),
         )
 
@@ -182,10 +186,7 @@ class Progress:
         try:
             await self._client.call("delegations/cancel", {"id": identifier})
         except UnderstudyError as error:
-            self._client.notify(
-                types.WINDOW_SHOW_MESSAGE,
-                types.ShowMessageParams(type=types.MessageType.Warning, message=f"{error.message} {error.hint or ''}"),
-            )
+            say(self._client, types.MessageType.Warning, f"{error.message} {error.hint or ''}".strip())
 
     def _send(self, shown: Shown, value: Any) -> None:
         self._client.notify(types.PROGRESS, {"token": shown.token, "value": value})

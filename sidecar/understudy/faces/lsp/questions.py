@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from understudy.faces.harmless import one_line
 from understudy.faces.lsp.client import Client, Refused
 from understudy.faces.lsp.runs import Runs
+from understudy.faces.lsp.saying import can_ask, choose, log, say
 from understudy.model import events as e
 from understudy.model.delegations import Delegation, PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -90,12 +92,7 @@ class Questions:
 
     def _put(self, question: Question) -> None:
         if not can_ask(self._client) or not offered(question.request):
-            self._client.notify(
-                types.WINDOW_SHOW_MESSAGE,
-                types.ShowMessageParams(
-                    type=types.MessageType.Warning, message=f"{_words(question)}\n\n{_elsewhere(question)}"
-                ),
-            )
+            say(self._client, types.MessageType.Warning, f"{_words(question)}\n\n{_elsewhere(question)}")
             return
         self._waiting.append(question)
         if self._asking is None or self._asking.done():
@@ -116,24 +113,25 @@ class Questions:
 
     async def _ask(self, question: Question) -> None:
         titles = offered(question.request)
-        params = types.ShowMessageRequestParams(
-            type=types.MessageType.Warning,
-            message=_words(question),
-            actions=[types.MessageActionItem(title=title) for title in (LATER, *titles)],
-        )
         try:
-            answer = await self._client.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params, _seconds(question.request))
+            title = await choose(
+                self._client,
+                types.MessageType.Warning,
+                _words(question),
+                [LATER, *titles],
+                _seconds(question.request),
+            )
         except (Refused, TimeoutError):
-            answer = None
-        title = answer.get("title") if isinstance(answer, dict) else None
-        option = titles.get(title) if isinstance(title, str) else None
+            title = None
+        option = titles.get(title or "")
         if option is not None:
             await self._answer(question, option)
-        elif not question.closed.is_set():
-            what = types.WINDOW_SHOW_MESSAGE if title == LATER else types.WINDOW_LOG_MESSAGE
-            self._client.notify(
-                what, types.ShowMessageParams(type=types.MessageType.Info, message=_elsewhere(question))
-            )
+        elif question.closed.is_set():
+            return
+        elif title == LATER:
+            say(self._client, types.MessageType.Info, _elsewhere(question))
+        else:
+            log(self._client, _elsewhere(question))
 
     async def _answer(self, question: Question, option: PermissionOption) -> None:
         identifier, request = question.key
@@ -142,14 +140,12 @@ class Questions:
             await self._client.call("delegations/answer", params)
         except UnderstudyError as error:
             message = self._too_late(question) if error.kind is ErrorKind.CONFLICT else f"{error.message} {error.hint}"
-            self._client.notify(
-                types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(type=types.MessageType.Info, message=message)
-            )
+            say(self._client, types.MessageType.Info, message)
 
     def _too_late(self, question: Question) -> str:
         by, option = self._answered.get(question.key, ("", ""))
-        title = next((one.title for one in question.request.options if one.id == option), option)
-        about = f"“{question.request.title}”"
+        title = one_line(next((one.title for one in question.request.options if one.id == option), option))
+        about = f"“{one_line(question.request.title)}”"
         if by == "deadline":
             return f"The time for {about} had passed; it was answered with “{title}”."
         if by == "withdrawn":
@@ -159,18 +155,13 @@ class Questions:
         return f"{about} was answered already, with “{title}” (by {by}); the first answer counts."
 
 
-def can_ask(client: Client) -> bool:
-    """Tell whether the client declared that its messages may have items to choose from, however little it said."""
-    return client.capability("window.showMessage.messageActionItem") is not None
-
-
 def offered(request: PermissionRequest) -> dict[str, PermissionOption]:
     """Return title → option of what a person may choose here: no "always", which cannot be taken back."""
     found: dict[str, PermissionOption] = {}
     for option in request.options:
         if option.kind.endswith("_always"):
             continue
-        title = " ".join(option.title.split()) or option.kind.replace("_", " ")
+        title = one_line(option.title) or option.kind.replace("_", " ")
         while title in found or title == LATER:
             title += f" ({option.kind.replace('_', ' ')})"
         found[title] = option
@@ -182,7 +173,7 @@ def _words(question: Question) -> str:
     detail = request.detail.strip()
     if len(detail) > DETAIL_CHARACTERS:
         detail = detail[:DETAIL_CHARACTERS] + "…"
-    head = f"{delegation.delegator} asks about “{delegation.title}”: {request.title}"
+    head = f"{delegation.delegator} asks about “{one_line(delegation.title)}”: {one_line(request.title)}"
     return f"{head}\n\n{detail}" if detail and detail != request.title else head
 
 

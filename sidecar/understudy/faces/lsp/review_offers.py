@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.api import table
+from understudy.faces import harmless
 from understudy.faces.lsp.review_text import Spot
 from understudy.git import names
 from understudy.model.delegations import Delegation, FileDiff, Hunk, HunkState
@@ -109,7 +110,7 @@ def on_file(work: Work, path: str, why: Why) -> list[Offer]:
         return []
     flags = flagged([open_[0][0]])
     reasons = {why(Spot(path, hunk.id)) for _, hunk in open_} - {None}
-    it = f"{path} ({_count(len(open_))})"
+    it = f"{harmless.path(path)} ({_count(len(open_))})"
     return [
         Offer(
             f"Accept the file {it}{_although(flags, named=False)}",
@@ -196,9 +197,7 @@ def take_back(token: str) -> Offer:
 
 def flagged(files: Iterator[FileDiff] | Sequence[FileDiff]) -> dict[str, str]:
     """Return the paths whose change deserves a second look, with the reason."""
-    return {
-        path: reason for path in sorted(_paths(files)) if (reason := names.flagged(names.unquote(path))) is not None
-    }
+    return {path: reason for path in sorted(_paths(files)) if (reason := _flag(path)) is not None}
 
 
 def describe(work: Work, file: FileDiff, hunk: Hunk) -> str:
@@ -211,18 +210,18 @@ def describe(work: Work, file: FileDiff, hunk: Hunk) -> str:
     }[hunk.state]
     if hunk.state is HunkState.REJECTED and hunk.reason:
         state += f" ({_short(hunk.reason)})"
-    what = f"{state}: {file.path}, {size(file, hunk)}"
+    what = f"{state}: {harmless.path(file.path)}, {size(file, hunk)}"
     if hunk.edited:
         what += ", edited by hand"
     flags = flagged([file]) if hunk.state is HunkState.PENDING else {}
     parts = [what + "."]
-    parts += [f"{path} {reason}." for path, reason in flags.items()]
+    parts += [f"{harmless.path(path)} {reason}." for path, reason in flags.items()]
     if hunk.conflict and hunk.state is HunkState.PENDING:
         parts.append(
             "It does not fit what you have there now. Change that place so that it fits and accept again, take the "
             "change over by hand and reject this hunk, or send it back."
         )
-    parts.append(f"{work.delegation.title} ({work.delegation.id})")
+    parts.append(f"{harmless.one_line(work.delegation.title)} ({work.delegation.id})")
     return " ".join(parts)
 
 
@@ -230,7 +229,9 @@ def size(file: FileDiff, hunk: Hunk) -> str:
     """Return what a hunk is, in a few words."""
     lines = f"+{hunk.new_lines} -{hunk.old_lines}"
     if file.status == "renamed":
-        return f"renamed from {file.from_}" + (f", {lines}" if hunk.new_lines or hunk.old_lines else "")
+        return f"renamed from {harmless.path(file.from_ or '')}" + (
+            f", {lines}" if hunk.new_lines or hunk.old_lines else ""
+        )
     if file.binary:
         return f"{file.status}, not text"
     if hunk.new_lines or hunk.old_lines:
@@ -282,17 +283,18 @@ def _count(number: int) -> str:
 def _named(flags: dict[str, str]) -> str:
     paths = list(flags)
     more = f" and {len(paths) - NAMED_FILES} more" if len(paths) > NAMED_FILES else ""
-    return ", ".join(paths[:NAMED_FILES]) + more
+    return ", ".join(harmless.path(path) for path in paths[:NAMED_FILES]) + more
 
 
 def _although(flags: dict[str, str], *, named: bool = True) -> str:
     """Say why these files deserve a second look."""
     if not flags:
         return ""
-    first = next(iter(flags))
-    if len(flags) == 1:
-        return f" although {first if named else 'it'} {flags[first]}"
-    return f" although {first} {flags[first]} (also: {_named({p: r for p, r in flags.items() if p != first})})"
+    (first, reason), *others = flags.items()
+    path = harmless.path(first)
+    if not others:
+        return f" although {path if named else 'it'} {reason}"
+    return f" although {path} {reason} (also: {_named(dict(others))})"
 
 
 def _because(reasons: set[str | None]) -> str:
@@ -303,5 +305,5 @@ def _because(reasons: set[str | None]) -> str:
 
 
 def _short(text: str) -> str:
-    words = " ".join(text.split())
+    words = harmless.one_line(text)
     return words if len(words) <= SHORT_CHARACTERS else words[: SHORT_CHARACTERS - 1].rstrip() + "…"

@@ -8,6 +8,7 @@ from typing import Any
 
 from lsprotocol import types
 
+from understudy.faces.harmless import one_line
 from understudy.faces.lsp import review_offers
 from understudy.faces.lsp.review_offers import Offer, Work
 from understudy.faces.lsp.review_text import WHOLE, Sheet, Spot, letter
@@ -182,7 +183,7 @@ def _look(work: Work, mark: Mark) -> Offer:
 
 def _named(offer: Offer, work: Work) -> Offer:
     """Say which of several results an offer is about."""
-    title = f"{offer.title} ({work.delegation.title}, {work.delegation.id})"
+    title = f"{offer.title} ({one_line(work.delegation.title)}, {work.delegation.id})"
     return Offer(title, offer.kind, offer.method, offer.params, offer.refused, offer.short)
 
 

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from understudy.faces.lsp import hunks, places, review_offers, review_views, review_works
+from understudy.faces import harmless
+from understudy.faces.lsp import hunks, places, review_offers, review_views, review_works, saying
 from understudy.faces.lsp.client import Refused
 from understudy.faces.lsp.review_offers import Work
 from understudy.faces.lsp.review_text import Sheet, Spot, lines_of
@@ -326,7 +327,7 @@ class Surface:
         self._views.clear()
 
     def _say(self, severity: types.MessageType, text: str) -> None:
-        self.client.notify(types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(severity, text))
+        saying.say(self.client, severity, text)
 
 
 def register(server: Server) -> None:
@@ -366,4 +367,5 @@ def _where(work: Work | None, conflict: Any) -> str:
     hunk = None
     if work is not None:
         hunk = next((hunk for _, hunk in work.hunks() if hunk.id == conflict.hunk), None)
-    return f"{conflict.path} line {hunk.old_start}" if hunk is not None and hunk.old_start else str(conflict.path)
+    path = harmless.path(conflict.path)
+    return f"{path} line {hunk.old_start}" if hunk is not None and hunk.old_start else path

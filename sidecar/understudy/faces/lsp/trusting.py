@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from understudy.faces.lsp.client import Client, Refused
-from understudy.faces.lsp.questions import can_ask
+from understudy.faces.lsp.saying import can_ask, choose, say
 from understudy.journal import store
 from understudy.model.errors import UnderstudyError
 
@@ -102,20 +102,16 @@ class Trusting:
         if not can_ask(self._client):
             self._say(types.MessageType.Warning, f"{_words(workspace, found)}\n\n{_elsewhere(workspace)}")
             return
-        params = types.ShowMessageRequestParams(
-            type=types.MessageType.Warning,
-            message=_words(workspace, found),
-            actions=[types.MessageActionItem(title=NOT_NOW), types.MessageActionItem(title=TRUST)],
-        )
         try:
-            answer = await self._client.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params, PERSON_SECONDS)
+            title = await choose(
+                self._client, types.MessageType.Warning, _words(workspace, found), [NOT_NOW, TRUST], PERSON_SECONDS
+            )
         except Refused:
             self._say(types.MessageType.Warning, f"{_words(workspace, found)}\n\n{_elsewhere(workspace)}")
             return
         except TimeoutError:
             return
-        title = answer.get("title") if isinstance(answer, dict) else None
-        if title in {TRUST, NOT_NOW}:
+        if title is not None:
             await self._record(workspace, found.hash, trusted=title == TRUST)
 
     async def _record(self, workspace: Path, seen: str, *, trusted: bool) -> None:
@@ -130,7 +126,7 @@ class Trusting:
             self._look_later()
 
     def _say(self, severity: types.MessageType, text: str) -> None:
-        self._client.notify(types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(type=severity, message=text))
+        say(self._client, severity, text)
 
 
 def _standing(workspace: Path) -> tuple[trust.TrustStatus, bool]:
