@@ -231,6 +231,8 @@ export interface ToolsParams {
 /** Every agent CLI that Understudy knows, found or not. */
 export interface ToolsResult {
   tools: ToolEntry[];
+  /** What a delegator without a tool (our own loop on a model server) may set. */
+  own: Honoured;
 }
 
 /** An agent CLI that Understudy knows, found on this machine or not. */
@@ -244,7 +246,19 @@ export interface ToolEntry {
   runnable: boolean;
   modes: string[];
   models?: string[];
+  /** What its delegators may set; absent where there is no runner for it. */
+  honours?: Honoured;
   problems: Problem[];
+}
+
+/** What can be set for a delegator and has an effect there; anything else is refused, never ignored. */
+export interface Honoured {
+  /** Fields of `Launch`. */
+  launch: string[];
+  /** Fields of `Limits`; those on turns, tokens and money of a program with plain output (`generic`) excepted. */
+  limits: string[];
+  /** `modelProperties` are sent along. */
+  properties: boolean;
 }
 
 /** Something wrong with a configuration, and where. */

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { SidecarError } from "../src/client/wire.ts";
 import { addDelegator, suggest, type AddParts } from "../src/flows/addDelegator.ts";
-import { joinWords, optionsFor, splitWords } from "../src/flows/options.ts";
+import { honoursOf, joinWords, optionsFor, splitWords } from "../src/flows/options.ts";
+import type { Delegator, Honoured } from "../src/protocol.ts";
 import { validateUrl } from "../src/flows/modelServer.ts";
 import { folderOf } from "../src/model/folders.ts";
 import { FakeHost } from "./support/fakeHost.ts";
@@ -299,14 +300,38 @@ describe("the folder of a file", () => {
 });
 
 describe("options", () => {
-  it("offers each tool what it honours", () => {
-    expect(optionsFor("ghostwriter").map(({ id }) => id)).toEqual(["totalSeconds"]);
-    expect(optionsFor(undefined).map(({ id }) => id)).not.toContain("maxTurns");
-    expect(optionsFor("claude").map(({ id }) => id)).toContain("permissionMode");
+  const TOOLS = result("understudy/tools/list", "tools-list.valid");
+  const ids = (delegator: Delegator, honours: Honoured | undefined): string[] =>
+    optionsFor(delegator, honours).map(({ id }) => id);
+  const EVERY: Honoured = {
+    launch: ["command", "output", "permissionMode", "promptPrefix", "promptSuffix", "somethingNewer"],
+    limits: ["totalSeconds", "maxTurns", "maxTokens", "maxOutputTokens", "maxUsd"],
+    properties: true,
+  };
+
+  it("offers each tool what the sidecar says that it honours", () => {
+    const ghostwriter = { name: "x", tool: "ghostwriter" };
+    expect(ids(ghostwriter, honoursOf(ghostwriter, TOOLS))).toEqual(["totalSeconds"]);
+    const own = { name: "x", modelServer: "ollama" };
+    expect(ids(own, honoursOf(own, TOOLS))).toEqual([
+      "temperature",
+      "totalSeconds",
+      "maxTokens",
+      "maxOutputTokens",
+      "maxUsd",
+      "promptPrefix",
+      "promptSuffix",
+    ]);
+    expect(ids({ name: "x", tool: "otheragent" }, honoursOf({ name: "x", tool: "otheragent" }, TOOLS))).toEqual([]);
+  });
+
+  it("offers limits on what is counted only where the program says what it uses", () => {
+    expect(ids({ name: "x" }, EVERY)).not.toContain("maxUsd");
+    expect(ids({ name: "x", launch: { output: "events" } }, EVERY)).toContain("maxUsd");
   });
 
   it("unsets what is emptied, without a trace", () => {
-    for (const option of ["claude", "generic", undefined].flatMap(optionsFor)) {
+    for (const option of optionsFor({ name: "x", launch: { output: "events" } }, EVERY)) {
       const set = option.set({ name: "x" }, option.choices?.[0]?.value ?? "1");
       expect(option.get(set), option.id).toBe(option.choices?.[0]?.value ?? "1");
       expect(JSON.stringify(option.set(set, "")), option.id).toMatch(/^\{"name":"x","\w+":null\}$/);

@@ -37,7 +37,10 @@ def tools(caller: Caller, params: m.ToolsParams) -> m.ToolsResult:
     from understudy.runners import registry  # noqa: PLC0415
 
     found = known.detect(refresh=params.refresh, runnable=registry.ABILITIES, workspace=caller.folder())
-    return m.ToolsResult(tools=found)
+    for entry in found:
+        if entry.runnable:
+            entry.honours = registry.honoured(registry.ABILITIES[entry.name])
+    return m.ToolsResult(tools=found, own=registry.honoured(registry.ABILITIES[registry.BACKEND]))
 
 
 def doctor(caller: Caller, params: m.Nothing) -> m.DoctorResult:

@@ -10,6 +10,7 @@ from understudy.model.delegations import Delegation, Explanation, FileDiff
 from understudy.model.delegators import (
     Delegator,
     DelegatorEntry,
+    Honoured,
     Model,
     ModelServer,
     ModelServerEntry,
@@ -167,6 +168,8 @@ class ToolsResult(Wire, kw_only=True):
     """Every agent CLI that Understudy knows, found or not."""
 
     tools: list[ToolEntry]
+    own: Honoured
+    """What a delegator without a tool (our own loop on a model server) may set."""
 
 
 class RecipesParams(Strict, kw_only=True):

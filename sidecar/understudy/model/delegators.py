@@ -267,6 +267,17 @@ class ModelServerEntry(Wire, kw_only=True):
     state: ServerState
 
 
+class Honoured(Wire, kw_only=True):
+    """What can be set for a delegator and has an effect there; anything else is refused, never ignored."""
+
+    launch: list[str]
+    """Fields of ``Launch``."""
+    limits: list[str]
+    """Fields of ``Limits``; those on turns, tokens and money of a program with plain output (``generic``) excepted."""
+    properties: bool
+    """``modelProperties`` are sent along."""
+
+
 class ToolEntry(Wire, kw_only=True):
     """An agent CLI that Understudy knows, found on this machine or not."""
 
@@ -279,6 +290,8 @@ class ToolEntry(Wire, kw_only=True):
     """Whether this version of Understudy has a runner for it."""
     modes: list[str]
     models: list[str] | None = None
+    honours: Honoured | None = None
+    """What its delegators may set; absent where there is no runner for it."""
     problems: list[Problem]
 
 

@@ -11,7 +11,7 @@ from typing import cast
 
 import msgspec
 
-from understudy.model.delegators import Delegator, Launch, Recipe
+from understudy.model.delegators import Delegator, Honoured, Launch, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import camel
 from understudy.runners.base import Abilities, Runner, delivery_of
@@ -79,6 +79,13 @@ def abilities_of(delegator: Delegator) -> Abilities:
             names=difflib.get_close_matches(name, known) or known,
         )
     return ABILITIES[name]
+
+
+def honoured(able: Abilities) -> Honoured:
+    """Return what can be set and has an effect, as faces name it."""
+    return Honoured(
+        launch=sorted(map(camel, able.launch)), limits=sorted(map(camel, able.limits)), properties=able.properties
+    )
 
 
 def check(delegator: Delegator, recipe: Recipe | None = None) -> None:

@@ -10,7 +10,7 @@ import { folderOf } from "../model/folders.ts";
 import type { Delegator, DelegatorEntry, Model, ModelServerEntry, ProbeResult, ToolEntry } from "../protocol.ts";
 import { NAME } from "./names.ts";
 import { addModelServer, removeModelServer, setKey } from "./modelServer.ts";
-import { optionsFor } from "./options.ts";
+import { honoursOf, optionsFor, type Option } from "./options.ts";
 import { runSteps, type Step } from "./steps.ts";
 
 export interface AddParts {
@@ -36,7 +36,6 @@ interface Draft {
   readonly folder?: string;
   /** The entry that is edited. */
   readonly entry?: DelegatorEntry;
-  readonly option?: string;
 }
 
 /** What a row of answers needs to remember besides the answers. */
@@ -372,7 +371,8 @@ function modelItem(model: Model): PickItem {
 
 function askOptions(parts: AddParts, title: string): Step<Draft, Question> {
   return async (draft, place) => {
-    const options = optionsFor(draft.delegator.tool ?? undefined);
+    const known = await parts.asker.ask("understudy/tools/list", {});
+    const options = optionsFor(draft.delegator, honoursOf(draft.delegator, known));
     const missing = options.filter((option) => option.required && option.get(draft.delegator) === "");
     const outcome = await parts.windows.pick({
       ...place,
@@ -393,16 +393,16 @@ function askOptions(parts: AddParts, title: string): Step<Draft, Question> {
     if (outcome.kind !== "picked") return { kind: "cancelled" };
     const option = outcome.ids[0] ?? "";
     if (option === "") return { kind: "next", to: "name", state: draft };
-    const answered = await askOption(parts, title)({ ...draft, option }, { ...place, back: true });
+    const asked = options.find(({ id }) => id === option);
+    if (!asked) return { kind: "again", state: draft };
+    const answered = await askOption(parts, title, asked)(draft, { ...place, back: true });
     if (answered.kind === "cancelled") return answered;
     return { kind: "again", state: answered.kind === "back" ? draft : answered.state };
   };
 }
 
-function askOption(parts: AddParts, title: string): Step<Draft, Question> {
+function askOption(parts: AddParts, title: string, option: Option): Step<Draft, Question> {
   return async (draft, place) => {
-    const option = optionsFor(draft.delegator.tool ?? undefined).find(({ id }) => id === draft.option);
-    if (!option) return { kind: "back" };
     const value = option.get(draft.delegator);
     const taken = (text: string): { kind: "again"; state: Draft } => ({
       kind: "again",

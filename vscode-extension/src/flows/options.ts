@@ -1,10 +1,10 @@
 /**
- * What can be set for a delegator in the steps of Add Delegator, by what drives it. What a tool does not honour is not
- * offered: the sidecar would refuse it. Everything else is for the file itself.
+ * What can be set for a delegator in the steps of Add Delegator, by what drives it. What a tool does not honour, as
+ * `understudy/tools/list` says, is not offered: the sidecar would refuse it. Everything else is for the file itself.
  */
 
 import { t } from "../base/l10n.ts";
-import type { Delegator, Launch, Limits } from "../protocol.ts";
+import type { Delegator, Honoured, Launch, Limits, ToolsResult } from "../protocol.ts";
 
 export interface Option {
   readonly id: string;
@@ -22,18 +22,34 @@ export interface Option {
   check?(value: string): string | undefined;
 }
 
-/** The options for a tool, or for our own loop on a model server when `tool` is undefined. */
-export function optionsFor(tool: string | undefined): readonly Option[] {
-  switch (tool) {
-    case undefined:
-      return [temperature(), totalSeconds(), maxTokens(), maxOutputTokens(), maxUsd(), prefix(), suffix()];
-    case "claude":
-      return [permissionMode(), totalSeconds(), maxTurns(), maxTokens(), maxUsd(), prefix(), suffix()];
-    case "generic":
-      return [command(), output(), totalSeconds(), prefix(), suffix()];
-    default:
-      return [totalSeconds()];
-  }
+/** Every option that the steps know, in the order in which they are offered. */
+const OPTIONS: readonly (() => Option)[] = [
+  command,
+  output,
+  permissionMode,
+  temperature,
+  totalSeconds,
+  maxTurns,
+  maxTokens,
+  maxOutputTokens,
+  maxUsd,
+  prefix,
+  suffix,
+];
+/** Options that a program which prints plain text cannot honour: it does not say what it has used. */
+const COUNTED = new Set(["maxTurns", "maxTokens", "maxOutputTokens", "maxUsd"]);
+
+/** The options that have an effect on a delegator, by what the sidecar says that its tool honours. */
+export function optionsFor(delegator: Delegator, honours: Honoured | undefined): readonly Option[] {
+  if (!honours) return [];
+  const known = new Set([...honours.launch, ...honours.limits, ...(honours.properties ? ["temperature"] : [])]);
+  const silent = known.has("output") && delegator.launch?.output !== "events";
+  return OPTIONS.map((make) => make()).filter(({ id }) => known.has(id) && !(silent && COUNTED.has(id)));
+}
+
+/** What the sidecar says of a delegator's tool, or of none. */
+export function honoursOf(delegator: Delegator, known: ToolsResult): Honoured | undefined {
+  return delegator.tool ? known.tools.find(({ name }) => name === delegator.tool)?.honours : known.own;
 }
 
 function command(): Option {
