@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from understudy.faces.lsp.server import Server
 from understudy.journal import store
 
 DECIDE = "understudy/delegations/decide"
@@ -492,3 +495,25 @@ def test_names_and_words_of_an_agent_steer_nothing(workshop: Any, editor: Any):
     last = action(editor.actions(uri, len(buffers.texts[uri]) - 2), "Accept this hunk")
     editor.run(last)
     assert (workshop.top / "d\u200b.py").exists()
+
+
+async def test_many_open_files_and_many_results_do_not_hold_the_editor_up():
+    surface = Server().review
+    for number in range(60):
+        surface._reviews[f"file:///home/projects/{number % 5}/src/file{number}.py"] = None
+    results = [
+        SimpleNamespace(
+            workspace=f"/home/projects/{number % 20}",
+            result=SimpleNamespace(files=[SimpleNamespace(path=f"src/file{file}.py") for file in range(8)]),
+        )
+        for number in range(1000)
+    ]
+    took = []
+    for _ in range(3):
+        surface._document("open", "file:///home/projects/1/other.py")
+        began = time.perf_counter()
+        concerned = sum(surface._concerns(one) for one in results)
+        took.append(time.perf_counter() - began)
+        surface._document("close", "file:///home/projects/1/other.py")
+    assert concerned == 250
+    assert min(took) < 0.2, took

@@ -63,6 +63,8 @@ class Surface:
         self._works = review_works.Works(server.client, self._changed, self._concerns)
         self._reviews: dict[str, str | None] = {}
         """The open documents → the delegation whose review they are."""
+        self._opened: dict[str, frozenset[str]] = {}
+        """A workspace → the paths in it that are open; asked for every undecided result whenever a file is opened."""
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._views: dict[str, tuple[tuple[int | None, int], View | None]] = {}
         self._bases: dict[tuple[str, str], str | None] = {}
@@ -141,6 +143,7 @@ class Surface:
         if what == "open":
             if uri not in self._reviews:
                 self._reviews[uri] = found = review_works.delegation_of(uri)
+                self._opened.clear()
                 if found is not None:
                     self._works.opened(found)
                 else:
@@ -150,6 +153,7 @@ class Surface:
             self._show_soon(uri, SETTLE_SECONDS)
         elif what == "close":
             delegation = self._reviews.pop(uri, None)
+            self._opened.clear()
             if (timer := self._waiting.pop(uri, None)) is not None:
                 timer.cancel()
             self._views.pop(uri, None)
@@ -241,12 +245,18 @@ class Surface:
         return View(lines_of(text or ""), self.client.encoding, marks, tokens=tokens)
 
     def _concerns(self, delegation: Delegation) -> bool:
-        """Tell whether a file that a result modifies is open."""
-        workspace = Path(delegation.workspace)
+        """Tell whether a file that a result changes is open."""
+        if delegation.result is None:
+            return False
+        opened = self._opened.get(delegation.workspace)
+        if opened is None:
+            opened = self._opened[delegation.workspace] = self._open_in(Path(delegation.workspace))
+        return any(file.path in opened for file in delegation.result.files)
+
+    def _open_in(self, workspace: Path) -> frozenset[str]:
         paths = [path for uri in self._reviews if (path := places.path_of(uri)) is not None]
-        opened = {own.relative_to(workspace) for path in paths for own in _spellings(path) if workspace in own.parents}
-        names_ = {names.quote(os.fsencode(one)) for one in opened}
-        return delegation.result is not None and any(file.path in names_ for file in delegation.result.files)
+        inside = {own.relative_to(workspace) for path in paths for own in _spellings(path) if workspace in own.parents}
+        return frozenset(names.quote(os.fsencode(one)) for one in inside)
 
     def _changes_of(self, path: Path) -> list[tuple[Work, FileDiff]]:
         """Return the results that have undecided hunks in a file that is there already."""
