@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 const MOST_BYTES = 300_000;
 const top = join(import.meta.dirname, "..");
-const made = join(top, "e2e", "artifacts", "pictures-readme");
+const made = join(process.env["UNDERSTUDY_ARTIFACTS"] ?? join(top, "e2e", "artifacts"), "pictures-readme");
 const shown = join(top, "media", "screenshots");
 
 const names = readdirSync(made).filter((name) => name.endsWith(".png"));

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import * as path from "node:path";
 import { describe, expect, it } from "vitest";
 import manifest from "../package.json" with { type: "json" };
@@ -10,7 +10,8 @@ import { EndedError } from "../src/client/wire.ts";
 import { FakeHost } from "./support/fakeHost.ts";
 import { allGolden } from "./support/golden.ts";
 
-const SRC = path.join(import.meta.dirname, "../src");
+const TOP = path.join(import.meta.dirname, "..");
+const SRC = path.join(TOP, "src");
 const sources = (readdirSync(SRC, { recursive: true }) as string[])
   .filter((name) => name.endsWith(".ts"))
   .map((name) => ({ name: name.replaceAll("\\", "/"), text: readFileSync(path.join(SRC, name), "utf8") }));
@@ -75,6 +76,30 @@ describe("architecture", () => {
     const programs = ["understudy.path", "understudy.python"] as const;
     for (const name of programs) expect(manifest.contributes.configuration.properties[name].scope).toBe("machine");
     expect(manifest.capabilities.untrustedWorkspaces.restrictedConfigurations).toEqual([...programs]);
+  });
+
+  it("has every picture that it shows, small enough to be loaded", () => {
+    const readme = readFileSync(path.join(TOP, "README.md"), "utf8");
+    const shown = [...readme.matchAll(/!\[[^\]]+\]\(([^)]+)\)/g)].map((match) => match[1] ?? "");
+    const [walkthrough] = manifest.contributes.walkthroughs;
+    const media =
+      walkthrough?.steps.map((step) => ("image" in step.media ? step.media.image : step.media.markdown)) ?? [];
+    expect(shown.length).toBeGreaterThan(0);
+    expect(media.length).toBeGreaterThan(0);
+    for (const name of [...shown, ...media, manifest.icon]) {
+      expect(statSync(path.join(TOP, name ?? "")).size, name).toBeLessThan(300_000);
+    }
+  });
+
+  it("describes every setting, in order, and every one in the README", () => {
+    const readme = readFileSync(path.join(TOP, "README.md"), "utf8");
+    const orders = Object.entries(manifest.contributes.configuration.properties).map(([name, setting]) => {
+      expect(readme).toContain(`\`${name}\``);
+      expect(setting.markdownDescription).toMatch(/^%setting\./);
+      expect(["machine", "window"]).toContain(setting.scope);
+      return setting.order;
+    });
+    expect(orders).toEqual([...new Set(orders)].sort((a, b) => a - b));
   });
 
   it("is built against the oldest editor that it claims to run in, and pins everything", () => {
