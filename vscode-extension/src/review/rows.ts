@@ -140,7 +140,7 @@ function ground(id: string, delegation: Delegation, counts: { undecided: number;
   }
   const check = delegation.checks.find(({ name }) => id === `check:${delegation.id}:${name}`);
   if (!check) return undefined;
-  const word = checkWord(check);
+  const word = checkWord(check, delegation);
   const facts = [word.text, ...checkFacts(check)].join(" · ");
   return {
     ...rest,

@@ -20,7 +20,13 @@ export function verdictWord(delegation: Pick<Delegation, "state" | "verdict" | "
   return { text: stateName(delegation), icon: id, ...(color === undefined ? {} : { color }) };
 }
 
-export function checkWord(check: CheckResult): Word {
+/** A check that passed where no check counts judged the result as it was before it was edited. */
+function isOld(check: CheckResult, delegation: Pick<Delegation, "reservations">): boolean {
+  return check.ok && check.required && delegation.reservations.includes("no_checks");
+}
+
+export function checkWord(check: CheckResult, delegation: Pick<Delegation, "reservations">): Word {
+  if (isOld(check, delegation)) return { text: t("passed before your edits"), icon: "history" };
   if (check.ok && check.flaky) return { text: t("flaky"), icon: "warning", color: YELLOW };
   if (check.ok) return { text: t("passed"), icon: "pass", color: GREEN };
   if (check.failsOnBase) return { text: t("failed, as before the work"), icon: "warning", color: YELLOW };
@@ -72,7 +78,7 @@ export function evidence(delegation: Delegation): string {
   out.push(`## ${t("Checks")}`, "");
   if (delegation.checks.length === 0) out.push(t("None ran."), "");
   for (const check of delegation.checks) {
-    out.push(`### ${inline(check.name)}: ${checkWord(check).text}`, "", checkFacts(check).join(" · "), "");
+    out.push(`### ${inline(check.name)}: ${checkWord(check, delegation).text}`, "", checkFacts(check).join(" · "), "");
     out.push(fenced(check.argv.map(quoted).join(" ")), "");
     if (check.control && check.control.survived.length > 0) {
       out.push(t("These tests still pass when the code under test is broken on purpose:"), "");
