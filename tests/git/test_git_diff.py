@@ -148,3 +148,13 @@ def test_a_large_file_hides_no_other(change, monkeypatch):
     assert b"+5000\n" not in text
     assert b"Binary files /dev/null and b/a differ\n" in text
     assert text.endswith(b"\n# Files above 1250 bytes are too large to be shown.\n")
+
+
+def test_a_repository_that_was_moved_away_is_named(change, bench):
+    store, base, head = change("echo one > a", "echo two > a")
+    bench.repo.rename(bench.repo.with_name("elsewhere"))
+    with pytest.raises(UnderstudyError) as caught:
+        file_diffs(store, base, head)
+    assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
+    assert str(bench.repo) in caught.value.message
+    assert "Put it back" in (caught.value.hint or "")

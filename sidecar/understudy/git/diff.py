@@ -35,6 +35,7 @@ _OPTIONS = (
     "--no-indent-heuristic",
 )
 _CONFIG = {"core.bigFileThreshold": str(FILE_BYTES), "diff.ignoreSubmodules": "none"}
+_MOVED = re.compile(rb"unable to normalize alternate object path: (.+)")
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _WORDS: dict[str, Status] = {"A": "added", "D": "deleted", "M": "modified", "R": "renamed", "T": "type"}
 
@@ -330,6 +331,14 @@ def _parse_sections(patch: bytes) -> list[_Section]:
 
 
 def _unavailable(base: str, head: str, said: bytes) -> UnderstudyError:
+    moved = _MOVED.search(said)
+    if moved is not None:
+        place = moved[1].decode(errors="replace")
+        return UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"The repository that this began from is not there any more: nothing is at {place}.",
+            hint="Put it back where it was; the change as text is still in `understudy diff`.",
+        )
     return UnderstudyError(
         ErrorKind.BASE_UNAVAILABLE,
         f"{base[:12]} and {head[:12]} cannot be compared: {said.decode(errors='replace').strip()[-300:]}",
