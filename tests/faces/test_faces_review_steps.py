@@ -426,6 +426,18 @@ def test_decisions_that_could_not_be_sent_are_sent_again_if_the_person_wants(
     assert "Free some space." in capsys.readouterr().err
 
 
+def test_who_stops_while_it_is_decided_hears_how_to_see_what_it_came_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deciding, "call", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        deciding.send(WHOLE, three(), [{"path": "a.py", "hunk": "a1", "decision": "accept"}])
+    assert f"as a whole or not at all: understudy review {WHOLE} --list" in capsys.readouterr().err
+
+
 # -- which hunks ---------------------------------------------------------------------------------------------------
 
 

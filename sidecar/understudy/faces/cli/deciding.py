@@ -115,7 +115,14 @@ def send(
         click.echo("Nothing was decided.", err=True)
         return exits.Exit.OK
     # False is the contract's default: what a person did not say is not sent.
-    found = call("delegations/decide", id=identifier, decisions=decisions, flagged=flagged or None)
+    try:
+        found = call("delegations/decide", id=identifier, decisions=decisions, flagged=flagged or None)
+    except KeyboardInterrupt:
+        click.echo(
+            f"\nWhat you accept is in your files as a whole or not at all: understudy review {identifier} --list",
+            err=True,
+        )
+        raise
     if as_json:
         output.json(found)
     else:
