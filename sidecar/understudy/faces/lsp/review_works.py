@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from understudy.model.states import State
 
 if TYPE_CHECKING:
     from understudy.faces.lsp.client import Client
+
+log = logging.getLogger(__name__)
 
 PAGE = 200
 PAGES = 5
@@ -159,7 +162,12 @@ class Works:
                 wanted, self._stale = self._stale, set()
                 changed = set()
                 for one in wanted:
-                    work = await self._load(one)
+                    try:
+                        work = await self._load(one)
+                    except UnderstudyError as error:
+                        # The others are shown; this one stays as it was known.
+                        log.warning("the review of %s could not be read: %s", one, error)
+                        continue
                     if work != self.known.get(one):
                         changed.add(one)
                         if work is None:
