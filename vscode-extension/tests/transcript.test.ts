@@ -76,7 +76,7 @@ describe("the text of a transcript", () => {
         "pip install freezegun",
         "```",
         "",
-        "→ Reject, answered by cli",
+        "→ Reject, answered in a terminal",
         "",
         "- tests/test_wrapping_ghost.py added",
         "",
@@ -309,7 +309,9 @@ describe("transcripts in the editor", () => {
       selectionEmpty: true,
     };
     await read();
+    await vi.advanceTimersByTimeAsync(500);
     await read();
+    await vi.advanceTimersByTimeAsync(500);
     const folded = host.ran.filter((ran) => ran.id === "editor.fold");
     expect(folded).toHaveLength(1);
     expect((folded[0]?.values[0] as { selectionLines: number[] }).selectionLines).toHaveLength(3);

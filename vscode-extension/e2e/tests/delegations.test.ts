@@ -52,7 +52,7 @@ describe("delegations in the editor", () => {
 
   it(
     "streams a transcript, and goes on with it after the window was reloaded",
-    inCode({ delegators: ["slow"], configuration: byDefault("slow") }, async (vs) => {
+    inCode({ delegators: ["slow"], configuration: byDefault("slow"), seconds: 240 }, async (vs) => {
       await openContainer(vs);
       await vs.statusItem("Understudy").waitFor();
       await vs.openFile("shop/prices.py");
@@ -72,6 +72,47 @@ describe("delegations in the editor", () => {
       await until(async () => !(await vs.notifications()).some((one) => /Considering/.test(one)), "progress is gone");
       await vs.shot("4 end");
     }),
+  );
+
+  it(
+    "is in the menus of editors and of the explorer, and uses what is not saved",
+    inCode(
+      { delegators: ["quick"], file: "shop/prices.py", configuration: byDefault("quick"), seconds: 240 },
+      async (vs) => {
+        await vs.statusItem("Understudy").waitFor();
+        await vs.goTo(21);
+        await vs.type("\n\ndef unsaved() -> int:\n    return 1\n");
+        await vs.page.keyboard.press("Shift+F10");
+        await vs.menuItems().filter({ hasText: "Delegate Tests for This File" }).first().waitFor();
+        await vs.shot("1 editor menu");
+        await vs.menu("Delegate Tests for This File");
+        await until(() => vs.world.delegations().length === 1, "it is started");
+        await vs.notification(/Cancel/).waitFor();
+        await vs.shot("2 progress");
+        await finished(vs);
+        assert.equal(vs.world.read("shop/prices.py")?.includes("unsaved"), false, "nothing was saved");
+        await vs.goTo(6);
+        await vs.page.keyboard.press("Shift+ArrowDown");
+        await vs.command("Understudy: Delegate Selection…");
+        await vs.step("Delegate");
+        await vs.shot("3 selection");
+        await vs.pick("Explain this code");
+        await vs.quickRows().filter({ hasText: "Delegate to quick" }).first().waitFor();
+        await vs.shot("4 preview of a selection");
+        await vs.pick("Show Exactly What Is Sent", "");
+        await vs.step("Explain this code");
+        await vs.shot("5 what is sent");
+        await vs.page.keyboard.press("Escape");
+        await vs.openContainer("Explorer");
+        await vs.page
+          .locator(".explorer-folders-view .monaco-list-row", { hasText: "README.md" })
+          .first()
+          .click({ button: "right" });
+        await vs.menuItems().filter({ hasText: "Delegate" }).first().waitFor();
+        await vs.shot("6 explorer menu");
+        await vs.page.keyboard.press("Escape");
+      },
+    ),
   );
 
   it(

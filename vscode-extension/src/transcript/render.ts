@@ -391,9 +391,24 @@ function asked(event: Of<"permission">, answer: Of<"permission_answered"> | unde
       lines.push(t("Without an answer by {0}: {1}.", clock(event.deadline), title(event.onDeadline)));
     }
   } else {
-    lines.push(t("→ {0}, answered by {1}", title(answer.option), answer.by));
+    lines.push(`→ ${title(answer.option)}, ${answeredBy(answer.by)}`);
   }
   return lines.map((text) => ({ text }));
+}
+
+function answeredBy(by: string): string {
+  switch (by) {
+    case "deadline":
+      return t("because nobody answered in time");
+    case "withdrawn":
+      return t("the agent took the question back");
+    case "cli":
+      return t("answered in a terminal");
+    case "lsp":
+      return t("answered in an editor");
+    default:
+      return t("answered by {0}", by);
+  }
 }
 
 function failed(event: Of<"attempt_failed">): Line[] {

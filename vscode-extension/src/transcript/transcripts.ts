@@ -29,8 +29,10 @@ export interface TranscriptParts {
   readonly exists?: (file: string) => boolean;
 }
 
-/** Drawings that are remembered; the editor is seldom more than one behind. */
-const REMEMBERED = 4;
+/** Drawings that are remembered: the editor may be some behind, and asks about the one that it shows. */
+const REMEMBERED = 16;
+/** After a change, until the editor knows what can be folded in it. */
+const FOLD_MS = 300;
 const NOTHING: Rendered = { text: "", folds: [], links: [] };
 
 interface Open {
@@ -44,6 +46,7 @@ interface Open {
   following?: Disposable;
   beginning?: Promise<void>;
   timer?: NodeJS.Timeout;
+  folding?: NodeJS.Timeout;
   drawnAt: number;
   lenses: string;
   /** Starts of folds that were folded once: what a person opens stays open. */
@@ -91,10 +94,7 @@ export class Transcripts implements Disposable {
   }
 
   dispose(): void {
-    for (const open of this.#open.values()) {
-      clearTimeout(open.timer);
-      open.following?.dispose();
-    }
+    for (const open of this.#open.values()) this.#end(open);
     this.#open.clear();
     this.#bag.dispose();
     this.#changed.dispose();
@@ -188,8 +188,17 @@ export class Transcripts implements Disposable {
     if (!open) return;
     open.uri = uri;
     this.#drawLenses(open);
+    if (open.live) this.#parts.host.documents.follow(uri);
+    open.folding ??= setTimeout(() => {
+      delete open.folding;
+      this.#fold(open);
+    }, FOLD_MS);
+  }
+
+  /** Fold what is over and was not folded before, in the active editor: no other can be told to. */
+  #fold(open: Open): void {
+    const { uri } = open;
     const { documents, commands } = this.#parts.host;
-    if (open.live) documents.follow(uri);
     if (documents.active?.uri !== uri) return;
     const rendered = this.#rendered(uri);
     if (!rendered) return;
@@ -210,9 +219,14 @@ export class Transcripts implements Disposable {
     const id = delegationOf(uri);
     const open = uri.startsWith(`${TRANSCRIPT}:`) && id !== undefined ? this.#open.get(id) : undefined;
     if (!open) return;
-    clearTimeout(open.timer);
-    open.following?.dispose();
+    this.#end(open);
     this.#open.delete(open.id);
+  }
+
+  #end(open: Open): void {
+    clearTimeout(open.timer);
+    clearTimeout(open.folding);
+    open.following?.dispose();
   }
 
   #folds(uri: string, text: string): readonly Fold[] {
