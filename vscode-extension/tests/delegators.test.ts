@@ -5,7 +5,7 @@ import { describe as words, mismatchWords } from "../src/health/status.ts";
 import { settleTrust } from "../src/health/trust.ts";
 import type { Change } from "../src/model/store.ts";
 import type { Connect, Wire } from "../src/client/wire.ts";
-import type { DelegatorEntry, Problem } from "../src/protocol.ts";
+import type { Delegation, DelegatorEntry, Problem } from "../src/protocol.ts";
 import { DelegatorRows, rowOf } from "../src/views/delegators.ts";
 import { FakeHost } from "./support/fakeHost.ts";
 import { GoldenSidecar, golden, result } from "./support/golden.ts";
@@ -16,6 +16,8 @@ function rows(delegators: readonly DelegatorEntry[], problems: readonly Problem[
   return new DelegatorRows({
     delegators,
     problems,
+    delegations: [],
+    loaded: false,
     delegator: (name) => delegators.find(({ delegator }) => delegator.name === name),
     onDidChange: new Emitter<Change>().signal,
   });
@@ -79,6 +81,33 @@ describe("the view of delegators", () => {
     const row = rows([busy], []).row(rowOf("local-coder"));
     expect(row?.description).toBe("2 running · 1 queued · paused · ollama · qwen2.5-coder:7b");
     expect(row?.icon?.id).toBe("debug-pause");
+  });
+
+  it("stops counting with the last event, whatever the list of delegators said before", () => {
+    const entry = structuredClone(LIST.delegators[1])!;
+    entry.state = { ...entry.state, running: 1 };
+    const one = { id: "1", delegator: "local-coder", state: "running" } as Delegation;
+    const changes = new Emitter<Change>();
+    const store = {
+      delegators: [entry],
+      problems: [],
+      delegations: [one] as readonly Delegation[],
+      loaded: true,
+      delegator: () => entry,
+      onDidChange: changes.signal,
+    };
+    const view = new DelegatorRows(store);
+    const drawn: (readonly string[] | undefined)[] = [];
+    view.onDidChange((ids) => drawn.push(ids));
+    const nothing = { delegators: false, modelServers: false, recipes: false, trust: false, delegationList: false };
+    const change = { ...nothing, delegations: new Set(["1"]) };
+    changes.fire(change);
+    expect(view.row(rowOf("local-coder"))?.description).toMatch(/^1 running/);
+    store.delegations = [{ ...one, state: "finished" }];
+    changes.fire(change);
+    changes.fire(change);
+    expect(view.row(rowOf("local-coder"))?.description).not.toContain("running");
+    expect(drawn).toEqual([[rowOf("local-coder")], [rowOf("local-coder")]]);
   });
 });
 

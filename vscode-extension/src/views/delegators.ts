@@ -4,7 +4,7 @@ import { Emitter, type Disposable } from "../base/emitter.ts";
 import { t } from "../base/l10n.ts";
 import type { Row, Rows } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
-import type { DelegatorEntry, Problem } from "../protocol.ts";
+import type { Delegation, DelegatorEntry, Problem } from "../protocol.ts";
 
 export const DELEGATORS_VIEW = "understudy.delegators";
 
@@ -18,16 +18,23 @@ export const rowOf = (name: string): string => ENTRY + name;
 export const nameOf = (row: unknown): string | undefined =>
   typeof row === "string" && row.startsWith(ENTRY) ? row.slice(ENTRY.length) : undefined;
 
+type RowStore = Pick<Store, "delegators" | "delegator" | "problems" | "delegations" | "loaded" | "onDidChange">;
+
 export class DelegatorRows implements Rows, Disposable {
-  readonly #store: Pick<Store, "delegators" | "delegator" | "problems" | "onDidChange">;
+  readonly #store: RowStore;
+  /** How many run and wait in line for each, as they are drawn: events tell of it sooner than the list does. */
+  #busy = new Map<string, Busy>();
   readonly #changed = new Emitter<readonly string[] | undefined>();
   readonly #subscription: Disposable;
   readonly onDidChange = this.#changed.signal;
 
-  constructor(store: Pick<Store, "delegators" | "delegator" | "problems" | "onDidChange">) {
+  constructor(store: RowStore) {
     this.#store = store;
     this.#subscription = store.onDidChange((change) => {
+      const before = this.#busy;
+      if (change.delegationList || change.delegations.size > 0) this.#busy = busy(store.delegations);
       if (change.delegators || change.modelServers) this.#changed.fire(undefined);
+      else this.#redraw(before);
     });
   }
 
@@ -61,13 +68,45 @@ export class DelegatorRows implements Rows, Disposable {
     }
     const name = nameOf(id);
     const entry = name === undefined ? undefined : this.#store.delegator(name);
-    return entry && entryRow(id, entry);
+    return entry && entryRow(id, this.#now(entry));
   }
 
   dispose(): void {
     this.#subscription.dispose();
     this.#changed.dispose();
   }
+
+  #now(entry: DelegatorEntry): DelegatorEntry {
+    if (!this.#store.loaded) return entry;
+    return { ...entry, state: { ...entry.state, ...(this.#busy.get(entry.delegator.name) ?? IDLE) } };
+  }
+
+  #redraw(before: ReadonlyMap<string, Busy>): void {
+    const different = this.#store.delegators
+      .map(({ delegator }) => delegator.name)
+      .filter((name) => {
+        const [was, is] = [before.get(name) ?? IDLE, this.#busy.get(name) ?? IDLE];
+        return was.running !== is.running || was.queued !== is.queued;
+      });
+    if (different.length > 0) this.#changed.fire(different.map(rowOf));
+  }
+}
+
+interface Busy {
+  readonly running: number;
+  readonly queued: number;
+}
+
+const IDLE: Busy = { running: 0, queued: 0 };
+
+function busy(delegations: readonly Delegation[]): Map<string, Busy> {
+  const counts = new Map<string, Busy>();
+  for (const { delegator, state } of delegations) {
+    if (state === "finished") continue;
+    const { running, queued } = counts.get(delegator) ?? IDLE;
+    counts.set(delegator, state === "queued" ? { running, queued: queued + 1 } : { running: running + 1, queued });
+  }
+  return counts;
 }
 
 function splitProblem(id: string): [number, string | undefined] {
