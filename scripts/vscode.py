@@ -43,6 +43,7 @@ def main(arguments: list[str]) -> int:
         return code
     print("\nVS Code, first run: some failed. Running those once more:", flush=True)
     vsix = arguments[arguments.index("--vsix") :][:2] if "--vsix" in arguments else []
+    vsix += [word for word in arguments if word.startswith("--vsix=")]
     code = node(folder, "run.ts", "--again", *vsix)
     print(f"\nVS Code, first run: some failed. Second run: {'failed again' if code else 'passed'}.", flush=True)
     return code
