@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { App } from "../src/app.ts";
-import type { Disposable } from "../src/base/emitter.ts";
+import { Emitter, type Disposable } from "../src/base/emitter.ts";
 import { Store } from "../src/model/store.ts";
 import type { Delegation, DiffResult, Event, Hunk } from "../src/protocol.ts";
 import { registerReview } from "../src/review/feature.ts";
@@ -42,6 +42,7 @@ let feature: Disposable;
 let now: DiffResult;
 let delegation: Delegation;
 let resultText: string;
+let states: Emitter<{ kind: string }>;
 
 beforeEach(async () => {
   now = diff();
@@ -62,9 +63,16 @@ beforeEach(async () => {
       mode: "100644",
     }));
   store = new Store({ asker: peer, hearer: peer, workspaces: () => [], log: () => {}, gatherMs: 0 });
-  feature = registerReview({ host, sidecar: peer, store, interceptors: new Map() } as unknown as App);
+  begin();
   await store.attach();
 });
+
+/** A window begins. */
+function begin(): void {
+  states = new Emitter();
+  const sidecar = Object.assign(peer, { onDidChange: states.signal, state: { kind: "running" } });
+  feature = registerReview({ host, sidecar, store, interceptors: new Map() } as unknown as App);
+}
 
 afterEach(() => {
   feature.dispose();
@@ -153,6 +161,23 @@ describe("opening a review", () => {
       expect.stringContaining("changed nothing"),
     ]);
     expect(host.diffs).toEqual([]);
+  });
+
+  it("goes on in a window that is loaded again, unless it was closed", async () => {
+    await reviewing();
+    const again = async (): Promise<void> => {
+      feature.dispose();
+      host.handlers.clear();
+      begin();
+      states.fire({ kind: "running" });
+      await settle();
+    };
+    await again();
+    expect(rows()[0]).toContain("Verified");
+    expect(host.bars.size).toBe(4);
+    await host.commands.run("understudy.review.close");
+    await again();
+    expect(rows()).toEqual([]);
   });
 
   it("quotes what others wrote instead of interpreting it", () => {
@@ -262,8 +287,15 @@ describe("deciding", () => {
   });
 
   it("takes the last accept back, also one of an earlier window", async () => {
-    const applied = (seq: number, token: string): Event =>
-      ({ type: "applied", seq, at: "", attempt: 0, paths: [], undoToken: token, by: "cli" });
+    const applied = (seq: number, token: string): Event => ({
+      type: "applied",
+      seq,
+      at: "",
+      attempt: 0,
+      paths: [],
+      undoToken: token,
+      by: "cli",
+    });
     const undone = { type: "undone", seq: 3, at: "", attempt: 0, undoToken: "b" } as Event;
     peer.answer("understudy/delegations/events", ({ after = 0 }) => ({
       events: [applied(1, "a"), applied(2, "b"), undone].filter(({ seq }) => seq > after),

@@ -23,6 +23,8 @@ export interface ReviewCommandParts {
   readonly store: Pick<Store, "delegation" | "delegations" | "read">;
   readonly desk: Desk;
   readonly tree: Pick<Tree, "reveal" | "selection">;
+  /** A delegation was started here: its person is told of its end. */
+  readonly started: (id: string) => void;
 }
 
 export function registerReviewCommands(parts: ReviewCommandParts): Bag {
@@ -218,6 +220,7 @@ class ReviewCommands {
     });
     if (outcome.kind !== "accepted") return;
     const { id } = await asker.ask("understudy/delegations/reply", { id: result.id, text: outcome.value.trim() });
+    this.#parts.started(id);
     await result.read();
     const show = t("Watch");
     const answer = await host.windows.message("info", t("Sent back. You are told when the answer is there."), {

@@ -9,7 +9,10 @@ import { placeOf } from "./places.ts";
 import { REVIEW_VIEW, ReviewRows } from "./rows.ts";
 import { Surface } from "./surface.ts";
 
-export function registerReview({ host, sidecar, store }: App): Disposable {
+/** What is under review in this workspace. */
+const KEPT = "review";
+
+export function registerReview({ host, sidecar, store, started }: App): Disposable {
   const bag = new Bag();
   const desk = bag.add(new Desk({ asker: sidecar, store }));
   const state = {
@@ -21,7 +24,7 @@ export function registerReview({ host, sidecar, store }: App): Disposable {
   const rows = bag.add(new ReviewRows(state));
   const tree = bag.add(host.windows.tree(REVIEW_VIEW, rows));
   bag.add(new Surface({ host, store, desk }));
-  bag.add(registerReviewCommands({ host, asker: sidecar, store, desk, tree }));
+  bag.add(registerReviewCommands({ host, asker: sidecar, store, desk, tree, started: (id) => started.fire(id) }));
   const draw = (): void => {
     rows.refresh();
     const { current } = desk;
@@ -45,5 +48,22 @@ export function registerReview({ host, sidecar, store }: App): Disposable {
   );
   bag.add(store.onDidChange(({ delegations }) => desk.current && delegations.has(desk.current.id) && draw()));
   bag.add(host.documents.onDidChangeActive(place));
+  // A window that is loaded again goes on with its review: its tabs are still there.
+  bag.add(
+    sidecar.onDidChange(({ kind }) => {
+      const id = host.memory.get<string | undefined>(KEPT, undefined);
+      if (kind !== "running" || desk.current || id === undefined) return;
+      void desk.review(id).then(
+        () => host.commands.setContext("understudy.reviewing", true),
+        () => host.memory.set(KEPT, undefined),
+      );
+    }),
+  );
+  bag.add(
+    desk.onDidChange(() => {
+      const id = desk.current?.id;
+      if (host.memory.get<string | undefined>(KEPT, undefined) !== id) void host.memory.set(KEPT, id);
+    }),
+  );
   return bag;
 }
