@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.git import names
+from understudy.git import merge, names
 from understudy.journal import locks, store
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -94,6 +94,32 @@ def test_an_edit_of_the_person_is_merged_with(reviewed):
     reviewed.write("text.txt", "mine\n" + LINES)
     decide(reviewed, {"path": "text.txt", "decision": "accept"})
     assert text(reviewed) == "mine\n" + RESULT
+
+
+@pytest.mark.parametrize("saves", [1, 2, 3])
+def test_a_save_in_the_middle_of_an_accept_wins(reviewed, monkeypatch, saves):
+    plan, saved = merge.plan, []
+
+    def save_after(*arguments):
+        made = plan(*arguments)
+        if len(saved) < saves:
+            saved.append(changed((1, f"saved {len(saved)}\n")))
+            reviewed.write("text.txt", saved[-1])
+        return made
+
+    monkeypatch.setattr(merge, "plan", save_after)
+    if saves < 3:
+        decide(reviewed, {"path": "text.txt", "decision": "accept"})
+        assert text(reviewed) == RESULT.replace("line 1\n", f"saved {saves - 1}\n", 1)
+        assert review(reviewed) == (2, 3, 0)
+    else:
+        refused(ErrorKind.APPLY_CONFLICT, decide, reviewed, {"decision": "accept"})
+        assert text(reviewed) == saved[-1]
+        assert not (reviewed.top / "new.txt").exists()
+        assert review(reviewed) == (5, 0, 0)
+        folder = store.open_folder(reviewed.id).path
+        assert not (folder / "decide.json").exists()
+        assert list((folder / "undo").iterdir()) == []
 
 
 def test_a_conflict_stays_pending_and_shows_its_three_sides(reviewed):
