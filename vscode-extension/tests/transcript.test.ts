@@ -286,7 +286,7 @@ describe("transcripts in the editor", () => {
   });
 
   it("waits for a sidecar, as after a reload of the window", async () => {
-    const { read, state, changed, told, transcripts } = open(LIFE.events.slice(0, 8), running());
+    const { read, state, changed, told, following, transcripts } = open(LIFE.events.slice(0, 8), running());
     const known = state.delegation;
     state.loaded = false;
     state.delegation = undefined;
@@ -295,6 +295,7 @@ describe("transcripts in the editor", () => {
     state.delegation = known;
     changed();
     await vi.advanceTimersByTimeAsync(DRAW_MS * 2);
+    expect(following()).toBe(1); // by itself: the editor does not ask again
     expect(told.length).toBeGreaterThan(0);
     expect(await read()).toContain("## Attempt 2: my-agent");
     transcripts.dispose();
