@@ -4,7 +4,7 @@
  */
 
 import * as path from "node:path";
-import { Bag, soon, type Disposable } from "./base/emitter.ts";
+import { Bag, Emitter, soon, type Disposable } from "./base/emitter.ts";
 import { t } from "./base/l10n.ts";
 import { carriesWheels, install, InstallError, installed } from "./client/install.ts";
 import { locate } from "./client/locate.ts";
@@ -35,6 +35,8 @@ export interface App {
    * (`understudy/delegations/start` shows progress). Undefined from the handler: let the sidecar do it.
    */
   readonly interceptors: Map<string, Interceptor>;
+  /** Tell it the id of what was started in this window: progress, questions and the end are shown to its person. */
+  readonly started: Emitter<string>;
 }
 
 /** In the order in which they are registered. */
@@ -92,7 +94,7 @@ export function createApp(parts: AppParts, bag: Bag): App {
       else store.detach();
     }),
   );
-  const app: App = { host, sidecar, store, interceptors };
+  const app: App = { host, sidecar, store, interceptors, started: bag.add(new Emitter()) };
   for (const feature of FEATURES) bag.add(feature(app));
   return app;
 }

@@ -43,6 +43,8 @@ let now: DiffResult;
 let delegation: Delegation;
 let resultText: string;
 let states: Emitter<{ kind: string }>;
+/** What the person is told of. */
+let started: string[];
 
 beforeEach(async () => {
   now = diff();
@@ -71,7 +73,10 @@ beforeEach(async () => {
 function begin(): void {
   states = new Emitter();
   const sidecar = Object.assign(peer, { onDidChange: states.signal, state: { kind: "running" } });
-  feature = registerReview({ host, sidecar, store, interceptors: new Map() } as unknown as App);
+  started = [];
+  const told = new Emitter<string>();
+  told.signal((id) => started.push(id));
+  feature = registerReview({ host, sidecar, store, interceptors: new Map(), started: told } as unknown as App);
 }
 
 afterEach(() => {
@@ -329,6 +334,7 @@ describe("deciding", () => {
     await host.commands.run("understudy.review.sendBack");
     expect(host.shown.at(-1)?.value).toBe("greeting/wrapping.py:41: Keep the old name.");
     expect(peer.params("understudy/delegations/reply")).toEqual([{ id: ID, text: "Test the empty string, too." }]);
+    expect(started).toEqual([result("understudy/delegations/reply", "delegations-reply.valid").id]);
   });
 
   it("opens a conflict in the merge editor with nothing but the conflict in it, else as three sides", async () => {

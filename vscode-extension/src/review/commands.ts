@@ -220,13 +220,8 @@ class ReviewCommands {
     });
     if (outcome.kind !== "accepted") return;
     const { id } = await asker.ask("understudy/delegations/reply", { id: result.id, text: outcome.value.trim() });
-    this.#parts.started(id);
+    this.#parts.started(id); // its progress says that it is on its way
     await result.read();
-    const show = t("Watch");
-    const answer = await host.windows.message("info", t("Sent back. You are told when the answer is there."), {
-      buttons: [show],
-    });
-    if (answer === show) await host.commands.run("understudy.delegations.open", id);
   }
 
   async openConflict(value: unknown): Promise<void> {

@@ -25,6 +25,7 @@ export function registerDelegations(app: App): Disposable {
     }),
   );
   const runs = bag.add(new Runs({ host, asker: sidecar, store, here }));
+  bag.add(app.started.signal((id) => void runs.started(id)));
   bag.add(new Transcripts({ host, store }));
   bag.add(registerDelegationCommands({ host, asker: sidecar, store, rows, runs, here }));
   bag.add(registerDelegateCommands(app, (id) => runs.started(id)));

@@ -133,7 +133,7 @@ function problemsRow(problems: readonly Problem[]): Row {
 
 function addRow(): Row {
   const label = t("Add a Delegator…");
-  const description = t("an agent or a model that does the work");
+  const description = t("an agent or a model");
   return {
     id: ADD,
     label,
