@@ -30,6 +30,8 @@ e2e: setup ## run the heavy tests; what fails is run once more
 
 bench: setup ## measure, as ratios within one run
 	$(PYTHON_IN) tests/benchmarks/bench.py
+	@scripts/extension bench
+	@$(PYTHON_IN) scripts/vscode.py --bench || test $$? -eq 3
 
 lint: setup ## look without changing: style, types, generated files, tracked files
 	@$(MAKE) --no-print-directory --keep-going style types generated extension
