@@ -22,7 +22,7 @@ const SCENARIO = {
 };
 
 /** A result, and its review opened from the palette. */
-async function reviewing(vs: Workbench, delegator = "quick", verdict = "Verified"): Promise<string> {
+async function reviewing(vs: Workbench, delegator = "quick", verdict = "Verified", bars = true): Promise<string> {
   await vs.openContainer();
   const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", delegator, "--detach");
   await until(() => vs.world.understudy("show", id).state === "finished", "the result is there", 60_000);
@@ -30,7 +30,7 @@ async function reviewing(vs: Workbench, delegator = "quick", verdict = "Verified
   await vs.command("Understudy: Review…");
   await vs.pick("prices.py");
   await vs.waitForRow(VIEW, verdict);
-  await vs.bar("Change 1 of").waitFor();
+  if (bars) await vs.bar("Change 1 of").waitFor();
   return id;
 }
 
@@ -125,7 +125,6 @@ describe("review", () => {
       );
       assert.notEqual(reply.id, id);
       await vs.waitForRow(VIEW, "sent back");
-      await vs.notification("Sent back").waitFor();
       await vs.shot("10 sent back");
     }),
   );
@@ -217,6 +216,32 @@ describe("review", () => {
       await until(() => vs.world.read(MINE)?.includes("import pytest"), "the merge is saved");
       await vs.notificationAction("Bring both together", "Merged by Hand");
       await until(() => counts(vs, id) === "2 0 1", "it is decided");
+    }),
+  );
+
+  it(
+    "has lenses for who shows lenses in diffs, and goes on after a reload",
+    inCode({ delegators: ["quick"], file: MINE, settings: { "diffEditor.codeLens": true } }, async (vs) => {
+      await vs.statusItem("Understudy").waitFor();
+      const id = await reviewing(vs, "quick", "Verified", false);
+      await vs
+        .codeLens(/Accept$/)
+        .first()
+        .waitFor();
+      await vs.shot("1 lenses");
+      await vs
+        .codeLens(/Accept$/)
+        .first()
+        .click();
+      await until(() => counts(vs, id) === "2 1 0", "one change is accepted");
+      await vs.codeLens("accepted").first().waitFor();
+      await vs.shot("2 accepted");
+      await vs.reload();
+      await vs.openContainer();
+      await vs.waitForRow(VIEW, "Verified");
+      await vs.viewAction(VIEW, "Next Undecided Change");
+      await vs.editor("test_prices.py: review").waitFor();
+      await vs.shot("3 after the reload");
     }),
   );
 });
