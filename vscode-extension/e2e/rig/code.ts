@@ -188,7 +188,16 @@ export function prepareExtension(given: string | undefined): string {
   if (given === undefined) {
     run(NODE, ["esbuild.mjs"]);
     const vsce = path.join(EXTENSION, "node_modules/@vscode/vsce/vsce");
-    run(NODE, [vsce, "package", "--no-dependencies", "--allow-missing-repository", "--skip-license", "-o", vsix]);
+    run(NODE, [
+      vsce,
+      "package",
+      "--no-dependencies",
+      "--allow-missing-repository",
+      "--skip-license",
+      "--no-rewrite-relative-links",
+      "-o",
+      vsix,
+    ]);
   }
   fs.rmSync(installed(), { recursive: true, force: true });
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "us-install-"));
