@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from understudy.api import table
+from understudy.api import faults, table
 
 QUICK_THREADS = 8
 PATIENT_THREADS = 64
@@ -41,7 +41,7 @@ class Pool:
         self._unfinished = 0
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run ``job``, which must not raise, as soon as a thread is free."""
+        """Run ``job`` as soon as a thread is free; it answers by itself, and what it raises is a fault."""
         with self._lock:
             self._unfinished += 1
             starts = self._unfinished > self._threads and self._threads < self._most
@@ -59,6 +59,8 @@ class Pool:
         while (job := self._jobs.get()) is not None:
             try:
                 job()
+            except Exception as error:  # the thread serves others after this one
+                faults.internal("request", error)
             finally:
                 with self._lock:
                     self._unfinished -= 1

@@ -41,9 +41,7 @@ def path(wire: str) -> str:
 
     What this returns can be typed as a path again on the command line.
     """
-    if wire.isprintable() and wire == wire.strip(" "):
-        return wire
-    return names.c_quote(wire.encode("utf-8", "replace"))
+    return names.readable(wire)
 
 
 def _spelled(match: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+_encoder = msgspec.json.Encoder()
 _Kind = TypeVar("_Kind")
 _building = threading.RLock()
 _ready: set[Any] = set()
@@ -22,6 +23,25 @@ class Wire(msgspec.Struct, rename="camel", omit_defaults=True):
 
 class Strict(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """A structure that Understudy receives: a field it does not know is an error."""
+
+
+def encode(message: Any) -> bytes:
+    """Return JSON. Where a path is no UTF-8, each byte that is none is told as U+FFFD: JSON has no way to say it."""
+    try:
+        return _encoder.encode(message)
+    except UnicodeEncodeError:
+        return _encoder.encode(whole(msgspec.to_builtins(message)))
+
+
+def whole(value: Any) -> Any:
+    """Return JSON data without halves of surrogate pairs."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, list):
+        return [whole(item) for item in value]
+    if isinstance(value, dict):
+        return {whole(key): whole(item) for key, item in value.items()}
+    return value
 
 
 def camel(name: str) -> str:

@@ -57,6 +57,16 @@ def test_wrong_parameters_are_answered(editor, method: str, params: Any):
     assert lives(editor)
 
 
+def test_a_path_that_is_no_utf_8_is_answered(editor: Any):
+    editor.begin()
+    params = {"workspace": "file:///not/there/%ff"}
+    command = {"command": "understudy/workspace/trust", "arguments": [params]}
+    for _ in range(10):  # more than there are threads to answer
+        for asked in (("understudy/workspace/trust", params), ("workspace/executeCommand", command)):
+            found = editor.response_to(editor.request(*asked), 10)
+            assert found["error"]["message"].startswith("/not/there/\ufffd is not a folder")
+
+
 @pytest.mark.parametrize("extra", [{}, {"params": None}, {"params": {}}])
 def test_a_request_without_parameters_is_one_with_none(editor, extra: dict[str, Any]):
     started(editor)

@@ -19,6 +19,7 @@ from understudy.api.subscriptions import Subscriptions
 from understudy.faces.lsp import framing, places
 from understudy.faces.lsp.calls import Calls
 from understudy.faces.lsp.documents import Documents
+from understudy.model import wire
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ WITHDRAWN_SECONDS = 5.0
 MOST_WATCHED = 64
 """Workspaces besides the folders whose configuration is looked at every second."""
 _DELIVER_SECONDS = 60.0
-_encoder = msgspec.json.Encoder()
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer, not a fault
@@ -255,7 +255,7 @@ class Client:
 
     def encode(self, message: Any) -> bytes:
         """Return a message of builtins, lsprotocol objects and structures of ours as JSON."""
-        return _encoder.encode(self._plain(message))
+        return wire.encode(self._plain(message))
 
     def to_wire(self, value: Any) -> Any:
         """Return lsprotocol objects as what JSON knows."""

@@ -27,6 +27,7 @@ from pygls.protocol.language_server import lsp_method
 from understudy.api import codes, faults, table
 from understudy.faces.lsp import places
 from understudy.faces.lsp.calls import Call, withdrawn
+from understudy.model import wire
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
@@ -406,17 +407,7 @@ def _parse(body: bytes) -> Any:
         if "surrogate" not in str(error) and b"\\u" not in body:
             raise
         text = body.decode("utf-8")
-        return _whole(json.loads(text, parse_constant=_no_constant))
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, list):
-        return [_whole(item) for item in value]
-    if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
-    return value
+        return wire.whole(json.loads(text, parse_constant=_no_constant))
 
 
 def _no_constant(name: str) -> Any:

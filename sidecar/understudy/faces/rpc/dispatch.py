@@ -10,6 +10,7 @@ import msgspec
 from understudy.api import codes, table
 from understudy.api.caller import Caller
 from understudy.api.faults import internal
+from understudy.model import wire
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 with warnings.catch_warnings():
@@ -80,7 +81,7 @@ def answer(request: Message, caller: Caller) -> bytes | None:
 
 def encode(message: Any) -> bytes:
     """Return a message as one line."""
-    return msgspec.json.encode(message) + b"\n"
+    return wire.encode(message) + b"\n"
 
 
 class _Methods(dict[str, Any]):
