@@ -280,6 +280,28 @@ def test_a_file_becomes_a_folder_and_a_folder_a_file(sides):
     assert {each.path: each.after for each in plan.changes} == folder | {b"a": None}
 
 
+@pytest.mark.parametrize("own", ["a/mine", "a/x/mine", "a/empty/", "a/link"])
+def test_a_folder_that_holds_something_of_the_person_stays(sides, tmp_path, own):
+    base, result = {b"a/b": f(b"1\n"), b"a/x/c": f(b"2\n")}, {b"a": f(b"something else entirely\n")}
+    top = tmp_path / "seen"
+    (top / "a" / "x").mkdir(parents=True)
+    (top / "a" / "b").write_text("1\n")
+    (top / "a" / "x" / "c").write_text("2\n")
+    commits_ = sides.commit(base), sides.commit(result)
+    plan = merge.plan(sides.store, *commits_, dict.fromkeys((b"a", b"a/b", b"a/x/c")), partial(read_entry, top))
+    assert [each.path for each in plan.changes] == [b"a", b"a/b", b"a/x/c"]
+    assert not plan.conflicts
+    if own.endswith("/"):
+        (top / own).mkdir()
+    elif own == "a/link":
+        (top / own).symlink_to("x")
+    else:
+        (top / own).write_text("mine\n")
+    plan = merge.plan(sides.store, *commits_, dict.fromkeys((b"a", b"a/b", b"a/x/c")), partial(read_entry, top))
+    assert [each.path for each in plan.changes] == [b"a/b", b"a/x/c"]
+    assert [(each.path, each.in_the_way) for each in plan.conflicts] == [(b"a", True)]
+
+
 def test_a_file_or_hunk_that_is_not_there_is_refused(sides):
     base, result = {b"f": f(b"1\n")}, {b"f": f(b"2\n")}
     for selection in ({b"g": None}, {b"f": {"000000000000"}}):

@@ -29,6 +29,9 @@ EXCHANGE = 2
 _NOREPLACE_LINUX = 1
 _NOREPLACE_MACOS = 4  # RENAME_EXCL
 
+_HELD = 10_000
+_DEEP = 100
+"""Files and folders below each other that are looked at in a folder which is in the way."""
 _WALK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -82,6 +85,8 @@ def read_at(folder: int, name: bytes, limit: int) -> Entry | None:
         found = os.lstat(name, dir_fd=folder)
         if stat.S_ISLNK(found.st_mode):
             return Entry("120000", os.readlink(name, dir_fd=folder))
+        if stat.S_ISDIR(found.st_mode):
+            return Entry(OTHER, b"", _held(folder, name))
         if not stat.S_ISREG(found.st_mode):
             return Entry(OTHER, b"")
         descriptor = os.open(name, _READ, dir_fd=folder)
@@ -95,6 +100,35 @@ def read_at(folder: int, name: bytes, limit: int) -> Entry | None:
     if len(content) > limit:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
     return Entry("100755" if found.st_mode & 0o100 else "100644", content)
+
+
+def _held(folder: int, name: bytes) -> tuple[bytes, ...]:
+    """Return what ``Entry.holds`` says of a folder; where it cannot be known, something that is nothing's name."""
+    found: list[bytes] = []
+    try:
+        _look_into(folder, name, b"", found)
+    except OSError:
+        found.append(b"/")
+    return tuple(found)
+
+
+def _look_into(folder: int, name: bytes, prefix: bytes, found: list[bytes]) -> None:
+    if len(found) > _HELD or prefix.count(b"/") > _DEEP:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
+    descriptor = os.open(name, _WALK, dir_fd=folder)
+    try:
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                path = prefix + os.fsencode(entry.name)
+                if not entry.is_dir(follow_symlinks=False):
+                    found.append(path)
+                    continue
+                before = len(found)
+                _look_into(descriptor, os.fsencode(entry.name), path + b"/", found)
+                if len(found) == before:
+                    found.append(path + b"/")
+    finally:
+        os.close(descriptor)
 
 
 def signature(entry: Entry | None) -> str | None:

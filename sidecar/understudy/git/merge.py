@@ -30,6 +30,8 @@ class Entry:
 
     mode: str
     content: bytes
+    holds: tuple[bytes, ...] = field(default=(), compare=False)
+    """What lies in a folder: the paths in it of files, links and whatever else, and of empty folders with a slash."""
 
 
 Reader = Callable[[bytes], Entry | None]
@@ -297,7 +299,7 @@ class _File:
             return self._refused(self.wanted)
         if now is None and target == result:
             return _Outcome(merged=tuple(self.wanted))
-        free = target is None or (target.mode == OTHER and makes_room(self.path, [*leaving, self.source]))
+        free = target is None or (target.mode == OTHER and makes_room(self.path, [*leaving, self.source], target))
         moved = self._three_way(base, result, now) if now is not None and free else None
         if moved is None:
             return self._refused(self.wanted)
@@ -332,7 +334,7 @@ class _File:
         if {self.split.change.old_mode, self.split.change.new_mode} & {"160000"}:
             return self._refused(self.wanted)  # a submodule is not ours to move
         outcome = _Outcome(merged=tuple(self.wanted))
-        if now is not None and now.mode == OTHER and makes_room(self.path, leaving):
+        if now is not None and now.mode == OTHER and makes_room(self.path, leaving, now):
             now = None
         if now == result:
             return outcome
@@ -381,9 +383,15 @@ def _entry(mode: str, blob: str, contents: Mapping[str, bytes]) -> Entry | None:
     return Entry(mode, contents.get(blob, b""))
 
 
-def makes_room(path: bytes, leaving: list[bytes]) -> bool:
-    """Say whether a file can come to ``path`` because what leaves is a folder there, or a file on the way."""
-    return any(gone.startswith(path + b"/") or path.startswith(gone + b"/") for gone in leaving)
+def makes_room(path: bytes, leaving: list[bytes], there: Entry) -> bool:
+    """Say whether a file can come to ``path`` because what leaves is a file on the way, or all that its folder holds.
+
+    A folder in which the person has something of their own stays.
+    """
+    if any(path.startswith(gone + b"/") for gone in leaving):
+        return True
+    below = {gone for gone in leaving if gone.startswith(path + b"/")}
+    return bool(below) and all(path + b"/" + name in below for name in there.holds)
 
 
 def _load_user_edits(store: Store, files: list[_File]) -> None:

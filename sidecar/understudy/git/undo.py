@@ -61,7 +61,7 @@ def undo(store: Store, undo_record: UndoRecord, read_now: Reader) -> list[Change
         after = _entry(image.after_mode, image.after, contents)
         now = read_now(path)
         # Between the two states a file may stand where the other has a folder: there it is as if nothing were there.
-        if now is not None and now.mode == OTHER and makes_room(path, leaving if after is None else returning):
+        if now is not None and now.mode == OTHER and makes_room(path, leaving if after is None else returning, now):
             now = None
         if now == after:
             changes.append(Change(path, now, before))
