@@ -143,7 +143,7 @@ def test_a_last_line_without_newline_counts() -> None:
 
 
 def test_a_fault_is_answered_in_a_sentence_and_kept_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch.table, "call", lambda *_: {"text": object()})
+    monkeypatch.setattr(dispatch.jsonrpcserver, "dispatch_to_serializable", lambda *_, **__: {"text": object()})
     (answer,) = served(line(VERSION))
     assert answer["error"]["data"]["kind"] == "internal"
     assert "Traceback" not in json.dumps(answer)
