@@ -315,14 +315,7 @@ export interface Lens {
 }
 
 export interface Thread extends Disposable {
-  set(content: {
-    readonly label: string;
-    readonly context: string;
-    readonly range: Range;
-    readonly open: boolean;
-    /** Nothing is left to do about it. */
-    readonly resolved: boolean;
-  }): void;
+  set(content: { readonly label: string; readonly context: string; readonly range: Range }): void;
 }
 
 export interface ReviewSurface {

@@ -683,14 +683,14 @@ function reviewOf(bag: Bag): h.ReviewSurface {
       controller ??= bag.add(vscode.comments.createCommentController(PREFIX, "Understudy"));
       const thread = controller.createCommentThread(vscode.Uri.parse(uri), range(where), []);
       thread.canReply = false;
+      // Folded in, a thread without comments is gone for good.
+      thread.collapsibleState = vscode.CommentThreadCollapsibleState.Expanded;
       threads.set(thread, id);
       return {
         set(content) {
           thread.label = content.label;
           thread.contextValue = content.context;
           thread.range = range(content.range);
-          thread.state = vscode.CommentThreadState[content.resolved ? "Resolved" : "Unresolved"];
-          thread.collapsibleState = vscode.CommentThreadCollapsibleState[content.open ? "Expanded" : "Collapsed"];
         },
         dispose: () => thread.dispose(),
       };

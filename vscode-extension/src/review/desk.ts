@@ -263,12 +263,20 @@ export class Result implements Disposable {
   }
 }
 
+export interface DeskChange {
+  readonly id: string;
+  /** See `Result.onDidChange`. */
+  readonly paths: readonly string[];
+  /** Its review begins, perhaps anew. */
+  readonly begun?: boolean;
+}
+
 /** All results that this window has read, and which one is under review. */
 export class Desk implements Disposable {
   readonly #parts: { readonly asker: Asker; readonly store: Pick<Store, "follow"> };
   readonly #results = new Map<string, Promise<Result>>();
   readonly #bag = new Bag();
-  readonly #changed = new Emitter<{ readonly id: string; readonly paths: readonly string[] }>();
+  readonly #changed = new Emitter<DeskChange>();
   #current: Result | undefined;
 
   readonly onDidChange = this.#changed.signal;
@@ -296,7 +304,7 @@ export class Desk implements Disposable {
     const result = await this.result(id);
     await result.read();
     this.#current = result;
-    this.#changed.fire({ id, paths: [] });
+    this.#changed.fire({ id, paths: [], begun: true });
     void result.readAhead().then(() => this.#changed.fire({ id, paths: [] }));
     return result;
   }

@@ -11,7 +11,7 @@ import type { Host, Lens, Thread } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
 import type { Delegation, FileDiff, Range } from "../protocol.ts";
 import type { Content, Desk, Result } from "./desk.ts";
-import { hunkRow, linesOf, rangeOf, shifted, shownPath, type Spot } from "./hunks.ts";
+import { hunkRow, isOpen, linesOf, rangeOf, shifted, shownPath, type Spot } from "./hunks.ts";
 import { BASE, EVIDENCE, placeOf, RESULT, uriOf, type Side } from "./places.ts";
 import { EVIDENCE_COMMAND } from "./rows.ts";
 import { evidence, stateWord, verdictLine } from "./words.ts";
@@ -53,7 +53,8 @@ export class Surface implements Disposable {
       review.lenses(RESULT, { lenses: (uri) => this.lenses(uri), onDidChange: this.#lensesChanged.signal }),
     );
     this.#bag.add(
-      parts.desk.onDidChange(({ id, paths }) => {
+      parts.desk.onDidChange(({ id, paths, begun }) => {
+        if (begun) this.#takeDown(); // those that were folded in come back
         for (const path of paths) this.#bump(id, path);
         this.#resultChanged.fire(paths.map((path) => uriOf(RESULT, id, shownPath(path))));
         this.draw();
@@ -71,7 +72,7 @@ export class Surface implements Disposable {
     this.#bag.add(documents.onDidChangeOwn((uri) => placeOf(uri)?.scheme === RESULT && this.#lensesChanged.fire()));
   }
 
-  /** Hang up bars where they belong, and have lenses asked for anew. */
+  /** Hang up bars where something is undecided, and have lenses asked for anew. */
   draw(): void {
     const { desk, store } = this.#parts;
     const wanted = new Set<string>();
@@ -80,7 +81,7 @@ export class Surface implements Disposable {
     if (current && !this.#lensesShown()) {
       const all = current.spots;
       all.forEach((spot, index) => {
-        if (spot.file.binary) return;
+        if (spot.file.binary || !isOpen(spot)) return;
         const id = hunkRow(spot.id, spot.file.path, spot.hunk.id);
         wanted.add(id);
         this.#hang(id, spot, barLabel(spot, index, all.length, delegation));
@@ -130,9 +131,13 @@ export class Surface implements Disposable {
   }
 
   dispose(): void {
+    this.#takeDown();
+    this.#bag.dispose();
+  }
+
+  #takeDown(): void {
     for (const { thread } of this.#bars.values()) thread.dispose();
     this.#bars.clear();
-    this.#bag.dispose();
   }
 
   #lensesShown(): boolean {
@@ -142,7 +147,7 @@ export class Surface implements Disposable {
   #hang(id: string, spot: Spot, label: string): void {
     const { review } = this.#parts.host;
     const uri = sideUri(spot.id, spot.file);
-    const range = barRange(spot);
+    const range = spotRange(spot);
     let bar = this.#bars.get(id);
     if (bar && bar.uri !== uri) {
       bar.thread.dispose();
@@ -150,11 +155,9 @@ export class Surface implements Disposable {
     }
     if (!bar) this.#bars.set(id, (bar = { thread: review.thread(id, uri, range), uri, told: "" }));
     const { hunk } = spot;
-    const conflict = hunk.conflict && hunk.state === "pending";
-    const context = conflict ? "conflict" : hunk.state;
-    const content = { label, context, range, open: hunk.state === "pending", resolved: hunk.state !== "pending" };
+    const content = { label, context: hunk.conflict ? "conflict" : "pending", range };
     const told = JSON.stringify(content);
-    if (told === bar.told) return; // who has folded it in sees it stay so
+    if (told === bar.told) return;
     bar.told = told;
     bar.thread.set(content);
   }
@@ -224,17 +227,11 @@ export function spotRange({ file, hunk }: Spot): Range {
 /** The line of the text that was read, for a line of the text that is shown. */
 export const readLine = (line: number, read: string, shown: string): number => shifted(line, shown, read);
 
-function barRange(spot: Spot): Range {
-  return spotRange(spot);
-}
-
 function barLabel(spot: Spot, index: number, count: number, delegation: Delegation | undefined): string {
   const { hunk } = spot;
-  const word = stateWord(hunk);
-  const state = hunk.state === "rejected" && hunk.reason ? `${word.text}: ${hunk.reason}` : word.text;
-  const facts = [t("Change {0} of {1}", index + 1, count), state];
+  const facts = [t("Change {0} of {1}", index + 1, count), stateWord(hunk).text];
   if (hunk.edited) facts.push(t("edited by you"));
-  if (delegation && hunk.state === "pending") facts.push(verdictLine(delegation));
+  if (delegation) facts.push(verdictLine(delegation));
   return facts.join(" · ");
 }
 
