@@ -406,3 +406,36 @@ def test_the_whole_job_in_eglot(eglot: Emacs, job: Any):
     reply = until(lambda: next((one for one in listed(job) if one.parent_id == identifier), None), "the follow-up")
     until(lambda: job.call("delegations/get", id=reply.id).state == "finished", "its end")
     assert "Do you trust" not in emacs.said()
+
+
+@needs_lsp_mode
+def test_lsp_mode_shows_progress_and_what_is_wrong_in_own_files(lsp_mode: Emacs, job: Any):
+    emacs = lsp_mode
+    config = job.write(".understudy/config.toml", '[defaults]\ndelegater = "worker"\n')
+    emacs.do(f"(find-file {quoted(config)}) (lsp) t")
+    until(lambda: any("delegater" in one["text"] for one in emacs.problems()), "the misspelt name")
+    emacs.go("delegater")
+    emacs.choose("delegator", ACT)
+    until(lambda: "delegator =" in emacs.text(), "the quick fix")
+    emacs.do("(save-buffer) t")
+    job.trust()
+    job.agent("worker", {"phase": "thinking hard"}, {"sleep": 60}, {"result": True})
+    emacs.do(f"(find-file {quoted(job.top / 'lines.py')}) (lsp) t")
+    until(lambda: set(emacs.do(READY) or []) == {"understudy", "tiny"}, "both servers")
+    emacs.choose("Rework", ACT)
+    tokens = (
+        '(format "%S" (mapcar (lambda (one) (hash-table-values (lsp--workspace-work-done-tokens one)))'
+        " (lsp-workspaces)))"
+    )
+    until(lambda: "thinking hard" in emacs.do(tokens), "progress, as the mode line has it")
+
+
+@needs_eglot
+def test_eglot_shows_what_is_wrong_in_own_files(eglot: Emacs, job: Any):
+    emacs = eglot
+    config = job.write(".understudy/config.toml", '[defaults]\ndelegater = "worker"\n')
+    emacs.do(f"(find-file {quoted(config)}) (call-interactively #'eglot) t")
+    until(lambda: any("delegater" in one["text"] for one in emacs.problems()), "the misspelt name")
+    emacs.go("delegater")
+    emacs.choose("delegator", EGLOT_ACT)
+    until(lambda: "delegator =" in emacs.text(), "the quick fix")

@@ -231,3 +231,12 @@ def test_the_job_in_vim_with_ale(vim: Vim, job: Any):
         "the follow-up",
     )
     until(lambda: job.call("delegations/get", id=reply.id).state == "finished", "its end")
+
+
+def test_ale_shows_what_is_wrong_in_own_files(vim: Vim, job: Any):
+    config = job.write(".understudy/config.toml", '[defaults]\ndelegater = "worker"\n')
+    vim.edit(config)
+    until(lambda: any("delegater" in one["text"] for one in vim.problems()), "the misspelt name")
+    vim.go("delegater")
+    vim.choose("delegator")
+    until(lambda: "delegator = " in "".join(vim.lines()), "the quick fix")
