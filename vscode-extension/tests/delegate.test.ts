@@ -94,7 +94,10 @@ describe("delegate", () => {
       "file greeting/wrapping.py | about 203 tokens | ",
       "lock .env | held back: its name is that of a file with secrets | ",
     ]);
-    expect(host.texts).toEqual([PREVIEW.prompt]);
+    // To read only: nobody is asked later whether to save it.
+    const shown = host.opened.at(-1)?.uri ?? "";
+    expect(shown).toMatch(/^understudy-prompt:\/tests\//);
+    expect(host.provided.get("understudy-prompt")?.text(shown)).toBe(PREVIEW.prompt);
     const wanted = { recipe: "tests", files: [FILE], task: "Mind the edges." };
     expect(peer.params("understudy/delegations/preview")).toEqual([wanted, wanted]);
     expect(started(peer)).toEqual([wanted]);

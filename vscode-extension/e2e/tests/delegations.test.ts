@@ -105,7 +105,7 @@ describe("delegations in the editor", () => {
         await vs.page.keyboard.press("Escape");
         await vs.openContainer("Explorer");
         await vs.page
-          .locator(".explorer-folders-view .monaco-list-row", { hasText: "README.md" })
+          .locator(".explorer-folders-view .monaco-list-row", { hasText: "__init__.py" })
           .first()
           .click({ button: "right" });
         await vs.menuItems().filter({ hasText: "Delegate" }).first().waitFor();

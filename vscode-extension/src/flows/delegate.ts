@@ -16,6 +16,8 @@ export interface DelegateParts {
   readonly asker: Asker;
   readonly host: Pick<Host, "windows" | "documents" | "workspace" | "commands">;
   readonly store: Pick<Store, "delegators">;
+  /** Show a prompt, to read only. */
+  readonly showPrompt: (text: string, recipe: Recipe) => Promise<void>;
   /** A delegation was started in this window. */
   readonly started: (id: string) => Promise<void>;
 }
@@ -234,7 +236,7 @@ async function previewStep(
   if (outcome.kind !== "picked") return { kind: outcome.kind === "back" ? "back" : "cancelled" };
   const [chosen = ""] = outcome.ids;
   if (chosen === "go") return { kind: "next", state };
-  if (chosen === "show" && preview) await host.documents.showText(preview.prompt, "markdown");
+  if (chosen === "show" && preview) await parts.showPrompt(preview.prompt, state.recipe);
   if (chosen === "another") {
     const name = await anotherDelegator(parts, preview, state.delegator);
     return { kind: "again", state: name === undefined ? state : { ...state, delegator: name } };

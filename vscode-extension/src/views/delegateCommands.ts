@@ -1,18 +1,39 @@
 /** Delegate: the palette, the menus of editors and of the explorer, and the code actions that the sidecar offers. */
 
 import type { App } from "../app.ts";
-import { Bag } from "../base/emitter.ts";
+import { Bag, Emitter } from "../base/emitter.ts";
 import { t } from "../base/l10n.ts";
 import { errorInfo } from "../client/wire.ts";
 import { delegate, start, startRecipe, subjectOf, type DelegateParts } from "../flows/delegate.ts";
 import type { StartParams } from "../protocol.ts";
+
+/** Scheme of prompts that would be sent: `understudy-prompt:/<recipe>/<title>.md`. */
+const PROMPT = "understudy-prompt";
+/** Editors escape a URI in their own way: the recipe is what tells prompts apart. */
+const keyOf = (uri: string): string => decodeURIComponent(uri.split("/")[1] ?? "");
 
 export function registerDelegateCommands(
   { host, sidecar, store, interceptors }: App,
   started: (id: string) => Promise<void>,
 ): Bag {
   const bag = new Bag();
-  const parts: DelegateParts = { asker: sidecar, host, store, started };
+  const prompts = new Map<string, string>();
+  const promptChanged = bag.add(new Emitter<string>());
+  bag.add(
+    host.documents.provide(PROMPT, { text: (uri) => prompts.get(keyOf(uri)) ?? "", onDidChange: promptChanged.signal }),
+  );
+  const parts: DelegateParts = {
+    asker: sidecar,
+    host,
+    store,
+    started,
+    async showPrompt(text, { name, title }) {
+      const uri = `${PROMPT}:/${encodeURIComponent(name)}/${encodeURIComponent(title.replaceAll("/", " "))}.md`;
+      prompts.set(keyOf(uri), text);
+      promptChanged.fire(uri);
+      await host.documents.show(uri, { preview: true });
+    },
+  };
   const needsFile = async (): Promise<void> => {
     await host.windows.message("info", t("Open a file on disk first: there is nothing to delegate."));
   };
