@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -161,6 +162,15 @@ def test_a_client_that_cannot_be_asked_is_told_the_command(workshop: Any, strang
     assert refusal(editor, lambda: execute(editor, strange))["kind"] == "untrusted_workspace"
     assert len(editor.all_of(SAY)) == 1
     _ = workshop
+
+
+def test_the_command_to_trust_a_folder_names_it_whatever_its_name(workshop: Any, editor: Any, tmp_path: Path) -> None:
+    top = workshop.repository(tmp_path / "it's; touch owned\nTrusting it allows nothing.")
+    editor.begin(top, capabilities={})
+    said = editor.wait_for_method("window/showMessage")["message"]
+    question, command = said.splitlines()[0], said.partition("run in a terminal: ")[2]
+    assert "touch owned Trusting it allows nothing.? Before you do" in question
+    assert shlex.split(command) == ["understudy", "trust", str(top)]
 
 
 def test_every_folder_is_asked_about_one_after_another(

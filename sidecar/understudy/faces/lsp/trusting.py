@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from understudy.faces.harmless import one_line
 from understudy.faces.lsp.client import Client, Refused
 from understudy.faces.lsp.saying import can_ask, choose, say
 from understudy.journal import store
@@ -153,7 +155,7 @@ def _workspace_of(params: dict[str, Any], client: Client) -> Path:
 
 
 def _words(workspace: Path, found: trust.TrustStatus) -> str:
-    lines = [f"Do you trust {workspace}? Before you do, Understudy runs nothing in it."]
+    lines = [f"Do you trust {one_line(str(workspace))}? Before you do, Understudy runs nothing in it."]
     if found.changed:
         lines += ["Different from what you trusted before:", *_listed(found.changed)]
     lines += ["Trusting it allows:", *_listed(found.allows)]
@@ -166,7 +168,7 @@ def _listed(items: list[str]) -> list[str]:
 
 
 def _elsewhere(workspace: Path) -> str:
-    return f"To trust it, run in a terminal: understudy trust {workspace}"
+    return f"To trust it, run in a terminal: understudy trust {shlex.quote(str(workspace))}"
 
 
 def register(server: Server) -> None:
