@@ -497,6 +497,21 @@ def test_names_and_words_of_an_agent_steer_nothing(workshop: Any, editor: Any):
     assert (workshop.top / "d\u200b.py").exists()
 
 
+def test_of_several_results_in_one_file_each_lens_says_whose_it_is(workshop: Any, editor: Any):
+    workshop.write("text.txt", LINES)
+    workshop.git("add", "-A")
+    workshop.git("commit", "-qm", "more")
+    for name in ("one", "two"):
+        workshop.agent(name, {"write": "text.txt", "text": changed((5, f"{name}\n"))}, {"result": True})
+        finish(workshop, workshop.start("implement", "text.txt", task=f"Say {name}.", delegator=name))
+    editor.begin(workshop.top)
+    uri = Buffers(editor).open(workshop.top / "text.txt")
+    diagnostics(editor, uri, lambda found: len(found) == 2)
+    lenses = editor.ask("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    shown = sorted(lens["command"]["title"] for lens in lenses)
+    assert shown == [f"{what} (Say {name}.)" for what in ("Accept", "Reject", "Review") for name in ("one", "two")]
+
+
 async def test_many_open_files_and_many_results_do_not_hold_the_editor_up():
     surface = Server().review
     for number in range(60):

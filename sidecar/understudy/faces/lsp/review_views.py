@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,13 +99,14 @@ class View:
         found: list[tuple[int, Offer]] = []
         if self.work is not None and self.sheet is not None:
             found += [(0, one) for one in _on_whole(self.work, self.sheet)]
+        several = len({mark.work.delegation.id for mark in self.marks}) > 1
         for mark in self.marks:
             if mark.hunk.state is HunkState.PENDING:
                 why = self.sheet.why if self.sheet is not None else _nothing
                 offers = review_offers.on_hunks(mark.work, [(mark.file, mark.hunk)], why)
                 if self.sheet is None:
                     offers.append(_look(mark.work, mark))
-                found += [(mark.first, one) for one in offers]
+                found += [(mark.first, _named(one, mark.work) if several else one) for one in offers]
         return [
             types.CodeLens(_at(line), command_of(one, one.short))
             for line, one in found
@@ -183,8 +185,12 @@ def _look(work: Work, mark: Mark) -> Offer:
 
 def _named(offer: Offer, work: Work) -> Offer:
     """Say which of several results an offer is about."""
-    title = f"{offer.title} ({one_line(work.delegation.title)}, {work.delegation.id})"
-    return Offer(title, offer.kind, offer.method, offer.params, offer.refused, offer.short)
+    title = one_line(work.delegation.title)
+    return dataclasses.replace(
+        offer,
+        title=f"{offer.title} ({title}, {work.delegation.id})",
+        short=f"{offer.short} ({title})" if offer.short else "",
+    )
 
 
 def _severity(hunk: Hunk) -> types.DiagnosticSeverity:
