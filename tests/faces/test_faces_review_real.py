@@ -165,6 +165,7 @@ def test_a_conflict_is_shown_stays_open_and_has_a_code(bench: Bench, run: Run) -
     code, text, _ = run("accept", bench.identifier, "a.txt")
     assert code == exits.Exit.CONFLICTS
     assert "does not merge and stays undecided" in text
+    assert "conflicts: 1 hunk stays undecided; edit the result or your file\n" in text
     assert "yours now:\n    line zwei\n" in text
     assert "the base:\n    line 2\n" in text
     assert "the result:\n    line two\n" in text

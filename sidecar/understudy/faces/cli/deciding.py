@@ -146,9 +146,10 @@ def summary(identifier: str, before: Sequence[FileDiff], found: Any, paint: term
             count = f"{lines.plural(len(changed), 'hunk')} in {lines.plural(touched, 'file')}"
             rows.append(f"{paint(state.value, fg=colour, bold=True)}: {count}\n")
     if found.conflicts:
+        stay = "stays" if len(found.conflicts) == 1 else "stay"
         count = lines.plural(len(found.conflicts), "hunk")
         rows.append(
-            paint("conflicts", fg="yellow", bold=True) + f": {count} stay undecided; edit the result or your file\n"
+            paint("conflicts", fg="yellow", bold=True) + f": {count} {stay} undecided; edit the result or your file\n"
         )
     if found.undo_token:
         rows.append(f"undo: understudy undo {found.undo_token}\n")
