@@ -60,11 +60,11 @@ describe("delegations in the editor", () => {
       await vs.waitForRow(VIEW, "prices.py");
       await vs.shot("1 running");
       await vs.row(VIEW, "prices.py").click();
-      await vs.page.getByText("Considering case").first().waitFor();
+      await vs.waitForText("Considering case");
       await vs.shot("2 transcript");
       await vs.reload();
       await until(() => vs.world.sidecars().length === 1, "a new sidecar runs");
-      await vs.page.getByText("Considering case").first().waitFor();
+      await vs.waitForText("Considering case");
       await vs.shot("3 after the reload");
       vs.world.release();
       await finished(vs);

@@ -420,6 +420,12 @@ function documentsOf(bag: Bag): h.Documents {
   const activeChanged = bag.add(new Emitter<h.ActiveEditor | undefined>());
   const ownChanged = bag.add(new Emitter<string>());
   bag.add(
+    vscode.window.onDidChangeTextEditorVisibleRanges(({ textEditor, visibleRanges }) => {
+      const state = followed.get(textEditor.document);
+      if (state && inSight(visibleRanges, state.last)) state.arrived = true;
+    }),
+  );
+  bag.add(
     vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
       if (contentChanges.length > 0 && document.uri.scheme.startsWith(`${PREFIX}-`)) {
         ownChanged.fire(document.uri.toString());
@@ -492,12 +498,15 @@ function documentsOf(bag: Bag): h.Documents {
       for (const editor of vscode.window.visibleTextEditors) {
         if (editor.document.uri.toString() !== uri) continue;
         const last = editor.document.lineCount - 1;
-        // Whoever has scrolled up reads: the end must have been in sight before it moved away.
-        const seen = editor.visibleRanges.at(-1)?.end.line ?? 0;
-        if (seen >= (followed.get(editor.document) ?? 0) - 2) {
-          editor.revealRange(new vscode.Range(last, 0, last, 0), vscode.TextEditorRevealType.Default);
+        // Whoever has scrolled up reads: the end must have been in sight before it moved away. An editor that still
+        // restores itself may lose what it is told, so that it is told until the end was in sight once.
+        const before = followed.get(editor.document);
+        if (before?.arrived && !inSight(editor.visibleRanges, before.last)) {
+          before.last = last;
+          continue;
         }
-        followed.set(editor.document, last);
+        followed.set(editor.document, { last, arrived: false });
+        editor.revealRange(new vscode.Range(last, 0, last, 0), vscode.TextEditorRevealType.Default);
       }
     },
     onDidClose: closed.signal,
@@ -541,8 +550,12 @@ function documentsOf(bag: Bag): h.Documents {
   };
 }
 
-/** Last line of each followed document when it was followed last. */
-const followed = new WeakMap<vscode.TextDocument, number>();
+/** Last line of each followed document when it was followed last, and whether it was in sight since. */
+const followed = new WeakMap<vscode.TextDocument, { last: number; arrived: boolean }>();
+
+function inSight(visible: readonly vscode.Range[], line: number): boolean {
+  return (visible.at(-1)?.end.line ?? 0) >= line - 2;
+}
 
 function activeOf(editor: vscode.TextEditor | undefined): h.ActiveEditor | undefined {
   return (
