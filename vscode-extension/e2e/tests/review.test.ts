@@ -42,7 +42,7 @@ const counts = (vs: Workbench, id: string): string => {
 describe("review", () => {
   it(
     "accept one hunk, reject one with a reason, send back, undo",
-    inCode({ delegators: ["quick"], file: MINE, seconds: 180 }, async (vs) => {
+    inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       await vs.goTo(6);
       await vs.type("# not saved yet\n");
@@ -66,6 +66,7 @@ describe("review", () => {
       await vs.barAction("Change 1 of 3", "Accept");
       await until(() => counts(vs, id) === "2 1 0", "one change is accepted");
       await vs.waitForRow(VIEW, "accepted");
+      await vs.bar("Change 1 of 3").waitFor({ state: "hidden" });
       assert.equal(vs.world.read(MINE)?.includes("pytest"), false);
       await vs.shot("4 accepted");
 
@@ -113,6 +114,9 @@ describe("review", () => {
       await vs.viewAction(VIEW, "Take the Last Accept Back");
       await until(() => counts(vs, id) === "2 0 1", "both are taken back");
       assert.equal(vs.world.read("tests/test_prices_more.py"), undefined);
+
+      await vs.command("Understudy: Review…");
+      await vs.bar("Change 1 of 3").waitFor();
 
       await vs.viewAction(VIEW, "Send Back");
       await vs.step("Send Back");
