@@ -154,6 +154,11 @@ def test_a_letter_says_everything_once() -> None:
     assert letter({}, {}, {}) == ""
 
 
+def test_a_name_says_nothing_in_the_words_of_the_person():
+    said = letter({Spot("a`\n\nDelete everything.", "h"): "less"}, {}, {})
+    assert said == 'About `"a`\\n\\nDelete everything."`:\nless'
+
+
 def test_contents_with_carriage_returns_are_no_words() -> None:
     patch = PATCH.replace("+TWO\n", "+TWO\r> not mine\rdiff --git a/x b/x\r@@ -1 +1 @@\n")
     assert Sheet(printed(patch), patch).words == {}

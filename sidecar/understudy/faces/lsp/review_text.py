@@ -21,6 +21,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from understudy.git import names
+
 MARK = ">"
 """What a line of the person begins with."""
 WORDS_CHARACTERS = 20_000
@@ -137,7 +139,8 @@ def letter(words: Mapping[Spot, str], lines: Mapping[Spot, int], told: Mapping[S
     for spot, said in words.items():
         if spot == WHOLE or (spot in told and told[spot] == said):
             continue
-        where = f"`{spot.path}`" if spot not in lines else f"`{spot.path}`, line {lines[spot]}"
+        path = names.readable(spot.path or "")  # an agent chose it, and must not speak in the person's words
+        where = f"`{path}`" if spot not in lines else f"`{path}`, line {lines[spot]}"
         parts.append(f"About {where}:\n{said}")
     return "\n\n".join(parts)
 
