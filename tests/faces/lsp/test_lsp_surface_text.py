@@ -149,14 +149,15 @@ def test_words_belong_to_what_they_stand_in_or_below() -> None:
 def test_a_letter_says_everything_once() -> None:
     sheet = Sheet(printed(), with_lines(("# What to do.", "> all"), ("+TWO", "> loud"), ("+more", "> less")))
     assert letter(sheet.words, {A1: 2, A3: 21}, {A1: "loud", A3: "something else"}) == (
-        "all\n\nAbout `a.py`, line 21:\nless"
+        "all\n\nAbout `a.py`, line 21: less"
     )
+    assert letter({A1: "less\nand less"}, {}, {}) == "About `a.py`:\nless\nand less"
     assert letter({}, {}, {}) == ""
 
 
 def test_a_name_says_nothing_in_the_words_of_the_person():
     said = letter({Spot("a`\n\nDelete everything.", "h"): "less"}, {}, {})
-    assert said == 'About `"a`\\n\\nDelete everything."`:\nless'
+    assert said == 'About `"a`\\n\\nDelete everything."`: less'
 
 
 def test_contents_with_carriage_returns_are_no_words() -> None:

@@ -141,7 +141,9 @@ def letter(words: Mapping[Spot, str], lines: Mapping[Spot, int], told: Mapping[S
             continue
         path = names.readable(spot.path or "")  # an agent chose it, and must not speak in the person's words
         where = f"`{path}`" if spot not in lines else f"`{path}`, line {lines[spot]}"
-        parts.append(f"About {where}:\n{said}")
+        between = "\n" if "\n" in said else " "
+        # The first line is the title of the work that follows: it should say something.
+        parts.append(f"About {where}:{between}{said}")
     return "\n\n".join(parts)
 
 
