@@ -512,6 +512,27 @@ def test_of_several_results_in_one_file_each_lens_says_whose_it_is(workshop: Any
     assert shown == [f"{what} (Say {name}.)" for what in ("Accept", "Reject", "Review") for name in ("one", "two")]
 
 
+def test_from_what_was_sent_back_there_is_a_way_to_what_came_of_it(reviewed: Any, editor: Any, tmp_path: Path):
+    go = tmp_path / "go"
+    waits = f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)"
+    reviewed.agent(
+        "writer", {"run": [sys.executable, "-c", waits]}, {"write": "new.txt", "text": "newer\n"}, {"result": True}
+    )
+    editor.begin(reviewed.top)
+    uri = Buffers(editor).open(reviewed.review, language="diff")
+    diagnostics(editor, uri, lambda found: len(found) == 6)
+    newer = reviewed.call("delegations/reply", id=reviewed.id, text="Again.").id
+    diagnostics(editor, uri, lambda found: all(one["severity"] == 4 for one in found))
+    way = action(editor.actions(uri), "Go on in the review of " + newer)
+    editor.run(way)
+    editor.wait_for_method(SAY, lambda said: said["message"] == f"{newer} is not finished; a message will say so.")
+    go.touch()
+    finish(reviewed, newer)
+    editor.run(way)
+    shown = editor.wait_for_method("window/showDocument")
+    assert shown["uri"] == store.open_folder(newer).review.as_uri()
+
+
 async def test_many_open_files_and_many_results_do_not_hold_the_editor_up():
     surface = Server().review
     for number in range(60):
