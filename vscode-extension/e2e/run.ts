@@ -1,10 +1,10 @@
 /**
  * Run the tests of the extension in a real VS Code.
  *
- *     UNDERSTUDY_VSCODE_HOST=<folder> node run.ts [--vsix FILE] [--only TEXT] [--again] [--list]
+ *     UNDERSTUDY_VSCODE_HOST=<folder> node run.ts [--vsix FILE] [--in FILE] [--only TEXT] [--again] [--list]
  *
- * `scripts/vscode.py` calls it with the right Node and host. --only runs the tests whose whole title holds a text;
- * --again runs those that failed the last time. The result is in artifacts/results.json. Exit code: how it went.
+ * `scripts/vscode.py` calls it with the right Node and host. --in loads one file of tests/ alone (`review`), --only runs
+ * the tests whose whole title holds a text; --again runs those that failed the last time. The result is in artifacts/results.json. Exit code: how it went.
  */
 import fs from "node:fs";
 import path from "node:path";
@@ -17,6 +17,7 @@ import { endEverything, useBrowser } from "./rig/test.ts";
 const { values: options } = parseArgs({
   options: {
     vsix: { type: "string" },
+    in: { type: "string" },
     only: { type: "string" },
     again: { type: "boolean", default: false },
     list: { type: "boolean", default: false },
@@ -29,7 +30,7 @@ const mocha = new Mocha({ ui: "bdd", timeout: 120_000, slow: 60_000, color: proc
 if (options.only !== undefined) mocha.fgrep(options.only);
 if (options.again) mocha.grep(new RegExp(`^(?:${failedBefore().map(escaped).join("|")})$`));
 for (const name of fs.readdirSync(path.join(E2E, "tests")).sort()) {
-  if (name.endsWith(".test.ts")) mocha.addFile(path.join(E2E, "tests", name));
+  if (name.endsWith(".test.ts") && name.startsWith(options.in ?? "")) mocha.addFile(path.join(E2E, "tests", name));
 }
 await mocha.loadFilesAsync();
 

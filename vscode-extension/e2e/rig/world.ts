@@ -104,6 +104,8 @@ def test_label_shows_both_digits_of_the_cents():
 
 export interface WorldOptions {
   readonly delegators?: readonly Cast[];
+  /** Claude Code is on this machine (a stand-in that asks, and changes three places), and no delegator uses it yet. */
+  readonly claude?: boolean;
   /** Files of the repository, committed; added to `FILES`, or instead of one of them. */
   readonly files?: Readonly<Record<string, string>>;
   /** Files below `.config/understudy/` in the home, as written by hand. */
@@ -141,6 +143,7 @@ export class World {
     // Not tracked: where this machine's environment is.
     this.write({ ".understudy/local/config.toml": `[environment]\npython = ${toml(PYTHON)}\n` });
     for (const name of options.delegators ?? []) this.add(name);
+    if (options.claude) this.#claude("--edits");
     for (const [name, text] of Object.entries(options.configuration ?? {})) {
       put(path.join(this.configuration, name), text);
     }
@@ -195,14 +198,9 @@ export class World {
 
   /** Make a delegator. */
   add(name: Cast): void {
-    const script = (file: string): string[] => [PYTHON, path.join(AGENTS, file)];
     const generic = (command: string[]): string =>
       `name = ${toml(name)}\ntool = "generic"\n\n[launch]\ncommand = [${command.map(toml).join(", ")}]\noutput = "events"\n`;
-    if (name === "careful") {
-      const program = path.join(this.home, "bin", "claude");
-      put(program, `#!/bin/sh\nexec ${script("asking_agent.py").map(quoted).join(" ")} "$@"\n`);
-      fs.chmodSync(program, 0o755);
-    }
+    if (name === "careful") this.#claude();
     const scenario = path.join(this.home, "agents", `${name}.json`);
     if (name === "quick") put(scenario, JSON.stringify({ steps: QUICK }, null, 2));
     const text = {
@@ -213,6 +211,13 @@ export class World {
       broken: generic([path.join(this.home, "bin", "gone"), "{prompt}"]),
     }[name];
     put(path.join(this.configuration, "delegators", `${name}.toml`), text);
+  }
+
+  /** Put the stand-in for Claude Code on PATH. */
+  #claude(...words: string[]): void {
+    const program = path.join(this.home, "bin", "claude");
+    put(program, `#!/bin/sh\nexec ${[...script("asking_agent.py"), ...words].map(quoted).join(" ")} "$@"\n`);
+    fs.chmodSync(program, 0o755);
   }
 
   /** Let the slow delegator finish. */
@@ -352,6 +357,7 @@ function put(file: string, text: string): void {
   fs.writeFileSync(file, text);
 }
 
+const script = (file: string): string[] => [PYTHON, path.join(AGENTS, file)];
 /** JSON's escapes are a part of TOML's. */
 const toml = (text: string): string => JSON.stringify(text);
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;

@@ -65,6 +65,9 @@ describe("an untrusted workspace", () => {
       await vs.codeAction("tests for this file");
       await vs.notification(/trust/i).waitFor();
       await vs.shot("refused");
+      await vs.notificationAction(/trust/i, "Manage Workspace Trust");
+      await vs.page.getByText("You are in Restricted Mode").waitFor();
+      await vs.page.keyboard.press("Escape");
       const started = vs.world.processes().filter(({ argv }) => argv.includes("worker"));
       assert.deepEqual(started, []);
       assert.deepEqual(vs.world.delegations(), []);
@@ -87,6 +90,34 @@ describe("an untrusted workspace", () => {
         await vs.shot("not installed");
       },
     ),
+  );
+});
+
+describe("a workspace that VS Code trusts", () => {
+  it(
+    "is not asked about again, until what it allows has changed",
+    inCode({ delegators: ["quick"], agreed: false, file: "shop/prices.py" }, async (vs) => {
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "quick");
+      const trusted = (): boolean => {
+        try {
+          return vs.world.understudy("trust", "--status").trusted;
+        } catch {
+          return false; // its exit code says so
+        }
+      };
+      await until(trusted, "the editor's trust is recorded");
+      assert.deepEqual(await vs.notifications(), []);
+      assert.equal(await vs.dialog().count(), 0);
+      const theirs = 'name = "theirs"\ntool = "generic"\n\n[launch]\ncommand = ["./agent.sh", "--fast"]\n';
+      vs.world.write({ ".understudy/delegators/theirs.toml": theirs });
+      await vs.dialog().filter({ hasText: "has changed" }).waitFor();
+      await vs.shot("changed");
+      assert.match(await vs.dialog().innerText(), /runs \.\/agent\.sh --fast/);
+      assert.equal(trusted(), false);
+      await vs.dialogAction("Trust It");
+      await until(trusted, "the new state is recorded");
+    }),
   );
 });
 

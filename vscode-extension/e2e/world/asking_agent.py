@@ -1,7 +1,8 @@
-"""Stands for Claude Code where a test needs an agent that asks: one question, then two files or an apology.
+"""Stands for Claude Code where a test needs an agent that asks: one question, then a new file.
 
 Started as ``claude`` from the PATH of the test's world. It speaks the part of Claude Code's two-way protocol that the
-runner reads, so that the question travels the way a real one does.
+runner reads, so that the question travels the way a real one does. With ``--edits`` it changes ``tests/test_prices.py``
+in two places besides, and its second turn does what it was told. Asked for a word alone, it says it.
 """
 
 from __future__ import annotations
@@ -27,13 +28,30 @@ def test_prices_add_up():
     assert total([100, 250]) == 350
 '''
 
+OLD_IMPORT = "from shop.prices import discounted\n"
+NEW_IMPORT = "import pytest\n\nfrom shop.prices import discounted\n"
+REFUSAL = """
+
+def test_more_than_everything_is_refused():
+    with pytest.raises(ValueError):
+        discounted(1000, 101)
+"""
+DOUBLED = """
+
+def test_doubled():
+    from shop.prices import doubled
+
+    assert doubled(2) == 4
+"""
+"""For a function that is in the editor alone, when the test begins."""
+
 
 def main() -> int:
     """Answer ``--version``, else hold one conversation."""
     if "--version" in sys.argv:
         print(f"{VERSION} (Claude Code)")
         return 0
-    sys.stdin.readline()
+    prompt = sys.stdin.readline()
     say(
         {
             "type": "system",
@@ -43,6 +61,13 @@ def main() -> int:
             "cwd": str(Path.cwd()),
         }
     )
+    if "single word: ready" in prompt:
+        return end("ready")
+    if any(argument.startswith("--resume") for argument in sys.argv):
+        file = Path("tests/test_prices.py")
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace("(ValueError)", '(ValueError, match="101")'), encoding="utf-8")
+        return end("The test names the percentage now.")
     tell("I will look at the module, and clean the build folder first.")
     tool = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": COMMAND}}
     say({"type": "assistant", "message": {"id": "m2", "model": "claude-sonnet-4-5", "content": [tool]}})
@@ -56,15 +81,32 @@ def main() -> int:
     say({"type": "user", "message": {"role": "user", "content": [result]}})
     Path("tests").mkdir(exist_ok=True)
     Path("tests/test_total.py").write_text(TEST, encoding="utf-8")
-    end = "Wrote two tests for `total`." if allowed else "Wrote two tests; I left the build folder alone, as you said."
-    tell(end)
+    if "--edits" in sys.argv:
+        edit()
+    return end(
+        "Wrote two tests for `total`." if allowed else "Wrote two tests; I left the build folder alone, as you said."
+    )
+
+
+def edit() -> None:
+    """Change the tests that are there: at the top, and at the end."""
+    file = Path("tests/test_prices.py")
+    text = file.read_text(encoding="utf-8").replace(OLD_IMPORT, NEW_IMPORT) + REFUSAL
+    if "def doubled" in Path("shop/prices.py").read_text(encoding="utf-8"):
+        text += DOUBLED
+    file.write_text(text, encoding="utf-8")
+
+
+def end(result: str) -> int:
+    """Say the result, and wait until nobody wants anything any more."""
+    tell(result)
     usage = {"input_tokens": 2100, "output_tokens": 180}
     say(
         {
             "type": "result",
             "subtype": "success",
             "is_error": False,
-            "result": end,
+            "result": result,
             "num_turns": 2,
             "session_id": SESSION,
             "stop_reason": "end_turn",

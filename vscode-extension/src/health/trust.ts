@@ -26,7 +26,8 @@ export async function settleTrust({ asker, host }: TrustParts): Promise<void> {
       if (before === now.seen) continue; // this very state was turned down
       if (before !== undefined && now.changed.length > 0) {
         const trust = t("Trust It");
-        const detail = [...now.changed, "", t("Trusting allows:"), ...now.allows.map((line) => `• ${line}`)].join("\n");
+        const known = now.allows.filter((line) => !now.changed.some((one) => one.endsWith(line)));
+        const detail = [...list(now.changed), "", t("As before, it allows:"), ...list(known)].join("\n");
         const text = t("What {0} configures for Understudy has changed since you trusted it.", name);
         const answer = await host.windows.message("warning", text, { buttons: [trust], modal: true, detail });
         if (answer !== trust) {
@@ -42,4 +43,8 @@ export async function settleTrust({ asker, host }: TrustParts): Promise<void> {
       if (info.kind !== "conflict") host.output.warn(`workspace/trust of ${name}: ${info.message}`);
     }
   }
+}
+
+function list(lines: readonly string[]): string[] {
+  return lines.map((line) => `• ${line}`);
 }

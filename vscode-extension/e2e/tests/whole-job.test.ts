@@ -1,0 +1,107 @@
+/** One person's morning in one window: a delegator, a job, a question, a review, and what may go wrong on the way. */
+import assert from "node:assert/strict";
+import { until } from "../rig/base.ts";
+import { inCode } from "../rig/test.ts";
+
+const TESTS = "tests/test_prices.py";
+
+describe("the whole job", () => {
+  it(
+    "from Add Delegator to undo, with a reload and a crash in the middle",
+    inCode({ claude: true, file: "shop/prices.py", seconds: 240 }, async (vs) => {
+      const { world } = vs;
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "Add a Delegator");
+      await vs.shot("01 nothing yet");
+
+      // A delegator, by keyboard.
+      await vs.command("Understudy: Add Delegator");
+      await vs.step("Add Delegator");
+      await vs.pick("Claude Code");
+      await vs.pick("claude-opus-4-6");
+      await vs.pick("Continue");
+      await vs.answer("thorough");
+      await vs.shot("02 scope");
+      await vs.page.keyboard.press("Enter");
+      await vs.waitForRow("Delegators", "thorough");
+      await vs.notification(/thorough.*answered in/).waitFor();
+      await vs.shot("03 added");
+      assert.deepEqual(
+        (await vs.notifications()).filter((text) => !text.includes("thorough is saved")),
+        [],
+        "one message, about what was done",
+      );
+      await until(async () => (await vs.selectedRow("Delegators")).includes("thorough"), "the new one is selected");
+      await vs.clearNotifications();
+
+      // Tests for a file that has a function on the screen alone.
+      await vs.editor("prices.py").click();
+      await vs.goTo(21);
+      await vs.type("\n\ndef doubled(price: int) -> int:\n    return 2 * price\n");
+      await vs.codeAction("Delegate tests for this file");
+      await vs.waitForRow("Delegations", "Waiting for You");
+      await vs.notification("thorough asks, in").waitFor();
+      await vs.shot("04 asked");
+
+      // Nothing is lost: neither by a reload, nor when the sidecar dies.
+      await vs.reload();
+      await vs.waitForRow("Delegations", "Waiting for You");
+      await vs.notification("thorough asks, in").waitFor();
+      assert.equal(world.delegations()[0]?.state, "waiting");
+      await vs.shot("05 after the reload");
+      await vs.killSidecar();
+      await until(() => world.sidecars().length === 1, "another sidecar runs");
+      await vs.shot("06 after the crash");
+
+      // The answer, by the question's own button.
+      await vs.notificationAction("thorough asks, in", "Reject");
+      const done = await until(
+        () => world.delegations().find(({ state }) => state === "finished"),
+        "it is finished",
+        90_000,
+      );
+      assert.equal(done.verdict, "verified", JSON.stringify(done.reservations));
+      assert.equal(world.read("shop/prices.py")?.includes("doubled"), false, "the editor's text is not saved");
+      assert.ok(done.result.files.some(({ path }: any) => path === TESTS));
+      await vs.waitForRow("Delegations", "To Review");
+      await vs.notification(/Verified/).waitFor();
+      await vs.shot("07 finished");
+
+      // Review: what is beside an open file first.
+      await vs.notificationAction(/Verified/, "Review");
+      await vs.bar(/Change 1 of/).waitFor();
+      await vs.waitForRow("Review", "Verified");
+      await vs.shot("08 review");
+      await vs.barAction(/Change 1 of/, "Accept");
+      await vs.waitForRow("Review", "accepted");
+      await until(() => world.read(TESTS)?.includes("import pytest"), "the accepted change is in the file");
+      assert.equal(world.read(TESTS)?.includes("refused"), false, "and nothing else is");
+      await vs.shot("09 accepted");
+      await vs.bar(/Change 2 of/).waitFor();
+      await vs.barAction(/Change 2 of/, "Reject Change with");
+      await vs.answer("Say which percentage is refused.");
+      await vs.waitForRow("Review", "Say which percentage");
+      await vs.shot("10 rejected");
+
+      // Back with it: the reasons go along.
+      await vs.command("Understudy: Send Back");
+      await vs.step("Send Back");
+      await vs.shot("11 send back");
+      await vs.page.keyboard.press("Enter");
+      await until(() => world.delegations().length === 2, "there is a follow-up");
+      const again = await until(
+        () => world.delegations().find(({ id, state }) => id !== done.id && state === "finished"),
+        "the follow-up is finished",
+        90_000,
+      );
+      assert.equal(again.verdict, "verified", JSON.stringify(again.reservations));
+      await vs.notification(/Verified/).waitFor();
+      await vs.shot("12 answered");
+
+      // And the accepted change goes again.
+      await vs.command("Understudy: Take the Last Accept Back");
+      await until(() => !world.read(TESTS)?.includes("import pytest"), "what was accepted is taken back");
+      await vs.shot("13 undone");
+    }),
+  );
+});
