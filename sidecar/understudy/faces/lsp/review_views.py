@@ -173,6 +173,10 @@ def _on_whole(work: Work, sheet: Sheet) -> Iterable[Offer]:
     words = words_of(work, sheet)
     if HunkState.SUPERSEDED not in states and (words or states & {HunkState.PENDING, HunkState.REJECTED}):
         yield review_offers.send_back(work, words)
+    newer = next((hunk.by for _, hunk in work.hunks() if hunk.state is HunkState.SUPERSEDED and hunk.by), None)
+    if newer is not None:
+        title = f"Go on in the review of {newer}, which took over what was undecided here"
+        yield Offer(title, f"{review_offers.KIND}.open", OPEN, {"id": newer}, short="Go on in the newer review")
     if work.undo_token is not None:
         yield review_offers.take_back(work.undo_token)
 

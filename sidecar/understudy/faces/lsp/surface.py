@@ -33,6 +33,7 @@ from understudy.git import names
 from understudy.journal import store
 from understudy.model.delegations import Delegation, FileDiff, HunkState
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
 
 if TYPE_CHECKING:
     from understudy.faces.lsp.server import Server
@@ -89,7 +90,11 @@ class Surface:
         """
         path = await asyncio.to_thread(_review_of, delegation)
         if path is None:
-            self._say(types.MessageType.Info, f"{delegation} changed nothing, so there is nothing to review.")
+            found = await self.client.call("delegations/get", {"id": delegation})
+            why = "is not finished; a message will say so"
+            if found.state is State.FINISHED:
+                why = "changed nothing, so there is nothing to review"
+            self._say(types.MessageType.Info, f"{delegation} {why}.")
             return
         line = 0 if spot is None else await self._line_of(delegation, path, spot)
         if not await self._shown(path, line):
