@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from understudy.engine import questions
-from understudy.journal import store
+from understudy.journal import control, store
 from understudy.model import events
 from understudy.model.delegations import PermissionOption
 
@@ -68,3 +68,19 @@ async def test_a_question_that_is_taken_back_is_closed(project):
     assert [type(event) for event in told] == [events.Permission, events.PermissionAnswered]
     assert (told[-1].option, told[-1].by) == ("no", "withdrawn")
     project.finish(folder.id)
+
+
+async def test_an_answer_that_lay_there_before_the_question_is_none(project):
+    project.program("doer", DONE)
+    folder = store.open_folder(project.start("implement", delegator="doer", task="x"))
+    project.finish(folder.id)
+    for number in range(1, 4):
+        control.append_control(folder, control.Answer(request_id=f"q{number}", option="yes", by="cli"))
+    told = []
+    options = [
+        PermissionOption(id="yes", title="Yes", kind="allow_once"),
+        PermissionOption(id="no", title="No", kind="reject_once"),
+    ]
+    chosen, _ = await questions.Questions(folder, told.append, 0.05).ask("May I?", "really", options)
+    assert chosen.id == "no"
+    assert told[-1].by == "deadline"

@@ -8,6 +8,7 @@ file, so a person and the deadline cannot both be right.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -54,8 +55,9 @@ class Questions:
             self._number += 1
             deadline = datetime.fromtimestamp(time.time() + self._seconds, UTC).isoformat(timespec="milliseconds")
             request = PermissionRequest(
-                # The agent's own ids may come again after a restart; these do not.
-                request_id=f"q{self._number}",
+                # The agent's own ids may come again after a restart; these do not. Nobody can guess them either: an
+                # answer that an agent left in `control.jsonl` beforehand is one to no question.
+                request_id=f"q{self._number}-{secrets.token_hex(3)}",
                 attempt=0,  # the event is stamped with it
                 title=title,
                 detail=detail,
