@@ -1,5 +1,7 @@
 /** Add Delegator, by keyboard. */
 import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
 import { until } from "../rig/base.ts";
 import { inCode } from "../rig/test.ts";
 
@@ -37,6 +39,73 @@ describe("Add Delegator", () => {
         .delegators.find((one: any) => one.delegator.name === "thorough");
       assert.equal(made?.delegator.tool, "claude");
       assert.equal(made?.delegator.model, "claude-opus-4-6");
+    }),
+  );
+
+  it(
+    "adds a model server on the way, tries the model before it is saved, and goes back when it does not work",
+    inCode({}, async (vs) => {
+      const address = await vs.world.modelServer();
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "ghostwriter");
+      await vs.command("Understudy: Add Delegator");
+      await vs.pick("Add a model server");
+      await vs.pick("Another one that speaks the OpenAI API");
+      await vs.quickInput().fill("127.0.0.1:1/v1");
+      await until(async () => /begins with|such as/.test(await vs.quickMessage()), "what is no address is refused");
+      await vs.answer(address);
+      await vs.answer("scripted");
+      await vs.page.keyboard.press("Escape"); // no key
+      await vs.step("Add Delegator");
+      await vs.quickRows().first().waitFor();
+      await vs.shot("1 models");
+      await vs.pick("401", "401");
+      await vs.pick("Continue");
+      await vs.answer("refused");
+      await vs.pick("You");
+      await vs.dialog().waitFor();
+      await vs.shot("2 does not work");
+      assert.match(await vs.dialog().innerText(), /refused does not work/);
+      const saved = (): string[] =>
+        vs.world.understudy("delegators", "list").delegators.map((one: any) => one.delegator.name);
+      assert.ok(!saved().includes("refused"), "what does not work is not saved");
+      await vs.dialogAction("Change");
+      await vs.step("Add Delegator");
+      await vs.page.keyboard.press("Escape");
+      await vs.notification("no delegator was made").waitFor();
+      await vs.shot("3 the server stays");
+      await vs.notificationAction("no delegator was made", "Remove It");
+      await until(
+        () =>
+          vs.world.understudy("servers", "list").modelServers.every((one: any) => one.modelServer.name !== "scripted"),
+        "the server is gone",
+      );
+    }),
+  );
+
+  it(
+    "asks which folder gets it where a window has several",
+    inCode({ closed: true }, async (vs) => {
+      const other = path.join(vs.world.root, "other");
+      fs.mkdirSync(other);
+      const file = path.join(vs.world.root, "both.code-workspace");
+      fs.writeFileSync(file, JSON.stringify({ folders: [{ path: vs.world.repository }, { path: other }] }));
+      await vs.page.goto(`${vs.code.url}?workspace=${encodeURIComponent(file)}`);
+      await vs.loaded();
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "ghostwriter");
+      await vs.command("Understudy: Add Delegator");
+      await vs.pick("Ghostwriter");
+      await vs.pick("own default");
+      await vs.pick("Continue");
+      await vs.answer("shared");
+      await vs.step("Add Delegator");
+      await until(async () => (await vs.quickRows().count()) === 3, "there are three places");
+      await vs.shot("places");
+      await vs.pick("other");
+      await vs.waitForRow("Delegators", "shared");
+      assert.ok(fs.existsSync(path.join(other, ".understudy", "delegators", "shared.toml")));
+      await vs.shot("saved");
     }),
   );
 });
