@@ -204,15 +204,33 @@ describe("the text of a transcript", () => {
         : index % 3 === 1
           ? { ...FRAME, type: "tool_result", seq: index + 1, callId: `${index - 1}`, ok: true, output: "line\n".repeat(20) }
           : { ...FRAME, type: "text", seq: index + 1, text: "Some words. " }); // prettier-ignore
-    const began = performance.now();
+    const time = (work: () => void): number => {
+      const began = performance.now();
+      work();
+      return performance.now() - began;
+    };
+    // The best of several times: what it takes when nothing else is in the way.
+    const whole = Math.min(
+      ...[1, 2, 3].map(() =>
+        time(() => {
+          const fresh = new TranscriptText();
+          fresh.add(events);
+          fresh.render(DONE, NOW);
+        }),
+      ),
+    );
     made.add(events);
     made.render(DONE, NOW);
-    const first = performance.now() - began;
-    const again = performance.now();
-    made.add([{ ...FRAME, type: "text", seq: 10_001, text: "More." }]);
-    made.render(DONE, NOW);
-    expect(performance.now() - again).toBeLessThan(Math.max(first, 50));
-    expect(first).toBeLessThan(1_000);
+    const another = Math.min(
+      ...[1, 2, 3, 4, 5].map((seq) =>
+        time(() => {
+          made.add([{ ...FRAME, type: "text", seq: 10_000 + seq, text: "More." }]);
+          made.render(DONE, NOW);
+        }),
+      ),
+    );
+    expect(another).toBeLessThan(whole / 2);
+    expect(whole).toBeLessThan(1_000);
   });
 });
 
