@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pygls.lsp.server import LanguageServer
 
 from understudy.faces.lsp import framing
 from understudy.faces.lsp.outbox import Outbox
+from understudy.faces.lsp.protocol import Protocol
 from understudy.faces.lsp.server import Server
 
 JSON = st.recursive(
@@ -246,3 +248,14 @@ def test_closing_waits_for_a_slow_reader():
     assert sum(map(len, heard)) == 500_000
     os.close(reading)
     os.close(writing)
+
+
+def test_what_is_taken_over_from_pygls_is_still_called_so() -> None:
+    """A name that an upgrade changes would leave an override that nobody calls."""
+    theirs = LanguageServer("x", "1").protocol
+    overridden = {"_send_data", "_send_response", "_send_handler_result"}
+    overridden |= {name for name in vars(Protocol) if name.startswith("lsp_")}
+    overridden.remove("lsp_text_document__did_save")  # it has none
+    used = {"_handle_request", "_request_futures", "_converter", "_server", "_shutdown", "fm", "get_message_type"}
+    assert overridden <= set(vars(Protocol))
+    assert [name for name in sorted(overridden | used) if not hasattr(theirs, name)] == []
