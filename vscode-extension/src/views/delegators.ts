@@ -64,7 +64,7 @@ export class DelegatorRows implements Rows, Disposable {
       const [index, name] = splitProblem(id);
       const problems = name === undefined ? this.#store.problems : this.#store.delegator(name)?.state.problems;
       const problem = problems?.[index];
-      return problem && problemRow(id, problem);
+      return problem && problemRow(id, problem, name !== undefined);
     }
     const name = nameOf(id);
     const entry = name === undefined ? undefined : this.#store.delegator(name);
@@ -147,14 +147,15 @@ function addRow(): Row {
   };
 }
 
-function problemRow(id: string, problem: Problem): Row {
+/** `named`: the row above says already whose it is. */
+function problemRow(id: string, problem: Problem, named: boolean): Row {
   const { location } = problem;
   const place = location ? `${fileName(location.uri)}:${location.range.start.line + 1}` : undefined;
   return {
     id,
     // A sidebar is narrow, and the end of a long row is not seen: what is short comes first.
-    label: place ?? problem.message,
-    ...(place === undefined ? {} : { description: problem.message }),
+    label: named || place === undefined ? problem.message : place,
+    ...(place === undefined ? {} : { description: named ? place : problem.message }),
     tooltip: [escape(problem.message), escape(problem.hint ?? "")].filter((part) => part !== "").join("\n\n"),
     icon: iconOf([problem]),
     children: "none",
