@@ -95,6 +95,11 @@ describe("the whole job", () => {
         90_000,
       );
       assert.equal(again.verdict, "verified", JSON.stringify(again.reservations));
+      assert.deepEqual(
+        again.result.files.map(({ path }: any) => path),
+        [TESTS, "tests/test_total.py"],
+        "what was undecided went along",
+      );
       await vs.notification(/Verified/).waitFor();
       await vs.shot("12 answered");
 
