@@ -230,18 +230,6 @@ describe("review", () => {
         .first()
         .waitFor();
       await vs.shot("1 lenses");
-
-      // The sidecar's own review, for editors without one, stays away from the person's files.
-      await vs.editor("test_prices.py").click();
-      await vs.goTo(3);
-      const titles = (await vs.codeActions()).join("\n");
-      await vs.page.keyboard.press("Escape");
-      assert.match(titles, /tests/i);
-      assert.doesNotMatch(titles, /Accept|Reject/);
-      await vs.command("Understudy: Review…");
-      await vs.waitForRow(VIEW, "Verified");
-      await vs.editor("Verified: Write tests").waitFor();
-
       await vs
         .codeLens(/Accept$/)
         .first()
