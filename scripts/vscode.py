@@ -1,6 +1,6 @@
 """Run the extension's tests in a real VS Code, within a limit of time; what fails is run once more.
 
-    scripts/vscode.py [--only TEXT] [--vsix FILE]      the tests
+    scripts/vscode.py [--in FILE] [--only TEXT] [--vsix FILE]      the tests
     scripts/vscode.py --bench                          activation, bundle, views: the figures
 
 The host is installed when it is not there yet (``scripts/vscode_host.py``), and so are the libraries of the extension
