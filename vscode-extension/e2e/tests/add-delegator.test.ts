@@ -55,6 +55,7 @@ describe("Add Delegator", () => {
       await until(async () => /begins with|such as/.test(await vs.quickMessage()), "what is no address is refused");
       await vs.answer(address);
       await vs.answer("scripted");
+      await vs.step("API Key");
       await vs.page.keyboard.press("Escape"); // no key
       await vs.step("Add Delegator");
       await vs.quickRows().first().waitFor();

@@ -31,7 +31,7 @@ export interface TranscriptParts {
 
 /** Drawings that are remembered: the editor may be some behind, and asks about the one that it shows. */
 const REMEMBERED = 16;
-/** After a change, until the editor knows what can be folded in it. */
+/** After the editor has asked what can be folded, until it knows. */
 const FOLD_MS = 300;
 const NOTHING: Rendered = { text: "", folds: [], links: [] };
 
@@ -47,6 +47,8 @@ interface Open {
   beginning?: Promise<void>;
   timer?: NodeJS.Timeout;
   folding?: NodeJS.Timeout;
+  /** The text about whose folds the editor has asked. */
+  foldable?: string;
   drawnAt: number;
   lenses: string;
   /** Starts of folds that were folded once: what a person opens stays open. */
@@ -189,6 +191,10 @@ export class Transcripts implements Disposable {
     open.uri = uri;
     this.#drawLenses(open);
     if (open.live) this.#parts.host.documents.follow(uri);
+    this.#foldSoon(open);
+  }
+
+  #foldSoon(open: Open): void {
     open.folding ??= setTimeout(() => {
       delete open.folding;
       this.#fold(open);
@@ -201,7 +207,8 @@ export class Transcripts implements Disposable {
     const { documents, commands } = this.#parts.host;
     if (documents.active?.uri !== uri) return;
     const rendered = this.#rendered(uri);
-    if (!rendered) return;
+    // A busy editor asks late, and folds nothing before.
+    if (!rendered || open.foldable !== rendered.text) return;
     const lines = rendered.text.split("\n");
     const fresh = rendered.folds.filter(({ start, end }) => {
       const key = `${start} ${lines[start]?.slice(2)}`;
@@ -230,7 +237,16 @@ export class Transcripts implements Disposable {
   }
 
   #folds(uri: string, text: string): readonly Fold[] {
-    return this.#rendered(uri, text)?.folds ?? [];
+    const rendered = this.#rendered(uri, text);
+    const id = delegationOf(uri);
+    const open = id === undefined ? undefined : this.#open.get(id);
+    if (open && rendered) {
+      open.foldable = rendered.text;
+      clearTimeout(open.folding);
+      delete open.folding;
+      this.#foldSoon(open);
+    }
+    return rendered?.folds ?? [];
   }
 
   #links(uri: string, text: string): readonly TextLink[] {

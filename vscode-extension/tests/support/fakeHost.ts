@@ -52,6 +52,7 @@ export class FakeHost implements h.Host {
   mergeEditor = true;
   readonly found = new Map<string, h.DiagnosticText[]>();
   readonly linksOf = new Map<string, (uri: string, text: string) => readonly h.TextLink[]>();
+  readonly foldsOf = new Map<string, (uri: string, text: string) => readonly h.Fold[]>();
   readonly followed: string[] = [];
   readonly progresses: { title: string; reports: string[]; cancel: () => void; over: boolean }[] = [];
   readonly trustGranted = new Emitter<void>();
@@ -164,7 +165,10 @@ export class FakeHost implements h.Host {
       self.linksOf.set(scheme, source);
       return { dispose: () => {} };
     },
-    folds: () => ({ dispose: () => {} }),
+    folds: (scheme, source) => {
+      this.foldsOf.set(scheme, source);
+      return { dispose: () => void this.foldsOf.delete(scheme) };
+    },
     edit: () => Promise.resolve(true),
   }));
 
