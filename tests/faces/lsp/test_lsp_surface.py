@@ -228,7 +228,10 @@ def test_reasons_are_typed_into_the_review_and_go_back_with_it(reviewed: Any, ed
     assert "Why: spell it in\nSpanish 🎉" in prompt
     after = diagnostics(editor, uri, lambda each: each[5]["message"].startswith("Taken over"), mark)
     assert f"Taken over by {child.id}" in after[5]["message"]
-    assert titles(editor.actions(uri, line)) == ["Accept this hunk after all"]
+    assert titles(editor.actions(uri, line)) == [
+        "Accept this hunk after all",
+        f"Go on in the review of {child.id}, which took over what was undecided here",
+    ]
 
 
 def test_an_open_file_shows_its_hunks_where_they_are_now_and_takes_them_through_the_editor(
