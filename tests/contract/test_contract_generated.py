@@ -114,7 +114,7 @@ def test_every_link_of_the_page_leads_somewhere():
         for heading in re.findall(r"^#+ (.+)$", page, re.MULTILINE)
     }
     assert set(re.findall(r"\]\(#([^)]+)\)", page)) <= places
-    for file in re.findall(r"\]\(([^#)]+)\)", page):
+    for file in re.findall(r"\]\((?!https:)([^#)]+)(?:#[^)]*)?\)", page):
         assert (PROTOCOL / file).exists(), file
 
 
