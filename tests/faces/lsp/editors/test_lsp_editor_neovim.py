@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import signal
 import subprocess
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -137,6 +139,17 @@ class Neovim:
         with contextlib.suppress(OSError, EOFError):
             self.api.command("qa!", async_=True)
         self.api.close()
+        self.api = None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collected() -> Iterator[None]:
+    """Collect what pynvim leaves behind while these tests are to blame for it, and not whichever comes next."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        for _ in range(3):
+            gc.collect()
 
 
 @pytest.fixture(params=["0.7", "0.11"])
