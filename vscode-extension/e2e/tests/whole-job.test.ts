@@ -26,9 +26,8 @@ describe("the whole job", () => {
       await vs.waitForRow("Delegators", "thorough");
       await vs.notification(/thorough.*answered in/).waitFor();
       await vs.shot("03 added");
-      assert.deepEqual(
-        (await vs.notifications()).filter((text) => !text.includes("thorough is saved")),
-        [],
+      await until(
+        async () => (await vs.notifications()).every((text) => text.includes("thorough is saved")),
         "one message, about what was done",
       );
       await until(async () => (await vs.selectedRow("Delegators")).includes("thorough"), "the new one is selected");
