@@ -44,8 +44,8 @@ describe("what is taken out of a report", () => {
     expect(redact(text, { ...nobody, variables })).toBe(
       "<user> on <hostname> in /data/<user>/x, not adam, not root, not ada-2",
     );
-    const spaced = { ...nobody, folders: ["/work/my shop"] };
-    expect(redact("file:///work/my%20shop/x and /work/my shop/y", spaced)).toBe("file://<folder 1>/x and <folder 1>/y");
+    const spaced = { ...nobody, folders: ["/data/my shop"] };
+    expect(redact("file:///data/my%20shop/x and /data/my shop/y", spaced)).toBe("file://<folder 1>/x and <folder 1>/y");
   });
 });
 
