@@ -10,7 +10,7 @@ import pytest
 
 TOP = Path(__file__).parents[1]
 
-_READERS = rb"(?!(?:user|you|me|ada|dev)\b)"
+_READERS = rb"(?!(?:user|you|me|ada|dev)\b|<)"
 _ROOTS = b"|".join(b"/" + name + b"/" for name in (b"root", b"work"))
 ONE_MACHINE = re.compile(
     rb"(?<![\w./-])(?:/home/%(r)b[a-z][\w.-]*/|/Users/%(r)b[A-Za-z][\w.-]*/|%(roots)b|/mnt/[a-z][\w.-]*/|/tmp/[a-z]\w+/"
