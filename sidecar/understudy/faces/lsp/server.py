@@ -247,7 +247,7 @@ def _signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> Itera
     """Leave in order at SIGTERM and SIGINT, where this is the main thread."""
     taken = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+        with contextlib.suppress(RuntimeError, ValueError):  # also where the platform's loop knows no signals
             loop.add_signal_handler(number, stop)
             taken.append(number)
     try:

@@ -125,5 +125,5 @@ class Loaded:
 def _source_of(compiled: str) -> str:
     try:
         return importlib.util.source_from_cache(compiled)
-    except (NotImplementedError, ValueError):
+    except (RuntimeError, ValueError):  # an interpreter without a cache tag, or no compiled file's name
         return compiled
