@@ -190,15 +190,8 @@ class ReviewCommands {
 
   async sendBack(): Promise<void> {
     const { host, asker } = this.#parts;
-    const result = await this.#current();
-    if (
-      !result ||
-      (await this.#unsaved(
-        result,
-        result.files.map((file) => file.path),
-      ))
-    )
-      return;
+    const result = await this.#currentSaved();
+    if (!result) return;
     const { spots } = result;
     const rejected = spots.filter(({ hunk }) => hunk.state === "rejected");
     const said = reasons(spots);
@@ -285,15 +278,8 @@ class ReviewCommands {
 
   async check(): Promise<void> {
     const { host, asker } = this.#parts;
-    const result = await this.#current();
-    if (
-      !result ||
-      (await this.#unsaved(
-        result,
-        result.files.map((file) => file.path),
-      ))
-    )
-      return;
+    const result = await this.#currentSaved();
+    if (!result) return;
     await host.windows.progress({ title: t("Running the checks again …"), where: "notification" }, () =>
       asker.ask("understudy/delegations/check", { id: result.id }),
     );
@@ -494,6 +480,13 @@ class ReviewCommands {
     const { desk, host } = this.#parts;
     if (!desk.current) await host.commands.run("understudy.review.open");
     return desk.current;
+  }
+
+  /** The review, when none of its files has edits that are not saved: what goes out must be what is seen. */
+  async #currentSaved(): Promise<Result | undefined> {
+    const result = await this.#current();
+    const paths = result?.files.map((file) => file.path) ?? [];
+    return result && !(await this.#unsaved(result, paths)) ? result : undefined;
   }
 
   async #choose(): Promise<string | undefined> {
