@@ -234,26 +234,29 @@ def _worktrees(caller: Caller) -> m.DoctorCheck:
             hint=f"understudy check {missing[0]} makes it anew; understudy worktrees remove {missing[0]} puts it away.",
         )
     workspaces = _workspaces(caller, [place.delegation for place in places])
-    pins = housekeeping.orphaned_pins(workspaces)
-    if pins:
-        top, name = pins[0]
-        more = f", and {len(pins) - 1} more" if len(pins) > 1 else ""
-        return m.DoctorCheck(
-            name="worktrees",
-            ok=False,
-            message=f"{message} {top} still has {name} of a delegation that is gone{more}.",
-            hint=f"If no other machine or account uses that repository: git -C {top} update-ref -d {name}",
-        )
-    exports = housekeeping.stale_exports(workspaces, kept.keep_days)
-    if exports:
-        top, name = exports[0]
-        more = f", and {len(exports) - 1} more like it" if len(exports) > 1 else ""
-        return m.DoctorCheck(
-            name="worktrees",
-            ok=True,
-            message=f"{message} {top} keeps an exported commit that a branch has by now, or an old one: {name}{more}.",
-            hint=f"If you need it no more: git -C {top} update-ref -d {name}",
-        )
+    for references, ok, what, when in (
+        (
+            housekeeping.orphaned_pins(workspaces),
+            False,
+            "still has {} of a delegation that is gone",
+            "If no other machine or account uses that repository",
+        ),
+        (
+            housekeeping.stale_exports(workspaces, kept.keep_days),
+            True,
+            "keeps an exported commit that a branch has by now, or an old one: {}",
+            "If you need it no more",
+        ),
+    ):
+        if references:
+            top, name = references[0]
+            more = f", and {len(references) - 1} more" if len(references) > 1 else ""
+            return m.DoctorCheck(
+                name="worktrees",
+                ok=ok,
+                message=f"{message} {top} {what.format(name)}{more}.",
+                hint=f"{when}: git -C {top} update-ref -d {name}",
+            )
     waiting = len(housekeeping.trash(state))
     expired = sum(place.state == "expired" for place in places)
     if expired or waiting or size > kept.keep_bytes:

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from understudy import config
 from understudy.api import configuration
 from understudy.api.caller import Caller
 from understudy.config import trust
 from understudy.engine import places, resolve
 from understudy.model.delegations import Explanation
 from understudy.model.delegators import Recipe
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.errors import UnderstudyError
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,13 +42,13 @@ def offers(caller: Caller, uri: str) -> Offers:
         workspace = places.workspace_of([uri], None, None)
         loaded = configuration.load(caller, str(workspace))
     language = configuration.language_of(places.path_of(uri).name)
-    missing = _missing(loaded)
+    incomplete = resolve.incompleteness(loaded)
     found = []
     for recipe in loaded.recipes.values():
         if recipe.fits.languages and language not in recipe.fits.languages:
             continue
-        if missing is not None:
-            found.append(Offer(recipe=recipe, refused=missing))
+        if incomplete is not None:
+            found.append(Offer(recipe=recipe, refused=incomplete))
             continue
         try:
             _, explain = resolve.choose(loaded, recipe, None)
@@ -57,16 +56,3 @@ def offers(caller: Caller, uri: str) -> Offers:
         except UnderstudyError as refused:
             found.append(Offer(recipe=recipe, refused=refused))
     return Offers(workspace=workspace, offers=found)
-
-
-def _missing(loaded: config.Configuration) -> UnderstudyError | None:
-    """Return what keeps everything from starting, as a start would say it."""
-    if not loaded.missing:
-        return None
-    first = loaded.missing[0]
-    return UnderstudyError(
-        ErrorKind.CONFIG_INVALID,
-        f"The configuration has an error: {first.message}",
-        hint=first.hint or "Correct it; `understudy doctor` lists every problem with its place.",
-        location=first.location,
-    )

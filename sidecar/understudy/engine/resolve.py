@@ -170,18 +170,13 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None,
     workspace = places.workspace_of(uris, params.workspace, folder)
     status = trust.status(workspace, store.state_root())
     configuration = config.load(workspace, trusted=status.trusted, abilities=registry.ABILITIES)
-    if configuration.missing:
-        first = configuration.missing[0]
-        raise UnderstudyError(
-            ErrorKind.CONFIG_INVALID,
-            f"The configuration has an error, so limits or checks may be missing: {first.message}",
-            hint=first.hint or "Correct it; `understudy doctor` lists every problem with its place.",
-            location=first.location,
-        )
+    incomplete = incompleteness(configuration)
+    if incomplete is not None:
+        raise incomplete
     recipe = configuration.recipes.get(params.recipe)
     if recipe is None:
         raise _unknown(ErrorKind.UNKNOWN_RECIPE, "recipe", params.recipe, configuration.recipes, "understudy recipes")
-    _refuse_what_is_not_built(params)
+    _refuse_routes_and_agents(params)
     entry, explain = choose(configuration, recipe, params.delegator)
     delegator = entry.delegator
     server = _server_of(configuration, delegator)
@@ -239,6 +234,22 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None,
         target=target,
         buffers=buffers,
         notes=notes,
+    )
+
+
+def incompleteness(configuration: config.Configuration) -> UnderstudyError | None:
+    """Return why nothing starts under this configuration, None when it is whole.
+
+    A limit or a check that cannot be read would be left out of a run that a person believes to have it.
+    """
+    if not configuration.missing:
+        return None
+    first = configuration.missing[0]
+    return UnderstudyError(
+        ErrorKind.CONFIG_INVALID,
+        f"The configuration has an error, so limits or checks may be missing: {first.message}",
+        hint=first.hint or "Correct it; `understudy doctor` lists every problem with its place.",
+        location=first.location,
     )
 
 
@@ -428,7 +439,7 @@ def _without_keys(params: StartParams, delegator: Delegator, server: ModelServer
     )
 
 
-def _refuse_what_is_not_built(params: StartParams) -> None:
+def _refuse_routes_and_agents(params: StartParams) -> None:
     for name in ("route", "agent"):
         value = getattr(params, name)
         if value is not None:

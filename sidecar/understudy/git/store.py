@@ -387,14 +387,9 @@ def naming_a_full_disk(path: Path) -> Iterator[None]:
 def _typed(path: Path) -> Iterator[None]:
     """Turn faults of the disk under the store into errors a person can act on."""
     try:
-        yield
+        with naming_a_full_disk(path):
+            yield
     except OSError as error:
-        import errno  # noqa: PLC0415 - only in the error path
-
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise UnderstudyError(
-                ErrorKind.STORE_FULL, f"The disk under {path} is full", hint="Free some space there."
-            ) from error
         raise UnderstudyError(
             ErrorKind.STORE_UNAVAILABLE,
             f"{path} cannot be written: {error.strerror}",

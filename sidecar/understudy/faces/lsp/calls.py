@@ -7,15 +7,12 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.api import pool, table
+from understudy.api import pending, pool, table
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
     from understudy.engine.buffers import BufferEdit
     from understudy.faces.lsp.client import Client
-
-MOST_PENDING = 1000
-"""Requests that may be unanswered at once; one more is answered with ``overloaded``."""
 
 STARTS = frozenset(table.PREFIX + name for name in ("delegations/start", "delegations/reply", "delegations/retry"))
 """Requests whose result names a delegation that is under way from then on."""
@@ -24,58 +21,38 @@ Answer = Callable[[Any, UnderstudyError | None], None]
 """Gets the result or the error, once, in whatever thread."""
 
 
-class Call:
+class Call(pending.Pending):
     """One request under way; it is the ``Caller`` of the function that answers it."""
 
     name = "lsp"
 
     def __init__(self, client: Client, method: str, params: Any, answer: Answer) -> None:
         """``params`` is parsed JSON, or the method's structure."""
+        super().__init__()
         self.method = method
         self.params = params
         self._client = client
         self._answer = answer
-        self._lock = threading.Lock()
-        self._begun = False
-        self._finished = False
-        self._withdrawn = threading.Event()
 
     def run(self) -> None:
         """Answer it."""
-        with self._lock:
-            if self._finished:
-                return
-            self._begun = True
+        if not self.begins():
+            return
         if isinstance(self.params, list):
-            self.finish(None, _positional(self.method))
+            self.refuse(_positional(self.method))
             return
         try:
             result = table.call(self.method, self.params, self)
         except UnderstudyError as error:
-            self.finish(None, error)
+            self.refuse(error)
         else:
-            self.finish(result, None)
+            if self.first_to_answer():
+                self._answer(result, None)
 
-    def finish(self, result: Any, error: UnderstudyError | None) -> None:
-        """Give the answer, if none was given yet."""
-        with self._lock:
-            if self._finished:
-                return
-            self._finished = True
-        self._answer(result, error)
-
-    def withdraw(self) -> None:
-        """Take back the wish: what has not begun is answered at once, what runs is told."""
-        self._withdrawn.set()
-        with self._lock:
-            begun = self._begun
-        if not begun:
-            self.finish(None, withdrawn())
-
-    @property
-    def finished(self) -> bool:
-        """Whether the answer was given."""
-        return self._finished
+    def refuse(self, error: UnderstudyError) -> None:
+        """Answer with this error, if no answer was given yet."""
+        if self.first_to_answer():
+            self._answer(None, error)
 
     def documents(self) -> Mapping[str, str]:
         """Return what is open in the editor."""
@@ -97,10 +74,6 @@ class Call:
     def folder(self) -> Path | None:
         """Return the first workspace folder."""
         return next(iter(self._client.folders), None)
-
-    def cancelled(self) -> bool:
-        """Tell whether the client withdrew it."""
-        return self._withdrawn.is_set()
 
     @property
     def withdrawn(self) -> Callable[[Path], bool] | None:
@@ -145,11 +118,11 @@ class Calls:
 
         call = Call(self._client, method, params, finished)
         with self._lock:
-            full = len(self._pending) >= MOST_PENDING
+            full = len(self._pending) >= pending.MOST
             if not full:
                 self._pending.add(call)
         if full:
-            call.finish(None, _overloaded())
+            call.refuse(pending.overloaded())
         else:
             (self._patient if method in pool.PATIENT else self._quick).submit(call.run)
         return call
@@ -157,22 +130,11 @@ class Calls:
     def withdraw_all(self) -> None:
         """Take everything back: the editor is gone, or says good-bye."""
         with self._lock:
-            pending = list(self._pending)
-        for call in pending:
+            unanswered = list(self._pending)
+        for call in unanswered:
             call.withdraw()
         self._quick.close()
         self._patient.close()
-
-
-def withdrawn() -> UnderstudyError:
-    """Return what a request is answered with that its client took back."""
-    return UnderstudyError(ErrorKind.CANCELLED, "The request was withdrawn.", hint="Send it again if you want it.")
-
-
-def _overloaded() -> UnderstudyError:
-    return UnderstudyError(
-        ErrorKind.OVERLOADED, f"{MOST_PENDING} requests are unanswered already.", hint="Wait for some of them."
-    )
 
 
 def _positional(method: str) -> UnderstudyError:

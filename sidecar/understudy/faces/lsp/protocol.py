@@ -24,9 +24,9 @@ from pygls.exceptions import JsonRpcException
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
 
-from understudy.api import codes, faults, table
+from understudy.api import codes, faults, pending, table
 from understudy.faces.lsp import places
-from understudy.faces.lsp.calls import Call, withdrawn
+from understudy.faces.lsp.calls import Call
 from understudy.model import wire
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -233,7 +233,7 @@ class Protocol(LanguageServerProtocol):
         self._request_futures.pop(msg_id, None)
         self._standard.discard(_key(msg_id))
         if future.cancelled():
-            self._respond(msg_id, None, codes.of(withdrawn(), withdrawn=True))
+            self._respond(msg_id, None, codes.of(pending.withdrawn(), withdrawn=True))
             return
         error = future.exception()
         try:
@@ -247,7 +247,7 @@ class Protocol(LanguageServerProtocol):
         elif isinstance(error, UnderstudyError):
             self._respond(msg_id, None, codes.of(error, withdrawn=error.kind is ErrorKind.CANCELLED))
         elif isinstance(error, TimeoutError):
-            self._respond(msg_id, None, codes.of(withdrawn(), withdrawn=True))
+            self._respond(msg_id, None, codes.of(pending.withdrawn(), withdrawn=True))
         else:
             self._respond(msg_id, None, codes.of(faults.internal("lsp", error)))
 

@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from understudy.api import codes, pool, table
+from understudy.api import codes, pending, pool, table
 from understudy.api.subscriptions import Subscriptions
 from understudy.faces.rpc import dispatch, framing
 from understudy.model.errors import ErrorKind, UnderstudyError
 
-MOST_PENDING = 1000
-"""Requests of one client that may be unanswered at once."""
 ROOM_SECONDS = 1.0
 """How long reading stops for a client that has more; then the next one is answered with ``overloaded``."""
 MOST_IN_BATCH = 100
@@ -54,7 +52,7 @@ class Session:
             self._withdraw_all()
             if not self._empty_within(WITHDRAWN_SECONDS):
                 for request in self._unanswered():
-                    request.finish(_withdrawn(request))
+                    request.refuse(pending.withdrawn())
         self.subscriptions.close()
         self._quick.close()
         self._patient.close()
@@ -108,14 +106,14 @@ class Session:
             return
         request = Request(self, dispatch.normalised(message), answer)
         if not self._admitted(request):
-            request.finish(_overloaded(request))
+            request.refuse(pending.overloaded())
             return
         threads = self._patient if request.message["method"] in pool.PATIENT else self._quick
         threads.submit(request.run)
 
     def _admitted(self, request: Request) -> bool:
         with self._changed:
-            if not self._changed.wait_for(lambda: len(self._pending) < MOST_PENDING, ROOM_SECONDS):
+            if not self._changed.wait_for(lambda: len(self._pending) < pending.MOST, ROOM_SECONDS):
                 return False
             self._pending.add(request)
             return True
@@ -162,47 +160,40 @@ class Session:
             raise BrokenPipeError
 
 
-class Request:
+class Request(pending.Pending):
     """One request under way; it is the ``Caller`` of the function that answers it."""
 
     name = "rpc"
 
     def __init__(self, session: Session, message: dispatch.Message, answer: Callable[[bytes], None]) -> None:
         """``answer`` gets the response once, ``b""`` for a notification."""
+        super().__init__()
         self.message = message
         self._session = session
         self._answer = answer
-        self._lock = threading.Lock()
-        self._running = False
-        self._finished = False
-        self._withdrawn = threading.Event()
 
     def run(self) -> None:
         """Answer it, in a thread of its own."""
-        with self._lock:
-            if self._finished:
-                return
-            self._running = True
+        if not self.begins():
+            return
         self.finish(dispatch.answer(self.message, self) or b"")
 
     def finish(self, response: bytes) -> None:
         """Give the response, if none was given yet."""
-        with self._lock:
-            if self._finished:
-                return
-            self._finished = True
+        if not self.first_to_answer():
+            return
         try:
             self._answer(response)
         finally:
             self._session.forget(self)
 
-    def withdraw(self) -> None:
-        """Take back the wish: what has not begun is answered at once, what runs is told."""
-        self._withdrawn.set()
-        with self._lock:
-            begun = self._running
-        if not begun:
-            self.finish(_withdrawn(self))
+    def refuse(self, error: UnderstudyError) -> None:
+        """Answer with this error, if no answer was given yet; a notification is never answered."""
+        if "id" not in self.message:
+            self.finish(b"")
+            return
+        withdrawn = error.kind is ErrorKind.CANCELLED
+        self.finish(dispatch.encode(dispatch.failure(self.message["id"], error, withdrawn=withdrawn)))
 
     def is_called(self, identifier: Any) -> bool:
         """Tell whether this is the request of that id (1 and "1" are two ids, 1 and 1.0 are one)."""
@@ -216,10 +207,6 @@ class Request:
     def folder(self) -> Path | None:
         """Return the folder this process was started in, None when it is gone."""
         return next(iter(_here()), None)
-
-    def cancelled(self) -> bool:
-        """Tell whether the client withdrew it."""
-        return self._withdrawn.is_set()
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
         """Send events of one delegation or all from now on, and what changed besides."""
@@ -268,20 +255,3 @@ def _is_response(message: Any) -> bool:
 def _refusal(code: int, why: str, identifier: Any = None) -> bytes:
     titles = {codes.PARSE_ERROR: "Parse error", codes.INVALID_REQUEST: "Invalid request"}
     return dispatch.encode(dispatch.error(identifier, code, titles[code], why))
-
-
-def _overloaded(request: Request) -> bytes:
-    return _failed(
-        request, ErrorKind.OVERLOADED, f"{MOST_PENDING} requests are unanswered already.", "Wait for some of them."
-    )
-
-
-def _withdrawn(request: Request) -> bytes:
-    return _failed(request, ErrorKind.CANCELLED, "The request was withdrawn.", "Send it again if you want it.")
-
-
-def _failed(request: Request, kind: ErrorKind, message: str, hint: str) -> bytes:
-    if "id" not in request.message:
-        return b""
-    problem = UnderstudyError(kind, message, hint=hint)
-    return dispatch.encode(dispatch.failure(request.message["id"], problem, withdrawn=kind is ErrorKind.CANCELLED))
