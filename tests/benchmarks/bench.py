@@ -42,6 +42,7 @@ from understudy.journal import reader, store  # noqa: E402
 
 sys.path.insert(0, str(HERE))
 import editor  # noqa: E402 - beside this file
+from editor import percentile, pipe_delay  # noqa: E402
 
 CALLER = Here()
 ROWS: list[tuple[str, str, float, float, str]] = []
@@ -50,12 +51,6 @@ ROWS: list[tuple[str, str, float, float, str]] = []
 def call(method: str, **params: object) -> object:
     """Call a method of the contract."""
     return table.call(method, params, CALLER)
-
-
-def percentile(values: list[float], share: float) -> float:
-    """Return the value below which ``share`` of ``values`` lie."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def row(name: str, what: str, measured: float, limit: float, unit: str = "") -> None:
@@ -196,16 +191,7 @@ def bench_latency(top: Path) -> None:
                 delays.extend((now - int(line.split()[1])) / 1e6 for line in event.event.text.splitlines())  # type: ignore[attr-defined]
 
     follow(identifier, lambda events: any(event.type_name == "finished" for event in events), note)
-    pipe: list[float] = []
-    with subprocess.Popen(
-        [sys.executable, str(HERE / "talker.py"), "300", "0.02"], stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None
-        for line in child.stdout:
-            now = time.monotonic_ns()
-            data = json.loads(line)
-            if data["type"] == "text":
-                pipe.append((now - int(data["text"].split()[1])) / 1e6)
+    pipe = pipe_delay(300, 0.02)
     limit = 33.0 + 3 * percentile(pipe, 0.95)
     row(
         "latency",

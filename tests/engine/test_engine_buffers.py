@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numbered import LINES, RESULT, changed
 
 from understudy.api.caller import Here
 from understudy.engine import settling
@@ -19,18 +20,6 @@ from understudy.engine.buffers import BufferEdit
 from understudy.git import apply
 from understudy.journal import store
 from understudy.model.errors import ErrorKind, UnderstudyError
-
-LINES = "".join(f"line {number}\n" for number in range(1, 41))
-
-
-def changed(*changes: tuple[int, str]) -> str:
-    lines = LINES.splitlines(keepends=True)
-    for number, text in changes:
-        lines[number - 1] = text
-    return "".join(lines)
-
-
-RESULT = changed((5, "five\n"), (20, "twenty\n"), (35, "thirty-five\n"))
 
 
 class Window(Here):

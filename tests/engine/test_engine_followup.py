@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from numbered import LINES, RESULT
 
 from understudy.engine import leases
 from understudy.journal import store
 from understudy.model.errors import ErrorKind, UnderstudyError
-
-LINES = "".join(f"line {number}\n" for number in range(1, 41))
-RESULT = LINES.replace("line 5\n", "five\n").replace("line 20\n", "twenty\n").replace("line 35\n", "thirty-five\n")
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from numbered import LINES, RESULT
 
 from understudy.engine import leases
 from understudy.git import rescue
@@ -20,8 +21,6 @@ from understudy.journal import store
 from understudy.model import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 
-LINES = "".join(f"line {number}\n" for number in range(1, 41))
-RESULT = LINES.replace("line 5\n", "five\n").replace("line 20\n", "twenty\n").replace("line 35\n", "thirty-five\n")
 MINE = "mine\n"
 """What the person has written at the top of the file since the start: it must be there whatever happens."""
 

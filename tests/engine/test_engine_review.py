@@ -6,22 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from numbered import LINES, RESULT, changed
 
 from understudy.git import merge, names
 from understudy.journal import locks, store
 from understudy.model.errors import ErrorKind, UnderstudyError
-
-LINES = "".join(f"line {number}\n" for number in range(1, 41))
-
-
-def changed(*changes: tuple[int, str]) -> str:
-    lines = LINES.splitlines(keepends=True)
-    for number, text in changes:
-        lines[number - 1] = text
-    return "".join(lines)
-
-
-RESULT = changed((5, "five\n"), (20, "twenty\n"), (35, "thirty-five\n"))
 
 
 @pytest.fixture

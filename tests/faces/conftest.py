@@ -9,7 +9,6 @@ import queue
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -87,14 +86,6 @@ def journal() -> Iterator[Callable[..., Writer]]:
             return stack.enter_context(Writer(folder, lock))
 
         yield new
-
-
-def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.005)
-    return found
 
 
 class RpcClient:

@@ -517,6 +517,21 @@ def test_a_saver_that_never_rests_loses_nothing(top, journal):
     assert not list(top.rglob(".understudy-*"))
 
 
+def in_a_mount_of_its_own(script: str, place: Path, body: str, journal: Path) -> str:
+    """Run Python where ``script`` has mounted what it likes; skipped where nobody may."""
+    sidecar = str(Path(recover.__file__).parents[2])
+    done = subprocess.run(
+        ["unshare", "-rm", "bash", "-c", script, "-", str(place), sys.executable, body, str(journal), sidecar],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0 and "unshare" in done.stderr:
+        pytest.skip("no user namespaces here")
+    assert not done.stderr, done.stderr
+    return done.stdout.strip()
+
+
 @pytest.mark.heavy
 def test_a_full_disk_leaves_all_as_it_was(tmp_path, journal):
     place = tmp_path / "small"
@@ -540,16 +555,7 @@ try:
 except UnderstudyError as error:
     print(error.kind.value, sorted(os.listdir(top)), (top / "a").read_bytes())
 """
-    sidecar = str(Path(recover.__file__).parents[2])
-    done = subprocess.run(
-        ["unshare", "-rm", "bash", "-c", script, "-", str(place), sys.executable, body, str(journal), sidecar],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0 and "unshare" in done.stderr:
-        pytest.skip("no user namespaces here")
-    assert done.stdout.strip() == "store_full ['a'] b'a'", done.stderr
+    assert in_a_mount_of_its_own(script, place, body, journal) == "store_full ['a'] b'a'"
 
 
 @pytest.mark.heavy
@@ -571,16 +577,7 @@ try:
 except UnderstudyError as error:
     print(error.kind.value, Path(sys.argv[2]).exists())
 """
-    sidecar = str(Path(recover.__file__).parents[2])
-    done = subprocess.run(
-        ["unshare", "-rm", "bash", "-c", script, "-", str(place), sys.executable, body, str(journal), sidecar],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0 and "unshare" in done.stderr:
-        pytest.skip("no user namespaces here")
-    assert done.stdout.strip() == "permission_denied False", done.stderr
+    assert in_a_mount_of_its_own(script, place, body, journal) == "permission_denied False"
 
 
 # Undo

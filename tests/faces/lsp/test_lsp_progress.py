@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 START = "understudy/delegations/start"
 CREATE = "window/workDoneProgress/create"
@@ -44,14 +45,6 @@ def ends(editor: Any) -> list[dict[str, Any]]:
 
 def is_kind(kind: str) -> Callable[[Any], bool]:
     return lambda params: params["value"]["kind"] == kind
-
-
-def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 def test_a_delegation_has_one_token_from_beginning_to_end(workshop: Any, editor: Any) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import stat
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from understudy.journal import control
 from understudy.model import events as e
@@ -56,14 +56,6 @@ def running(workshop: Any, journal: Callable[..., Any]) -> Callable[[], Any]:
 def answers_to(writer: Any) -> list[tuple[str, str, str]]:
     given = [item for item in control.read_control(writer.folder) if isinstance(item, control.Answer)]
     return [(one.request_id, one.option, one.by) for one in given]
-
-
-def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 def keep_open(editor: Any) -> None:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from numbered import LINES, RESULT, changed
 
 from understudy.faces.lsp.server import Server
 from understudy.journal import store
@@ -19,19 +20,8 @@ REPLY = "understudy/delegations/reply"
 UNDO = "understudy/delegations/undo"
 SAY = "window/showMessage"
 SHOWN = "textDocument/publishDiagnostics"
-LINES = "".join(f"line {number}\n" for number in range(1, 41))
 PLAIN: dict[str, Any] = {"window": {}, "workspace": {}, "textDocument": {}}
 """What an editor declares that can do next to nothing."""
-
-
-def changed(*changes: tuple[int, str]) -> str:
-    lines = LINES.splitlines(keepends=True)
-    for number, text in changes:
-        lines[number - 1] = text
-    return "".join(lines)
-
-
-RESULT = changed((5, "five\n"), (20, "twenty\n"), (35, "thirty-five\n"))
 
 
 class Buffers:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from numbered import LINES
 
 from understudy.journal import store
-
-LINES = "".join(f"line {number}\n" for number in range(1, 41))
 
 SCRIPT = r"""
 local given = vim.fn.json_decode(table.concat(vim.fn.readfile(os.getenv('GIVEN')), '\n'))

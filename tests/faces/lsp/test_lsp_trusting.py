@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from understudy.journal import store
 
@@ -18,14 +19,6 @@ SAY = "window/showMessage"
 START = "understudy/delegations/start"
 TRUST = {"title": "Trust"}
 NOT_NOW = {"title": "Not now"}
-
-
-def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 def trusted(workshop: Any, top: Path) -> bool:

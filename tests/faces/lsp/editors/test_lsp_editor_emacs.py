@@ -7,12 +7,12 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 PACKAGES = Path("/usr/share/emacs/site-lisp/elpa")
 """Where Debian and its kin put what ``elpa-lsp-mode`` and ``elpa-eglot`` bring."""
@@ -88,15 +88,6 @@ while line := sys.stdin.buffer.readline():
         send({"id": message["id"], "result": None})
 """
 """A language server of a language: beside it Understudy must find its place."""
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
-    """Return what the condition gives as soon as it gives something."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.03)
-    return found
 
 
 def quoted(text: object) -> str:
@@ -252,6 +243,49 @@ def ended(job: Any, emacs: Emacs) -> tuple[str, Path]:
     return delegation.id, Path(next(word.strip("“”().,;") for word in line.split() if "review.diff" in word))
 
 
+def accepts_in_the_open_file(emacs: Emacs, job: Any, identifier: str, name: str, act: str) -> None:
+    """Accept a hunk of a file that is open with other changes than the agent's."""
+    emacs.go("+line5")
+    emacs.choose("^Accept [^f]", act)
+    until(lambda: str(hunk(job, identifier, name, 5).state) == "accepted", "the decision")
+    emacs.do(f"(find-file {quoted(job.top / name)}) t")
+    assert emacs.text().splitlines()[:7] == [
+        "line1 = 'not saved'",
+        "line2 = 2",
+        "# typed while it worked",
+        "line3 = 3",
+        "line4 = 4",
+        'line5 = "five"',
+        "line6 = 6",
+    ]
+    assert (job.top / name).read_text(encoding="utf-8").startswith("line1 = 1\n")
+
+
+def rejects_undoes_and_sends_back(
+    emacs: Emacs, job: Any, identifier: str, review: Path, *, name: str, act: str
+) -> None:
+    # One is rejected, with a reason typed below it.
+    emacs.do(f"(find-file {quoted(review)}) t")
+    emacs.go("+line25")
+    emacs.do('(forward-line 1) (insert "> numbers must stay numbers\\n") (forward-line -2) t')
+    emacs.choose("^Reject .*numbers must stay", act)
+    until(lambda: str(hunk(job, identifier, name, 25).state) == "rejected", "the rejection")
+    assert hunk(job, identifier, name, 25).reason == "numbers must stay numbers"
+
+    # Undo takes the last accept back into the buffer; what was typed stays.
+    emacs.choose("^Undo", act)
+    until(lambda: str(hunk(job, identifier, name, 5).state) == "pending", "the undo")
+    emacs.do(f"(find-file {quoted(job.top / name)}) t")
+    assert emacs.text().splitlines()[2:6] == ["# typed while it worked", "line3 = 3", "line4 = 4", "line5 = 5"]
+
+    # Send it back.
+    emacs.do(f"(find-file {quoted(review)}) t")
+    emacs.choose("^Send back", act)
+    reply = until(lambda: next((one for one in listed(job) if one.parent_id == identifier), None), "the follow-up")
+    until(lambda: job.call("delegations/get", id=reply.id).state == "finished", "its end")
+    assert "Do you trust" not in emacs.said()
+
+
 @needs_lsp_mode
 def test_the_whole_job_in_lsp_mode(lsp_mode: Emacs, job: Any):
     emacs = lsp_mode
@@ -281,44 +315,11 @@ def test_the_whole_job_in_lsp_mode(lsp_mode: Emacs, job: Any):
     emacs.choose("^Accept [^f]", ACT)
     until((job.top / "tests/test_lines.py").exists, "the new file")
 
-    # One of a modified file, which is open with other changes.
-    emacs.go("+line5")
-    emacs.choose("^Accept [^f]", ACT)
-    until(lambda: str(hunk(job, identifier, "lines.py", 5).state) == "accepted", "the decision")
-    emacs.do(f"(find-file {quoted(job.top / 'lines.py')}) t")
-    assert emacs.text().splitlines()[:7] == [
-        "line1 = 'not saved'",
-        "line2 = 2",
-        "# typed while it worked",
-        "line3 = 3",
-        "line4 = 4",
-        'line5 = "five"',
-        "line6 = 6",
-    ]
-    assert (job.top / "lines.py").read_text(encoding="utf-8").startswith("line1 = 1\n")
+    accepts_in_the_open_file(emacs, job, identifier, "lines.py", ACT)
     # In the file itself the hunk that is left is a diagnostic, too, where the lines are now.
     until(lambda: any(one["line"] == 25 for one in emacs.problems()), "the other hunk, a line further down")
 
-    # One is rejected, with a reason typed below it.
-    emacs.do(f"(find-file {quoted(review)}) t")
-    emacs.go("+line25")
-    emacs.do('(forward-line 1) (insert "> numbers must stay numbers\\n") (forward-line -2) t')
-    emacs.choose("^Reject .*numbers must stay", ACT)
-    until(lambda: str(hunk(job, identifier, "lines.py", 25).state) == "rejected", "the rejection")
-    assert hunk(job, identifier, "lines.py", 25).reason == "numbers must stay numbers"
-
-    # Undo takes the last accept back into the buffer; what was typed stays.
-    emacs.choose("^Undo", ACT)
-    until(lambda: str(hunk(job, identifier, "lines.py", 5).state) == "pending", "the undo")
-    emacs.do(f"(find-file {quoted(job.top / 'lines.py')}) t")
-    assert emacs.text().splitlines()[2:6] == ["# typed while it worked", "line3 = 3", "line4 = 4", "line5 = 5"]
-
-    # Send it back.
-    emacs.do(f"(find-file {quoted(review)}) t")
-    emacs.choose("^Send back", ACT)
-    reply = until(lambda: next((one for one in listed(job) if one.parent_id == identifier), None), "the follow-up")
-    until(lambda: job.call("delegations/get", id=reply.id).state == "finished", "its end")
-    assert "Do you trust" not in emacs.said()
+    rejects_undoes_and_sends_back(emacs, job, identifier, review, name="lines.py", act=ACT)
 
 
 EGLOT = r"""
@@ -370,42 +371,8 @@ def test_the_whole_job_in_eglot(eglot: Emacs, job: Any):
     emacs.choose("^Accept [^f]", EGLOT_ACT)
     until((job.top / "new.txt").exists, "the new file")
 
-    # One of a modified file, which is open with other changes.
-    emacs.go("+line5")
-    emacs.choose("^Accept [^f]", EGLOT_ACT)
-    until(lambda: str(hunk(job, identifier, "lines.toml", 5).state) == "accepted", "the decision")
-    emacs.do(f"(find-file {quoted(job.top / 'lines.toml')}) t")
-    assert emacs.text().splitlines()[:7] == [
-        "line1 = 'not saved'",
-        "line2 = 2",
-        "# typed while it worked",
-        "line3 = 3",
-        "line4 = 4",
-        'line5 = "five"',
-        "line6 = 6",
-    ]
-    assert (job.top / "lines.toml").read_text(encoding="utf-8").startswith("line1 = 1\n")
-
-    # One is rejected, with a reason typed below it.
-    emacs.do(f"(find-file {quoted(review)}) t")
-    emacs.go("+line25")
-    emacs.do('(forward-line 1) (insert "> numbers must stay numbers\\n") (forward-line -2) t')
-    emacs.choose("^Reject .*numbers must stay", EGLOT_ACT)
-    until(lambda: str(hunk(job, identifier, "lines.toml", 25).state) == "rejected", "the rejection")
-    assert hunk(job, identifier, "lines.toml", 25).reason == "numbers must stay numbers"
-
-    # Undo takes the last accept back into the buffer; what was typed stays.
-    emacs.choose("^Undo", EGLOT_ACT)
-    until(lambda: str(hunk(job, identifier, "lines.toml", 5).state) == "pending", "the undo")
-    emacs.do(f"(find-file {quoted(job.top / 'lines.toml')}) t")
-    assert emacs.text().splitlines()[2:6] == ["# typed while it worked", "line3 = 3", "line4 = 4", "line5 = 5"]
-
-    # Send it back.
-    emacs.do(f"(find-file {quoted(review)}) t")
-    emacs.choose("^Send back", EGLOT_ACT)
-    reply = until(lambda: next((one for one in listed(job) if one.parent_id == identifier), None), "the follow-up")
-    until(lambda: job.call("delegations/get", id=reply.id).state == "finished", "its end")
-    assert "Do you trust" not in emacs.said()
+    accepts_in_the_open_file(emacs, job, identifier, "lines.toml", EGLOT_ACT)
+    rejects_undoes_and_sends_back(emacs, job, identifier, review, name="lines.toml", act=EGLOT_ACT)
 
 
 @needs_lsp_mode

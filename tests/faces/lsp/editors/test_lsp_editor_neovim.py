@@ -8,13 +8,13 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 pytestmark = [
     pytest.mark.heavy,
@@ -59,15 +59,6 @@ _G.cancel = function()
 end
 """
 """A person's choice in a list, and what a person reads: the only two things that are not the editor's own."""
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
-    """Return what the condition gives as soon as it gives something."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
-    return found
 
 
 class Neovim:

@@ -9,11 +9,12 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 ALE = [Path("/usr/share/vim-ale"), Path("/usr/share/vim/vimfiles/pack/dist-bundle/opt/ale")]
 """Where Debian's vim-ale lies."""
@@ -35,15 +36,6 @@ AFTER = """
 let spy = ch_open('127.0.0.1:%d', {'mode': 'json', 'waittime': 5000})
 """
 """How the test looks into Vim. What a person does is done with keys."""
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
-    """Return what the condition gives as soon as it gives something."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.03)
-    return found
 
 
 class Vim:

@@ -1,0 +1,18 @@
+"""Waiting for what comes from elsewhere: for a condition, never for a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+STEP_SECONDS = 0.01
+
+
+def until(condition: Callable[[], Any], what: str = "the condition", seconds: float = 60.0) -> Any:
+    """Return what the condition gives as soon as it gives something; fail when that takes too long."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(STEP_SECONDS)
+    return found
