@@ -24,6 +24,6 @@ export function activate(context: Parameters<typeof createHost>[0]): App {
 }
 
 export async function deactivate(): Promise<void> {
-  await app?.sidecar.stop();
+  await app?.sidecar.end();
   bag?.dispose();
 }

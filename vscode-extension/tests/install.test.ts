@@ -81,7 +81,7 @@ describe("install", () => {
       const home = path.join(top, "home");
       await fs.mkdir(home);
       const launch = { command: program, args: ["serve"], cwd: home, env: { ...env, HOME: home }, trusted: false };
-      const wire = await pipe(launch, () => {});
+      const wire = await pipe(launch, () => {}, never);
       expect(wire.greeting).toMatchObject({ protocolVersion: 1, version: "0.1.0" });
       await wire.stop();
     },

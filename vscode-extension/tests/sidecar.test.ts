@@ -1,11 +1,11 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { locate, type Look } from "../src/client/locate.ts";
-import { environment } from "../src/client/process.ts";
-import { BACKOFF_MS, Sidecar, type SidecarState } from "../src/client/sidecar.ts";
-import { EndedError, errorInfo, type Connect } from "../src/client/wire.ts";
+import { environment, start } from "../src/client/process.ts";
+import { ANSWER_MS, BACKOFF_MS, Sidecar, type SidecarState } from "../src/client/sidecar.ts";
+import { causeOf, EndedError, errorInfo, type Connect } from "../src/client/wire.ts";
 import { pipe } from "./support/pipe.ts";
 
 const PEER = path.join(import.meta.dirname, "support/peer.mjs");
@@ -64,7 +64,6 @@ describe("sidecar", () => {
   it("gives up after a bounded number of starts, with longer and longer pauses", async () => {
     const ending = { code: 3, signal: null, lines: ["ModuleNotFoundError: No module named 'understudy'"] };
     const { sidecar: peer, states } = sidecar("", () => Promise.reject(new EndedError(ending)));
-    const { vi } = await import("vitest");
     vi.useFakeTimers();
     await peer.start();
     await vi.advanceTimersByTimeAsync(BACKOFF_MS.reduce((sum, pause) => sum + pause, 0) + 1_000);
@@ -75,6 +74,92 @@ describe("sidecar", () => {
       kind: "failed",
       cause: "ModuleNotFoundError: No module named 'understudy' (exit code 3)",
     });
+  });
+
+  it("has one process at a time, however often it is started again meanwhile", async () => {
+    let [live, most, begun] = [0, 0, 0];
+    const counting: Connect = async (launch, ended, giveUp) => {
+      most = Math.max(most, ++live);
+      begun += 1;
+      try {
+        const wire = await pipe(launch, ended, giveUp);
+        return { ...wire, stop: () => wire.stop().finally(() => (live -= 1)) };
+      } catch (error) {
+        live -= 1;
+        throw error;
+      }
+    };
+    const { sidecar: peer, states } = sidecar("", counting);
+    await peer.start();
+    const all = [peer.restart(), peer.restart()];
+    await until(() => begun === 2);
+    all.push(peer.restart(), peer.start());
+    await Promise.all(all);
+    expect(peer.state.kind).toBe("running");
+    expect(await peer.ask("understudy/version", {})).toMatchObject({ protocolVersion: 1 });
+    expect([live, most]).toEqual([1, 1]);
+    expect(states.map(({ kind }) => kind)).not.toContain("crashed");
+  });
+
+  it("breaks off a start that hangs, and answers those who wait for the next one", async () => {
+    let launches = 0;
+    let broken = false;
+    let settle = (): void => {};
+    const hangs: Connect = (launch, ended, giveUp) =>
+      launches++ > 0
+        ? pipe(launch, ended, giveUp)
+        : new Promise((_, reject) => {
+            giveUp.addEventListener("abort", () => (broken = true));
+            settle = () => reject(new EndedError({ code: null, signal: "SIGKILL", lines: [] }));
+          });
+    const { sidecar: peer } = sidecar("", hangs);
+    void peer.start();
+    await until(() => launches === 1);
+    const restarted = peer.restart();
+    expect(broken).toBe(true);
+    const asked = [peer.ask("understudy/version", {})];
+    settle();
+    await until(() => launches === 2);
+    asked.push(peer.ask("understudy/version", {}));
+    for (const answer of await Promise.all(asked)) expect(answer).toMatchObject({ protocolVersion: 1 });
+    await restarted;
+  });
+
+  it("is not started again by a question when the window closes", async () => {
+    const { sidecar: peer, states } = sidecar("");
+    await peer.start();
+    const ended = peer.end();
+    await expect(peer.ask("understudy/version", {})).rejects.toMatchObject({ kind: "connection_failed" });
+    await ended;
+    await expect(peer.ask("understudy/version", {})).rejects.toMatchObject({ kind: "connection_failed" });
+    expect(states.map(({ kind }) => kind)).toEqual(["starting", "running", "off"]);
+  });
+
+  it("does not wait for ever for an answer, except where the programs of others run", async () => {
+    const signals: (AbortSignal | undefined)[] = [];
+    const silent: Connect = () =>
+      Promise.resolve({
+        greeting: { protocolVersion: 1, version: "0.1.0", requests: [], notifications: [] },
+        request: (_, __, signal) => new Promise<never>(() => void signals.push(signal)),
+        onNotification: () => ({ dispose: () => {} }),
+        stop: () => Promise.resolve(),
+      });
+    const { sidecar: peer } = sidecar("", silent);
+    await peer.start();
+    vi.useFakeTimers();
+    try {
+      let error: unknown;
+      let checked = false;
+      peer.ask("understudy/doctor", {}).catch((reason: unknown) => (error = reason));
+      void peer.ask("understudy/delegations/check", { id: "a" }).finally(() => (checked = true));
+      await vi.advanceTimersByTimeAsync(ANSWER_MS - 1);
+      expect([error, signals[0]?.aborted]).toEqual([undefined, false]);
+      await vi.advanceTimersByTimeAsync(ANSWER_MS);
+      expect(errorInfo(error)).toMatchObject({ kind: "timed_out" });
+      expect([signals[0]?.aborted, checked]).toEqual([true, false]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("says what a program said that never greeted", async () => {
@@ -127,6 +212,36 @@ describe("sidecar", () => {
     });
     await made.stop();
     rmSync(home, { recursive: true, force: true });
+  });
+});
+
+describe("a process", () => {
+  const launch = (script: string): Parameters<typeof start>[0] => ({
+    command: process.execPath,
+    args: ["-e", script],
+    cwd: os.tmpdir(),
+    env: environment(process.env),
+    trusted: true,
+  });
+
+  it("is ended when it does not end in time, and that is its cause", async () => {
+    const child = start(launch("console.error('busy'); setInterval(() => {}, 1000)"), () => {});
+    await child.endWithin(300, "it does not listen any more");
+    const ending = await child.ended;
+    expect(ending).toMatchObject({ signal: "SIGKILL", fault: "it does not listen any more" });
+    expect(causeOf(ending)).toContain("it does not listen any more");
+  });
+
+  it("that ends by itself has its own cause", async () => {
+    const child = start(launch("process.exit(7)"), () => {});
+    await child.endWithin(10_000, "it does not listen any more");
+    expect(causeOf(await child.ended)).toBe("exit code 7");
+  });
+
+  it("that cannot be started says why", async () => {
+    const child = start({ ...launch(""), command: path.join(os.tmpdir(), "understudy-is-not-here") }, () => {});
+    child.kill();
+    expect(causeOf(await child.ended)).toContain("ENOENT");
   });
 });
 

@@ -11,12 +11,15 @@ import type {
   LanguageClientOptions,
   ServerOptions,
 } from "vscode-languageclient/node";
+import { t } from "../base/l10n.ts";
 import { start } from "./process.ts";
 import { START_TIMEOUT_MS } from "./sidecar.ts";
-import { EndedError, type Connect, type Greeting, type Wire } from "./wire.ts";
+import { EndedError, errorInfo, type Connect, type Greeting, type Wire } from "./wire.ts";
 
-/** Between a broken connection and the end of its process; longer, and the process hangs. */
+/** Between a broken connection, or the word that it may end, and the end of the process; longer, and it hangs. */
 const ENDS_MS = 1_000;
+/** What the language client may take to say goodbye. */
+const GOODBYE_MS = 2_000;
 
 export interface LanguageClientParts {
   /** `Output.raw`: the editor's own log channel. */
@@ -30,11 +33,17 @@ export interface LanguageClientParts {
 }
 
 export function languageClient(parts: LanguageClientParts): Connect {
-  return async (launch, ended) => {
+  return async (launch, ended, giveUp) => {
     const child = start(launch, parts.log);
-    const library = await load();
+    giveUp.addEventListener("abort", () => child.kill(), { once: true });
+    if (giveUp.aborted) child.kill();
+    const library = await load().catch((error: unknown) => {
+      child.kill();
+      throw error;
+    });
     const { CancellationTokenSource, CloseAction, ErrorAction, RevealOutputChannelOn } = library;
     let stopping = false;
+    let broken = false;
     const channel = parts.channel as LanguageClientOptions["outputChannel"];
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
@@ -45,7 +54,11 @@ export function languageClient(parts: LanguageClientParts): Connect {
       initializationFailedHandler: () => false,
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
-        closed: () => ({ action: CloseAction.DoNotRestart, handled: true }),
+        closed: () => {
+          broken = true;
+          if (!stopping) void child.endWithin(ENDS_MS, t("it does not listen any more"));
+          return { action: CloseAction.DoNotRestart, handled: true };
+        },
       },
       middleware: {
         executeCommand: async (command, values: unknown[], next) => {
@@ -57,9 +70,9 @@ export function languageClient(parts: LanguageClientParts): Connect {
     const client = quietClient(library, () => Promise.resolve(child.process), options);
     const stop = async (): Promise<void> => {
       stopping = true;
-      await client.stop(2_000).catch(() => {});
-      await client.dispose(2_000).catch(() => {});
-      if (child.process.exitCode === null && child.process.signalCode === null) child.process.kill("SIGKILL");
+      await client.stop(GOODBYE_MS).catch(() => {});
+      await client.dispose(GOODBYE_MS).catch(() => {});
+      await child.endWithin(ENDS_MS);
     };
     try {
       await within(
@@ -68,12 +81,11 @@ export function languageClient(parts: LanguageClientParts): Connect {
       );
     } catch (error) {
       // A connection that broke is told before the end of the process that broke it, and that end is the cause.
-      const gone = error instanceof EndedError || (await endsWithin(ENDS_MS, child.ended));
+      if (!(error instanceof EndedError)) await child.endWithin(ENDS_MS, errorInfo(error).message);
       await stop();
-      const ending = gone ? await child.ended : { ...(await child.ended), fault: String(error) };
-      throw new EndedError(ending);
+      throw new EndedError(await child.ended);
     }
-    void child.ended.then(async (ending) => {
+    const told = child.ended.then(async (ending) => {
       if (stopping) return;
       await stop();
       ended(ending);
@@ -88,6 +100,10 @@ export function languageClient(parts: LanguageClientParts): Connect {
         if (signal?.aborted) abort();
         try {
           return await client.sendRequest<unknown>(method, params, source.token);
+        } catch (error) {
+          // Whoever asked is to hear why it ended, which is known in a moment.
+          if (broken) await told;
+          throw error;
         } finally {
           signal?.removeEventListener("abort", abort);
           source.dispose();
@@ -121,13 +137,6 @@ function quietClient(library: Library, server: ServerOptions, options: LanguageC
     }
   }
   return new QuietClient("understudy", "Understudy", server, options);
-}
-
-async function endsWithin(ms: number, ended: Promise<unknown>): Promise<boolean> {
-  return within(ms, ended).then(
-    () => true,
-    () => false,
-  );
 }
 
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {

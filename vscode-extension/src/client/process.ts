@@ -11,6 +11,10 @@ export interface Child {
   readonly process: ChildProcess;
   /** Resolves when the process is gone and its standard error has been read, at most a second later. */
   readonly ended: Promise<Ending>;
+  /** End it at once. `fault`: why, unless it has ended by itself. */
+  kill(fault?: string): void;
+  /** Give it so long to end by itself, then end it; resolves when it is gone. */
+  endWithin(milliseconds: number, fault?: string): Promise<void>;
 }
 
 export function start(launch: Launch, log: (line: string) => void): Child {
@@ -35,8 +39,8 @@ export function start(launch: Launch, log: (line: string) => void): Child {
     lines.splice(0, lines.length - KEPT);
   });
   child.stdin.on("error", () => {}); // it is gone: `exit` says so
+  let fault: string | undefined;
   const ended = new Promise<Ending>((resolve) => {
-    let fault: string | undefined;
     const end = (code: number | null, signal: string | null): void => {
       if (rest.trim()) lines.push(rest);
       rest = "";
@@ -50,7 +54,21 @@ export function start(launch: Launch, log: (line: string) => void): Child {
     // A grandchild that holds the pipe would keep `close` away for ever.
     child.once("exit", (code, signal) => setTimeout(end, 1_000, code, signal).unref());
   });
-  return { process: child, ended };
+  const kill = (why?: string): void => {
+    if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    fault ??= why;
+    child.kill("SIGKILL");
+  };
+  return {
+    process: child,
+    ended,
+    kill,
+    async endWithin(milliseconds, why) {
+      const late = setTimeout(kill, milliseconds, why);
+      await ended;
+      clearTimeout(late);
+    },
+  };
 }
 
 /** The environment a sidecar gets: the editor's own, without what steers the editor's processes. */

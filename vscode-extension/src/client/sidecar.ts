@@ -2,9 +2,13 @@
  * The life of the sidecar: found, started, watched, started again. Nothing else starts it, and everybody else asks
  * through `ask` and hears through `on`, both of which outlive every process.
  *
- *     off → starting → running → crashed → starting …
- *              ↓          ↓         ↓
- *           missing    mismatch   failed (gave up; a person starts it again)
+ *     off → starting → running
+ *            │  ↑   ╲      ↓
+ *            │  └──── crashed → failed    (gave up; a person starts it again)
+ *            ├→ missing                   (nothing was found that could be started)
+ *            └→ mismatch                  (it greeted in another version of the protocol)
+ *
+ * `stop` leads from everywhere to off, and a start waits until what was stopped has ended.
  */
 
 import { Bag, Emitter, type Disposable } from "../base/emitter.ts";
@@ -45,6 +49,14 @@ export const BACKOFF_MS: readonly number[] = [0, 1_000, 3_000, 10_000, 30_000];
 export const HEALTHY_MS = 120_000;
 /** A start that takes longer is given up. */
 export const START_TIMEOUT_MS = 30_000;
+/** An answer that takes longer does not come any more. */
+export const ANSWER_MS = 120_000;
+/** Answers that take as long as the programs of others: the sidecar limits those. */
+const AS_LONG_AS_IT_TAKES: ReadonlySet<keyof Requests> = new Set<keyof Requests>([
+  "understudy/delegations/check",
+  "understudy/delegations/wait",
+  "understudy/delegators/test",
+]);
 
 export interface SidecarParts {
   readonly locate: () => Promise<Located>;
@@ -67,6 +79,12 @@ export class Sidecar implements Asker, Hearer, Disposable {
   /** Counts starts and stops: what comes from an older one is ignored. */
   #turn = 0;
   #starting: Promise<void> | undefined;
+  /** Ends the process of the start that is under way. */
+  #giveUp: AbortController | undefined;
+  /** No start begins before what ran has ended: two of them would offer the editor the same commands. */
+  #stopping: Promise<unknown> = Promise.resolve();
+  /** Nobody starts it any more: the window closes. */
+  #over = false;
 
   readonly onDidChange = this.#changed.signal;
 
@@ -80,8 +98,8 @@ export class Sidecar implements Asker, Hearer, Disposable {
 
   /** Start unless it runs or is about to; never rejects: look at `state`. */
   start(): Promise<void> {
-    if (this.#wire || this.#state.kind === "crashed") return Promise.resolve();
-    return (this.#starting ??= this.#begin().finally(() => (this.#starting = undefined)));
+    if (this.#over || this.#wire || this.#state.kind === "crashed") return Promise.resolve();
+    return this.#starting ?? this.#launch();
   }
 
   /** Stop what runs and start anew, with a fresh count of crashes. */
@@ -90,14 +108,23 @@ export class Sidecar implements Asker, Hearer, Disposable {
     await this.start();
   }
 
+  /** Resolves when no process is left, not even one that was about to run. */
   async stop(): Promise<void> {
     this.#turn += 1;
     clearTimeout(this.#timer);
     this.#crashes = 0;
-    const wire = this.#drop();
+    this.#giveUp?.abort();
+    const stopping = Promise.all([this.#stopping, this.#starting, this.#drop()?.stop()]);
+    this.#stopping = stopping;
     this.#starting = undefined;
     this.#become({ kind: "off" });
-    await wire?.stop();
+    await stopping;
+  }
+
+  /** Stop for good. */
+  async end(): Promise<void> {
+    this.#over = true;
+    await this.stop();
   }
 
   async ask<M extends keyof Requests>(
@@ -117,7 +144,10 @@ export class Sidecar implements Asker, Hearer, Disposable {
       });
     }
     try {
-      return (await wire.request(method, params, signal)) as Requests[M]["result"];
+      const asked = AS_LONG_AS_IT_TAKES.has(method)
+        ? wire.request(method, params, signal)
+        : limited((given) => wire.request(method, params, given), signal);
+      return (await asked) as Requests[M]["result"];
     } catch (error) {
       if (wire !== this.#wire) throw new SidecarError(this.#unavailable());
       throw new SidecarError(errorInfo(error));
@@ -134,13 +164,23 @@ export class Sidecar implements Asker, Hearer, Disposable {
   }
 
   dispose(): void {
-    void this.stop();
+    void this.end();
     this.#changed.dispose();
+  }
+
+  #launch(): Promise<void> {
+    const starting = this.#begin().finally(() => {
+      if (this.#starting === starting) this.#starting = undefined;
+    });
+    return (this.#starting = starting);
   }
 
   async #begin(): Promise<void> {
     const turn = ++this.#turn;
+    const giveUp = (this.#giveUp = new AbortController());
     clearTimeout(this.#timer);
+    await this.#stopping;
+    if (turn !== this.#turn) return;
     this.#become({ kind: "starting", attempt: this.#crashes + 1 });
     const { found, looked } = await this.#parts.locate();
     if (turn !== this.#turn) return;
@@ -151,9 +191,11 @@ export class Sidecar implements Asker, Hearer, Disposable {
     }
     let wire: Wire;
     try {
-      wire = await this.#parts.connect(this.#parts.launch(found), (ending) => {
+      const ended = (ending: Ending): void => {
         if (turn === this.#turn) this.#ended(ending);
-      });
+      };
+      wire = await this.#parts.connect(this.#parts.launch(found), ended, giveUp.signal);
+      if (this.#giveUp === giveUp) this.#giveUp = undefined; // what runs is stopped in good order
     } catch (error) {
       if (turn !== this.#turn) return;
       this.#ended(
@@ -193,9 +235,7 @@ export class Sidecar implements Asker, Hearer, Disposable {
     }
     this.#crashes += 1;
     this.#become({ kind: "crashed", cause, ending, againInMs: pause });
-    this.#timer = setTimeout(() => {
-      this.#starting = this.#begin().finally(() => (this.#starting = undefined));
-    }, pause);
+    this.#timer = setTimeout(() => void this.#launch(), pause);
   }
 
   #drop(): Wire | undefined {
@@ -230,6 +270,24 @@ export class Sidecar implements Asker, Hearer, Disposable {
             ? t("Understudy has stopped: {0}", state.cause)
             : t("Understudy is not running.");
     return { kind: "connection_failed", message, hint: t("Look at the Understudy item in the status bar.") };
+  }
+}
+
+/** Ask, and take no answer for an error after `ANSWER_MS`. */
+async function limited<T>(ask: (signal: AbortSignal) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  const late = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const noAnswer = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      const message = t("Understudy has not answered for {0} seconds.", ANSWER_MS / 1_000);
+      reject(new SidecarError({ kind: "timed_out", message, hint: t("Restart it: delegations go on meanwhile.") }));
+      late.abort();
+    }, ANSWER_MS);
+  });
+  try {
+    return await Promise.race([ask(signal ? AbortSignal.any([signal, late.signal]) : late.signal), noAnswer]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

@@ -42,9 +42,9 @@ export interface Launch {
 
 /**
  * Start a sidecar and greet it. `ended` is called exactly once when a process that had greeted ends without `stop`;
- * a start that fails rejects with `EndedError`.
+ * a start that fails rejects with `EndedError`, and so does one that `giveUp` breaks off. Either way no process is left.
  */
-export type Connect = (launch: Launch, ended: (ending: Ending) => void) => Promise<Wire>;
+export type Connect = (launch: Launch, ended: (ending: Ending) => void, giveUp: AbortSignal) => Promise<Wire>;
 
 export class EndedError extends Error {
   readonly ending: Ending;
@@ -59,11 +59,9 @@ export class EndedError extends Error {
 export function causeOf(ending: Ending): string {
   const lines = ending.lines.map((line) => line.trim()).filter((line) => line !== "");
   const said = lines.findLast((line) => /^(?:error|\w*Error):/.test(line)) ?? lines.at(-1);
-  const end = ending.signal
-    ? `ended by ${ending.signal}`
-    : ending.code === null
-      ? (ending.fault ?? "ended")
-      : `exit code ${ending.code}`;
+  // Whoever does not answer is ended by us: how says less than why.
+  const how = ending.signal ? `ended by ${ending.signal}` : ending.code === null ? "ended" : `exit code ${ending.code}`;
+  const end = ending.fault ?? how;
   return said ? `${said} (${end})` : end;
 }
 

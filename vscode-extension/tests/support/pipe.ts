@@ -9,8 +9,9 @@ import {
 import { start } from "../../src/client/process.ts";
 import { EndedError, type Connect, type Greeting } from "../../src/client/wire.ts";
 
-export const pipe: Connect = async (launch, ended) => {
+export const pipe: Connect = async (launch, ended, giveUp) => {
   const child = start(launch, () => {});
+  giveUp.addEventListener("abort", () => child.kill(), { once: true });
   const { stdin, stdout } = child.process;
   if (!stdin || !stdout) throw new Error("no pipes");
   const connection = createMessageConnection(new StreamMessageReader(stdout), new StreamMessageWriter(stdin));
@@ -43,9 +44,7 @@ export const pipe: Connect = async (launch, ended) => {
       stopping = true;
       await connection.sendRequest("shutdown").catch(() => {});
       await connection.sendNotification("exit").catch(() => {});
-      const late = setTimeout(() => child.process.kill("SIGKILL"), 3_000);
-      await child.ended;
-      clearTimeout(late);
+      await child.endWithin(3_000);
     },
   };
 };
