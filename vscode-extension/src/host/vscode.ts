@@ -6,10 +6,12 @@
 import * as os from "node:os";
 import * as vscode from "vscode";
 import { Bag, Emitter } from "../base/emitter.ts";
+import { inert, visible } from "../base/inert.ts";
 import { setTranslator, t } from "../base/l10n.ts";
 import { errorInfo } from "../client/wire.ts";
 import type { Range } from "../protocol.ts";
 import type * as h from "./host.ts";
+import { inertWindows } from "./inertWindows.ts";
 
 const PREFIX = "understudy";
 const KEPT_LINES = 2_000;
@@ -24,7 +26,7 @@ export function createHost(context: vscode.ExtensionContext, bag: Bag): h.Host {
   return {
     environment: environmentOf(context),
     workspace: workspaceOf(bag),
-    windows: windowsOf(bag),
+    windows: inertWindows(windowsOf(bag)),
     documents: documentsOf(bag),
     review: reviewOf(bag),
     commands,
@@ -126,7 +128,7 @@ function commandsOf(bag: Bag, output: h.Output): h.Commands {
           } catch (error) {
             const { message, hint } = errorInfo(error);
             output.error(`${id}: ${error instanceof Error ? (error.stack ?? message) : message}`);
-            void vscode.window.showErrorMessage(hint ? `${message} ${hint}` : message);
+            void vscode.window.showErrorMessage(inert(hint ? `${message} ${hint}` : message));
             return undefined;
           }
         }),
@@ -701,7 +703,7 @@ function reviewOf(bag: Bag): h.ReviewSurface {
       threads.set(thread, id);
       return {
         set(content) {
-          thread.label = content.label;
+          thread.label = visible(content.label);
           thread.contextValue = content.context;
           thread.range = range(content.range);
         },

@@ -5,6 +5,7 @@
  */
 
 import { Bag, Emitter, type Disposable } from "../base/emitter.ts";
+import { inert } from "../base/inert.ts";
 import { t } from "../base/l10n.ts";
 import { SidecarError } from "../client/wire.ts";
 import type { Host, Lens, Thread } from "../host/host.ts";
@@ -109,7 +110,7 @@ export class Surface implements Disposable {
     if (delegation) {
       const top: Range = { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } };
       const word = verdictLine(delegation);
-      found.push({ range: top, command: { id: EVIDENCE_COMMAND, title: word, arguments: [current.id] } });
+      found.push({ range: top, command: { id: EVIDENCE_COMMAND, title: inert(word), arguments: [current.id] } });
     }
     for (const hunk of file.hunks) {
       const range = rangeOf(hunk, "new", read, shown);
@@ -123,7 +124,7 @@ export class Surface implements Disposable {
         lens(t("Reject with a Reason…"), "rejectHunkWithReason");
         if (hunk.conflict) lens(`$(git-merge) ${t("Resolve…")}`, "openConflict");
       } else {
-        lens(`$(${word.icon}) ${hunk.reason ? `${word.text}: ${hunk.reason}` : word.text}`, "show");
+        lens(`$(${word.icon}) ${inert(hunk.reason ? `${word.text}: ${hunk.reason}` : word.text)}`, "show");
         if (hunk.state === "rejected") lens(t("Accept after All"), "acceptHunk");
       }
     }

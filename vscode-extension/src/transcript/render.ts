@@ -350,13 +350,24 @@ function inputLines(input: unknown, title: string): string[] {
 
 function outputLines(text: string, truncated: number): string[] {
   const trimmed = clean(text).replace(/\s+$/, "");
-  const lines = trimmed === "" ? [] : trimmed.split("\n").map((line) => line.slice(0, MOST_OF_A_LINE));
+  const lines = trimmed === "" ? [] : trimmed.split("\n").map(cut);
   const half = MOST_LINES / 2;
   const shown =
     lines.length <= MOST_LINES
       ? lines
       : [...lines.slice(0, half), t("… {0} lines …", lines.length - MOST_LINES), ...lines.slice(-half)];
   return truncated > 0 ? [...shown, t("… {0} bytes were cut off", truncated)] : shown;
+}
+
+/** A line in pieces that an editor draws to their end. */
+function pieces(line: string): string[] {
+  return line.length <= MOST_OF_A_LINE ? [line] : (line.match(/[^]{1,2000}/gu) ?? []);
+}
+
+function cut(line: string): string {
+  return line.length <= MOST_OF_A_LINE
+    ? line
+    : `${line.slice(0, MOST_OF_A_LINE)}${t("… {0} characters …", line.length - MOST_OF_A_LINE)}`;
 }
 
 /** Fenced so that nothing in it ends the fence. */
@@ -381,8 +392,10 @@ function planLines(entries: readonly unknown[]): Line[] {
 }
 
 function asked(event: Of<"permission">, answer: Of<"permission_answered"> | undefined): Line[] {
-  const detail = event.detail.trim() === "" ? [] : ["", ...fence(outputLines(event.detail, 0))];
-  const lines = [`**${t("Question: {0}", oneLine(clean(event.title), 200))}**`, ...detail, ""];
+  // Whole, whatever its length: nobody should allow what they could read only half of.
+  const detail =
+    event.detail.trim() === "" ? [] : ["", ...fence(clean(event.detail).trimEnd().split("\n").flatMap(pieces))];
+  const lines = [`**${t("Question: {0}", oneLine(clean(event.title), Infinity))}**`, ...detail, ""];
   const title = (id: string): string => event.options.find((option) => option.id === id)?.title ?? id;
   if (answer === undefined) {
     const choices = orderedOptions(event).map((option) => option.title);

@@ -6,6 +6,7 @@
 import { existsSync } from "node:fs";
 import * as path from "node:path";
 import { Bag, Emitter, type Disposable } from "../base/emitter.ts";
+import { inert } from "../base/inert.ts";
 import { t } from "../base/l10n.ts";
 import { errorInfo } from "../client/wire.ts";
 import type { Fold, Host, Lens, TextLink } from "../host/host.ts";
@@ -310,7 +311,7 @@ export class Transcripts implements Disposable {
       const { requestId } = delegation.waitingFor;
       for (const option of orderedOptions(delegation.waitingFor)) {
         const icon = option.kind.startsWith("allow") ? "check" : "close";
-        const title = iconed(icon, option.title);
+        const title = iconed(icon, inert(option.title));
         lenses.push(lens(question, title, "understudy.delegations.answer", requestId, option.id));
       }
     }

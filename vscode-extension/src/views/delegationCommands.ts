@@ -20,6 +20,9 @@ export interface DelegationCommandParts {
   readonly here: (delegation: Delegation) => boolean;
 }
 
+/** Rows of a question that a list shows. */
+const MOST_ROWS = 200;
+
 type Fits = (delegation: Delegation) => boolean;
 type Work = (delegation: Delegation, ...values: unknown[]) => Promise<unknown>;
 
@@ -142,10 +145,18 @@ async function ask({ host, runs }: DelegationCommandParts, delegation: Delegatio
       ? { detail: t("What happens when nobody answers by {0}.", clock(request.deadline)) }
       : {}),
   });
-  const once = ordered.filter((option) => !isAlways(option));
-  const always = ordered.filter(isAlways);
-  const show: PickItem = { id: "show", label: t("Show the Transcript"), icon: "book" };
   const detail = request.detail.split("\n").flatMap((text) => wrapped(text.trim(), 90));
+  // Whole: nobody should allow what they could read only half of.
+  const whole = detail.length <= MOST_ROWS && oneLine(request.title, Infinity).length <= 300;
+  const offered = ordered.filter((option) => whole || !option.kind.startsWith("allow"));
+  const once = offered.filter((option) => !isAlways(option));
+  const always = offered.filter(isAlways);
+  const show: PickItem = {
+    id: "show",
+    label: t("Show the Transcript"),
+    icon: "book",
+    ...(whole ? {} : { detail: t("All of it is there, and there it can be allowed: it is too long for this list.") }),
+  };
   const line = (id: string, label: string): PickItem => ({ id, label, separator: true });
   const outcome = await host.windows.pick({
     title: t("{0} asks: {1}", delegation.delegator, oneLine(request.title, 60)),
@@ -154,8 +165,7 @@ async function ask({ host, runs }: DelegationCommandParts, delegation: Delegatio
       ...once.map(item),
       ...(always.length > 0 ? [line("line:always", t("for ever")), ...always.map(item)] : []),
       line("line:detail", t("what it says")),
-      // Whole: nobody should allow what they could read only half of.
-      ...detail.map((text, index) => ({ id: `detail:${index}`, label: text })),
+      ...detail.slice(0, MOST_ROWS).map((text, index) => ({ id: `detail:${index}`, label: text })),
       show,
     ],
   });
@@ -227,7 +237,7 @@ function wrapped(text: string, most: number): string[] {
     lines.push(rest.slice(0, end));
     rest = rest.slice(end).trimStart();
   }
-  return lines.slice(0, 40);
+  return lines;
 }
 
 function mayReply(delegation: Delegation): boolean {

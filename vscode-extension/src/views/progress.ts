@@ -5,6 +5,7 @@
  */
 
 import { Bag, type Disposable } from "../base/emitter.ts";
+import { inert } from "../base/inert.ts";
 import { t } from "../base/l10n.ts";
 import { errorInfo, type Asker } from "../client/wire.ts";
 import type { Host, StatusItem } from "../host/host.ts";
@@ -201,10 +202,19 @@ export class Runs implements Disposable {
   /** One question, as a message. What holds for ever is not among its buttons: a message is answered too quickly. */
   async #ask(delegation: Delegation, request: PermissionRequest): Promise<void> {
     const { host } = this.#parts;
-    const options = orderedOptions(request).filter((option) => !isAlways(option));
-    const show = t("Show");
-    const titles = new Map(options.map((option) => [oneLine(option.title, 40), option.id]));
     const detail = joinedLines(request.detail);
+    const whole = detail === joinedLines(request.detail, Infinity) && oneLine(request.title, Infinity).length <= 120;
+    // What is cut off could be the part that matters: it is read as a whole before it is allowed.
+    const options = orderedOptions(request).filter(
+      (option) => !isAlways(option) && (whole || !option.kind.startsWith("allow")),
+    );
+    const show = t("Show");
+    const titles = new Map<string, string>();
+    for (const option of options) {
+      const title = oneLine(option.title, 40);
+      // Of two buttons that read alike nobody knows which one they press.
+      if (title !== show && !titles.has(title)) titles.set(title, option.id);
+    }
     const text = t("{0} asks, in “{1}”: {2}", delegation.delegator, delegation.title, oneLine(request.title));
     const answer = await host.windows.message("warning", detail === "" ? text : `${text}: ${detail}`, {
       buttons: [...titles.keys(), show],
@@ -235,7 +245,7 @@ export class Runs implements Disposable {
     const more = live.length > 1 ? ` (+${live.length - 1})` : "";
     const icon = first.waitingFor ? "$(comment-discussion)" : "$(robot)";
     const content = {
-      text: `${icon} ${words}${more}`,
+      text: `${icon} ${inert(words)}${more}`,
       tooltip: live.map(tooltipLine).join("\n\n"),
       spoken: t("Delegations: {0}", words + more),
       command: first.waitingFor ? "understudy.delegations.answer" : "understudy.delegations.focus",
