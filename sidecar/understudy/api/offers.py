@@ -7,19 +7,25 @@ from pathlib import Path
 
 import msgspec
 
+from understudy import config
 from understudy.api import configuration
 from understudy.api.caller import Caller
 from understudy.config import trust
 from understudy.engine import places, resolve
 from understudy.model.delegations import Explanation
 from understudy.model.delegators import Recipe
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+MOST_CHOICES = 5
+"""Delegators that are offered beside each other for one recipe; who has more of them says which is the default."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """One recipe; exactly one of ``explain`` and ``refused`` is there."""
 
     recipe: Recipe
+    delegator: str | None = None
+    """Who is to be named at the start, where several could do it and none is the default."""
     explain: Explanation | None = None
     refused: UnderstudyError | None = None
     """Why a start would be refused now, whatever file it is about."""
@@ -50,9 +56,15 @@ def offers(caller: Caller, uri: str) -> Offers:
         if incomplete is not None:
             found.append(Offer(recipe=recipe, refused=incomplete))
             continue
-        try:
-            _, explain = resolve.choose(loaded, recipe, None)
-            found.append(Offer(recipe=recipe, explain=explain))
-        except UnderstudyError as refused:
-            found.append(Offer(recipe=recipe, refused=refused))
+        found.extend(_of(recipe, loaded))
     return Offers(workspace=workspace, offers=found)
+
+
+def _of(recipe: Recipe, loaded: config.Configuration) -> list[Offer]:
+    try:
+        return [Offer(recipe=recipe, explain=resolve.choose(loaded, recipe, None)[1])]
+    except UnderstudyError as refused:
+        names = resolve.able(loaded, recipe) if refused.kind is ErrorKind.UNKNOWN_DELEGATOR else []
+        if not 0 < len(names) <= MOST_CHOICES:
+            return [Offer(recipe=recipe, refused=refused)]
+    return [Offer(recipe=recipe, delegator=name, explain=resolve.choose(loaded, recipe, name)[1]) for name in names]

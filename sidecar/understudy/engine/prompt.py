@@ -103,7 +103,7 @@ def build(
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
             f"There is nothing for the recipe {recipe.name!r} to work on.",
-            hint="Name a file, or say what is asked for with --task.",
+            hint="Name a file, or say what is asked for: `task`.",
         )
     text = "\n\n".join(part for part in parts if part) + "\n"
     return Prompt(decorate(text, delegator.launch), tuple(sent), system=_system(recipe, delegator, files, target))

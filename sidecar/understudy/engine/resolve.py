@@ -196,7 +196,7 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None,
     target = places.inside(workspace, params.target) if params.target else None
     if recipe.returns == "file" and target is None:
         raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS, f"The recipe {recipe.name!r} writes one file.", hint="Name it with --target."
+            ErrorKind.INVALID_PARAMS, f"The recipe {recipe.name!r} writes one file.", hint="Say which one: `target`."
         )
     buffers, notes = _buffers(workspace, params, documents)
     if recipe.returns == "text" and delegator.tool is None:
@@ -296,15 +296,21 @@ def choose(
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATOR,
             f"No delegator can run the recipe {recipe.name!r} ({skipped}).",
-            hint="Add one with `understudy delegators add`, or name one with --delegator.",
+            hint="Add one with `understudy delegators add`, or say which one shall: `delegator`.",
             names=[entry.delegator.name for entry in own] or None,
         )
     raise UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATOR,
         f"Several delegators are configured and none is the default for {recipe.name!r}.",
-        hint="Name one with --delegator, or set `delegator` under [defaults] in config.toml.",
+        hint="Say which one: `delegator`. `defaults.delegator` in config.toml says it for good.",
         names=[entry.delegator.name for entry in own],
     )
+
+
+def able(configuration: config.Configuration, recipe: Recipe) -> list[str]:
+    """Return the delegators, as they are configured, that could run a recipe if somebody named them."""
+    own = [entry for entry in configuration.delegators.values() if entry.scope is not Scope.BUILTIN]
+    return [entry.delegator.name for entry in own if _unusable(entry, recipe) is None]
 
 
 def _is_of(problem: Problem, name: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waiting import until
 
 START = "understudy/delegations/start"
 NO_CHANGE = "no_change"
@@ -192,15 +193,47 @@ def test_recipes_and_delegators_appear_without_a_restart(workshop: Any, agent: s
     _ = agent
 
 
-def test_what_nobody_can_do_is_shown_with_the_reason(workshop: Any, start_editor: Callable[..., Any]) -> None:
+def test_where_none_is_the_default_each_delegator_is_an_action(workshop: Any, editor: Any) -> None:
     workshop.agent("one", NO_CHANGE)
     workshop.agent("two", NO_CHANGE)
+    editor.begin(workshop.top)
+    uri = editor.open(workshop.top / "calc.py")
+    found = editor.actions(uri)
+    first = named(found, "Delegate tests for this file to “one”")
+    second = named(found, "Delegate tests for this file to “two”")
+    assert "disabled" not in first
+    resolved = editor.ask("codeAction/resolve", second)
+    [params] = resolved["command"]["arguments"]
+    assert params["delegator"] == "two"
+    started = editor.ask("workspace/executeCommand", {"command": START, "arguments": [params]})
+    assert started["explain"]["delegator"] == "two"
+
+    # As soon as one is the default, there is one action, and an old one says why it is none any more.
+    workshop.write(".understudy/config.toml", '[defaults]\ndelegator = "one"\n')
+    workshop.trust()
+    until(lambda: "Delegate tests for this file" in {one["title"] for one in editor.actions(uri)}, "one action")
+    assert "command" in editor.ask("codeAction/resolve", named(editor.actions(uri), "Delegate tests for this file"))
+    assert "another one is the default" in editor.ask("codeAction/resolve", second)["disabled"]["reason"]
+
+
+def test_more_delegators_than_fit_a_menu_are_one_reason(workshop: Any, editor: Any) -> None:
+    for number in range(6):
+        workshop.agent(f"agent-{number}", NO_CHANGE)
+    editor.begin(workshop.top)
+    action = named(editor.actions(editor.open(workshop.top / "calc.py")), "Delegate tests for this file")
+    assert "Several delegators are configured" in action["disabled"]["reason"]
+    assert "defaults.delegator" in action["disabled"]["reason"]
+
+
+def test_what_nobody_can_do_is_shown_with_the_reason(workshop: Any, start_editor: Callable[..., Any]) -> None:
+    workshop.agent("one", NO_CHANGE)
+    workshop.write(".understudy/config.toml", '[limits]\nidle_seconds = "soon"\n')
+    workshop.trust()
     editor = start_editor()
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")
     action = named(editor.actions(uri), "Delegate tests for this file")
-    assert "Several delegators are configured" in action["disabled"]["reason"]
-    assert "Name one with --delegator" in action["disabled"]["reason"]
+    assert "The configuration has an error, so limits or checks may be missing" in action["disabled"]["reason"]
     resolved = editor.ask("codeAction/resolve", action)
     assert "command" not in resolved
     assert resolved["disabled"] == action["disabled"]

@@ -96,7 +96,9 @@ class Actions:
         if not isinstance(params, dict) or not params.get("files"):
             return action
         found = await self._offers(str(params["files"][0]))
-        one = next((one for one in found.offers if one.recipe.name == params.get("recipe")), None) if found else None
+        wanted = (params.get("recipe"), params.get("delegator"))
+        offers = found.offers if found else []
+        one = next((one for one in offers if (one.recipe.name, one.delegator) == wanted), None)
         if one is None or one.refused is not None:
             action.disabled = types.CodeActionDisabled(reason=_reason(one))
             return action
@@ -191,17 +193,19 @@ def _action(one: Offer, title: str, kind: str, params: dict[str, Any]) -> types.
 
 
 def _params(one: Offer, found: Offers, uri: str) -> dict[str, Any]:
-    return {"recipe": one.recipe.name, "files": [uri], "workspace": places.uri_of(found.workspace)}
+    params = {"recipe": one.recipe.name, "files": [uri], "workspace": places.uri_of(found.workspace)}
+    return params if one.delegator is None else params | {"delegator": one.delegator}
 
 
 def _title(one: Offer, what: str) -> str:
     brings = _BRINGS.get(one.recipe.name) if one.recipe.scope is Scope.BUILTIN else None
-    return f"Delegate {brings or f'“{_short(one.recipe.title)}” for'} {what}"
+    to = f" to “{_short(one.delegator)}”" if one.delegator is not None else ""
+    return f"Delegate {brings or f'“{_short(one.recipe.title)}” for'} {what}{to}"
 
 
 def _reason(one: Offer | None) -> str:
     if one is None or one.refused is None:
-        return "This recipe is not there any more."
+        return "This is not on offer any more: the recipe or the delegator is gone, or another one is the default."
     return f"{one.refused.message} {one.refused.hint or ''}".strip()
 
 
