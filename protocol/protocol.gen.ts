@@ -904,6 +904,8 @@ export interface FileDiff {
   from?: string;
   status: "added" | "deleted" | "modified" | "renamed" | "mode" | "type";
   binary: boolean;
+  /** Why an accept of it wants the person's word (`flagged`): what executes or obeys such a file. */
+  flagged?: string;
   hunks: Hunk[];
 }
 
@@ -951,6 +953,8 @@ export interface Decision {
   decision: "accept" | "reject";
   /** Why it is turned down; a follow-up tells the agent. */
   reason?: string | null;
+  /** The person has merged it into their files already: an accept that changes none of them. */
+  byHand?: boolean;
 }
 
 /** Every hunk as it stands now, what did not merge, and how to take the accept back. */

@@ -127,6 +127,34 @@ def test_a_conflict_stays_pending_and_shows_its_three_sides(reviewed):
     assert not any(hunk.conflict for hunk in hunks(reviewed))
 
 
+def test_what_was_merged_by_hand_counts_as_accepted_and_changes_no_file(reviewed):
+    reviewed.write("text.txt", changed((20, "mine\n")))
+    decide(reviewed, {"path": "text.txt", "decision": "accept"})
+    merged = changed((5, "five\n"), (20, "twenty, and mine\n"), (35, "thirty-five\n"))
+    reviewed.write("text.txt", merged)
+    second = hunks(reviewed)[1]
+    wish = {"path": "text.txt", "hunk": second.id, "byHand": True}
+    refused(ErrorKind.INVALID_PARAMS, decide, reviewed, wish | {"decision": "reject"})
+    # In one call with a file that is to be merged: each goes its own way.
+    done = decide(reviewed, wish | {"decision": "accept"}, {"path": "new.txt", "decision": "accept"})
+    assert not done.conflicts
+    assert done.moved[-1:] == [second.id]
+    assert text(reviewed) == merged
+    assert text(reviewed, "new.txt") == "new\n"
+    assert [(hunk.state, hunk.conflict) for hunk in hunks(reviewed)] == [("accepted", False)] * 3
+    assert review(reviewed) == (1, 4, 0)
+    refused(ErrorKind.CONFLICT, decide, reviewed, {"path": "text.txt", "hunk": second.id, "decision": "reject"})
+    reviewed.call("delegations/undo", undoToken=done.undo_token)
+    assert text(reviewed) == merged, "what was merged by hand is the person's own"
+    assert not (reviewed.top / "new.txt").exists()
+    assert [hunk.state for hunk in hunks(reviewed)] == ["accepted", "pending", "accepted"]
+    # Alone it is an accept, too.
+    done = decide(reviewed, wish | {"decision": "accept"})
+    assert done.moved == [second.id]
+    assert done.undo_token
+    assert text(reviewed) == merged
+
+
 def test_rejected_with_a_reason_and_taken_up_again(reviewed):
     [new] = hunks(reviewed, "new.txt")
     decide(reviewed, {"path": "new.txt", "hunk": new.id, "decision": "reject", "reason": "Not needed."})
@@ -216,6 +244,11 @@ def test_what_others_run_or_obey_wants_a_second_look(project):
     project.id = project.run("implement", task="Be sly.", delegator="sly").id
     error = refused(ErrorKind.CONFLICT, decide, project, {"decision": "accept"})
     assert error.names == [".github/workflows/ci.yml"]
+    files = project.call("delegations/diff", id=project.id).files
+    assert {file.path: file.flagged for file in files} == {
+        ".github/workflows/ci.yml": "runs in continuous integration",
+        "fine.txt": None,
+    }, "a client can ask before it is refused"
     assert not (project.top / "fine.txt").exists()
     decide(project, {"path": "fine.txt", "decision": "accept"})
     decide(project, {"decision": "accept"}, flagged=True)

@@ -165,13 +165,19 @@ def test_a_conflict_is_shown_stays_open_and_has_a_code(bench: Bench, run: Run) -
     code, text, _ = run("accept", bench.identifier, "a.txt")
     assert code == exits.Exit.CONFLICTS
     assert "does not merge and stays undecided" in text
-    assert "conflicts: 1 hunk stays undecided; edit the result or your file\n" in text
+    assert "conflicts: 1 hunk stays undecided; edit the result or your file, or merge it there yourself" in text
     assert "yours now:\n    line zwei\n" in text
     assert "the base:\n    line 2\n" in text
     assert "the result:\n    line two\n" in text
     assert "accepted: 1 hunk in 1 file" in text
-    assert bench.text("a.txt") == LINES.replace("line 2\n", "line zwei\n").replace("line 20\n", "line twenty\n")
+    mine = LINES.replace("line 2\n", "line zwei\n").replace("line 20\n", "line twenty\n")
+    assert bench.text("a.txt") == mine
     assert bench.states()["a.txt"] == ["pending", "accepted"]
+    code, text, _ = run("accept", bench.identifier, "a.txt", "--by-hand")
+    assert code == exits.Exit.OK
+    assert "accepted: 1 hunk in 1 file" in text
+    assert bench.text("a.txt") == mine
+    assert bench.states()["a.txt"] == ["accepted", "accepted"]
 
 
 def test_amend_takes_a_file_or_stdin(bench: Bench, run: Run, tmp_path: Path) -> None:

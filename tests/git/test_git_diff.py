@@ -71,6 +71,18 @@ def test_every_kind_of_change(change):
     assert ("deleted", b"moved") in changed_paths(store, base, head)
 
 
+def test_a_file_that_is_obeyed_says_so_under_either_of_its_names(change):
+    store, base, head = change(
+        "mkdir .husky; seq 30 > .husky/pre-push; seq 31 60 > tools; echo p > plain",
+        "mv .husky/pre-push innocent; mkdir .vscode; mv tools .vscode/tasks.json; echo q > plain",
+    )
+    assert {each.path: each.flagged for each in file_diffs(store, base, head)} == {
+        "innocent": "runs as a git hook",
+        ".vscode/tasks.json": "is read by an editor",
+        "plain": None,
+    }
+
+
 def test_hostile_names_and_contents_do_not_confuse_the_parser(bench):
     bench.init()
     store, base, tree = bench.tree()

@@ -34,7 +34,9 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
     from understudy.engine import review  # noqa: PLC0415 - as above
     from understudy.git import names  # noqa: PLC0415
 
-    wishes = [review.Wish(one.path, one.hunk, one.decision == "accept", one.reason) for one in params.decisions]
+    wishes = [
+        review.Wish(one.path, one.hunk, one.decision == "accept", one.reason, one.by_hand) for one in params.decisions
+    ]
     done = review.decide(
         folder_of(params.id),
         wishes,

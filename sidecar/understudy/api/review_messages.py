@@ -16,6 +16,8 @@ class Decision(Strict, kw_only=True):
     decision: Literal["accept", "reject"]
     reason: str | None = None
     """Why it is turned down; a follow-up tells the agent."""
+    by_hand: bool = False
+    """The person has merged it into their files already: an accept that changes none of them."""
 
 
 class DecideParams(Strict, kw_only=True):

@@ -38,6 +38,8 @@ class Wish:
     hunk: str | None
     accept: bool
     reason: str | None = None
+    by_hand: bool = False
+    """Accepted as it is in the person's files already: none of them is changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +101,11 @@ def decide(
     with opened(folder) as at:
         refuse_without_result(at)
         files = at.files()
-        accept, reject = _sort_out(files, wishes, at)
+        accept, by_hand, reject = _sort_out(files, wishes, at)
         if not flagged:
             _refuse_flagged(files, accept, folder.id)
         _refuse_unsaved(at.workspace, documents, _paths_of(files, accept), Buffers(at.workspace, editor))
-        conflicts, merged, token = _accept(at, accept, by, editor) if accept else ((), [], None)
+        conflicts, merged, token = _accept(at, accept, by_hand, by, editor) if accept or by_hand else ((), [], None)
         for conflict in conflicts:
             one = settling.Chosen(names.quote(conflict.path), conflict.hunk)
             settling.reopen(at.writer, standing.read(folder), one, by)
@@ -196,11 +198,11 @@ def refuse_without_result(at: Opened) -> None:
 
 
 def _accept(
-    at: Opened, accept: list[settling.Chosen], by: str, editor: Editor | None
+    at: Opened, accept: list[settling.Chosen], by_hand: list[settling.Chosen], by: str, editor: Editor | None
 ) -> tuple[tuple[merge.HunkConflict, ...], list[settling.Chosen], str | None]:
     """Merge hunks into what the person sees now; return what did not merge, what did, and how to take that back.
 
-    What the person saves in between is merged with, too.
+    What the person saves in between is merged with, too. ``by_hand`` is in their files already, and only counted.
     """
     with settling.workspace_locked(at.workspace, at.folder):
         for attempt in range(1, MERGE_TRIES + 1):
@@ -208,7 +210,7 @@ def _accept(
             seen = Buffers(at.workspace, editor)
             plan = merge.plan(at.store, at.record.base_commit, at.head, chosen, seen.read)
             refused = {(names.quote(one.path), one.hunk) for one in plan.conflicts}
-            merged = [one for one in accept if (one.path, one.hunk) not in refused]
+            merged = [*(one for one in accept if (one.path, one.hunk) not in refused), *by_hand]
             if not merged:
                 return plan.conflicts, [], None
             token = f"{at.folder.id}.{secrets.token_hex(4)}"
@@ -225,11 +227,11 @@ def _accept(
 
 def _sort_out(
     files: list[FileDiff], wishes: list[Wish], at: Opened
-) -> tuple[list[settling.Chosen], list[tuple[settling.Chosen, HunkState, str | None]]]:
-    """Return what to accept, and what to reject with its state before and the reason."""
+) -> tuple[list[settling.Chosen], list[settling.Chosen], list[tuple[settling.Chosen, HunkState, str | None]]]:
+    """Return what to accept, what is merged by hand, and what to reject with its state before and the reason."""
     known = {(file.path, hunk.id): hunk for file in files for hunk in file.hunks}
     by_path = {file.path for file in files}
-    accept: dict[settling.Chosen, None] = {}
+    accept: dict[settling.Chosen, bool] = {}
     reject: dict[settling.Chosen, tuple[HunkState, str | None]] = {}
     for wish in wishes:
         if wish.hunk is not None and wish.path is None:
@@ -240,6 +242,10 @@ def _sort_out(
                 f"{wish.path} is not in the result of {at.folder.id}.",
                 hint="delegations/diff lists the files, spelled as they must be here.",
                 names=sorted(by_path)[:20] or None,
+            )
+        if wish.by_hand and not wish.accept:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, "What is merged by hand is not rejected.", hint="`byHand` goes with accept."
             )
         if wish.hunk is None:
             chosen = [
@@ -256,8 +262,12 @@ def _sort_out(
             if not wish.accept:
                 reject[one] = (hunk.state, wish.reason)
             elif hunk.state is not HunkState.ACCEPTED:
-                accept[one] = None
-    return list(accept), [(one, was, reason) for one, (was, reason) in reject.items()]
+                accept[one] = wish.by_hand
+    return (
+        [one for one, by_hand in accept.items() if not by_hand],
+        [one for one, by_hand in accept.items() if by_hand],
+        [(one, was, reason) for one, (was, reason) in reject.items()],
+    )
 
 
 def _named(known: dict[tuple[str, str], Hunk], wish: Wish, at: Opened) -> settling.Chosen:

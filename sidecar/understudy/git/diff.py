@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from understudy.git.names import quote
+from understudy.git.names import flagged, quote
 from understudy.git.store import Store
 from understudy.model.delegations import FileDiff, FileStat, Hunk, HunkState
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -102,6 +102,7 @@ def file_diffs(store: Store, base: str, head: str) -> list[FileDiff]:
             from_=quote(split.change.source) if split.change.letter == "R" else None,
             status=split.change.status,
             binary=split.binary,
+            flagged=flagged(split.change.path) or flagged(split.change.source),
             hunks=_hunks(split.change, split.ranges, binary=split.binary),
         )
         for split in splits(store, base, head)

@@ -213,6 +213,8 @@ class FileDiff(Wire, kw_only=True):
     from_: str | None = None
     status: Literal["added", "deleted", "modified", "renamed", "mode", "type"]
     binary: bool
+    flagged: str | None = None
+    """Why an accept of it wants the person's word (``flagged``): what executes or obeys such a file."""
     hunks: list[Hunk]
 
 

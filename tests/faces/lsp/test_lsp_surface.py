@@ -294,6 +294,12 @@ def test_an_open_file_shows_its_hunks_where_they_are_now_and_takes_them_through_
     assert told["message"].startswith("1 hunk does not fit what you have now: text.txt line 35. ")
     conflict = diagnostics(editor, uri, lambda each: each and each[0]["severity"] == 2, mark)
     assert "It does not fit what you have there now." in conflict[0]["message"]
+    # Merged by hand counts as accepted, and can be taken back: the text is the person's own.
+    editor.run(action(editor.actions(uri, 37), "Accept this hunk as you have merged it by hand"))
+    diagnostics(editor, uri, lambda each: not each, mark)
+    assert states(reviewed) == ["accepted"] * 3
+    editor.run(action(editor.actions(uri, 0), "Undo the last accept"))
+    assert states(reviewed) == ["accepted", "accepted", "pending"]
     editor.run(action(editor.actions(uri, 37), "Reject this hunk"))
     diagnostics(editor, uri, lambda each: not each, mark)
 

@@ -27,13 +27,16 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 @click.option("--all", "all_", is_flag=True, help="Everything that is undecided.")
 @click.option("-p", "--patch", is_flag=True, help="Decide hunk by hunk, as `understudy review` does.")
 @click.option("--flagged", is_flag=True, help="Also what changes hooks, CI, editor or agent configuration, builds.")
+@click.option("--by-hand", is_flag=True, help="It is in your files already, merged by hand: no file is changed.")
 @options.as_json
-def accept(*, identifier: str, chosen: tuple[str, ...], all_: bool, patch: bool, flagged: bool, json_: bool) -> int:
+def accept(
+    *, identifier: str, chosen: tuple[str, ...], all_: bool, patch: bool, flagged: bool, by_hand: bool, json_: bool
+) -> int:
     """Merge hunks of a result into your files as they are now.
 
     PATH is a file or a folder as `understudy diff` spells it, HUNK the beginning of a hunk's id (`understudy review ID
-    --list`). What does not merge stays undecided and is shown with its three sides; the rest is all or nothing. A hunk
-    that was rejected can be accepted by its name.
+    --list`). What does not merge stays undecided and is shown with its three sides; the rest is all or nothing. Once
+    you have brought it into your file yourself, --by-hand says so. A hunk that was rejected can be accepted by name.
 
     Files that something else obeys (git hooks, CI, editors, agents, package scripts) need your word: --flagged, or a
     yes on a terminal. With --json: the `DecideResult`.
@@ -41,14 +44,17 @@ def accept(*, identifier: str, chosen: tuple[str, ...], all_: bool, patch: bool,
     if patch:
         from understudy.faces.cli.review import run  # noqa: PLC0415 - it imports this module
 
-        if all_ or flagged:
-            raise click.UsageError("--patch asks about every hunk: it goes without --all and --flagged")
+        if all_ or flagged or by_hand:
+            raise click.UsageError("--patch asks about every hunk: it goes without --all, --flagged and --by-hand")
         return run(identifier, chosen, as_json=json_)
     whole = resolve(identifier)
     files = call("delegations/diff", id=whole).files
     wanted = targets.find(files, chosen, everything=all_, command="accept")
     decisions = targets.decisions(wanted, "accept")
-    risky = {item.file.path: item.file for item in targets.items(files, wanted) if hunks.warning(item.file)}
+    if by_hand:
+        decisions = [one | {"byHand": True} for one in decisions]
+        return send(whole, files, decisions, as_json=json_)
+    risky = {item.file.path: item.file for item in targets.items(files, wanted) if item.file.flagged}
     if risky and not flagged and not json_ and trusting.can_ask():
         flagged = _meant(list(risky.values()))
         if not flagged:
@@ -57,9 +63,9 @@ def accept(*, identifier: str, chosen: tuple[str, ...], all_: bool, patch: bool,
     try:
         return send(whole, files, decisions, flagged=flagged, as_json=json_)
     except UnderstudyError as error:
-        if flagged or not risky or error.kind is not ErrorKind.CONFLICT or "flagged" not in (error.hint or ""):
+        # The conflict that names files is the one that a word lifts; here it is said in this face's words.
+        if flagged or not risky or error.kind is not ErrorKind.CONFLICT or not error.names:
             raise
-        # The same refusal, with the word that this face has for it.
         raise UnderstudyError(
             error.kind, error.message, hint="read these changes, then accept with --flagged", names=error.names
         ) from None
@@ -149,7 +155,9 @@ def summary(identifier: str, before: Sequence[FileDiff], found: Any, paint: term
         stay = "stays" if len(found.conflicts) == 1 else "stay"
         count = lines.plural(len(found.conflicts), "hunk")
         rows.append(
-            paint("conflicts", fg="yellow", bold=True) + f": {count} {stay} undecided; edit the result or your file\n"
+            paint("conflicts", fg="yellow", bold=True)
+            + f": {count} {stay} undecided; edit the result or your file, or merge it there yourself and "
+            "accept it --by-hand\n"
         )
     if found.undo_token:
         rows.append(f"undo: understudy undo {found.undo_token}\n")
@@ -164,6 +172,6 @@ def summary(identifier: str, before: Sequence[FileDiff], found: Any, paint: term
 def _meant(files: list[FileDiff]) -> bool:
     paint = terminal.Paint(on=terminal.has_colour(sys.stderr))
     for file in files:
-        text = f"{terminal.path(file.path)} {hunks.warning(file)}"
+        text = f"{terminal.path(file.path)} {file.flagged}"
         click.echo(f"{paint('!', fg='yellow', bold=True)} {text}", err=True)
     return click.confirm("Accept it all the same?", default=False, err=True)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from understudy.faces.cli import lines, terminal
-from understudy.git import names
 from understudy.model.delegations import FileDiff, Hunk, HunkState
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -59,15 +58,6 @@ def items(files: Iterable[FileDiff]) -> list[Item]:
 def pending(files: Iterable[FileDiff]) -> list[Item]:
     """Return the hunks that are not decided."""
     return [item for item in items(files) if item.hunk.state is HunkState.PENDING]
-
-
-def warning(file: FileDiff) -> str | None:
-    """Return why changing this file deserves a second look, None for an ordinary one."""
-    for path in filter(None, (file.path, file.from_)):
-        reason = names.flagged(names.unquote(path))
-        if reason:
-            return reason
-    return None
 
 
 def place(item: Item) -> str:
@@ -131,7 +121,7 @@ def render(item: Item, sides: Sides, paint: terminal.Paint, heading: str = "") -
     """Return a hunk as text for a terminal: heading, warnings, lines with context."""
     file, hunk = item.file, item.hunk
     rows = [paint(f"{terminal.path(file.path)}  {heading}{place(item)}", bold=True)]
-    reason = warning(file)
+    reason = file.flagged
     if reason:
         rows.append(paint(f"! this file {reason}: look twice before you accept it", fg="yellow", bold=True))
     if hunk.conflict:

@@ -74,7 +74,7 @@ def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:
     rows = []
     for item in hunks.items(found.files):
         state = f"{item.hunk.state}{' (conflict)' if item.hunk.conflict else ''}"
-        note = item.hunk.reason or hunks.warning(item.file) or ""
+        note = item.hunk.reason or item.file.flagged or ""
         rows.append((item.spelled, state, hunks.place(item), f"- {note}" if note else ""))
     output.table(("PATH:HUNK", "STATE", "WHERE", ""), rows)
     return exits.Exit.OK
@@ -172,7 +172,7 @@ class Dialogue:
             case Next.REASON:
                 return review.answer(person.ask("Why is it rejected?"))
             case Next.CONFIRM:
-                reason = hunks.warning(review.current.file)
+                reason = review.current.file.flagged
                 return review.answer(person.ask(f"This file {reason}. Accept it all the same [y/N]?"))
             case Next.LIST:
                 person.say(self._list())
@@ -198,7 +198,7 @@ class Dialogue:
             mark = {"accept": "+", "reject": "-"}[choice.decision] if choice else " "
             here = ">" if item is self._review.current else " "
             text = f"{terminal.path(item.file.path)}  {hunks.place(item)}"
-            rows.append(f"{here}{mark} {number:>3}  {text}{'  !' if hunks.warning(item.file) else ''}")
+            rows.append(f"{here}{mark} {number:>3}  {text}{'  !' if item.file.flagged else ''}")
         return "\n".join(rows)
 
     def _edit(self) -> Next:

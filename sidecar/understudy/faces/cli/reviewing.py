@@ -15,7 +15,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from understudy.faces.cli.hunks import Item, warning
+from understudy.faces.cli.hunks import Item
 
 KEYS: dict[str, str] = {
     "y": "accept this hunk: it is merged into your file",
@@ -193,7 +193,7 @@ class Review:
         return step
 
     def _accept(self, chosen: list[Item], key: str) -> Next:
-        if warning(self.current.file) and self.current.file.path not in self._meant:
+        if self.current.file.flagged and self.current.file.path not in self._meant:
             return self._wait(Next.CONFIRM, key)
         return self._decide(chosen, Choice("accept"))
 

@@ -79,6 +79,16 @@ def on_hunks(work: Work, chosen: Sequence[tuple[FileDiff, Hunk]], why: Why) -> l
                 short="Accept" if not flags else f"Accept{_although(flags)}",
             )
         )
+        if all(hunk.conflict for _, hunk in open_):
+            found.append(
+                Offer(
+                    f"Accept {it} as you have merged {'it' if len(open_) == 1 else 'them'} by hand",
+                    f"{KIND}.accept",
+                    DECIDE,
+                    _decide(work, [_one(file, hunk, "accept") | {"byHand": True} for file, hunk in open_]),
+                    short="Merged by hand",
+                )
+            )
         reasons = {why(Spot(file.path, hunk.id)) for file, hunk in open_} - {None}
         because = _because(reasons)
         found.append(
@@ -219,7 +229,7 @@ def describe(work: Work, file: FileDiff, hunk: Hunk) -> str:
     if hunk.conflict and hunk.state is HunkState.PENDING:
         parts.append(
             "It does not fit what you have there now. Change that place so that it fits and accept again, take the "
-            "change over by hand and reject this hunk, or send it back."
+            "change over by hand and say so, or send it back."
         )
     parts.append(f"{harmless.one_line(work.delegation.title)} ({work.delegation.id})")
     return " ".join(parts)
