@@ -24,12 +24,7 @@ function diff(): DiffResult {
   });
   const files: DiffResult["files"] = [
     { path: WRAP, status: "modified", binary: false, hunks },
-    {
-      path: ".github/workflows/test.yml",
-      status: "added",
-      binary: false,
-      hunks: [{ ...hunks[0]!, id: "aaaaaaaaaaaa" }],
-    },
+    ...result("understudy/delegations/diff", "delegations-diff.flagged").files,
     { path: '"na\\303\\257ve.png"', status: "modified", binary: true, hunks: [{ ...hunks[0]!, id: "99aabbccddee" }] },
   ];
   return { base: "4b1f6d2c", head: "c0ffee5eed0123456789abcdef0123456789abcd", files };
@@ -254,16 +249,11 @@ describe("deciding", () => {
   });
 
   it("accepts what is flagged only after saying what it is", async () => {
-    const { error } = golden("delegations-decide.flagged").expect!;
-    const answer = { ...DECIDED, conflicts: [] };
-    peer.answer("understudy/delegations/decide", ({ flagged, decisions }) => {
-      if (!flagged && decisions.some(({ path }) => path === undefined)) throw refusal("delegations-decide.flagged");
-      return answer;
-    });
+    decides({ ...DECIDED, conflicts: [] });
     await reviewing();
     await host.commands.run("understudy.review.acceptAll"); // dismissed
-    expect(peer.params("understudy/delegations/decide")).toHaveLength(1);
-    expect(error?.data?.names).toEqual([".github/workflows/test.yml"]);
+    expect(peer.params("understudy/delegations/decide")).toEqual([]);
+    expect(host.messages.at(-1)?.detail).toBe(".github/workflows/test.yml runs in continuous integration");
 
     host.buttons.push("Accept Only the Others");
     await host.commands.run("understudy.review.acceptAll");
@@ -275,8 +265,12 @@ describe("deciding", () => {
       ],
     });
     host.buttons.push("Accept All the Same");
-    await host.commands.run("understudy.review.acceptAll");
+    await host.commands.run("understudy.review.acceptFile", `file:${ID}:.github/workflows/test.yml`);
     expect(peer.params("understudy/delegations/decide").at(-1)).toMatchObject({ flagged: true });
+    await host.commands.run("understudy.review.rejectFile", `file:${ID}:.github/workflows/test.yml`);
+    expect(peer.params("understudy/delegations/decide").at(-1)).not.toHaveProperty("flagged");
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    expect(peer.params("understudy/delegations/decide").at(-1)).not.toHaveProperty("flagged");
   });
 
   it("does not take any other conflict for a question", async () => {
@@ -284,6 +278,7 @@ describe("deciding", () => {
       throw refusal("delegations-amend.stale");
     });
     await reviewing();
+    host.buttons.push("Accept All the Same");
     await expect(host.commands.run("understudy.review.acceptAll")).rejects.toThrow("not c0ffee5eed01 any more");
   });
 
@@ -349,7 +344,53 @@ describe("deciding", () => {
     expect(theirs).toContain("new 12\nnew 13\nnew 14\n");
     host.mergeEditor = false;
     await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
-    expect(host.diffs.at(-1)?.pairs).toHaveLength(2);
+    // The person's own file is among them, to write in.
+    expect(host.diffs.at(-1)?.pairs.map((pair) => pair.result)).toEqual([uriOf(THEIRS, ID, WRAP), output]);
+  });
+
+  it("takes a conflict for accepted once its file is saved and the person says that it is merged", async () => {
+    decides();
+    await reviewing();
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    const output = "file:///home/ada/greeting/greeting/wrapping.py";
+    host.openTexts.push({ uri: output, language: "python", text: "mine\n", dirty: false });
+    const asked = (): number => host.messages.filter(({ text }) => text.includes("is saved")).length;
+    const saved = async (uri: string): Promise<void> => {
+      host.savedOutside.fire(uri);
+      await settle();
+    };
+    await saved(output);
+    expect(asked()).toBe(0); // nobody is at it
+    await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
+    await saved("file:///home/ada/greeting/other.py");
+    expect(asked()).toBe(0);
+    host.buttons.push("Not Yet");
+    await saved(output);
+    expect(asked()).toBe(1);
+    expect(peer.params("understudy/delegations/decide")).toHaveLength(1);
+    decides(result("understudy/delegations/decide", "delegations-decide.by-hand"));
+    host.buttons.push("It Is Merged");
+    await saved(output);
+    expect(peer.params("understudy/delegations/decide").at(-1)).toEqual({
+      id: ID,
+      decisions: golden("delegations-decide.by-hand").params!["decisions"],
+    });
+    await saved(output);
+    expect(asked()).toBe(2); // it is behind them
+  });
+
+  it("asks what to do where there are no lines to merge", async () => {
+    decides();
+    await reviewing();
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    host.buttons.push("Keep Mine");
+    await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9")); // the person has no such file
+    expect(host.merges).toEqual([]);
+    expect(host.messages.some(({ text }) => text.includes("cannot be merged line by line"))).toBe(true);
+    expect(peer.params("understudy/delegations/decide").at(-1)).toEqual({
+      id: ID,
+      decisions: [{ path: WRAP, decision: "reject" }],
+    });
   });
 });
 

@@ -215,8 +215,9 @@ describe("review", () => {
       await both.click();
       await vs.save();
       await until(() => vs.world.read(MINE)?.includes("import pytest"), "the merge is saved");
-      await vs.notificationAction("Bring both together", "Merged by Hand");
-      await until(() => counts(vs, id) === "2 0 1", "it is decided");
+      await vs.notificationAction("Is the change that did not merge in it now?", "It Is Merged");
+      await until(() => counts(vs, id) === "2 1 0", "it is accepted");
+      await vs.shot("3 merged");
     }),
   );
 

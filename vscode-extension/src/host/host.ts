@@ -268,6 +268,8 @@ export interface Documents {
   follow(uri: string): void;
   /** Fires with the URI when a document is closed. */
   readonly onDidClose: Signal<string>;
+  /** Fires with the URI when a document is saved. */
+  readonly onDidSave: Signal<string>;
   /** Fires with the URI when the text of a document of our own schemes (`understudy-…`) has changed in the editor. */
   readonly onDidChangeOwn: Signal<string>;
   links(scheme: string, source: (uri: string, text: string) => readonly TextLink[]): Disposable;
@@ -320,7 +322,7 @@ export interface Thread extends Disposable {
 
 export interface ReviewSurface {
   diff(pair: DiffPair, options?: ShowOptions): Promise<void>;
-  /** The native multi-file diff. */
+  /** The native multi-file diff, in a tab that stays. */
   diffs(title: string, pairs: readonly DiffPair[]): Promise<void>;
   /** The native merge editor; saving it writes `output`. False: this editor has none. */
   merge(sides: { base: string; yours: string; theirs: string; output: string }): Promise<boolean>;

@@ -419,6 +419,7 @@ function head(box: vscode.QuickInput, request: h.StepHead): void {
 
 function documentsOf(bag: Bag): h.Documents {
   const closed = bag.add(new Emitter<string>());
+  const saved = bag.add(new Emitter<string>());
   const activeChanged = bag.add(new Emitter<h.ActiveEditor | undefined>());
   const ownChanged = bag.add(new Emitter<string>());
   bag.add(
@@ -435,6 +436,7 @@ function documentsOf(bag: Bag): h.Documents {
     }),
   );
   bag.add(vscode.workspace.onDidCloseTextDocument((document) => closed.fire(document.uri.toString())));
+  bag.add(vscode.workspace.onDidSaveTextDocument((document) => saved.fire(document.uri.toString())));
   bag.add(vscode.window.onDidChangeActiveTextEditor((editor) => activeChanged.fire(activeOf(editor))));
   return {
     get active() {
@@ -512,6 +514,7 @@ function documentsOf(bag: Bag): h.Documents {
       }
     },
     onDidClose: closed.signal,
+    onDidSave: saved.signal,
     onDidChangeOwn: ownChanged.signal,
     links: (scheme, source) =>
       bag.add(
@@ -630,7 +633,9 @@ async function or404<T>(uri: vscode.Uri, found: Promise<T>): Promise<T> {
 
 function reviewOf(bag: Bag): h.ReviewSurface {
   let controller: vscode.CommentController | undefined;
-  const empty = vscode.Uri.from({ scheme: "understudy-empty", path: "/" });
+  // It is called as the other side is, so that both are of one language.
+  const empty = (other: string | undefined): vscode.Uri =>
+    vscode.Uri.from({ scheme: "understudy-empty", path: other === undefined ? "/" : vscode.Uri.parse(other).path });
   bag.add(
     vscode.workspace.registerTextDocumentContentProvider("understudy-empty", { provideTextDocumentContent: () => "" }),
   );
@@ -640,8 +645,8 @@ function reviewOf(bag: Bag): h.ReviewSurface {
     async diff(pair, options = {}) {
       await vscode.commands.executeCommand(
         "vscode.diff",
-        side(pair.base) ?? empty,
-        side(pair.result) ?? empty,
+        side(pair.base) ?? empty(pair.result),
+        side(pair.result) ?? empty(pair.base),
         pair.label,
         showOptions(options),
       );
@@ -652,6 +657,8 @@ function reviewOf(bag: Bag): h.ReviewSurface {
         title,
         pairs.map((pair) => [side(pair.result ?? pair.base), side(pair.base), side(pair.result)]),
       );
+      // It opens as a preview, in whose place the next file that is looked at would come.
+      await vscode.commands.executeCommand("workbench.action.keepEditor");
     },
     async merge({ base, yours, theirs, output }) {
       // Not a part of the API, so it may be gone one day.

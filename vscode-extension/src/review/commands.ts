@@ -2,14 +2,14 @@
 
 import { readFile } from "node:fs/promises";
 import * as path from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { Bag, Emitter } from "../base/emitter.ts";
 import { t } from "../base/l10n.ts";
-import { errorInfo, type Asker } from "../client/wire.ts";
+import type { Asker } from "../client/wire.ts";
 import type { DiffPair, Host, Tree } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
 import { isToReview, oneLine, stateName } from "../model/words.ts";
-import type { Decision, Delegation, FileDiff } from "../protocol.ts";
+import type { Decision, Delegation, FileDiff, Hunk } from "../protocol.ts";
 import { delegationOf } from "../views/delegationIds.ts";
 import type { Desk, Result } from "./desk.ts";
 import { compose, hunkAt, linesOf, named, neighbour, reasons, shownPath, type Named, type Spot } from "./hunks.ts";
@@ -47,6 +47,7 @@ export function registerReviewCommands(parts: ReviewCommandParts): Bag {
   add("previous", () => commands.go(-1));
   add("sendBack", () => commands.sendBack());
   add("openConflict", (value) => commands.openConflict(value));
+  add("mergedByHand", (value) => commands.mergedByHand(value));
   add("check", () => commands.check());
   add("export", () => commands.export());
   bag.add(commands.register());
@@ -60,6 +61,10 @@ class ReviewCommands {
   /** The three sides of conflicts, as they were when they were opened: address → text. */
   readonly #sides = new Map<string, string>();
   readonly #sidesChanged = new Emitter<string>();
+  /** Files of the person in which a conflict is being resolved. */
+  readonly #merging = new Map<string, Named>();
+  /** Where the sides of a conflict were shown. */
+  readonly #tried = new Set<string>();
 
   constructor(parts: ReviewCommandParts) {
     this.#parts = parts;
@@ -74,6 +79,7 @@ class ReviewCommands {
     };
     for (const scheme of [YOURS, THEIRS]) bag.add(documents.provide(scheme, source));
     bag.add(this.#sidesChanged);
+    bag.add(documents.onDidSave((uri) => void this.#saved(uri)));
     return bag;
   }
 
@@ -107,6 +113,7 @@ class ReviewCommands {
     const delegation = desk.current && this.#parts.store.delegation(desk.current.id);
     desk.close();
     this.#at = undefined;
+    this.#merging.clear();
     host.commands.setContext("understudy.reviewing", false);
     host.commands.setContext("understudy.reviewEditor", false);
     if (delegation) await host.review.close([BASE, RESULT, YOURS, THEIRS, EVIDENCE], titleOf(delegation));
@@ -224,6 +231,7 @@ class ReviewCommands {
     const { result, named: place } = target;
     const file = result.file(place.path);
     if (!file) return;
+    this.#tried.add(`${result.id}:${file.path}`);
     const delegation = await this.#delegation(result.id);
     const name = shownPath(file.path);
     const open = file.hunks.filter(({ conflict, state }) => conflict && state === "pending");
@@ -234,17 +242,13 @@ class ReviewCommands {
       );
       return;
     }
-    const output = pathToFileURL(path.join(delegation.workspace, ...name.split("/"))).toString();
+    const mine = path.join(delegation.workspace, ...name.split("/"));
+    const output = pathToFileURL(mine).toString();
     const yours = host.documents.open([output])[0]?.text ?? (await textOf(new URL(output)));
     const base = (await result.content(file.path, "base")).text;
     const theirs = (await result.content(file.path, "result")).text;
     if (base === undefined || theirs === undefined || yours === undefined) {
-      const label = t("{0}: result and yours", name);
-      await host.review.diff({
-        label,
-        result: sideUri(result.id, file),
-        ...(yours === undefined ? {} : { base: output }),
-      });
+      await this.#unmergeable(result, file, yours === undefined ? undefined : output);
       return;
     }
     // What is in the files already, and what is to come into them; nothing that was rejected or is undecided.
@@ -253,27 +257,73 @@ class ReviewCommands {
     const sides = { yours: uriOf(YOURS, result.id, name), theirs: uriOf(THEIRS, result.id, name) };
     this.#side(sides.yours, yours);
     this.#side(sides.theirs, compose(base, theirs, wanted));
-    const merged = await host.review.merge({ base: baseUri, ...sides, output });
-    if (!merged) {
-      await host.review.diffs(t("{0}: three sides", name), [
-        { label: t("Yours"), base: baseUri, result: sides.yours },
-        { label: t("Result"), base: baseUri, result: sides.theirs },
-      ]);
+    this.#merging.set(mine, { kind: "file", id: result.id, path: file.path });
+    if (await host.review.merge({ base: baseUri, ...sides, output })) return;
+    // Without a merge editor: what either side changed, with the person's own file to write in.
+    await host.review.diffs(t("{0}: three sides", name), [
+      { label: t("Result"), base: baseUri, result: sides.theirs },
+      { label: t("Yours"), base: baseUri, result: output },
+    ]);
+  }
+
+  /** What did not merge is in the person's file by now. */
+  async mergedByHand(value: unknown): Promise<void> {
+    const target = await this.#target(value);
+    if (!target) return;
+    const { result, named: place } = target;
+    const file = result.file(place.path);
+    const found = file?.hunks.filter(
+      (hunk) => hunk.conflict && hunk.state === "pending" && (place.kind === "file" || place.hunk === hunk.id),
+    );
+    if (!file || !found || found.length === 0) {
+      await this.#parts.host.windows.message("info", t("Nothing here that does not merge."));
+      return;
     }
-    const [again, byHand] = [t("Accept Again"), t("Merged by Hand")];
-    void host.windows
-      .message(
-        "info",
-        t(
-          "Bring both together and save. Then accept again: what is there already is only noted. If you wrote it differently, say that it is merged.",
-        ),
-        { buttons: [again, byHand] },
-      )
-      .then(async (answer) => {
-        if (answer === again) await this.#decide(result, decisions(file, open, "accept"));
-        if (answer === byHand) await this.#decide(result, decisions(file, open, "reject", t("Merged by hand.")));
-      })
-      .catch((error: unknown) => host.windows.message("error", errorInfo(error).message));
+    await this.#decide(
+      result,
+      found.map(({ id }) => ({ path: file.path, hunk: id, decision: "accept" as const, byHand: true })),
+    );
+  }
+
+  /** There are no lines to merge: a file that one side has not, or that is no text. */
+  async #unmergeable(result: Result, file: FileDiff, yours: string | undefined): Promise<void> {
+    const { host } = this.#parts;
+    const name = shownPath(file.path);
+    await host.review.diff({
+      label: t("{0}: result and yours", path.posix.basename(name)),
+      ...(file.status === "deleted" ? {} : { result: sideUri(result.id, file) }),
+      ...(yours === undefined ? {} : { base: yours }),
+    });
+    const [keep, byHand] = [t("Keep Mine"), t("Merged by Hand")];
+    const answer = await host.windows.message(
+      "info",
+      t("{0} cannot be merged line by line. Keep what you have, or bring the change in yourself and say so.", name),
+      { buttons: [keep, byHand] },
+    );
+    const row = `file:${result.id}:${file.path}`;
+    if (answer === keep) await host.commands.run("understudy.review.rejectFile", row);
+    if (answer === byHand) await host.commands.run("understudy.review.mergedByHand", row);
+  }
+
+  /** A file in which a conflict is being resolved was saved. */
+  async #saved(uri: string): Promise<void> {
+    const { host, desk } = this.#parts;
+    const file = uri.startsWith("file:") ? fileURLToPath(uri) : undefined;
+    const place = file === undefined ? undefined : this.#merging.get(file);
+    if (file === undefined || !place) return;
+    // One question at a time; the next save asks again where this one was not answered.
+    this.#merging.delete(file);
+    const result = await desk.result(place.id);
+    const changed = result.file(place.path);
+    if (!changed || !conflicts(changed)) return;
+    const [yes, no] = [t("It Is Merged"), t("Not Yet")];
+    const answer = await host.windows.message(
+      "info",
+      t("{0} is saved. Is the change that did not merge in it now?", path.basename(file)),
+      { buttons: [yes, no] },
+    );
+    if (answer === yes) await host.commands.run("understudy.review.mergedByHand", `file:${place.id}:${place.path}`);
+    else this.#merging.set(file, place);
   }
 
   async check(): Promise<void> {
@@ -325,18 +375,10 @@ class ReviewCommands {
   async #decide(result: Result, wishes: readonly Decision[]): Promise<void> {
     const { host } = this.#parts;
     const before = open(result);
-    let done;
-    try {
-      done = await result.decide(wishes, false);
-    } catch (error) {
-      const info = errorInfo(error);
-      // The one conflict that the person can lift: the hint names the parameter that does it.
-      if (info.kind !== "conflict" || !info.hint?.includes("flagged: true")) throw error;
-      const flagged = new Set(info.names);
-      const others = result.files.filter(
-        (file) =>
-          !flagged.has(file.path) && !flagged.has(file.from ?? "") && file.hunks.some((h) => h.state === "pending"),
-      );
+    const asked = flaggedBy(result, wishes);
+    let meant = wishes;
+    if (asked.length > 0) {
+      const others = result.files.filter((file) => file.flagged === undefined && file.hunks.some(isUndecided));
       const everything = wishes.some((wish) => wish.path === undefined);
       const [all, rest] = [t("Accept All the Same"), t("Accept Only the Others")];
       const answer = await host.windows.message(
@@ -344,19 +386,14 @@ class ReviewCommands {
         t("Some of this is executed or obeyed once it is in your files."),
         {
           modal: true,
-          detail: info.message,
+          detail: asked.map(({ path: name, flagged }) => `${shownPath(name)} ${flagged ?? ""}`).join("\n"),
           buttons: everything && others.length > 0 ? [rest, all] : [all],
         },
       );
       if (answer === undefined) return;
-      done =
-        answer === all
-          ? await result.decide(wishes, true)
-          : await result.decide(
-              others.map((file) => ({ path: file.path, decision: "accept" as const })),
-              false,
-            );
+      if (answer === rest) meant = others.map((file) => ({ path: file.path, decision: "accept" as const }));
     }
+    const done = await result.decide(meant, asked.length > 0 && meant === wishes);
     if (done.conflicts.length > 0) {
       void this.#tellConflicts(result, done.conflicts);
     } else if (before > 0 && open(result) === 0) {
@@ -364,19 +401,22 @@ class ReviewCommands {
     }
   }
 
-  async #tellConflicts(result: Result, conflicts: readonly { path: string; hunk: string }[]): Promise<void> {
+  async #tellConflicts(result: Result, found: readonly { path: string; hunk: string }[]): Promise<void> {
     const { host } = this.#parts;
-    const names = [...new Set(conflicts.map((conflict) => shownPath(conflict.path)))].join(", ");
-    const resolve = t("Resolve…");
+    const names = [...new Set(found.map((conflict) => shownPath(conflict.path)))].join(", ");
+    const [resolve, byHand] = [t("Resolve…"), t("Merged by Hand")];
     const text = t(
       "{0}: what you have there by now does not go together with the change. Your file is as it was.",
       names,
     );
-    const answer = await host.windows.message("warning", text, { buttons: [resolve] });
-    const [first] = conflicts;
-    if (answer === resolve && first) {
-      await host.commands.run("understudy.review.openConflict", `hunk:${result.id}:${first.path}:${first.hunk}`);
-    }
+    const [first] = found;
+    if (!first) return;
+    // Who has been in the merge editor may have said there what is in the file.
+    const tried = found.every(({ path: name }) => this.#tried.has(`${result.id}:${name}`));
+    const answer = await host.windows.message("warning", text, { buttons: tried ? [resolve, byHand] : [resolve] });
+    const row = `hunk:${result.id}:${first.path}:${first.hunk}`;
+    if (answer === resolve) await host.commands.run("understudy.review.openConflict", row);
+    if (answer === byHand) await host.commands.run("understudy.review.mergedByHand", row);
   }
 
   async #tellDone(result: Result): Promise<void> {
@@ -531,6 +571,22 @@ export function pairOf(id: string, file: FileDiff): DiffPair {
   };
 }
 
+/** Files whose accept wants the person's word first, among those that these decisions would bring in. */
+function flaggedBy(result: Result, wishes: readonly Decision[]): readonly FileDiff[] {
+  const accepts = ({ path: name, hunk, decision, byHand }: Decision, file: FileDiff): boolean =>
+    decision === "accept" &&
+    byHand !== true &&
+    (name === undefined || name === file.path) &&
+    file.hunks.some((one) => (hunk === undefined ? isUndecided(one) : hunk === one.id && one.state !== "accepted"));
+  return result.files.filter((file) => file.flagged !== undefined && wishes.some((wish) => accepts(wish, file)));
+}
+
+const isUndecided = ({ state }: Hunk): boolean => state === "pending";
+
+function conflicts(file: FileDiff): boolean {
+  return file.hunks.some((hunk) => hunk.conflict && isUndecided(hunk));
+}
+
 /** What it came to stands first in the tab, too. */
 function titleOf(delegation: Delegation): string {
   return `${stateName(delegation)}: ${delegation.title}`;
@@ -546,15 +602,6 @@ function chosen(place: Named): { path: string; hunk?: string } {
 
 const asNamed = ({ id, file, hunk }: Spot): Named => ({ kind: "hunk", id, path: file.path, hunk: hunk.id });
 const asFile = ({ id, file }: Spot): Named => ({ kind: "file", id, path: file.path });
-
-function decisions(
-  file: FileDiff,
-  hunks: readonly { id: string }[],
-  decision: "accept" | "reject",
-  reason?: string,
-): readonly Decision[] {
-  return hunks.map(({ id }) => ({ path: file.path, hunk: id, decision, ...(reason === undefined ? {} : { reason }) }));
-}
 
 function sideKey(uri: string): string {
   const place = placeOf(uri);

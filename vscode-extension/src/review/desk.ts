@@ -31,6 +31,8 @@ export interface Content {
   readonly bytes: Uint8Array | undefined;
   /** Undefined: not text, or not UTF-8. */
   readonly text: string | undefined;
+  /** As git has it: `100755` can be executed, `120000` is a link. */
+  readonly mode: string | undefined;
   /** The result that it was read from. */
   readonly head: string;
 }
@@ -49,6 +51,7 @@ export class Result implements Disposable {
   readonly #changed = new Emitter<readonly string[]>();
   readonly #contents = new Map<string, Promise<Content>>();
   readonly #texts = new Map<string, string>();
+  readonly #modes = new Map<string, string>();
   readonly #tokens: string[] = [];
   readonly #gone = new Set<string>();
   /** What did not merge, by hunk, as the accept that found it said. */
@@ -111,6 +114,11 @@ export class Result implements Disposable {
     return this.#texts.get(key(path, side));
   }
 
+  /** The mode of a file that was read already; undefined: not yet, or no such file. */
+  mode(path: string, side: Side): string | undefined {
+    return this.#modes.get(key(path, side));
+  }
+
   /** Read files and hunks anew. */
   read(): Promise<DiffResult> {
     return (this.#reading ??= this.#read().finally(() => (this.#reading = undefined)));
@@ -164,7 +172,7 @@ export class Result implements Disposable {
   async amend(path: string, text: string, seen: Content): Promise<Content> {
     const send = async (head: string): Promise<Content> => {
       const done = await this.#asker.ask("understudy/delegations/amend", { id: this.id, path, text, head });
-      const content = { bytes: Buffer.from(text), text, head: done.head };
+      const content = { bytes: Buffer.from(text), text, mode: seen.mode, head: done.head };
       this.#contents.set(key(path, "result"), Promise.resolve(content));
       this.#texts.set(key(path, "result"), text);
       await this.read();
@@ -210,15 +218,17 @@ export class Result implements Disposable {
     const head = this.#diff?.head ?? (await this.read()).head;
     const file = this.file(path);
     if (file && ((side === "base" && file.status === "added") || (side === "result" && file.status === "deleted"))) {
-      return { bytes: undefined, text: undefined, head };
+      return { bytes: undefined, text: undefined, mode: undefined, head };
     }
     const name = side === "base" ? (file?.from ?? path) : path;
     const found = await this.#asker.ask("understudy/delegations/file", { id: this.id, path: name, side });
     if (found.text !== undefined) this.#texts.set(key(path, side), found.text);
     else this.#texts.delete(key(path, side));
+    this.#modes.set(key(path, side), found.mode);
     return {
       bytes: Buffer.from(found.text ?? found.base64 ?? "", found.text === undefined ? "base64" : "utf8"),
       text: found.text,
+      mode: found.mode,
       head,
     };
   }

@@ -4,18 +4,18 @@ import { Emitter, type Disposable } from "../base/emitter.ts";
 import { t } from "../base/l10n.ts";
 import type { Row, Rows } from "../host/host.ts";
 import { reservationMeaning } from "../model/words.ts";
-import type { Delegation, FileDiff } from "../protocol.ts";
+import type { Delegation, FileDiff, Hunk } from "../protocol.ts";
 import { fileRow, firstLine, hunkRow, named, shownPath, type Spot } from "./hunks.ts";
 import type { Result } from "./desk.ts";
 import { RESULT, uriOf } from "./places.ts";
-import { checkFacts, checkWord, sentence, stateWord, verdictWord } from "./words.ts";
+import { checkFacts, checkWord, fileWord, sentence, stateWord, verdictWord, wholeFile } from "./words.ts";
 
 export const REVIEW_VIEW = "understudy.review";
 export const SHOW = "understudy.review.show";
 export const EVIDENCE_COMMAND = "understudy.review.evidence";
 
 export interface ReviewState {
-  readonly current: Pick<Result, "id" | "files" | "file" | "spot" | "known"> | undefined;
+  readonly current: Pick<Result, "id" | "files" | "file" | "spot" | "known" | "mode"> | undefined;
   delegation(id: string): Delegation | undefined;
 }
 
@@ -58,7 +58,7 @@ export class ReviewRows implements Rows, Disposable {
     if (place?.id !== undefined && place.id !== current.id) return undefined;
     if (place?.kind === "file") {
       const file = current.file(place.path);
-      return file && fileRowOf(id, file);
+      return file && fileRowOf(id, file, current);
     }
     if (place) {
       const spot = current.spot(place.path, place.hunk);
@@ -153,14 +153,15 @@ function ground(id: string, delegation: Delegation, counts: { undecided: number;
   };
 }
 
-function fileRowOf(id: string, file: FileDiff): Row {
+function fileRowOf(id: string, file: FileDiff, current: Pick<Result, "mode">): Row {
   const path = shownPath(file.path);
   const slash = path.lastIndexOf("/");
   const label = path.slice(slash + 1);
   const undecided = file.hunks.filter(({ state }) => state === "pending").length;
   const facts = [
     slash < 0 ? "" : path.slice(0, slash),
-    fileWord(file),
+    fileWord(file, current.mode(file.path, "result")),
+    undecided > 0 && file.flagged !== undefined ? file.flagged : "",
     undecided > 0 ? t("{0} undecided", undecided) : t("decided"),
   ].filter((fact) => fact !== "");
   const place = named(id);
@@ -178,12 +179,11 @@ function fileRowOf(id: string, file: FileDiff): Row {
   };
 }
 
-function hunkRowOf(id: string, spot: Spot, current: Pick<Result, "known">): Row {
+function hunkRowOf(id: string, spot: Spot, current: Pick<Result, "known" | "mode">): Row {
   const { file, hunk } = spot;
   const word = stateWord(hunk);
   const said = firstLine(hunk, current.known(file.path, "base"), current.known(file.path, "result"));
-  const where =
-    hunk.newLines > 0 ? t("line {0}", hunk.newStart) : hunk.oldLines > 0 ? t("after line {0}", hunk.newStart) : "";
+  const where = file.status === "deleted" ? "" : whereOf(hunk);
   const size = [hunk.newLines > 0 ? `+${hunk.newLines}` : "", hunk.oldLines > 0 ? `−${hunk.oldLines}` : ""]
     .join(" ")
     .trim();
@@ -191,7 +191,7 @@ function hunkRowOf(id: string, spot: Spot, current: Pick<Result, "known">): Row 
   const edited = hunk.edited ? t("edited by you") : "";
   const context = ["hunk", hunk.state];
   if (hunk.conflict && hunk.state === "pending") context.push("conflict");
-  const label = said === "" ? (where === "" ? wholeFile(file) : where) : said;
+  const label = said || where || wholeFile(file, current.mode(file.path, "result"));
   const facts = [label === where ? "" : where, size, edited, hunk.state === "pending" && !hunk.conflict ? "" : state];
   return {
     id,
@@ -205,27 +205,10 @@ function hunkRowOf(id: string, spot: Spot, current: Pick<Result, "known">): Row 
   };
 }
 
-function wholeFile(file: FileDiff): string {
-  if (file.status === "mode") return t("the mode");
-  if (file.status === "renamed") return t("the name");
-  return file.binary ? t("the whole file") : t("the file");
-}
-
-function fileWord(file: FileDiff): string {
-  switch (file.status) {
-    case "added":
-      return t("new");
-    case "deleted":
-      return t("deleted");
-    case "renamed":
-      return t("was {0}", shownPath(file.from ?? ""));
-    case "mode":
-      return t("other mode");
-    case "type":
-      return t("other type");
-    case "modified":
-      return file.binary ? t("binary") : "";
-  }
+function whereOf(hunk: Hunk): string {
+  if (hunk.newLines > 0) return t("line {0}", hunk.newStart);
+  if (hunk.oldLines === 0) return "";
+  return hunk.newStart > 0 ? t("after line {0}", hunk.newStart) : t("at the top");
 }
 
 function iconOf({ icon, color }: { icon: string; color?: string }): { id: string; color?: string } {

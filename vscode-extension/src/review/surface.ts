@@ -15,7 +15,7 @@ import type { Content, Desk, Result } from "./desk.ts";
 import { hunkRow, isOpen, linesOf, rangeOf, shifted, shownPath, type Spot } from "./hunks.ts";
 import { BASE, EVIDENCE, placeOf, RESULT, uriOf, type Side } from "./places.ts";
 import { EVIDENCE_COMMAND } from "./rows.ts";
-import { evidence, stateWord, verdictLine } from "./words.ts";
+import { evidence, fileWord, stateWord, verdictLine, wholeFile } from "./words.ts";
 
 export interface SurfaceParts {
   readonly host: Pick<Host, "documents" | "review" | "workspace" | "commands">;
@@ -85,7 +85,7 @@ export class Surface implements Disposable {
         if (spot.file.binary || !isOpen(spot)) return;
         const id = hunkRow(spot.id, spot.file.path, spot.hunk.id);
         wanted.add(id);
-        this.#hang(id, spot, barLabel(spot, index, all.length, delegation));
+        this.#hang(id, spot, barLabel(spot, index, all.length, current.mode(spot.file.path, "result"), delegation));
       });
     }
     for (const [id, { thread }] of this.#bars) {
@@ -122,7 +122,10 @@ export class Surface implements Disposable {
         lens(`$(check) ${t("Accept")}`, "acceptHunk");
         lens(`$(close) ${t("Reject")}`, "rejectHunk");
         lens(t("Reject with a Reason…"), "rejectHunkWithReason");
-        if (hunk.conflict) lens(`$(git-merge) ${t("Resolve…")}`, "openConflict");
+        if (hunk.conflict) {
+          lens(`$(git-merge) ${t("Resolve…")}`, "openConflict");
+          lens(t("Merged by Hand"), "mergedByHand");
+        }
       } else {
         lens(`$(${word.icon}) ${inert(hunk.reason ? `${word.text}: ${hunk.reason}` : word.text)}`, "show");
         if (hunk.state === "rejected") lens(t("Accept after All"), "acceptHunk");
@@ -228,9 +231,20 @@ export function spotRange({ file, hunk }: Spot): Range {
 /** The line of the text that was read, for a line of the text that is shown. */
 export const readLine = (line: number, read: string, shown: string): number => shifted(line, shown, read);
 
-function barLabel(spot: Spot, index: number, count: number, delegation: Delegation | undefined): string {
-  const { hunk } = spot;
-  const facts = [t("Change {0} of {1}", index + 1, count), stateWord(hunk).text];
+function barLabel(
+  { file, hunk }: Spot,
+  index: number,
+  count: number,
+  mode: string | undefined,
+  delegation: Delegation | undefined,
+): string {
+  const facts = [t("Change {0} of {1}", index + 1, count)];
+  // What the lines beside it do not show.
+  const what =
+    hunk.newLines + hunk.oldLines === 0 && file.status === "modified" ? wholeFile(file, mode) : fileWord(file, mode);
+  if (what !== "") facts.push(what);
+  if (file.flagged !== undefined) facts.push(file.flagged);
+  facts.push(stateWord(hunk).text);
   if (hunk.edited) facts.push(t("edited by you"));
   if (delegation) facts.push(verdictLine(delegation));
   return facts.join(" · ");

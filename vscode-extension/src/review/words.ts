@@ -2,7 +2,8 @@
 
 import { t } from "../base/l10n.ts";
 import { reservationMeaning, stateIcon, stateName, verdictMeaning } from "../model/words.ts";
-import type { CheckResult, Delegation, Hunk } from "../protocol.ts";
+import type { CheckResult, Delegation, FileDiff, Hunk } from "../protocol.ts";
+import { shownPath } from "./hunks.ts";
 
 export interface Word {
   readonly text: string;
@@ -63,6 +64,47 @@ export function stateWord(hunk: Hunk): Word {
   if (hunk.state === "superseded") return { text: t("sent back"), icon: "reply" };
   if (hunk.conflict) return { text: t("does not merge"), icon: "warning", color: YELLOW };
   return { text: t("undecided"), icon: "circle-large-outline" };
+}
+
+const [EXECUTABLE, LINK] = ["100755", "120000"];
+
+/** What became of a file besides its lines; `mode` is git's, where it is known. */
+export function fileWord(file: FileDiff, mode: string | undefined): string {
+  switch (file.status) {
+    case "added":
+      if (mode === LINK) return t("new link");
+      return mode === EXECUTABLE ? t("new, executable") : t("new");
+    case "deleted":
+      return t("deleted");
+    case "renamed":
+      return t("was {0}", shownPath(file.from ?? ""));
+    case "mode":
+      return modeWord(mode);
+    case "type":
+      return mode === LINK ? t("a link now") : t("other type");
+    case "modified":
+      if (mode === LINK) return t("link");
+      return file.binary ? t("binary") : "";
+  }
+}
+
+/** What a change without lines is. */
+export function wholeFile(file: FileDiff, mode: string | undefined): string {
+  if (file.binary) return t("the whole file");
+  switch (file.status) {
+    case "renamed":
+      return t("the name");
+    case "added":
+    case "deleted":
+      return t("an empty file");
+    default:
+      return modeWord(mode);
+  }
+}
+
+function modeWord(mode: string | undefined): string {
+  if (mode === undefined) return t("other mode");
+  return mode === EXECUTABLE ? t("executable now") : t("not executable any more");
 }
 
 /** Everything that is known about a result, as a page of Markdown. What others wrote is quoted, never interpreted. */

@@ -26,7 +26,7 @@ export class FakeHost implements h.Host {
   readonly answers: Answer[] = [];
   /** Buttons of messages to press, in order; when it is empty, messages are dismissed. */
   readonly buttons: string[] = [];
-  readonly messages: { level: string; text: string }[] = [];
+  readonly messages: { level: string; text: string; detail?: string }[] = [];
   /** Every question as it looked when it was answered. */
   readonly shown: Shown[] = [];
   readonly contexts = new Map<string, unknown>();
@@ -60,6 +60,7 @@ export class FakeHost implements h.Host {
   readonly settingsChanged = new Emitter<void>();
   readonly visibility = new Emitter<boolean>();
   readonly closed = new Emitter<string>();
+  readonly savedOutside = new Emitter<string>();
   readonly ownChanged = new Emitter<string>();
   readonly activeChanged = new Emitter<h.ActiveEditor | undefined>();
   readonly kept = new Map<string, unknown>();
@@ -114,7 +115,7 @@ export class FakeHost implements h.Host {
     pick: (request) => this.#pick(request),
     input: (request) => this.#input(request),
     message: (level, text, options) => {
-      this.messages.push({ level, text });
+      this.messages.push({ level, text, ...(options?.detail === undefined ? {} : { detail: options.detail }) });
       const next = options?.buttons?.find((button) => button === this.buttons[0]);
       if (next !== undefined) this.buttons.shift();
       return Promise.resolve(next);
@@ -160,6 +161,7 @@ export class FakeHost implements h.Host {
     },
     follow: (uri: string) => void self.followed.push(uri),
     onDidClose: self.closed.signal,
+    onDidSave: self.savedOutside.signal,
     onDidChangeOwn: self.ownChanged.signal,
     links: (scheme: string, source: (uri: string, text: string) => readonly h.TextLink[]) => {
       self.linksOf.set(scheme, source);
