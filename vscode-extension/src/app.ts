@@ -73,7 +73,7 @@ export function createApp(parts: AppParts, bag: Bag): App {
         command,
         args: ["serve"],
         cwd: host.environment.homePath,
-        env: environment(host.environment.variables),
+        env: environment(host.environment.variables, shut(host)),
         trusted: host.workspace.trusted,
       }),
       connect: parts.connect(async (command, values) => interceptors.get(command)?.(values)),
@@ -187,6 +187,11 @@ function registerTrust({ host, sidecar, store }: App): Disposable {
   return bag;
 }
 
+/** Folders of which no program is run. */
+function shut({ workspace }: Host): readonly string[] {
+  return workspace.trusted ? [] : workspace.folders.map((folder) => folder.path);
+}
+
 /** Asked for by a person, with progress and a way to cancel it. */
 async function installSidecar({ host, sidecar }: App): Promise<void> {
   const { extensionPath, extensionVersion, storagePath, platform, variables } = host.environment;
@@ -202,7 +207,7 @@ async function installSidecar({ host, sidecar }: App): Promise<void> {
             version: extensionVersion,
             python: host.workspace.setting("python", ""),
             platform,
-            env: environment(variables),
+            env: environment(variables, shut(host)),
             log: (line) => host.output.info(line),
           },
           (message, percent) => progress.report(message, percent),

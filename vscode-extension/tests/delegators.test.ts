@@ -5,7 +5,7 @@ import { describe as words, mismatchWords } from "../src/health/status.ts";
 import { settleTrust } from "../src/health/trust.ts";
 import type { Change } from "../src/model/store.ts";
 import type { Connect, Wire } from "../src/client/wire.ts";
-import type { Delegation, DelegatorEntry, Problem } from "../src/protocol.ts";
+import type { Delegation, DelegatorEntry, Problem, Requests } from "../src/protocol.ts";
 import { DelegatorRows, rowOf } from "../src/views/delegators.ts";
 import { FakeHost } from "./support/fakeHost.ts";
 import { GoldenSidecar, golden, result } from "./support/golden.ts";
@@ -218,22 +218,43 @@ describe("health", () => {
 });
 
 describe("workspace trust", () => {
-  it("records once what the person trusts in the editor, and asks when it has changed since", async () => {
+  const ASK = golden("workspace-trust.ask").expect?.result as Requests["understudy/workspace/trust"]["result"];
+
+  /** A sidecar that says so of a workspace until it is told otherwise. */
+  function saying(how: Partial<typeof ASK>) {
     const host = new FakeHost();
-    const ask = golden("workspace-trust.ask").expect?.result as never;
     const peer = new GoldenSidecar().answer("understudy/workspace/trust", (params) =>
-      params.trusted ? ({ ...(ask as object), trusted: true, changed: [] } as never) : ask,
+      params.trusted ? { ...ASK, trusted: true, changed: [] } : { ...ASK, ...how },
     );
-    await settleTrust({ asker: peer, host });
-    expect(peer.params("understudy/workspace/trust")).toEqual([
-      { workspace: "file:///home/ada/greeting" },
-      { workspace: "file:///home/ada/greeting", trusted: true, seen: "98fc1c14" },
-    ]);
-    await settleTrust({ asker: peer, host });
-    expect(host.messages).toHaveLength(1); // it changed: a question, which nobody answered
-    await settleTrust({ asker: peer, host });
+    const told = (): unknown[] =>
+      peer.params("understudy/workspace/trust").filter((params) => "trusted" in (params as object));
+    return { host, settle: () => settleTrust({ asker: peer, host }), told };
+  }
+
+  it("records once what the person trusts in the editor, and asks when it is trusted no more", async () => {
+    const { host, settle, told } = saying({ changed: [] });
+    await settle();
+    expect(told()).toEqual([{ workspace: "file:///home/ada/greeting", trusted: true, seen: ASK.seen }]);
+    await settle();
+    expect(host.messages).toHaveLength(1); // withdrawn in a terminal: a question, which nobody answered
+    expect(host.messages[0]?.text).toContain("withdrawn");
+    await settle();
     expect(host.messages).toHaveLength(1); // and it is not asked again and again
-    expect(peer.params("understudy/workspace/trust")).toHaveLength(4);
+    expect(told()).toHaveLength(1);
+  });
+
+  it("asks about what has changed since, also in a window that does not know of it", async () => {
+    const { host, settle, told } = saying({});
+    expect(ASK.changed).not.toEqual([]);
+    await settle();
+    expect(host.messages.map(({ text }) => text)).toEqual([
+      "What greeting configures for Understudy has changed since you trusted it.",
+    ]);
+    expect(told()).toEqual([]);
+    host.kept.clear();
+    host.buttons.push("Trust It");
+    await settle();
+    expect(told()).toHaveLength(1);
   });
 
   it("says nothing for a workspace that is not trusted", async () => {

@@ -2,12 +2,15 @@
 import { describe, expect, it } from "vitest";
 import { Emitter } from "../src/base/emitter.ts";
 import { inert, visible } from "../src/base/inert.ts";
+import type { SidecarState } from "../src/client/sidecar.ts";
+import { registerStatus } from "../src/health/status.ts";
 import type * as h from "../src/host/host.ts";
 import { inertWindows } from "../src/host/inertWindows.ts";
 import type { Change } from "../src/model/store.ts";
 import type { Delegation, Event, PermissionRequest } from "../src/protocol.ts";
 import { TranscriptText } from "../src/transcript/render.ts";
 import { registerDelegationCommands } from "../src/views/delegationCommands.ts";
+import { DelegatorRows, rowOf } from "../src/views/delegators.ts";
 import { Runs } from "../src/views/progress.ts";
 import { FakeHost } from "./support/fakeHost.ts";
 import { golden, GoldenSidecar, result } from "./support/golden.ts";
@@ -227,5 +230,43 @@ describe("a question", () => {
     const { host, tell } = window({ ...running, state: "running" });
     await tell();
     expect(host.statuses.at(-1)?.text.replace("$(robot)", "")).not.toMatch(ICON);
+  });
+});
+
+describe("tooltips, which are Markdown,", () => {
+  /** Links and pictures: the latter are fetched as soon as the tooltip is seen. */
+  const MARKDOWN = /(?<!\\)(?:\[|<|`)/;
+  const picture = "a` ![](https://example.invalid/seen.png) <img src=x>";
+
+  it("have no links and pictures from the names of delegators", () => {
+    const { delegators } = result("understudy/delegators/list", "delegators-list.valid");
+    const [entry] = delegators;
+    const named = { ...entry!, delegator: { ...entry!.delegator, name: picture } };
+    const rows = new DelegatorRows({
+      delegators: [named],
+      delegator: () => named,
+      problems: [],
+      delegations: [],
+      loaded: false,
+      onDidChange: new Emitter<Change>().signal,
+    });
+    expect(rows.row(rowOf(picture))?.tooltip).not.toMatch(MARKDOWN);
+  });
+
+  it("have none from what a sidecar said at last, or from where it lies", () => {
+    const ending = { code: 1, signal: null, lines: [] };
+    const found = { command: `/home/ada/${picture}/understudy`, origin: "workspace" } as const;
+    const greeting = { protocolVersion: 1, version: picture, requests: [], notifications: [] };
+    const states: SidecarState[] = [
+      { kind: "crashed", cause: picture, ending, againInMs: 1 },
+      { kind: "running", found, greeting },
+    ];
+    for (const state of states) {
+      const host = new FakeHost();
+      const store = { delegations: [], problems: [], onDidChange: new Emitter<Change>().signal };
+      registerStatus({ host, sidecar: { state, onDidChange: new Emitter<SidecarState>().signal }, store });
+      expect(host.statuses[0]?.tooltip).toContain("example.invalid");
+      expect(host.statuses[0]?.tooltip).not.toMatch(MARKDOWN);
+    }
   });
 });

@@ -57,10 +57,11 @@ describe("install", () => {
       );
       const storagePath = path.join(top, "kept");
       await fs.mkdir(storagePath, { recursive: true });
-      await fs.writeFile(path.join(storagePath, "sidecar.json"), JSON.stringify({ program: "/bin/true" }));
+      const earlier = path.join(storagePath, "sidecar/earlier/bin/understudy");
+      await fs.writeFile(path.join(storagePath, "sidecar.json"), JSON.stringify({ program: earlier }));
       await expect(install(parts({ wheelsPath, storagePath }), () => {}, never)).rejects.toThrow();
       expect(await fs.readdir(path.join(storagePath, "sidecar"))).toEqual([]);
-      expect(await installed(storagePath)).toBe("/bin/true");
+      expect(await installed(storagePath)).toBe(earlier);
     },
     60_000,
   );

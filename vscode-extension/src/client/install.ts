@@ -37,7 +37,10 @@ export class InstallError extends Error {
 export async function installed(storagePath: string): Promise<string | undefined> {
   try {
     const pointer = JSON.parse(await fs.readFile(pointerOf(storagePath), "utf8")) as { program?: unknown };
-    return typeof pointer.program === "string" ? pointer.program : undefined;
+    if (typeof pointer.program !== "string") return undefined;
+    // What does not lie where we install was not installed by us.
+    const inside = path.relative(path.join(storagePath, "sidecar"), pointer.program);
+    return inside.startsWith("..") || path.isAbsolute(inside) ? undefined : pointer.program;
   } catch {
     return undefined;
   }
@@ -63,6 +66,13 @@ export async function install(
       t("Install Understudy with pipx or uv and reload the window, or set understudy.path."),
     );
   }
+  if (parts.python !== "" && !path.isAbsolute(parts.python)) {
+    throw new InstallError(
+      t("The setting understudy.python is no absolute path: {0}", parts.python),
+      t("A relative path would mean another program in every folder."),
+    );
+  }
+  await fs.mkdir(parts.storagePath, { recursive: true });
   report(t("Looking for Python 3.11 or newer …"), 5);
   const python = await findPython(parts, signal);
   const home = path.join(parts.storagePath, "sidecar", `${parts.version}-${Date.now().toString(36)}`);
@@ -71,13 +81,13 @@ export async function install(
   try {
     await fs.mkdir(path.dirname(home), { recursive: true });
     report(t("Making a Python environment …"), 20);
-    await run(parts, python, ["-m", "venv", home], signal);
+    await run(parts, python, ["-I", "-m", "venv", home], signal);
     report(t("Installing …"), 50);
     await run(
       parts,
       inner,
       // prettier-ignore
-      ["-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--no-index", "--no-deps", "--only-binary=:all:",
+      ["-I", "-m", "pip", "--isolated", "--disable-pip-version-check", "--no-input", "install", "--no-index", "--no-deps", "--only-binary=:all:",
         "--require-hashes", "-f", parts.wheelsPath, "-r", path.join(parts.wheelsPath, "requirements.txt")],
       signal,
     );
@@ -123,9 +133,9 @@ function run(parts: InstallParts, command: string, args: string[], signal: Abort
     execFile(
       command,
       args,
-      // pip must not read another index or configuration than ours.
       {
-        env: { ...parts.env, PIP_CONFIG_FILE: "/dev/null", PIP_NO_INDEX: "1" },
+        cwd: parts.storagePath, // not wherever the editor was started
+        env: bare(parts.env),
         timeout: STEP_TIMEOUT_MS,
         maxBuffer: 4_000_000,
         windowsHide: true,
@@ -146,6 +156,12 @@ function run(parts: InstallParts, command: string, args: string[], signal: Abort
       },
     );
   });
+}
+
+/** pip must not read another index or configuration than ours, install elsewhere, or run with another Python. */
+function bare(env: Readonly<Record<string, string>>): Record<string, string> {
+  const kept = Object.entries(env).filter(([name]) => !/^PIP_/i.test(name));
+  return { ...Object.fromEntries(kept), PIP_CONFIG_FILE: "/dev/null", PIP_NO_INDEX: "1" };
 }
 
 /** Earlier installations; one that still runs in another window keeps its files open, which is no harm. */

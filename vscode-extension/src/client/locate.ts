@@ -1,5 +1,6 @@
 /** Which sidecar is started: the setting, PATH, the trusted workspace's venv, the extension's own storage. */
 
+import { realpathSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import * as path from "node:path";
 
@@ -45,9 +46,9 @@ export async function locate(look: Look): Promise<Located> {
     const found = await attempt(command, "setting");
     return found ? { found, looked } : { looked };
   }
-  for (const folder of (look.variables["PATH"] ?? "").split(windows ? ";" : ":")) {
-    // A relative entry would make a workspace's file a program of the person's.
-    if (!path.isAbsolute(folder)) continue;
+  const shut = look.trusted ? [] : look.folders;
+  for (const folder of searchPath(look.variables["PATH"] ?? "", shut, look.platform)) {
+    if (isBelow(path.join(folder, program), shut)) continue; // a link
     const found = await attempt(path.join(folder, program), "path");
     if (found) return { found, looked: [...looked] };
   }
@@ -66,6 +67,30 @@ export async function locate(look: Look): Promise<Located> {
     if (found) return { found, looked };
   }
   return { looked };
+}
+
+/**
+ * The folders of a `PATH` in which programs may be looked for. Not the relative ones, which would make a file of the
+ * workspace a program of the person's, and none in a folder that is `shut`: a workspace that is not trusted, opened from
+ * a shell in which its environment was active.
+ */
+export function searchPath(value: string, shut: readonly string[], platform: NodeJS.Platform): string[] {
+  const entries = value.split(platform === "win32" ? ";" : ":").filter((folder) => path.isAbsolute(folder));
+  return entries.filter((folder) => !isBelow(folder, shut));
+}
+
+function isBelow(place: string, folders: readonly string[]): boolean {
+  const file = real(place);
+  return folders.some((folder) => file === real(folder) || file.startsWith(real(folder) + path.sep));
+}
+
+/** Without links; as it is where there is no such thing. */
+function real(place: string): string {
+  try {
+    return realpathSync(place);
+  } catch {
+    return path.resolve(place);
+  }
 }
 
 async function runnable(file: string): Promise<boolean> {

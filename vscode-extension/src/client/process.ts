@@ -1,6 +1,7 @@
 /** The sidecar's process: started without a shell, its last words kept. */
 
 import { spawn, type ChildProcess } from "node:child_process";
+import { searchPath } from "./locate.ts";
 import type { Ending, Launch } from "./wire.ts";
 
 /** Lines of standard error that are kept for the cause of a crash. */
@@ -71,13 +72,25 @@ export function start(launch: Launch, log: (line: string) => void): Child {
   };
 }
 
-/** The environment a sidecar gets: the editor's own, without what steers the editor's processes. */
-export function environment(variables: Readonly<Record<string, string | undefined>>): Record<string, string> {
+/**
+ * The environment a sidecar gets: the editor's own, without what steers the editor's processes. Programs are not looked
+ * for in folders that are `shut` (see `searchPath`).
+ */
+export function environment(
+  variables: Readonly<Record<string, string | undefined>>,
+  shut: readonly string[] = [],
+): Record<string, string> {
   const result: Record<string, string> = {};
   for (const [name, value] of Object.entries(variables)) {
     if (value !== undefined && !/^(?:ELECTRON_|VSCODE_|PYTHONHOME$|PYTHONPATH$|PYTHONSTARTUP$)/.test(name)) {
       result[name] = value;
     }
+  }
+  const { PATH: folders } = result;
+  if (folders !== undefined) {
+    const windows = process.platform === "win32";
+    // An empty one would mean the current folder.
+    result["PATH"] = searchPath(folders, shut, process.platform).join(windows ? ";" : ":") || "/usr/bin:/bin";
   }
   // Modules of the folder it is started in must not take the place of its own.
   return { ...result, PYTHONSAFEPATH: "1" };

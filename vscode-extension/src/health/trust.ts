@@ -24,11 +24,17 @@ export async function settleTrust({ asker, host }: TrustParts): Promise<void> {
       const asked = host.memory.get<Record<string, string>>(SEEN, {});
       const before = asked[uri];
       if (before === now.seen) continue; // this very state was turned down
-      if (before !== undefined && now.changed.length > 0) {
+      // Somebody's answer is there already, from another window or a terminal if not from this one: the editor's trust
+      // is older than what has changed since, and than a trust that was withdrawn.
+      const changed = now.changed.length > 0;
+      if (changed || before !== undefined) {
         const trust = t("Trust It");
         const known = now.allows.filter((line) => !now.changed.some((one) => one.endsWith(line)));
-        const detail = [...list(now.changed), "", t("As before, it allows:"), ...list(known)].join("\n");
-        const text = t("What {0} configures for Understudy has changed since you trusted it.", name);
+        const allows = changed ? t("As before, it allows:") : t("It allows:");
+        const detail = [...list(now.changed), ...(changed ? [""] : []), allows, ...list(known)].join("\n");
+        const text = changed
+          ? t("What {0} configures for Understudy has changed since you trusted it.", name)
+          : t("Your trust in {0} was withdrawn, in a terminal or in another editor.", name);
         const answer = await host.windows.message("warning", text, { buttons: [trust], modal: true, detail });
         if (answer !== trust) {
           await host.memory.set(SEEN, { ...asked, [uri]: now.seen });

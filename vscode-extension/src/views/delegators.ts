@@ -239,7 +239,7 @@ function iconOf(problems: readonly Problem[]): { id: string; color: string } {
 
 function tooltip(entry: DelegatorEntry): string {
   const { delegator, state, scope, location } = entry;
-  const lines = [`**${escape(nameShown(entry))}** \`${delegator.name}\``, ""];
+  const lines = [`**${escape(nameShown(entry))}** ${escape(delegator.name)}`, ""];
   const fact = (name: string, value: string | undefined): void => {
     if (value) lines.push(`- ${name}: ${escape(value)}`);
   };

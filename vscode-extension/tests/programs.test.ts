@@ -1,0 +1,165 @@
+/** Whose programs are run: never those of a folder that is not trusted, nor those that lie about where they are. */
+import * as fs from "node:fs";
+import * as os from "node:os";
+import * as path from "node:path";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { createApp } from "../src/app.ts";
+import { Bag } from "../src/base/emitter.ts";
+import { install, installed } from "../src/client/install.ts";
+import { locate, searchPath, type Look } from "../src/client/locate.ts";
+import { environment } from "../src/client/process.ts";
+import { EndedError, type Launch } from "../src/client/wire.ts";
+import { FakeHost } from "./support/fakeHost.ts";
+
+const top = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "understudy-programs-")));
+const shop = path.join(top, "shop");
+const own = path.join(top, "home/bin");
+const storagePath = path.join(top, "storage");
+const wheelsPath = path.join(top, "wheels");
+const log = path.join(top, "log");
+afterAll(() => fs.rmSync(top, { recursive: true, force: true }));
+
+/** Writes down how it was started; stands for Python, and for what Python makes. */
+const PROGRAM = `#!/bin/sh
+echo "$0|$PWD|$*|$(env | grep -i '^PIP_' | sort | tr '\\n' ' ')" >> ${log}
+case "$*" in
+*version_info*) echo 3.13 ;;
+*"-m venv"*) for home; do :; done; mkdir -p "$home/bin"; cp "$0" "$home/bin/python"; cp "$0" "$home/bin/understudy" ;;
+esac
+`;
+
+function program(file: string): string {
+  fs.mkdirSync(path.dirname(file), { recursive: true });
+  fs.writeFileSync(file, PROGRAM, { mode: 0o755 });
+  return file;
+}
+
+const started = (): string[][] =>
+  fs
+    .readFileSync(log, "utf8")
+    .trimEnd()
+    .split("\n")
+    .map((line) => line.split("|"));
+
+beforeEach(() => {
+  for (const folder of [shop, path.dirname(own), storagePath, wheelsPath, log]) {
+    fs.rmSync(folder, { recursive: true, force: true });
+  }
+  program(path.join(shop, ".venv/bin/understudy"));
+  program(path.join(shop, ".venv/bin/python3.13"));
+  program(path.join(shop, "python3.13"));
+  program(path.join(own, "python3.13"));
+  fs.mkdirSync(wheelsPath);
+  fs.writeFileSync(path.join(wheelsPath, "requirements.txt"), "");
+});
+
+const look = (change: Partial<Look>): Look => ({
+  setting: "",
+  homePath: path.dirname(own),
+  variables: { PATH: path.join(shop, ".venv/bin") },
+  platform: process.platform,
+  trusted: false,
+  folders: [shop],
+  installed: undefined,
+  ...change,
+});
+
+describe("a folder that is not trusted", () => {
+  it("has no sidecar, not even one on PATH or behind a link", async () => {
+    expect((await locate(look({}))).found).toBeUndefined();
+    fs.symlinkSync(path.join(shop, ".venv/bin/understudy"), path.join(own, "understudy"));
+    expect((await locate(look({ variables: { PATH: own } }))).found).toBeUndefined();
+    const link = path.join(top, "home/link");
+    fs.symlinkSync(shop, link);
+    expect((await locate(look({ folders: [link] }))).found).toBeUndefined();
+    expect((await locate(look({ trusted: true }))).found?.origin).toBe("path");
+  });
+
+  it("has no program that the sidecar, or what it starts, could find", () => {
+    const entries = [".", "", "bin", path.join(shop, ".venv/bin"), shop, `${shop}-2`, own];
+    expect(searchPath(entries.join(":"), [shop], "linux")).toEqual([`${shop}-2`, own]);
+    expect(environment({ PATH: entries.join(":") }, [shop])["PATH"]).toBe(`${shop}-2:${own}`);
+    expect(environment({ PATH: entries.join(":") })["PATH"]?.split(":")).toContain(shop);
+    expect(environment({ PATH: shop }, [shop])["PATH"]).toBe("/usr/bin:/bin");
+    expect(environment({})).not.toHaveProperty("PATH");
+  });
+
+  it.each([false, true])("is kept from the sidecar's PATH by the window (trusted: %s)", async (trusted) => {
+    const host = new FakeHost();
+    program(path.join(own, "understudy"));
+    host.trusted = trusted;
+    host.folders = [{ uri: `file://${shop}`, path: shop, name: "shop" }];
+    host.environment = {
+      ...host.environment,
+      storagePath,
+      variables: { PATH: `.:${path.join(shop, "node_modules/.bin")}:${own}` },
+    };
+    const launches: Launch[] = [];
+    const bag = new Bag();
+    const connect = (launch: Launch): Promise<never> => {
+      launches.push(launch);
+      return Promise.reject(new EndedError({ code: 1, signal: null, lines: [] }));
+    };
+    await createApp({ host, connect: () => connect }, bag).sidecar.start();
+    bag.dispose();
+    expect(launches[0]?.env["PATH"]?.includes(shop)).toBe(trusted);
+    expect(launches[0]?.env["PATH"]?.split(":")).not.toContain(".");
+  });
+});
+
+describe("the installation", () => {
+  const parts = (change: object = {}) => ({
+    wheelsPath,
+    storagePath,
+    version: "0.1.0",
+    python: "",
+    platform: process.platform,
+    env: environment({ PATH: `.::${path.join(shop, ".venv/bin")}:${own}:/usr/bin:/bin`, ...change }, [shop]),
+    log: () => {},
+  });
+  const never = new AbortController().signal;
+
+  it("runs no program of the folder in which the editor was started, and nothing there", async () => {
+    const before = process.cwd();
+    process.chdir(shop);
+    try {
+      await install(parts(), () => {}, never);
+    } finally {
+      process.chdir(before);
+    }
+    expect(started()).toHaveLength(4);
+    for (const [name, folder] of started()) {
+      expect(name?.startsWith(shop), name).toBe(false);
+      expect(folder).toBe(storagePath);
+    }
+  });
+
+  it("obeys no variable of pip's, and no module or file of the folder or of the person", async () => {
+    await install(parts({ PIP_TARGET: shop, PIP_PYTHON: "/x", pip_prefix: shop, PIP_INDEX_URL: "x" }), () => {}, never);
+    const pip = started().find(([, , words]) => words?.includes("-m pip"));
+    expect(pip?.[2]).toMatch(/^-I -m pip --isolated .*--no-index .*--require-hashes/);
+    expect(started().find(([, , words]) => words?.includes("-m venv"))?.[2]).toMatch(/^-I /);
+    for (const [, , , variables] of started()) {
+      expect(variables?.trim()).toBe("PIP_CONFIG_FILE=/dev/null PIP_NO_INDEX=1");
+    }
+  });
+
+  it("takes the setting only as an absolute path", async () => {
+    const relative = { ...parts(), python: "./python3.13" };
+    await expect(install(relative, () => {}, never)).rejects.toThrow("understudy.python");
+    expect(fs.existsSync(log)).toBe(false);
+  });
+
+  it("believes its note of what is installed only as far as it could have written it", async () => {
+    const done = await install(parts(), () => {}, never);
+    expect(await installed(storagePath)).toBe(done);
+    for (const planted of [
+      path.join(shop, "understudy"),
+      `${storagePath}/sidecar/../../shop/understudy`,
+      "understudy",
+    ]) {
+      fs.writeFileSync(path.join(storagePath, "sidecar.json"), JSON.stringify({ program: planted }));
+      expect(await installed(storagePath)).toBeUndefined();
+    }
+  });
+});
