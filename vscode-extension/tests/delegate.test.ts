@@ -53,6 +53,14 @@ async function app(): Promise<{ host: FakeHost; peer: GoldenSidecar; made: App; 
   return { host, peer, made, bag };
 }
 
+/** What the sidecar says where several could do it, or, without names, nobody can. */
+const nobody = (...names: string[]): SidecarError =>
+  new SidecarError({
+    kind: "unknown_delegator",
+    message: "Nobody is the default.",
+    ...(names.length > 0 ? { names } : {}),
+  });
+
 const started = (peer: GoldenSidecar): unknown[] =>
   peer.params("understudy/delegations/start").map((params) => {
     const { idempotencyKey, ...rest } = params as { idempotencyKey: string };
@@ -81,9 +89,9 @@ describe("delegate", () => {
     await host.commands.run("understudy.delegate");
     expect(host.shown.map(({ title, step, totalSteps }) => [title, step, totalSteps])).toEqual([
       ["Delegate", 1, 3],
-      ["Write tests for this file", 2, 3],
-      ["Write tests for this file", 3, 3],
-      ["Write tests for this file", 3, 3],
+      ["Write tests for this file: wrapping.py", 2, 3],
+      ["Write tests for this file: wrapping.py", 3, 3],
+      ["Write tests for this file: wrapping.py", 3, 3],
     ]);
     const lines = host.shown.at(-1)?.items.map((item) => `${item.icon ?? "-"} ${item.label} | ${item.description ?? ""} | ${item.detail ?? ""}`); // prettier-ignore
     expect(lines).toEqual([
@@ -107,9 +115,62 @@ describe("delegate", () => {
   it("lets the person take another delegator, and go back", async () => {
     const { host, peer, bag } = await app();
     host.answers.push({ pick: "polish" }, { enter: "" }, { back: true }, { back: true });
-    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "another" }, { pick: "local-coder" }, { pick: "go" });
+    host.answers.push(
+      { pick: "tests" },
+      { enter: "" },
+      { pick: "another" },
+      { pick: "who:local-coder" },
+      { pick: "go" },
+    );
     await host.commands.run("understudy.delegate");
     expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "local-coder" }]);
+    bag.dispose();
+  });
+
+  it("asks who does it where nobody is the default, and puts that one first the next time", async () => {
+    const { host, peer, bag } = await app();
+    peer.answer("understudy/delegations/start", (params) => {
+      if (!params.delegator) throw nobody("ghostwriter", "local-coder");
+      return result("understudy/delegations/start", "delegations-start.valid");
+    });
+    host.answers.push({ pick: "who:local-coder" }, { pick: "who:local-coder" });
+    await host.commands.run("understudy.delegate.tests");
+    await host.commands.run("understudy.delegate.tests");
+    expect(host.messages.filter(({ level }) => level !== "info")).toEqual([]);
+    expect(host.shown.map(({ title, items }) => [title, ...items.map(({ id }) => id)])).toEqual([
+      ["Delegate", "who:ghostwriter", "who:local-coder", "add"],
+      ["Delegate", "who:local-coder", "who:ghostwriter", "add"],
+    ]);
+    const wanted = { recipe: "tests", files: [FILE] };
+    const chosen = { ...wanted, delegator: "local-coder" };
+    expect(started(peer)).toEqual([wanted, chosen, wanted, chosen]);
+    bag.dispose();
+  });
+
+  it("asks so in the preview, too, and says there that the person chose", async () => {
+    const { host, peer, bag } = await app();
+    peer.answer("understudy/delegations/preview", (params) => {
+      if (!params.delegator) throw nobody("ghostwriter", "local-coder");
+      return PREVIEW;
+    });
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "who:local-coder" }, { pick: "go" });
+    await host.commands.run("understudy.delegate");
+    expect(host.shown.at(-1)?.items[0]?.detail).toBe("You chose it.");
+    expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "local-coder" }]);
+    bag.dispose();
+  });
+
+  it("leads who has nobody for it to Add Delegator, and goes on with the new one", async () => {
+    const { host, peer, bag } = await app();
+    peer.answer("understudy/delegations/preview", (params) => {
+      if (!params.delegator) throw nobody();
+      return PREVIEW;
+    });
+    host.handlers.set("understudy.delegators.add", () => Promise.resolve("fresh"));
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "add" }, { pick: "go" });
+    await host.commands.run("understudy.delegate");
+    expect(host.shown.at(-2)?.items.map(({ id, label }) => [id, label])).toEqual([["add", "Add a Delegator…"]]);
+    expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "fresh" }]);
     bag.dispose();
   });
 

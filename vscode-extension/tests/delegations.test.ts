@@ -120,9 +120,9 @@ describe("the view of delegations", () => {
       "  Tests for greeting/wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens · $0.0184 | loading~spin | delegation running",
       "  Tests for greeting/wrapping.py | 5:00 · Queued · queued, position 2 · ghostwriter | clock | delegation running",
       "To Review | 1 |  | group",
-      "  Tests for greeting/wrapping.py | Verified · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree",
+      "  Tests for greeting/wrapping.py | Verified · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Done | 2 |  | group",
-      "  Tests for greeting/wrapping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree",
+      "  Tests for greeting/wrapping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes",
       "  Tests for greeting/wrapping.py | Discarded · 4 min ago · ghostwriter | trash | delegation discarded",
     ]);
   });
@@ -134,7 +134,7 @@ describe("the view of delegations", () => {
     expect(rows.row(rowOfDelegation("r"))?.spoken).toBe(
       "Tests for greeting/wrapping.py, Running, 5 minutes 0 seconds, Writing tests, ghostwriter",
     );
-    expect(rows.row("group:review")?.spoken).toBe("To Review, 1 delegations");
+    expect(rows.row("group:review")?.spoken).toBe("To Review, 1 delegation");
     expect(rows.parent(rowOfDelegation("d"))).toBe("group:review");
     expect(rows.row(rowOfDelegation("gone"))).toBeUndefined();
   });

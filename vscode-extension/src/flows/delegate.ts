@@ -14,7 +14,7 @@ import { runSteps, type Place, type StepResult } from "./steps.ts";
 
 export interface DelegateParts {
   readonly asker: Asker;
-  readonly host: Pick<Host, "windows" | "documents" | "workspace" | "commands">;
+  readonly host: Pick<Host, "windows" | "documents" | "workspace" | "commands" | "memory">;
   readonly store: Pick<Store, "delegators">;
   /** Show a prompt, to read only. */
   readonly showPrompt: (text: string, recipe: Recipe) => Promise<void>;
@@ -39,6 +39,10 @@ export interface DelegateOptions {
 
 /** Recipes that say nothing without a person's words. */
 const NEEDS_WORDS: ReadonlySet<string> = new Set(["ask", "implement", "write"]);
+/** Who was chosen last where nobody is the default: one Enter takes the same one again. */
+const LAST = "delegate.last";
+const ADD = "add";
+const WHO = "who:";
 const SEVERITIES = { error: 1, warning: 2, information: 3, hint: 4 } as const;
 
 interface State {
@@ -87,7 +91,7 @@ export async function delegate(parts: DelegateParts, subject: Subject, options: 
     words: async (state: State, place: Place): Promise<StepResult<State, StepName>> => {
       const must = state.recipe !== undefined && needsWords(state.recipe, subject);
       const outcome = await parts.host.windows.input({
-        title: state.recipe?.title ?? t("Delegate"),
+        title: titleOf(state, subject),
         ...place,
         prompt: must
           ? t("Say what you want, in your own words.")
@@ -101,7 +105,7 @@ export async function delegate(parts: DelegateParts, subject: Subject, options: 
     },
     target: async (state: State, place: Place): Promise<StepResult<State, StepName>> => {
       const outcome = await parts.host.windows.input({
-        title: state.recipe?.title ?? t("Delegate"),
+        title: titleOf(state, subject),
         ...place,
         prompt: t("Which file is to be written? Its path in the folder {0}.", root(parts, subject)?.name ?? ""),
         value: state.target ?? "",
@@ -125,7 +129,7 @@ export async function delegate(parts: DelegateParts, subject: Subject, options: 
   if (done?.recipe) await start(parts, paramsOf(parts, subject, done.recipe, done));
 }
 
-/** Start it; show progress. Errors that the person can do something about say what. */
+/** Start it; show progress. Where nobody was named and nobody is the default, the person says who does it. */
 export async function start(parts: DelegateParts, params: StartParams): Promise<string | undefined> {
   const { asker, host } = parts;
   try {
@@ -134,6 +138,10 @@ export async function start(parts: DelegateParts, params: StartParams): Promise<
     return id;
   } catch (error) {
     const info = errorInfo(error);
+    if (info.kind === "unknown_delegator" && !params.delegator) {
+      const delegator = await whoDoesIt(parts, info.names ?? []);
+      return delegator === undefined ? undefined : start(parts, { ...params, delegator });
+    }
     if (info.kind !== "untrusted_workspace") throw error;
     const manage = t("Manage Workspace Trust");
     const answer = await host.windows.message("warning", info.message, { buttons: [manage] });
@@ -214,7 +222,7 @@ async function previewStep(
   let preview: PreviewResult | undefined;
   const another: PickItem = { id: "another", label: t("Choose Another Delegator…"), icon: "person" };
   const outcome = await host.windows.pick({
-    title: state.recipe.title,
+    title: titleOf(state, subject),
     ...place,
     placeholder: t("Nothing has been sent yet."),
     items: [{ id: "wait", label: t("Finding out what would be sent …"), icon: "loading~spin" }],
@@ -224,10 +232,15 @@ async function previewStep(
         .ask("understudy/delegations/preview", params, signal)
         .then((answer) => {
           preview = answer;
-          show({ items: previewItems(answer, another), busy: false });
+          show({ items: previewItems(answer, another, state.delegator !== undefined), busy: false });
         })
         .catch((error: unknown) => {
-          const { message, hint } = errorInfo(error);
+          const { kind, message, hint, names } = errorInfo(error);
+          if (kind === "unknown_delegator" && state.delegator === undefined) {
+            // Nobody is the default, or nobody can do it: who does it is the next question, not a fault.
+            show({ items: whoItems(parts, names ?? []), busy: false, placeholder: whoWords(names ?? []) });
+            return;
+          }
           const wrong: PickItem = { id: "wrong", label: message, icon: "error", ...(hint ? { detail: hint } : {}) };
           show({ items: [wrong, another], busy: false, placeholder: t("It cannot be started so.") });
         });
@@ -237,15 +250,25 @@ async function previewStep(
   const [chosen = ""] = outcome.ids;
   if (chosen === "go") return { kind: "next", state };
   if (chosen === "show" && preview) await parts.showPrompt(preview.prompt, state.recipe);
-  if (chosen === "another") {
-    const name = await anotherDelegator(parts, preview, state.delegator);
+  const who = chosen.startsWith(WHO) ? chosen.slice(WHO.length) : undefined;
+  if (chosen === "another" || chosen === ADD || who !== undefined) {
+    const name =
+      chosen === "another"
+        ? await anotherDelegator(parts, preview, state.delegator)
+        : chosen === ADD
+          ? await added(parts)
+          : who;
+    if (name !== undefined && chosen !== "another") await host.memory.set(LAST, name);
     return { kind: "again", state: name === undefined ? state : { ...state, delegator: name } };
   }
-  if (chosen === "wrong") return { kind: "cancelled" };
   return { kind: "again", state };
 }
 
-function previewItems(preview: PreviewResult, another: PickItem): PickItem[] {
+function titleOf({ recipe }: State, subject: Subject): string {
+  return recipe ? t("{0}: {1}", recipe.title, subjectName(subject)) : t("Delegate");
+}
+
+function previewItems(preview: PreviewResult, another: PickItem, named: boolean): PickItem[] {
   const { explain, files } = preview;
   const sent = files.filter(({ withheld }) => withheld === undefined);
   const amounts = [
@@ -265,7 +288,7 @@ function previewItems(preview: PreviewResult, another: PickItem): PickItem[] {
       id: "go",
       label: t("Delegate to {0}", explain.delegator),
       description: amounts.join(" · "),
-      detail: oneLine(sentence(explain.because), 200),
+      detail: named ? t("You chose it.") : oneLine(sentence(explain.because), 200),
       icon: "rocket",
     },
     { id: "show", label: t("Show Exactly What Is Sent"), icon: "eye" },
@@ -295,29 +318,69 @@ function previewItems(preview: PreviewResult, another: PickItem): PickItem[] {
 }
 
 async function anotherDelegator(
-  { host, store }: DelegateParts,
+  parts: DelegateParts,
   preview: PreviewResult | undefined,
   now: string | undefined,
 ): Promise<string | undefined> {
   const current = now ?? preview?.explain.delegator;
-  const items = store.delegators.map(({ delegator, state }): PickItem => {
+  const names = parts.store.delegators.map(({ delegator }) => delegator.name);
+  return chooseWho(parts, names, { back: true, ...(current === undefined ? {} : { current }) });
+}
+
+/** Who does it, of those that could; remembered for the next time. */
+async function whoDoesIt(parts: DelegateParts, names: readonly string[]): Promise<string | undefined> {
+  const name = await chooseWho(parts, names, { back: false });
+  if (name !== undefined) await parts.host.memory.set(LAST, name);
+  return name;
+}
+
+async function chooseWho(
+  parts: DelegateParts,
+  names: readonly string[],
+  { back, current }: { readonly back: boolean; readonly current?: string },
+): Promise<string | undefined> {
+  const active = current ?? parts.host.memory.get(LAST, "");
+  const outcome = await parts.host.windows.pick({
+    title: t("Delegate"),
+    placeholder: whoWords(names),
+    back,
+    items: whoItems(parts, names),
+    ...(active === "" ? {} : { active: WHO + active }),
+  });
+  const chosen = outcome.kind === "picked" ? outcome.ids[0] : undefined;
+  return chosen === ADD ? added(parts) : chosen?.slice(WHO.length);
+}
+
+function whoWords(names: readonly string[]): string {
+  return names.length > 0 ? t("Who is to do it?") : t("Nobody is there yet who can do this.");
+}
+
+/** Those that could do it, and a way to somebody else. */
+function whoItems({ store, host }: DelegateParts, names: readonly string[]): PickItem[] {
+  const last = host.memory.get(LAST, "");
+  const entries = store.delegators.filter(({ delegator }) => names.includes(delegator.name));
+  const items = entries.map(({ delegator, state }): PickItem => {
     const [problem] = state.problems;
     return {
-      id: delegator.name,
+      id: WHO + delegator.name,
       label: delegator.displayName ?? delegator.name,
       description: [delegator.tool ?? delegator.modelServer ?? "", delegator.model ?? ""].join(" ").trim(),
       icon: state.ready ? (delegator.tool ? "terminal" : "server") : "error",
       ...(state.ready || !problem ? {} : { detail: problem.message }),
     };
   });
-  const outcome = await host.windows.pick({
-    title: t("Delegate"),
-    placeholder: t("Who is to do it?"),
-    back: true,
-    items,
-    ...(current === undefined ? {} : { active: current }),
-  });
-  return outcome.kind === "picked" ? outcome.ids[0] : undefined;
+  const detail = t("An agent on this machine, or a model on a server.");
+  return [
+    ...items.filter(({ id }) => id === WHO + last),
+    ...items.filter(({ id }) => id !== WHO + last),
+    { id: ADD, label: t("Add a Delegator…"), icon: "add", ...(items.length > 0 ? {} : { detail }) },
+  ];
+}
+
+/** One that is made on the way. */
+async function added({ host }: DelegateParts): Promise<string | undefined> {
+  const name = await host.commands.run("understudy.delegators.add");
+  return typeof name === "string" ? name : undefined;
 }
 
 function paramsOf(parts: DelegateParts, subject: Subject, recipe: Recipe, state: State): StartParams {

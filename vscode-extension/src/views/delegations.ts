@@ -225,7 +225,7 @@ function groupRow(id: string, group: Group, count: number): Row {
     description: String(count),
     children: quiet ? "collapsed" : "expanded",
     context: "group",
-    spoken: t("{0}, {1} delegations", label, count),
+    spoken: count === 1 ? t("{0}, 1 delegation", label) : t("{0}, {1} delegations", label, count),
   };
 }
 
@@ -252,6 +252,9 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   else if (delegation.rescueRef !== undefined) context.push("discarded");
   else context.push(toReview ? "review" : "done");
   if (!live && delegation.worktree !== undefined && delegation.rescueRef === undefined) context.push("tree");
+  // What is decided can be looked at again, and an accept be taken back.
+  if (!live && delegation.rescueRef === undefined && (delegation.result?.files.length ?? 0) > 0)
+    context.push("changes");
   const open = { id: "understudy.delegations.open", title: t("Open the Transcript"), arguments: [delegation.id] };
   return {
     id,

@@ -73,6 +73,7 @@ export function registerDelegatorCommands(parts: DelegatorCommandParts): Bag {
     host.commands.register("understudy.delegators.add", async () => {
       const made = await addDelegator(addParts);
       if (made) await select(made.delegator.name);
+      return made?.delegator.name; // whoever was about to delegate goes on with it
     }),
   );
   bag.add(
