@@ -94,6 +94,7 @@ export function createApp(parts: AppParts, bag: Bag): App {
       else store.detach();
     }),
   );
+  bag.add(host.workspace.onDidChangeFolders(() => void store.foldersChanged()));
   const app: App = { host, sidecar, store, interceptors, started: bag.add(new Emitter()) };
   for (const feature of FEATURES) bag.add(feature(app));
   return app;

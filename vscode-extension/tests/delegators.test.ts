@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createApp } from "../src/app.ts";
 import { Bag, Emitter } from "../src/base/emitter.ts";
 import { describe as words, mismatchWords } from "../src/health/status.ts";
@@ -149,6 +149,17 @@ describe("commands of a delegator", () => {
     await new Promise((resolve) => setTimeout(resolve, 200));
     await host.commands.run("understudy.delegators.edit", rowOf("local-coder"));
     expect(host.opened).toEqual([{ uri: entry?.location?.uri, options: { range: entry?.location?.range } }]);
+    bag.dispose();
+  });
+
+  it("reads what a folder brings that is added to the window", async () => {
+    const { host, peer, bag } = await app();
+    host.folders.push({ uri: "file:///home/ada/other", path: "/home/ada/other", name: "other" });
+    peer.asked.length = 0;
+    host.foldersChanged.fire();
+    await vi.waitFor(() =>
+      expect(peer.params("understudy/delegators/list")).toEqual(host.folders.map(({ uri }) => ({ workspace: uri }))),
+    );
     bag.dispose();
   });
 

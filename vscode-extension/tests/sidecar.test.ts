@@ -150,13 +150,22 @@ describe("sidecar", () => {
     try {
       let error: unknown;
       let checked = false;
+      let lost: unknown;
       peer.ask("understudy/doctor", {}).catch((reason: unknown) => (error = reason));
-      void peer.ask("understudy/delegations/check", { id: "a" }).finally(() => (checked = true));
+      const checking = peer.ask("understudy/delegations/check", { id: "a" });
+      checking.then(
+        () => (checked = true),
+        (reason: unknown) => (lost = errorInfo(reason)),
+      );
       await vi.advanceTimersByTimeAsync(ANSWER_MS - 1);
       expect([error, signals[0]?.aborted]).toEqual([undefined, false]);
       await vi.advanceTimersByTimeAsync(ANSWER_MS);
       expect(errorInfo(error)).toMatchObject({ kind: "timed_out" });
       expect([signals[0]?.aborted, checked]).toEqual([true, false]);
+      // Nobody is left who could answer.
+      void peer.stop();
+      await vi.advanceTimersByTimeAsync(0);
+      expect(lost).toMatchObject({ kind: "connection_failed" });
     } finally {
       vi.useRealTimers();
     }

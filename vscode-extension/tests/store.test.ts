@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { fold } from "../src/model/fold.ts";
 import { GATHER_MS, Store, type Change } from "../src/model/store.ts";
+import { cost } from "../src/model/words.ts";
 import type { Delegation, Event } from "../src/protocol.ts";
 import { golden, GoldenSidecar, result } from "./support/golden.ts";
 
@@ -69,6 +70,36 @@ describe("fold", () => {
   it("has the question while it waits", () => {
     const until = LIFE.events.slice(0, 13);
     expect(fold(fresh(LIFE.id), until).delegation.waitingFor).toMatchObject({ requestId: "1", onDeadline: "r" });
+  });
+
+  it("takes what was brought back, and a result that is judged again, for what they are", () => {
+    const at = "2026-11-21T00:45:12.345Z";
+    const done = delegation("a", { state: "finished", lastSeq: 40, rescueRef: "refs/kept/a", costUsd: "0.01" });
+    const back = fold(done, [{ type: "worktree", seq: 41, at, attempt: 0, path: "/w", seconds: 1 }]);
+    expect(back.delegation.worktree).toBe("/w");
+    expect(back.delegation).not.toHaveProperty("rescueRef");
+    const again = fold(done, [{ type: "check_started", seq: 41, at, attempt: 1, name: "pytest" }]).delegation;
+    expect(again).toMatchObject({ state: "checking", reservations: [] });
+    for (const name of ["verdict", "finishedAt", "error"]) expect(again).not.toHaveProperty(name);
+    // An answer that nobody waited for any more does not bring an ended one back to life.
+    const late = fold(done, [
+      { type: "permission_answered", seq: 41, at, attempt: 1, requestId: "9", option: "a", by: "withdrawn" },
+    ]);
+    expect(late.delegation.state).toBe("finished");
+  });
+
+  it("counts what an attempt costs now, whatever it had cost when it was read", () => {
+    const [attempt] = delegation("a").attempts;
+    if (!attempt) throw new Error("the example has an attempt");
+    const running = delegation("a", { state: "running", lastSeq: 40, attempts: [attempt], costUsd: "0.01" });
+    const { delegation: now } = fold(running, [
+      {
+        ...{ type: "usage", seq: 41, at: "2026-11-21T00:45:12.345Z", attempt: attempt.n, costUsd: "0.05" },
+        ...{ inputTokens: 9, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 },
+        ...{ reasoningTokens: 0, turns: 1, toolCalls: 0, estimated: false },
+      },
+    ]);
+    expect(cost(now)).toBe("$0.05");
   });
 
   it("does not change what it is given", () => {
@@ -175,6 +206,86 @@ describe("store", () => {
     expect(changes[0]).toMatchObject({ delegators: true, modelServers: true, recipes: false });
   });
 
+  it("does not read the list again because one of them runs", async () => {
+    const peer = sidecar([delegation("a", { state: "running", lastSeq: 3 })]);
+    const { changes } = await attached(peer);
+    for (let tick = 0; tick < 10; tick += 1) {
+      peer.notify("understudy/event", { id: "a", events: [text(4 + tick)] });
+      peer.notify("understudy/changed", { collections: ["delegations"] });
+      await vi.advanceTimersByTimeAsync(GATHER_MS);
+    }
+    expect(peer.params("understudy/delegations/list")).toHaveLength(1);
+    expect(changes).toHaveLength(10);
+    expect(changes.every(({ delegationList }) => !delegationList)).toBe(true);
+  });
+
+  it("takes an empty list for an answer only when it was one", async () => {
+    const peer = sidecar([]).answer("understudy/delegations/list", () => {
+      throw new Error("the disk is full");
+    });
+    const { store } = await attached(peer);
+    expect(store.loaded).toBe(false);
+    peer.answer("understudy/delegations/list", { delegations: [delegation("a")] });
+    peer.notify("understudy/changed", { collections: ["delegations"] });
+    await vi.advanceTimersByTimeAsync(GATHER_MS);
+    expect([store.loaded, store.delegations.length]).toEqual([true, 1]);
+  });
+
+  it("reads one collection once at a time, and the last change last", async () => {
+    const peer = sidecar([]);
+    const { store } = await attached(peer);
+    const list = result("understudy/delegators/list", "delegators-list.valid");
+    const open: ((names: number) => void)[] = [];
+    peer.answer(
+      "understudy/delegators/list",
+      () =>
+        new Promise((resolve) => {
+          open.push((count) => resolve({ ...list, delegators: list.delegators.slice(0, count) }));
+        }),
+    );
+    const asked = [1, 2, 3].map(() => store.refresh(["delegators"]));
+    expect(open).toHaveLength(1);
+    open[0]?.(1);
+    await vi.advanceTimersByTimeAsync(0);
+    expect([open.length, store.delegators.length]).toEqual([2, 1]);
+    open[1]?.(3);
+    await Promise.all(asked);
+    expect([open.length, store.delegators.length]).toEqual([2, 3]);
+  });
+
+  it("knows how one stands whose events cannot be read", async () => {
+    const peer = sidecar([delegation("a", { state: "running", lastSeq: 3 })]);
+    peer.answer("understudy/delegations/get", delegation("a", { state: "finished", lastSeq: 9 }));
+    const { store } = await attached(peer);
+    peer.notify("understudy/event", { id: "a", events: [text(9)] });
+    await vi.advanceTimersByTimeAsync(GATHER_MS);
+    expect(store.delegation("a")).toMatchObject({ state: "finished", lastSeq: 9 });
+  });
+
+  it("reads after a restart what it was reading when the sidecar ended, and nothing in between", async () => {
+    const peer = sidecar([delegation("a", { lastSeq: 3, review: { pending: 2, accepted: 0, rejected: 0 } })]);
+    const { store } = await attached(peer);
+    peer.answer("understudy/delegations/get", () => new Promise(() => {}));
+    peer.notify("understudy/event", {
+      id: "a",
+      events: [{ type: "superseded", seq: 4, at: "2026-11-21T00:45:12.345Z", attempt: 1, by: "b" }],
+    });
+    await vi.advanceTimersByTimeAsync(GATHER_MS);
+    store.detach();
+    await store.foldersChanged();
+    await vi.advanceTimersByTimeAsync(GATHER_MS);
+    expect(peer.params("understudy/delegations/get")).toHaveLength(1);
+    // Meanwhile it is older than what the first page holds.
+    peer.answer("understudy/delegations/list", { delegations: [] });
+    peer.answer(
+      "understudy/delegations/get",
+      delegation("a", { lastSeq: 4, review: { pending: 0, accepted: 0, rejected: 0 } }),
+    );
+    await store.attach();
+    await vi.advanceTimersByTimeAsync(GATHER_MS);
+    expect(store.delegation("a")?.review.pending).toBe(0);
+  });
+
   it("tells the whole history and then what happens, to whoever follows", async () => {
     const peer = sidecar([delegation("a", { state: "running", lastSeq: 3 })]);
     const { store } = await attached(peer);
@@ -207,6 +318,28 @@ describe("a window with several folders", () => {
     expect(store.delegators).toEqual([one, two]);
     expect(store.problems).toEqual(problems);
     expect(peer.params("understudy/modelServers/list")).toEqual(workspaces().map((workspace) => ({ workspace })));
+    store.dispose();
+  });
+
+  it("knows what a folder brings that is added to it", async () => {
+    const { delegators } = result("understudy/delegators/list", "delegators-list.valid");
+    const peer = sidecar([]).answer("understudy/delegators/list", ({ workspace }) => ({
+      delegators: workspace === "file:///b" ? delegators : [],
+      problems: [],
+    }));
+    const folders = ["file:///a"];
+    vi.useFakeTimers();
+    const store = new Store({ asker: peer, hearer: peer, workspaces: () => folders, log: () => {} });
+    const changes: Change[] = [];
+    store.onDidChange((change) => changes.push(change));
+    await store.attach();
+    await vi.advanceTimersByTimeAsync(GATHER_MS);
+    expect(store.delegators).toEqual([]);
+    folders.push("file:///b");
+    await store.foldersChanged();
+    await vi.advanceTimersByTimeAsync(GATHER_MS);
+    expect(store.delegators).toEqual(delegators);
+    expect(changes.at(-1)).toMatchObject({ delegators: true, delegationList: true });
     store.dispose();
   });
 });

@@ -73,6 +73,8 @@ export class Sidecar implements Asker, Hearer, Disposable {
   #state: SidecarState = { kind: "off" };
   #wire: Wire | undefined;
   #wireBag = new Bag();
+  /** Nobody hears `#wire` any more: what is still asked has no answer. */
+  #dropped = new AbortController();
   #crashes = 0;
   #since = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -144,9 +146,8 @@ export class Sidecar implements Asker, Hearer, Disposable {
       });
     }
     try {
-      const asked = AS_LONG_AS_IT_TAKES.has(method)
-        ? wire.request(method, params, signal)
-        : limited((given) => wire.request(method, params, given), signal);
+      const most = AS_LONG_AS_IT_TAKES.has(method) ? undefined : ANSWER_MS;
+      const asked = limited((given) => wire.request(method, params, given), most, this.#dropped.signal, signal);
       return (await asked) as Requests[M]["result"];
     } catch (error) {
       if (wire !== this.#wire) throw new SidecarError(this.#unavailable());
@@ -243,6 +244,8 @@ export class Sidecar implements Asker, Hearer, Disposable {
     this.#wire = undefined;
     this.#wireBag.dispose();
     this.#wireBag = new Bag();
+    this.#dropped.abort();
+    this.#dropped = new AbortController();
     return wire;
   }
 
@@ -273,21 +276,31 @@ export class Sidecar implements Asker, Hearer, Disposable {
   }
 }
 
-/** Ask, and take no answer for an error after `ANSWER_MS`. */
-async function limited<T>(ask: (signal: AbortSignal) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  const late = new AbortController();
+/** Ask, and take it for an error when there is no answer after `most` milliseconds, or once nobody is left to answer. */
+async function limited<T>(
+  ask: (signal: AbortSignal) => Promise<T>,
+  most: number | undefined,
+  dropped: AbortSignal,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  const done = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const noAnswer = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const message = t("Understudy has not answered for {0} seconds.", ANSWER_MS / 1_000);
-      reject(new SidecarError({ kind: "timed_out", message, hint: t("Restart it: delegations go on meanwhile.") }));
-      late.abort();
-    }, ANSWER_MS);
+    const over = (message: string): void => {
+      const hint = t("Restart it: delegations go on meanwhile.");
+      reject(new SidecarError({ kind: "timed_out", message, hint }));
+      done.abort();
+    };
+    if (most !== undefined) {
+      timer = setTimeout(() => over(t("Understudy has not answered for {0} seconds.", most / 1_000)), most);
+    }
+    dropped.addEventListener("abort", () => over(t("Understudy is not running.")), { signal: done.signal });
   });
   try {
-    return await Promise.race([ask(signal ? AbortSignal.any([signal, late.signal]) : late.signal), noAnswer]);
+    return await Promise.race([ask(signal ? AbortSignal.any([signal, done.signal]) : done.signal), noAnswer]);
   } finally {
     clearTimeout(timer);
+    done.abort();
   }
 }
 

@@ -3,7 +3,7 @@
  * amend, checks run again, groups) makes `stale`: the store reads the delegation again, once, after the burst.
  */
 
-import type { Attempt, Delegation, Event, State, Usage } from "../protocol.ts";
+import type { Attempt, CheckResult, Delegation, Event, State, Usage } from "../protocol.ts";
 
 const NO_USAGE: Usage = {
   inputTokens: 0,
@@ -23,6 +23,16 @@ const STATE_AFTER: Partial<Record<Event["type"], State>> = {
   permission_answered: "running",
   check_started: "checking",
   finished: "finished",
+};
+
+/** The moves that are legal; an event that asks for another one leaves the state as it is. */
+const MOVES: Record<State, readonly State[]> = {
+  preparing: ["queued", "running", "finished"],
+  queued: ["preparing", "running", "finished"],
+  running: ["waiting", "checking", "finished"],
+  waiting: ["running", "checking", "finished"],
+  checking: ["running", "finished"],
+  finished: ["checking"], // `delegations/check`: the same result, judged again
 };
 
 /** Events after which only the sidecar knows how things stand. */
@@ -49,11 +59,23 @@ export function fold(delegation: Delegation, events: readonly Event[]): Folded {
   const next: Delegation = { ...delegation };
   for (const event of events) {
     next.lastSeq = event.seq;
-    next.state = STATE_AFTER[event.type] ?? next.state;
+    move(next, STATE_AFTER[event.type]);
     if (STALE_AFTER.has(event.type)) stale = true;
     apply(next, event);
   }
   return { delegation: next, stale };
+}
+
+function move(next: Delegation, state: State | undefined): void {
+  if (state === undefined || !MOVES[next.state].includes(state)) return;
+  if (next.state === "finished") {
+    // Until the new verdict is there, the old one does not hold.
+    delete next.verdict;
+    delete next.finishedAt;
+    delete next.error;
+    next.reservations = [];
+  }
+  next.state = state;
 }
 
 function apply(next: Delegation, event: Event): void {
@@ -63,6 +85,7 @@ function apply(next: Delegation, event: Event): void {
       return;
     case "worktree":
       next.worktree = event.path;
+      delete next.rescueRef; // it was brought back
       return;
     case "queued":
       next.activity = `queued, position ${event.position}`;
@@ -79,7 +102,7 @@ function apply(next: Delegation, event: Event): void {
       };
       next.attempts = [...next.attempts.filter((known) => known.n !== event.attempt), attempt];
       if (event.confined !== undefined) next.confined = event.confined;
-      delete next.verdict;
+      delete next.waitingFor;
       delete next.activity;
       return;
     }
@@ -94,21 +117,21 @@ function apply(next: Delegation, event: Event): void {
       return;
     case "check_started":
       next.activity = event.name;
+      delete next.waitingFor;
+      return;
+    case "check_finished":
+      next.checks = putCheck(next.checks, event);
       return;
     case "usage": {
       const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens, turns, toolCalls } = event;
       const usage = { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens, turns, toolCalls };
-      next.attempts = next.attempts.map((attempt) =>
-        attempt.n === event.attempt
-          ? {
-              ...attempt,
-              usage,
-              ...(event.costUsd === undefined ? {} : { costUsd: event.costUsd }),
-              ...(event.estimated === undefined ? {} : { costEstimated: event.estimated }),
-            }
-          : attempt,
-      );
+      changeAttempt(next, event.attempt, {
+        usage,
+        ...(event.costUsd === undefined ? {} : { costUsd: event.costUsd }),
+        ...(event.estimated === undefined ? {} : { costEstimated: event.estimated }),
+      });
       next.usage = total(next.attempts);
+      delete next.costUsd; // what was read counts no longer: the attempts do
       return;
     }
     case "permission": {
@@ -118,10 +141,11 @@ function apply(next: Delegation, event: Event): void {
       return;
     }
     case "permission_answered":
-      delete next.waitingFor;
+      if (next.waitingFor?.requestId === event.requestId) delete next.waitingFor;
       return;
     case "attempt_failed":
       next.activity = event.message;
+      changeAttempt(next, event.attempt, { finishedAt: event.at });
       delete next.waitingFor;
       return;
     case "result":
@@ -135,14 +159,25 @@ function apply(next: Delegation, event: Event): void {
     case "finished":
       next.verdict = event.verdict;
       next.reservations = event.reservations;
-      next.finishedAt ??= event.at;
+      next.finishedAt = event.at;
       if (event.error) next.error = event.error;
+      else delete next.error;
       delete next.waitingFor;
       delete next.activity;
       return;
     default:
       return;
   }
+}
+
+function changeAttempt(next: Delegation, n: number, change: Partial<Attempt>): void {
+  next.attempts = next.attempts.map((attempt) => (attempt.n === n ? { ...attempt, ...change } : attempt));
+}
+
+/** A check in the place of the earlier one of its name. */
+function putCheck(checks: readonly CheckResult[], check: CheckResult): CheckResult[] {
+  const earlier = checks.some(({ name }) => name === check.name);
+  return earlier ? checks.map((known) => (known.name === check.name ? check : known)) : [...checks, check];
 }
 
 function total(attempts: readonly Attempt[]): Usage {

@@ -24,6 +24,8 @@ export const PAGE = 500;
 const EVENTS_PAGE = 1_000;
 
 export type Collection = ChangedNotification["collections"][number];
+/** What is read anew as a whole when it changes. */
+type Listed = "delegators" | "modelServers" | "recipes";
 
 export interface Change {
   /** Ids of delegations that are new, different or gone. */
@@ -67,9 +69,12 @@ export class Store implements Disposable {
   readonly #waiting = new Map<string, Event[]>();
   readonly #stale = new Set<string>();
   readonly #reading = new Set<string>();
+  /** Collections that are being read, and the reading that follows when one changed meanwhile. */
+  readonly #listing = new Map<Listed, { now: Promise<void>; next?: Promise<void> }>();
   #pending: { -readonly [K in keyof Change]: Change[K] } & { delegations: Set<string> } = nothing();
   #timer: NodeJS.Timeout | undefined;
   #loaded = false;
+  #attached = false;
   /** Counts sidecars: an answer of an earlier one is not taken for news. */
   #turn = 0;
 
@@ -128,15 +133,13 @@ export class Store implements Disposable {
 
   /** A sidecar greeted: read everything, then have every event after what was read. */
   async attach(): Promise<void> {
-    const turn = ++this.#turn;
-    this.#waiting.clear();
-    this.#reading.clear();
+    this.detach();
+    this.#attached = true;
+    const turn = this.#turn;
     await this.refresh(["delegators", "modelServers", "recipes"]);
     if (turn !== this.#turn) return;
-    await this.#readDelegations(undefined);
+    await this.#readFirst();
     if (turn !== this.#turn) return;
-    this.#loaded = true;
-    this.#mark({ delegationList: true });
     const after: Record<string, number> = {};
     for (const [id, seq] of this.#heard) after[id] = seq;
     await this.#try("delegations/subscribe", this.#parts.asker.ask("understudy/delegations/subscribe", { after }));
@@ -144,62 +147,36 @@ export class Store implements Disposable {
 
   /** No sidecar any more. What was known stays on display. */
   detach(): void {
+    this.#attached = false;
     this.#turn += 1;
     this.#waiting.clear();
+    for (const id of this.#reading) this.#stale.add(id); // its answer does not count any more
     this.#reading.clear();
+    this.#listing.clear();
+  }
+
+  /** The window has other folders: other configuration counts, and other delegations are its own. */
+  async foldersChanged(): Promise<void> {
+    this.#mark({ delegationList: true });
+    if (this.#attached) await this.refresh(["delegators", "modelServers", "recipes"]);
   }
 
   async readMore(): Promise<void> {
     if (this.#cursor !== undefined) await this.#readDelegations(this.#cursor);
   }
 
-  /** Read collections again. `delegations` means: all that are known to be stale, and new ones. */
+  /**
+   * Read collections again. Delegations are not: events tell of every one of them, of new ones, too, and while one runs
+   * the sidecar says at each of its events that they changed.
+   */
   async refresh(collections: readonly Collection[]): Promise<void> {
-    const { asker } = this.#parts;
-    const places = this.#parts.workspaces().map((workspace) => ({ workspace }));
-    const from = places.length > 0 ? places : [{}];
-    const wanted = new Set(collections);
+    const listed = (["delegators", "modelServers", "recipes"] as const).filter((name) => collections.includes(name));
+    if (collections.includes("trust")) this.#mark({ trust: true });
     await Promise.all([
-      wanted.has("delegators") &&
-        this.#try(
-          "delegators/list",
-          Promise.all(from.map((where) => asker.ask("understudy/delegators/list", where))),
-          (results) => {
-            this.#delegators = firsts(
-              results.flatMap((each) => each.delegators),
-              (entry) => entry.delegator.name,
-            );
-            this.#delegatorProblems = firsts(
-              results.flatMap((each) => each.problems),
-              JSON.stringify,
-            );
-            this.#mark({ delegators: true });
-          },
-        ),
-      wanted.has("modelServers") &&
-        this.#try(
-          "modelServers/list",
-          Promise.all(from.map((where) => asker.ask("understudy/modelServers/list", where))),
-          (results) => {
-            this.#modelServers = firsts(
-              results.flatMap((each) => each.modelServers),
-              (entry) => entry.modelServer.name,
-            );
-            this.#serverProblems = firsts(
-              results.flatMap((each) => each.problems),
-              JSON.stringify,
-            );
-            this.#mark({ modelServers: true });
-          },
-        ),
-      wanted.has("recipes") &&
-        this.#try("recipes/list", asker.ask("understudy/recipes/list", {}), (result) => {
-          this.#recipes = result.recipes;
-          this.#mark({ recipes: true });
-        }),
-      wanted.has("delegations") && this.#loaded && this.#readDelegations(undefined),
+      ...listed.map((name) => this.#list(name)),
+      // They could not be read when the sidecar greeted.
+      collections.includes("delegations") && this.#attached && !this.#loaded && this.#readFirst(),
     ]);
-    if (wanted.has("trust")) this.#mark({ trust: true });
   }
 
   /** One delegation as the sidecar has it now; it takes the place of what is known unless that is newer. */
@@ -262,6 +239,7 @@ export class Store implements Disposable {
   }
 
   dispose(): void {
+    this.detach();
     clearTimeout(this.#timer);
     this.#bag.dispose();
     this.#changed.dispose();
@@ -325,7 +303,12 @@ export class Store implements Disposable {
     if (turn !== this.#turn) return;
     const held = this.#waiting.get(id) ?? [];
     this.#waiting.delete(id);
-    if (!page) return;
+    if (!page) {
+      // The next event fills the gap; should this have been the last one, how it stands is read all the same.
+      this.#stale.add(id);
+      this.#mark({ delegation: id });
+      return;
+    }
     this.#take(id, page.events);
     const first = held.find((event) => event.seq > (this.#heard.get(id) ?? 0));
     // A gap that the journal itself has is no reason to stand still.
@@ -333,12 +316,76 @@ export class Store implements Disposable {
     this.#receive(id, held);
   }
 
-  async #readDelegations(cursor: string | undefined): Promise<void> {
-    const params = cursor === undefined ? { limit: PAGE } : { limit: PAGE, cursor };
-    await this.#try("delegations/list", this.#parts.asker.ask("understudy/delegations/list", params), (result) => {
-      for (const delegation of result.delegations) this.#put(delegation);
-      if (cursor !== undefined || this.#delegations.size <= PAGE) this.#cursor = result.cursor;
+  /** One reading at a time: an older answer never takes the place of a newer one, and a burst of changes costs two. */
+  #list(name: Listed): Promise<void> {
+    const turn = this.#turn;
+    const known = this.#listing.get(name);
+    if (known) return (known.next ??= known.now.then(() => (turn === this.#turn ? this.#list(name) : undefined)));
+    const listing = { now: Promise.resolve() };
+    this.#listing.set(name, listing);
+    listing.now = this.#readListed(name).finally(() => {
+      if (this.#listing.get(name) === listing) this.#listing.delete(name);
     });
+    return listing.now;
+  }
+
+  async #readListed(name: Listed): Promise<void> {
+    const { asker } = this.#parts;
+    const places = this.#parts.workspaces().map((workspace) => ({ workspace }));
+    const from = places.length > 0 ? places : [{}];
+    switch (name) {
+      case "delegators":
+        await this.#try(
+          "delegators/list",
+          Promise.all(from.map((where) => asker.ask("understudy/delegators/list", where))),
+          (results) => {
+            this.#delegators = firsts(
+              results.flatMap((each) => each.delegators),
+              (entry) => entry.delegator.name,
+            );
+            this.#delegatorProblems = results.flatMap((each) => each.problems);
+            this.#mark({ delegators: true });
+          },
+        );
+        return;
+      case "modelServers":
+        await this.#try(
+          "modelServers/list",
+          Promise.all(from.map((where) => asker.ask("understudy/modelServers/list", where))),
+          (results) => {
+            this.#modelServers = firsts(
+              results.flatMap((each) => each.modelServers),
+              (entry) => entry.modelServer.name,
+            );
+            this.#serverProblems = results.flatMap((each) => each.problems);
+            this.#mark({ modelServers: true });
+          },
+        );
+        return;
+      case "recipes":
+        await this.#try("recipes/list", asker.ask("understudy/recipes/list", {}), ({ recipes }) => {
+          this.#recipes = recipes;
+          this.#mark({ recipes: true });
+        });
+    }
+  }
+
+  /** The newest ones. Until that has worked, nobody takes an empty list for an answer. */
+  async #readFirst(): Promise<void> {
+    if (!(await this.#readDelegations(undefined))) return;
+    this.#loaded = true;
+    this.#mark({ delegationList: true });
+  }
+
+  /** True: they were read. */
+  async #readDelegations(cursor: string | undefined): Promise<boolean> {
+    const params = cursor === undefined ? { limit: PAGE } : { limit: PAGE, cursor };
+    const asked = this.#parts.asker.ask("understudy/delegations/list", params);
+    const result = await this.#try("delegations/list", asked, ({ delegations, cursor: more }) => {
+      for (const delegation of delegations) this.#put(delegation);
+      if (cursor !== undefined || this.#delegations.size <= PAGE) this.#cursor = more;
+    });
+    return result !== undefined;
   }
 
   #put(delegation: Delegation): void {
@@ -381,6 +428,7 @@ export class Store implements Disposable {
     const change = this.#pending;
     this.#pending = nothing();
     this.#changed.fire(change);
+    if (!this.#attached) return; // what is stale is read when a sidecar has greeted
     for (const id of this.#stale) {
       if (this.#reading.has(id)) continue;
       this.#stale.delete(id);
