@@ -732,6 +732,8 @@ export interface Delegation {
   error?: ErrorInfo;
   groupId?: string;
   parentId?: string;
+  /** The follow-up that took over what was undecided here; None again when that came to nothing. */
+  supersededBy?: string;
   waitingFor?: PermissionRequest;
   lastSeq: number;
 }

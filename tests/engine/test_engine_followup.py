@@ -70,6 +70,7 @@ def test_a_reply_shows_exactly_what_is_undecided(replied):
 
     parent = project.call("delegations/get", id=project.id)
     assert (parent.review.pending, parent.review.accepted, parent.review.rejected) == (0, 1, 1)
+    assert parent.superseded_by == child
     [taken] = [hunk for hunk in hunks(project, project.id) if hunk.id == third.id]
     assert (taken.state, taken.by) == ("superseded", child)
     decision = {"path": "text.txt", "hunk": third.id, "decision": "accept"}

@@ -34,6 +34,7 @@ def busy(project):
 def test_a_reply_that_is_cancelled_in_the_queue_gives_the_hunks_back(busy):
     child = busy.call("delegations/reply", id=busy.parent, text="go on").id
     busy.until(child, lambda d: d.state == "queued")
+    assert busy.call("delegations/get", id=busy.parent).superseded_by == child
     assert busy.call("delegations/cancel", id=child).verdict == "cancelled"
     states = {tree.state for tree in busy.call("worktrees/list").worktrees}
     assert states == {"undecided", "working"}
@@ -41,6 +42,7 @@ def test_a_reply_that_is_cancelled_in_the_queue_gives_the_hunks_back(busy):
     assert changed.hunks[0].state == "pending"
     busy.call("delegations/decide", id=busy.parent, decisions=[{"decision": "accept"}])
     assert (busy.top / "new.txt").read_text() == "x"
+    assert busy.call("delegations/get", id=busy.parent).superseded_by is None
 
 
 def test_undecided_work_does_not_expire(busy):

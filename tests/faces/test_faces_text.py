@@ -128,6 +128,13 @@ def test_the_card_of_a_removed_tree_says_how_it_comes_back(delegation) -> None:
     assert "accept" not in text
 
 
+def test_the_cards_of_what_was_sent_back_lead_to_each_other(delegation) -> None:
+    text = card.card(delegation(superseded_by="20261121-004513-aaaaa"), PLAIN)
+    assert "sent back: goes on as 20261121-004513-aaaaa\n" in text
+    assert "next: understudy show 20261121-004513-aaaaa\n" in text
+    assert "goes on from 20261121-004511-bbbbb\n" in card.card(delegation(parent_id="20261121-004511-bbbbb"), PLAIN)
+
+
 def test_a_failed_card_shows_error_and_output(delegation) -> None:
     found = delegation(
         verdict=Verdict.CHECKS_FAILED,

@@ -491,6 +491,8 @@ def _decided(delegation: Delegation, event: events.Decided, change: _Change) -> 
     if event.was != "superseded":  # those are not counted
         before = _COUNTERS[event.was]
         counts[before] = max(0, getattr(review, before) - 1)
+    else:
+        change["superseded_by"] = None
     change["review"] = msgspec.structs.replace(review, **counts)
 
 
@@ -508,7 +510,8 @@ def _discarded(_: Delegation, event: events.Discarded, change: _Change) -> None:
     change["rescue_ref"] = event.rescue_ref
 
 
-def _superseded(delegation: Delegation, _: events.Superseded, change: _Change) -> None:
+def _superseded(delegation: Delegation, event: events.Superseded, change: _Change) -> None:
+    change["superseded_by"] = event.by
     change["review"] = msgspec.structs.replace(delegation.review, pending=0)
 
 

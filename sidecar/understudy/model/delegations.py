@@ -256,5 +256,7 @@ class Delegation(Wire, kw_only=True):
     error: ErrorInfo | None = None
     group_id: str | None = None
     parent_id: str | None = None
+    superseded_by: str | None = None
+    """The follow-up that took over what was undecided here; None again when that came to nothing."""
     waiting_for: PermissionRequest | None = None
     last_seq: int

@@ -139,6 +139,10 @@ def _facts(delegation: Delegation) -> str:
     ]
     if decided:
         rows.append(f"hunks: {', '.join(decided)}")
+    if delegation.superseded_by:
+        rows.append(f"sent back: goes on as {one_line(delegation.superseded_by)}")
+    if delegation.parent_id:
+        rows.append(f"goes on from {one_line(delegation.parent_id)}")
     spent = _spent(delegation)
     if spent:
         rows.append(spent)
@@ -170,6 +174,8 @@ def _next_steps(delegation: Delegation) -> str:
     if delegation.rescue_ref and delegation.worktree is None:
         back = f"understudy restore {one_line(delegation.rescue_ref)}"
         return f"next: {back}   understudy diff {identifier}"
+    if delegation.superseded_by:
+        return f"next: understudy show {one_line(delegation.superseded_by)}"
     if delegation.review.pending:
         every = f"understudy accept {identifier} --all"
         return f"next: understudy review {identifier}   {every}   understudy diff {identifier}"
