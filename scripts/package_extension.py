@@ -52,6 +52,7 @@ CONTENTS = {
     r"extension/wheels/[A-Za-z0-9_.+-]+\.whl": None,
 }
 """What a VSIX holds, and how many of each (None: at least one). Nothing else may be in it."""
+README = "extension/readme.md"
 MOST_BYTES = 16 << 20
 
 _ENTRY = re.compile(r"^(?P<name>[a-z0-9._-]+)==(?P<version>[^ ;]+)(?: ; (?P<marker>.+?))?(?P<hashes>(?: --hash=\S+)+)$")
@@ -78,17 +79,12 @@ def main() -> None:
     write_requirements(entries, own[0])
     manifest = json.loads((EXTENSION / "package.json").read_text(encoding="utf-8"))
     vsix = TOP / "dist" / f"understudy-{target}-{manifest['version']}.vsix"
-    run("node", "esbuild.mjs", folder=EXTENSION)
+    for script in ("esbuild.mjs", "scripts/readme.mjs"):
+        run("node", script, folder=EXTENSION)
     vsce = EXTENSION / "node_modules" / ".bin" / "vsce"
-    options = (
-        "--no-dependencies",
-        "--allow-missing-repository",
-        "--no-rewrite-relative-links",
-        "--target",
-        target,
-        "-o",
-        str(vsix),
-    )
+    options = ["--no-dependencies", "--target", target, "-o", str(vsix)]
+    if "repository" not in manifest:
+        options += ["--allow-missing-repository", "--no-rewrite-relative-links", "--readme-path", "dist/readme.md"]
     run(str(vsce), "package", *options, folder=EXTENSION)
     wrong = list(unexpected(vsix))
     if wrong:
@@ -103,6 +99,7 @@ def unexpected(vsix: Path) -> Iterator[str]:
     """Say what is in a VSIX and should not be, and the other way round."""
     with zipfile.ZipFile(vsix) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
+        readme = archive.read(README).decode() if README in names else ""
     found = dict.fromkeys(CONTENTS, 0)
     for name in names:
         pattern = next((pattern for pattern in CONTENTS if re.fullmatch(pattern, name)), None)
@@ -113,6 +110,8 @@ def unexpected(vsix: Path) -> Iterator[str]:
     for pattern, wants in CONTENTS.items():
         if found[pattern] != wants and not (wants is None and found[pattern]):
             yield f"{found[pattern]} of {wants or 'at least one'} like {pattern}"
+    for picture in re.findall(r"!\[[^\]]*\]\((?!https:)([^)]*)\)", readme):
+        yield f"{README} shows {picture}, which the page of the extension in VS Code does not load"
     if vsix.stat().st_size > MOST_BYTES:
         yield f"{vsix.stat().st_size} bytes are more than {MOST_BYTES}"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
+import subprocess
 import tomllib
 import zipfile
 from pathlib import Path
@@ -40,11 +42,11 @@ GOOD = [
 ]
 
 
-def vsix(folder, names):
+def vsix(folder, names, **texts):
     path = folder / "some.vsix"
     with zipfile.ZipFile(path, "w") as archive:
         for name in names:
-            archive.writestr(name, "")
+            archive.writestr(name, texts.get(Path(name).stem, ""))
     return path
 
 
@@ -64,6 +66,29 @@ def test_what_does_not_belong_there_is_named(script, tmp_path, name):
 @pytest.mark.parametrize("name", [name for name in GOOD if name.startswith("extension/")])
 def test_what_is_missing_is_named(script, tmp_path, name):
     assert len(list(script.unexpected(vsix(tmp_path, [one for one in GOOD if one != name])))) == 1
+
+
+def test_pictures_that_the_page_of_the_extension_would_not_load_are_named(script, tmp_path):
+    readme = "![On](https://example.invalid/a.png)\n![In it](data:image/png;base64,AAAA)\n![Of a\nfile](media/a.png) [b](c)\n"
+    assert list(script.unexpected(vsix(tmp_path, GOOD, readme=readme))) == [
+        f"extension/readme.md shows {one}, which the page of the extension in VS Code does not load"
+        for one in ("data:image/png;base64,AAAA", "media/a.png")
+    ]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+def test_the_readme_that_is_carried_shows_no_picture_by_its_path(script, tmp_path):
+    extension = tmp_path / "vscode-extension"
+    (extension / "scripts").mkdir(parents=True)
+    for name in ("README.md", "scripts/readme.mjs"):
+        shutil.copy2(TOP / "vscode-extension" / name, extension / name)
+    subprocess.run([shutil.which("node"), "scripts/readme.mjs"], cwd=extension, check=True)
+    whole, made = (extension / "README.md").read_text(), (extension / "dist" / "readme.md").read_text()
+    assert "](media/" in whole
+    assert list(script.unexpected(vsix(tmp_path, GOOD, readme=made))) == []
+    words = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", whole)
+    assert made.split() == words.split()
+    assert "\n\n\n" not in made
 
 
 def test_it_carries_wheels_for_every_python_that_is_supported(script):

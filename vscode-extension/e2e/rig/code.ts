@@ -186,7 +186,7 @@ export function prepareExtension(given: string | undefined): string {
   fs.mkdirSync(BUILT, { recursive: true });
   const vsix = given ?? path.join(BUILT, "understudy.vsix");
   if (given === undefined) {
-    run(NODE, ["esbuild.mjs"]);
+    for (const script of ["esbuild.mjs", "scripts/readme.mjs"]) run(NODE, [script]);
     const vsce = path.join(EXTENSION, "node_modules/@vscode/vsce/vsce");
     run(NODE, [
       vsce,
@@ -195,6 +195,8 @@ export function prepareExtension(given: string | undefined): string {
       "--allow-missing-repository",
       "--skip-license",
       "--no-rewrite-relative-links",
+      "--readme-path",
+      "dist/readme.md",
       "-o",
       vsix,
     ]);
