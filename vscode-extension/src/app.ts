@@ -109,7 +109,8 @@ function registerDelegators({ host, sidecar, store }: App): Disposable {
     store.onDidChange((change) => {
       if (!change.delegators && !change.delegationList) return;
       host.commands.setContext("understudy.loaded", store.loaded);
-      host.commands.setContext("understudy.hasDelegators", store.delegators.length > 0);
+      const own = store.delegators.some(({ scope }) => scope !== "builtin");
+      host.commands.setContext("understudy.hasDelegators", own);
     }),
   );
   // A window without a folder starts nothing before somebody looks.

@@ -1,7 +1,9 @@
 /** The first thing that many see: the walkthrough, and the extension's page with its README. */
 import assert from "node:assert/strict";
+import type { Locator } from "playwright-core";
 import { until } from "../rig/base.ts";
 import { inCode } from "../rig/test.ts";
+import { SIDECAR } from "../rig/world.ts";
 
 describe("the walkthrough", () => {
   it(
@@ -13,6 +15,10 @@ describe("the walkthrough", () => {
       const page = vs.page.locator(".gettingStartedContainer");
       const steps = page.locator(".getting-started-step");
       await until(async () => (await steps.count()) === 5, "there are five steps");
+      await until(
+        async () => (await steps.nth(0).locator(".codicon.complete").count()) === 1,
+        "that the engine runs already is seen",
+      );
       await vs.shot("1 engine");
       for (const [number, name] of [
         [1, "delegator"],
@@ -39,7 +45,73 @@ describe("the walkthrough", () => {
       await vs.page.locator(".extensions-list .monaco-list-row", { hasText: "Understudy" }).first().click();
       await vs.page.locator(".extension-editor .name", { hasText: "Understudy" }).waitFor();
       await vs.webview().locator("h1", { hasText: "Understudy for VS Code" }).waitFor();
+      // A picture that is not loaded is a torn one: there is none that the page could not load.
+      const pictures = vs.webview().locator("img");
+      assert.equal(await pictures.evaluateAll((all) => all.filter((one) => !(one as HTMLImageElement).src).length), 0);
       await vs.shot("7 page");
+    }),
+  );
+
+  it(
+    "ticks what is so, and nothing that was only looked at",
+    inCode({ sidecar: false, file: "shop/prices.py", seconds: 180 }, async (vs) => {
+      const page = vs.page.locator(".gettingStartedContainer");
+      const step = (number: number): Locator => page.locator(".getting-started-step").nth(number);
+      const ticked = async (): Promise<number[]> => {
+        const all = await page.locator(".getting-started-step").all();
+        const done = await Promise.all(all.map((one) => one.locator(".codicon.complete").count()));
+        return done.flatMap((count, number) => (count > 0 ? [number] : []));
+      };
+      const press = async (number: number): Promise<void> => {
+        await step(number).click();
+        await step(number).locator(".monaco-button").first().click();
+      };
+      await vs.statusItem("Understudy").locator(".codicon-circle-slash").waitFor();
+      await vs.command("Welcome: Open Walkthrough...");
+      await vs.pick("Get started with Understudy");
+
+      // There is no engine: the button says so, and offers it.
+      await press(0);
+      await vs.step("Understudy");
+      await until(
+        async () => /not installed/.test((await vs.quickInput().getAttribute("placeholder")) ?? ""),
+        "it is said that there is none",
+      );
+      assert.match((await vs.quickRowTexts())[0] ?? "", /^Install Understudy/);
+      await vs.page.keyboard.press("Escape");
+      vs.code.configure({ "understudy.path": SIDECAR });
+      await vs.statusItem("Understudy").locator(".codicon-check").waitFor();
+      await until(async () => (await ticked()).includes(0), "the engine is ready");
+      assert.deepEqual(await ticked(), [0]);
+      await vs.shot("1 ready");
+
+      await press(1);
+      await vs.step("Add Delegator");
+      await vs.page.keyboard.press("Escape");
+      vs.world.add("slow");
+      await until(async () => (await ticked()).includes(1), "there is a delegator");
+
+      await press(2);
+      await vs.step("Delegate");
+      await vs.page.keyboard.press("Escape");
+      assert.deepEqual(await ticked(), [0, 1], "nothing was delegated");
+      vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "slow", "--detach");
+      await until(async () => (await ticked()).includes(2), "something was delegated");
+
+      await press(3);
+      await vs.waitForRow("Delegations", "prices.py");
+      await until(async () => (await ticked()).includes(3), "the delegations are shown");
+      assert.deepEqual(await ticked(), [0, 1, 2, 3]);
+
+      vs.world.release();
+      await vs.waitForRow("Delegations", "To Review", 60_000);
+      await press(4);
+      await vs.pick("prices.py");
+      await vs.waitForRow("Review", "Verified");
+      await vs.command("Welcome: Open Walkthrough...");
+      await vs.pick("Get started with Understudy");
+      await until(async () => (await ticked()).length === 5, "everything is done");
+      await vs.shot("2 done");
     }),
   );
 });
