@@ -149,6 +149,72 @@ describe("Add Delegator", () => {
     expect(JSON.stringify(host.messages)).not.toContain("a-key-for-tests");
   });
 
+  it("lets the address of a new server be changed, and needs no key", async () => {
+    const created = result("understudy/modelServers/create", "modelServers-create.valid");
+    const wrong = result("understudy/modelServers/probe", "modelServers-probe.valid");
+    peer
+      .answer("understudy/modelServers/create", ({ modelServer }) => ({ ...created, modelServer }))
+      .answer("understudy/modelServers/delete", {})
+      .answer("understudy/modelServers/probe", () =>
+        peer.params("understudy/modelServers/create").length < 2 ? wrong : { ok: true, steps: [] },
+      );
+    host.answers.push(
+      { pick: "new-server" },
+      { pick: "custom" },
+      { enter: "http://127.0.0.1:8/v1" },
+      { enter: "mine" },
+      { enter: "" }, // no key
+      { enter: "http://127.0.0.1:8000/v1" },
+      { enter: "mine" },
+      { enter: "" },
+      { cancel: true }, // the model
+    );
+    host.buttons.push("Change");
+    expect(await addDelegator(parts)).toBeUndefined();
+    expect(peer.params("understudy/modelServers/create")).toMatchObject([
+      { modelServer: { baseUrl: "http://127.0.0.1:8/v1" } },
+      { modelServer: { baseUrl: "http://127.0.0.1:8000/v1" } },
+    ]);
+    expect(peer.params("understudy/modelServers/delete")).toEqual([{ name: "mine" }]);
+    expect(peer.params("understudy/modelServers/setKey")).toEqual([]);
+    expect(host.shown.find(({ value }) => value === "http://127.0.0.1:8/v1")).toBeDefined();
+  });
+
+  it("says whole why a server lists no models, and asks it again", async () => {
+    const models = result("understudy/modelServers/models", "modelServers-models.valid");
+    peer.answer("understudy/modelServers/models", () => {
+      if (peer.params("understudy/modelServers/models").length > 1) return models;
+      throw new SidecarError({ kind: "connection_failed", message: "The server could not be reached." });
+    });
+    host.answers.push({ pick: "server:ollama" }, { pick: " again" }, { pick: "large-1" }, { cancel: true });
+    await addDelegator(parts);
+    expect(host.shown[1]?.items).toMatchObject([{ label: "Ask Again", detail: "The server could not be reached." }]);
+  });
+
+  it("shows the agents of the machine first, and explains what is in no place of its own", async () => {
+    const [tool] = result("understudy/tools/list", "tools-list.valid").tools;
+    const named = (name: string, path?: string) => ({
+      ...tool,
+      name,
+      displayName: name,
+      path,
+      found: true,
+      runnable: true,
+    });
+    const tools = [named("ghostwriter"), named("generic"), named("claude", "/usr/bin/claude")];
+    peer.answer("understudy/tools/list", { ...result("understudy/tools/list", "tools-list.valid"), tools } as never);
+    host.answers.push({ cancel: true });
+    await addDelegator(parts);
+    const found = host.shown[0]?.items
+      .filter(({ id }) => id.startsWith("tool:"))
+      .map((item) => [item.label, item.detail]);
+    expect(found).toEqual([
+      ["claude", "/usr/bin/claude"],
+      ["generic", "A program of your own that edits files."],
+      ["ghostwriter", "Comes with Understudy: writes property tests, without a model."],
+    ]);
+  });
+
   it("edits with everything filled in, and passes the revision on", async () => {
     const entry = result("understudy/delegators/list", "delegators-list.valid").delegators[1];
     host.answers.push({ pick: "server:ollama" }, { pick: "large-1" }, { pick: "" }, { enter: "local-coder" });
@@ -198,7 +264,7 @@ describe("Add Delegator", () => {
     it("is not saved", async () => {
       expect(await addDelegator(parts)).toBeUndefined();
       expect(peer.params("understudy/delegators/create")).toEqual([]);
-      expect(host.messages).toEqual([{ level: "warning", text: "mine does not work: no such model" }]);
+      expect(host.messages).toMatchObject([{ level: "warning", text: "mine does not work: no such model" }]);
     });
 
     it("can be changed, with everything as it was answered", async () => {

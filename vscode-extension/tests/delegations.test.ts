@@ -118,7 +118,7 @@ describe("the view of delegations", () => {
       "  Tests for greeting/wrapping.py | 5:00 · Run a command · ghostwriter | bell-dot | delegation waiting",
       "Running | 2 |  | group",
       "  Tests for greeting/wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens · $0.0184 | loading~spin | delegation running",
-      "  Tests for greeting/wrapping.py | 5:00 · Queued · queued, position 2 · ghostwriter | clock | delegation running",
+      "  Tests for greeting/wrapping.py | 5:00 · Queued, position 2 · ghostwriter | clock | delegation running",
       "To Review | 1 |  | group",
       "  Tests for greeting/wrapping.py | Verified · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Done | 2 |  | group",

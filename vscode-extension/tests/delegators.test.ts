@@ -37,10 +37,10 @@ describe("the view of delegators", () => {
   it("shows each one's state, and problems with the place in the file", () => {
     expect(draw(rows(LIST.delegators, LIST.problems))).toEqual([
       "One problem in the configuration |  | error | problems",
-      "  config.toml:12 | `totalSeconds` is text, but has to be a number. | error | problem place",
+      "  `totalSeconds` is text, but has to be a number. | config.toml:12 | error | problem place",
       "Ghostwriter |  | terminal | delegator builtin",
       "Local coder | ollama · qwen2.5-coder:7b | server | delegator user editable file server",
-      "my-agent | generic · small-1 | error | delegator user editable file",
+      "my-agent | own program · small-1 | error | delegator user editable file",
       "  The program my-agent is not on PATH. |  | error | problem",
     ]);
   });
@@ -53,7 +53,7 @@ describe("the view of delegators", () => {
       arguments: [LIST.problems[0]?.location?.uri, LIST.problems[0]?.location?.range],
     });
     expect(place?.spoken).toContain("Error, `totalSeconds` is text");
-    expect(view.row(rowOf("my-agent"))?.spoken).toBe("my-agent, not ready, generic, small-1");
+    expect(view.row(rowOf("my-agent"))?.spoken).toBe("my-agent, not ready, own program, small-1");
     expect(view.parent("problem:0:my-agent")).toBe(rowOf("my-agent"));
     expect(view.row(rowOf("gone"))).toBeUndefined();
   });

@@ -22,6 +22,9 @@ export interface AddParts {
   readonly folders: () => readonly Folder[];
 }
 
+/** No server has a model with such a name. */
+const AGAIN = " again";
+
 type Question = "source" | "model" | "options" | "name" | "scope";
 
 /** As which folder's configuration something is seen. */
@@ -269,7 +272,11 @@ function sourceItems(
   servers: readonly ModelServerEntry[],
   probed: ReadonlyMap<string, ProbeResult>,
 ): PickItem[] {
-  const usable = tools.filter((tool) => tool.found && tool.runnable);
+  // Agents of the machine first; what fits everywhere, and what is there without being added, last.
+  const last = ["generic", "ghostwriter"];
+  const usable = tools
+    .filter((tool) => tool.found && tool.runnable)
+    .sort((one, other) => last.indexOf(one.name) - last.indexOf(other.name));
   const others = tools.filter((tool) => !tool.found && tool.runnable);
   const items: PickItem[] = [];
   if (usable.length > 0) items.push(heading(t("Agents on this machine")));
@@ -279,7 +286,7 @@ function sourceItems(
       label: tool.displayName,
       icon: "terminal",
       ...(tool.version === undefined ? {} : { description: tool.version }),
-      ...(tool.path === undefined ? {} : { detail: tool.path }),
+      ...(about(tool) === undefined ? {} : { detail: about(tool) ?? "" }),
     });
   }
   items.push(heading(t("Model servers")));
@@ -306,6 +313,13 @@ function sourceItems(
     });
   }
   return items;
+}
+
+/** Where it is; of what is in no place of its own, what it does. */
+function about({ name, path }: ToolEntry): string | undefined {
+  if (name === "generic") return t("A program of your own that edits files.");
+  if (name === "ghostwriter") return t("Comes with Understudy: writes property tests, without a model.");
+  return path;
 }
 
 function askModel(parts: Asked, title: string): Step<Draft, Question> {
@@ -340,8 +354,14 @@ function askModel(parts: Asked, title: string): Step<Draft, Question> {
             const items = models.map(modelItem);
             show({ items: server ? items : [standard, ...items], busy: false });
           } catch (error) {
+            // What is wrong is a row, because a placeholder is cut where the box ends.
             const { message } = errorInfo(error);
-            show({ busy: false, placeholder: t("{0} Type the model's name.", message) });
+            const again: PickItem = { id: AGAIN, label: t("Ask Again"), icon: "refresh", detail: message };
+            show({
+              items: server ? [again] : [standard, again],
+              busy: false,
+              placeholder: t("Type the model's name."),
+            });
           }
         })();
       },
@@ -349,6 +369,7 @@ function askModel(parts: Asked, title: string): Step<Draft, Question> {
     if (outcome.kind === "back") return { kind: "back" };
     if (outcome.kind !== "picked") return { kind: "cancelled" };
     const chosen = outcome.ids[0] ?? "";
+    if (chosen === AGAIN) return { kind: "again", state: draft };
     const model = chosen === "typed" ? outcome.typed : chosen;
     if (model === "" && server) return { kind: "again", state: draft };
     return { kind: "next", to: "options", state: { ...draft, delegator: { ...draft.delegator, model } } };
@@ -377,7 +398,9 @@ function askOptions(parts: AddParts, title: string): Step<Draft, Question> {
     const outcome = await parts.windows.pick({
       ...place,
       title,
-      placeholder: t("Options that this delegator honours; all of them may stay as they are."),
+      placeholder: missing[0]
+        ? t("{0} is needed; everything else may stay as it is.", missing[0].label)
+        : t("Everything here may stay as it is."),
       active: missing[0]?.id ?? "",
       items: [
         ...(missing.length > 0 ? [] : [{ id: "", label: t("Continue"), icon: "arrow-right" }, heading("")]),

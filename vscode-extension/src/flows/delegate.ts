@@ -8,7 +8,7 @@ import { t } from "../base/l10n.ts";
 import { errorInfo, type Asker } from "../client/wire.ts";
 import type { DiagnosticText, Host, PickItem } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
-import { count, oneLine, sentence } from "../model/words.ts";
+import { count, driverWords, oneLine, sentence } from "../model/words.ts";
 import type { PreviewResult, Range, Recipe, StartParams } from "../protocol.ts";
 import { runSteps, type Place, type StepResult } from "./steps.ts";
 
@@ -364,7 +364,7 @@ function whoItems({ store, host }: DelegateParts, names: readonly string[]): Pic
     return {
       id: WHO + delegator.name,
       label: delegator.displayName ?? delegator.name,
-      description: [delegator.tool ?? delegator.modelServer ?? "", delegator.model ?? ""].join(" ").trim(),
+      description: driverWords(delegator),
       icon: state.ready ? (delegator.tool ? "terminal" : "server") : "error",
       ...(state.ready || !problem ? {} : { detail: problem.message }),
     };

@@ -34,9 +34,17 @@ type Question = "kind" | "url" | "name";
 
 /** Ask, save and probe; undefined when it was cancelled or taken back. */
 export async function addModelServer(parts: ModelServerParts): Promise<ModelServerEntry | undefined> {
-  const initial: Draft = { kind: "", url: "", name: "" };
-  const draft = await runSteps<Draft, Question>(questions(parts), "kind", initial, () => 3);
-  if (!draft) return undefined;
+  let draft: Draft | undefined = { kind: "", url: "", name: "" };
+  for (let first: Question = "kind"; ; first = "url") {
+    draft = await runSteps<Draft, Question>(questions(parts), first, draft, () => 3);
+    if (!draft) return undefined;
+    const made = await makeServer(parts, draft);
+    if (made !== "change") return made;
+  }
+}
+
+/** Save and probe; `change`: the person wants to answer differently, and it is gone again. */
+async function makeServer(parts: ModelServerParts, draft: Draft): Promise<ModelServerEntry | "change" | undefined> {
   const kind = KINDS.find((known) => known.kind === draft.kind);
   let entry: ModelServerEntry;
   try {
@@ -53,18 +61,19 @@ export async function addModelServer(parts: ModelServerParts): Promise<ModelServ
     await parts.windows.message("error", hint ? `${message} ${hint}` : message);
     return undefined;
   }
-  if (kind?.key) await setKey(parts, draft.name);
+  if (kind?.key) await setKey(parts, draft.name, {}, "optional");
   const probe = await probeServer(parts, draft.name);
   const wrong = probe.steps.find((step) => !step.ok);
   if (!wrong) return entry;
-  const keep = t("Keep It");
-  const answer = await parts.windows.message("warning", t("{0} does not answer: {1}", draft.name, wrong.message), {
-    buttons: [keep],
+  const [change, keep] = [t("Change"), t("Keep It")];
+  const answer = await parts.windows.message("warning", t("{0} does not answer as it should.", draft.name), {
+    buttons: [change, keep],
     modal: true,
+    detail: wrong.message,
   });
   if (answer === keep) return entry;
   await removeModelServer(parts, entry);
-  return undefined;
+  return answer === change ? "change" : undefined;
 }
 
 /** Take one away that was made a moment ago; its key, if it was given one, has changed it since. */
@@ -77,14 +86,16 @@ export async function setKey(
   parts: ModelServerParts,
   name: string,
   where: { readonly workspace?: string } = {},
+  need: "required" | "optional" = "required",
 ): Promise<boolean> {
+  const kept = t("Kept in the keyring of this machine, or in a file that only you can read; never in the workspace.");
   const outcome = await parts.windows.input({
     title: t("API Key of {0}", name),
-    prompt: t("Kept in the keyring of this machine, never in a file of the workspace."),
+    prompt: need === "optional" ? t("{0} Leave it empty where none is needed.", kept) : kept,
     password: true,
-    validate: (key) => (key.trim() === "" ? t("Paste the key, or press Escape to go on without one.") : undefined),
+    validate: (key) => (need === "required" && key.trim() === "" ? t("Paste the key.") : undefined),
   });
-  if (outcome.kind !== "accepted") return false;
+  if (outcome.kind !== "accepted" || outcome.value.trim() === "") return false;
   await parts.asker.ask("understudy/modelServers/setKey", { name, key: outcome.value.trim(), ...where });
   return true;
 }

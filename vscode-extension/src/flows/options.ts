@@ -56,7 +56,10 @@ function command(): Option {
   return {
     id: "command",
     label: t("Command"),
-    detail: t("The program and its arguments. Slots: {0}", "{model} {prompt} {promptFile} {worktree} {sessionId}"),
+    detail: t(
+      "The program and its arguments. Placeholders: {0}",
+      "{model} {prompt} {promptFile} {worktree} {sessionId}",
+    ),
     placeholder: 'my-agent --cd {worktree} --prompt-file "{promptFile}"',
     required: true,
     get: (delegator) => joinWords(delegator.launch?.command ?? []),

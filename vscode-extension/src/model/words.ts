@@ -4,6 +4,7 @@ import { t } from "../base/l10n.ts";
 import type {
   CheckResult,
   Delegation,
+  Delegator,
   PermissionOption,
   PermissionRequest,
   Reservation,
@@ -112,6 +113,35 @@ export function stateName(delegation: Pick<Delegation, "state" | "verdict" | "re
           ? verdictName(delegation.verdict)
           : t("Finished");
   }
+}
+
+/** What it does now: what it says of itself, after its state where that says more. */
+export function nowWords(delegation: Pick<Delegation, "state" | "verdict" | "rescueRef" | "activity">): string {
+  const state = stateName(delegation);
+  const activity = (delegation.activity ?? "").trim();
+  if (activity === "") return state;
+  if (delegation.state === "running") return activity;
+  const said = activity.charAt(0).toUpperCase() + activity.slice(1);
+  return said.startsWith(state) ? said : `${state}: ${activity}`;
+}
+
+/** What does the work, as people call it: the names of tools are those of configuration files. */
+export function toolName(tool: string): string {
+  switch (tool) {
+    case "generic":
+      return t("own program");
+    case "claude":
+      return "Claude Code";
+    case "ghostwriter":
+      return "Ghostwriter";
+    default:
+      return tool;
+  }
+}
+
+/** The tool, or the model server, and the model of a delegator: what a picker says of it. */
+export function driverWords({ tool, modelServer, model }: Pick<Delegator, "tool" | "modelServer" | "model">): string {
+  return [tool ? toolName(tool) : (modelServer ?? ""), model ?? ""].filter((part) => part !== "").join(" · ");
 }
 
 export function isLive(delegation: Pick<Delegation, "state">): boolean {

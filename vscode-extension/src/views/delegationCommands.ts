@@ -5,7 +5,7 @@ import { t } from "../base/l10n.ts";
 import type { Asker } from "../client/wire.ts";
 import type { Host, PickItem } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
-import { isAlways, isLive, oneLine, orderedOptions, stateIcon } from "../model/words.ts";
+import { driverWords, isAlways, isLive, oneLine, orderedOptions, stateIcon } from "../model/words.ts";
 import type { Delegation, PermissionOption } from "../protocol.ts";
 import { delegationOf, transcriptUri } from "./delegationIds.ts";
 import { standing, type DelegationRows, type Group } from "./delegations.ts";
@@ -192,7 +192,7 @@ async function whom({ host, store }: DelegationCommandParts, delegation: Delegat
       .map(({ delegator }) => ({
         id: delegator.name,
         label: delegator.displayName ?? delegator.name,
-        description: [delegator.tool ?? delegator.modelServer ?? "", delegator.model ?? ""].join(" ").trim(),
+        description: driverWords(delegator),
         icon: delegator.tool ? "terminal" : "server",
       })),
   ];

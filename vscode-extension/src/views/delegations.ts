@@ -14,6 +14,7 @@ import {
   duration,
   isLive,
   isToReview,
+  nowWords,
   oneLine,
   pendingWords,
   spent,
@@ -236,8 +237,7 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   if (live) {
     facts.push(duration(spent(delegation, now)));
     if (delegation.waitingFor) facts.push(oneLine(delegation.waitingFor.title, 60));
-    else if (delegation.state !== "running") facts.push(stateName(delegation));
-    if (delegation.activity && !delegation.waitingFor) facts.push(oneLine(delegation.activity, 60));
+    else if (delegation.state !== "running" || delegation.activity) facts.push(oneLine(nowWords(delegation), 60));
   } else {
     facts.push(stateName(delegation));
     if (toReview) facts.push(pendingWords(delegation));
@@ -266,7 +266,8 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
     context: context.join(" "),
     spoken: [
       delegation.title,
-      ...(live ? [stateName(delegation), spokenDuration(Math.floor(spent(delegation, now) / 60_000) * 60_000)] : []),
+      ...(live && !facts[1]?.startsWith(stateName(delegation)) ? [stateName(delegation)] : []),
+      ...(live ? [spokenDuration(Math.floor(spent(delegation, now) / 60_000) * 60_000)] : []),
       ...facts.slice(live ? 1 : 0),
     ].join(", "),
     command: toReview ? { ...open, id: "understudy.review.open", title: t("Review") } : open,
@@ -281,7 +282,7 @@ function tooltip(delegation: Delegation, now: number): string {
   if (delegation.verdict && !isLive(delegation)) {
     lines.push(escape(`${verdictWords(delegation.verdict, delegation.reservations)}.`), "");
   } else {
-    fact(t("Now"), [stateName(delegation), delegation.activity ?? ""].filter((part) => part !== "").join(": "));
+    fact(t("Now"), nowWords(delegation));
   }
   if (delegation.waitingFor) {
     fact(t("Asks"), `${delegation.waitingFor.title}: ${oneLine(delegation.waitingFor.detail, 200)}`);

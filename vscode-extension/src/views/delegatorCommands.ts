@@ -8,6 +8,7 @@ import { setKey } from "../flows/modelServer.ts";
 import type { Host, Tree } from "../host/host.ts";
 import { folderOf } from "../model/folders.ts";
 import type { Store } from "../model/store.ts";
+import { driverWords } from "../model/words.ts";
 import type { DelegatorEntry, Range } from "../protocol.ts";
 import { DELEGATORS_VIEW, nameOf, rowOf } from "./delegators.ts";
 
@@ -51,7 +52,7 @@ export function registerDelegatorCommands(parts: DelegatorCommandParts): Bag {
 
   const openFile = async (entry: DelegatorEntry): Promise<void> => {
     if (!entry.location) {
-      await host.windows.message("info", t("{0} belongs to Understudy itself and has no file.", entry.delegator.name));
+      await host.windows.message("info", t("{0} belongs to Understudy itself and has no file.", shownName(entry)));
       return;
     }
     const place = entry.state.problems.find((problem) => problem.location?.uri === entry.location?.uri)?.location;
@@ -87,7 +88,7 @@ export function registerDelegatorCommands(parts: DelegatorCommandParts): Bag {
           await openFile(entry); // a person wrote it by hand: it is theirs to change
         } else {
           const copy = t("Duplicate");
-          const text = t("{0} belongs to Understudy itself. Make one of your own from it?", entry.delegator.name);
+          const text = t("{0} belongs to Understudy itself. Make one of your own from it?", shownName(entry));
           if ((await host.windows.message("info", text, { buttons: [copy] })) === copy) await duplicate(entry);
         }
       }),
@@ -164,6 +165,11 @@ export function registerDelegatorCommands(parts: DelegatorCommandParts): Bag {
   return bag;
 }
 
+/** Without what a name explains in parentheses. */
+function shownName({ delegator }: DelegatorEntry): string {
+  return (delegator.displayName ?? delegator.name).replace(/ \(.*\)$/, "");
+}
+
 async function choose(
   { host, store }: DelegatorCommandParts,
   fits: (entry: DelegatorEntry) => boolean,
@@ -171,7 +177,7 @@ async function choose(
   const items = store.delegators.filter(fits).map(({ delegator }) => ({
     id: delegator.name,
     label: delegator.displayName ?? delegator.name,
-    description: [delegator.tool ?? delegator.modelServer ?? "", delegator.model ?? ""].join(" ").trim(),
+    description: driverWords(delegator),
   }));
   if (items.length === 0) {
     await host.windows.message("info", t("There is no delegator for this yet."));

@@ -4,6 +4,7 @@ import { Emitter, type Disposable } from "../base/emitter.ts";
 import { t } from "../base/l10n.ts";
 import type { Row, Rows } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
+import { toolName } from "../model/words.ts";
 import type { Delegation, DelegatorEntry, Problem } from "../protocol.ts";
 
 export const DELEGATORS_VIEW = "understudy.delegators";
@@ -64,7 +65,7 @@ export class DelegatorRows implements Rows, Disposable {
       const [index, name] = splitProblem(id);
       const problems = name === undefined ? this.#store.problems : this.#store.delegator(name)?.state.problems;
       const problem = problems?.[index];
-      return problem && problemRow(id, problem, name !== undefined);
+      return problem && problemRow(id, problem);
     }
     const name = nameOf(id);
     const entry = name === undefined ? undefined : this.#store.delegator(name);
@@ -147,21 +148,21 @@ function addRow(): Row {
   };
 }
 
-/** `named`: the row above says already whose it is. */
-function problemRow(id: string, problem: Problem, named: boolean): Row {
+function problemRow(id: string, problem: Problem): Row {
   const { location } = problem;
   const place = location ? `${fileName(location.uri)}:${location.range.start.line + 1}` : undefined;
   return {
     id,
-    // A sidebar is narrow, and the end of a long row is not seen: what is short comes first.
-    label: named || place === undefined ? problem.message : place,
-    ...(place === undefined ? {} : { description: named ? place : problem.message }),
+    // A sidebar is narrow, and the end of a long row is not seen: what is wrong comes first.
+    label: problem.message,
+    ...(place === undefined ? {} : { description: place }),
     tooltip: [escape(problem.message), escape(problem.hint ?? "")].filter((part) => part !== "").join("\n\n"),
     icon: iconOf([problem]),
     children: "none",
     context: location ? "problem place" : "problem",
     spoken: [severityName(problem), problem.message, problem.hint ?? "", place ?? ""]
       .filter((p) => p !== "")
+      .map((p) => p.replace(/\.$/, ""))
       .join(", "),
     ...(location
       ? {
@@ -219,8 +220,9 @@ function stateWords({ state }: DelegatorEntry): string[] {
 }
 
 function sourceName({ delegator }: DelegatorEntry): string {
-  if (delegator.tool && delegator.modelServer) return `${delegator.tool} @ ${delegator.modelServer}`;
-  return delegator.tool ?? delegator.modelServer ?? delegator.remoteAgent?.platform ?? "";
+  const tool = delegator.tool ? toolName(delegator.tool) : undefined;
+  if (tool && delegator.modelServer) return `${tool} @ ${delegator.modelServer}`;
+  return tool ?? delegator.modelServer ?? delegator.remoteAgent?.platform ?? "";
 }
 
 function icon({ delegator, state }: DelegatorEntry): { id: string; color?: string } {
@@ -239,11 +241,12 @@ function iconOf(problems: readonly Problem[]): { id: string; color: string } {
 
 function tooltip(entry: DelegatorEntry): string {
   const { delegator, state, scope, location } = entry;
-  const lines = [`**${escape(nameShown(entry))}** ${escape(delegator.name)}`, ""];
+  const own = nameShown(entry) === delegator.name ? "" : ` ${escape(delegator.name)}`;
+  const lines = [`**${escape(nameShown(entry))}**${own}`, ""];
   const fact = (name: string, value: string | undefined): void => {
     if (value) lines.push(`- ${name}: ${escape(value)}`);
   };
-  fact(t("Tool"), delegator.tool ?? undefined);
+  fact(t("Tool"), delegator.tool ? toolName(delegator.tool) : undefined);
   fact(t("Model server"), delegator.modelServer ?? undefined);
   fact(t("Model"), delegator.model);
   fact(t("From"), scopeName(scope));

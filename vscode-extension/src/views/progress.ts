@@ -17,6 +17,7 @@ import {
   isLive,
   isToReview,
   joinedLines,
+  nowWords,
   oneLine,
   orderedOptions,
   stateName,
@@ -140,11 +141,7 @@ export class Runs implements Disposable {
     const { host, store } = this.#parts;
     const { id } = delegation;
     const words = (now: Delegation): string =>
-      now.waitingFor
-        ? t("{0} asks: {1}", now.delegator, oneLine(now.waitingFor.title, 80))
-        : now.activity && now.state === "running"
-          ? oneLine(now.activity)
-          : [stateName(now), now.activity ?? ""].filter((part) => part !== "").join(": ");
+      now.waitingFor ? t("{0} asks: {1}", now.delegator, oneLine(now.waitingFor.title, 80)) : oneLine(nowWords(now));
     let end = (): void => {};
     const over = new Promise<void>((resolve) => (end = resolve));
     this.#shown.set(id, end);
@@ -189,7 +186,7 @@ export class Runs implements Disposable {
   async #tellEnd(delegation: Delegation): Promise<void> {
     const { host } = this.#parts;
     const review = t("Review");
-    const open = delegation.verdict === "answered" ? t("Show the Answer") : t("Open");
+    const open = delegation.verdict === "answered" ? t("Show the Answer") : t("Open Transcript");
     const retry = t("Try Again…");
     const level = endLevel(delegation.verdict);
     const buttons = isToReview(delegation) ? [review, open] : level === "error" ? [open, retry] : [open];
@@ -241,7 +238,7 @@ export class Runs implements Disposable {
     }
     const words = first.waitingFor
       ? t("{0} asks: {1}", first.delegator, oneLine(first.waitingFor.title, 40))
-      : `${oneLine(first.title, 40)}: ${oneLine(first.activity ?? stateName(first), 40)}`;
+      : `${oneLine(first.title, 40)}: ${oneLine(nowWords(first), 40)}`;
     const more = live.length > 1 ? ` (+${live.length - 1})` : "";
     const icon = first.waitingFor ? "$(comment-discussion)" : "$(robot)";
     const content = {
@@ -277,7 +274,8 @@ function tooltipLine(delegation: Delegation): string {
     `[${title}](command:${command}?${encodeURIComponent(JSON.stringify([delegation.id]))})`;
   const links = [link(t("Open"), "understudy.delegations.open"), link(t("Cancel"), "understudy.delegations.cancel")];
   if (delegation.waitingFor) links.unshift(link(t("Answer"), "understudy.delegations.answer"));
-  const now = delegation.waitingFor?.title ?? delegation.activity ?? "";
-  const words = [escape(delegation.title), escape(stateName(delegation)), escape(oneLine(now, 80))];
-  return `${words.filter((part) => part !== "").join(" · ")}  \n${links.join(" · ")}`;
+  const now = delegation.waitingFor
+    ? `${stateName(delegation)} · ${oneLine(delegation.waitingFor.title, 80)}`
+    : oneLine(nowWords(delegation), 80);
+  return `${escape(delegation.title)} · ${escape(now)}  \n${links.join(" · ")}`;
 }
