@@ -1,3 +1,6 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
+import * as os from "node:os";
+import * as path from "node:path";
 import { describe, expect, it } from "vitest";
 import type { SidecarState } from "../src/client/sidecar.ts";
 import { SidecarError } from "../src/client/wire.ts";
@@ -22,6 +25,23 @@ describe("what is taken out of a report", () => {
     ["a signed token", "got eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "got <key>"],
     ["a private key", "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----", "<private key>"],
     ["a login in an address", "https://ada:pw@example.com/v1", "https://<login>@example.com/v1"],
+    ["a name before an address", "https://t0ken@example.com/v1", "https://<login>@example.com/v1"],
+    ["a password with a sign in it", "http://ada:p@ss@localhost/", "http://<login>@localhost/"],
+    ["a password of nobody", "redis://:pw@localhost/", "redis://<login>@localhost/"],
+    ["what an address asks with", "GET /v1?alt=sse&sig=abc (401)", "GET /v1?alt=<value>&sig=<value> (401)"],
+    ["a cookie", "Set-Cookie: session=abc; Path=/", "Set-Cookie: <secret>"],
+    ["a header of a rare scheme", "Proxy-Authorization: Negotiate abc", "Proxy-Authorization: <secret>"],
+    ["a header after which a line is broken", "Authorization: Bearer\n abc", "Authorization: <secret>"],
+    ["a variable", "AWS_SECRET_ACCESS_KEY=abc OPENAI_KEY=abc", "AWS_SECRET_ACCESS_KEY=<secret> OPENAI_KEY=<secret>"],
+    ["a parameter", '{"name": "router", "key": "abc"}', '{"name": "router", "key": <secret>}'],
+    ["an option", "curl --api-key abc --token def", "curl --api-key <secret> --token <secret>"],
+    [
+      "a name in words",
+      "api key: abc, private_key=abc, pwd: abc",
+      "api key: <secret>, private_key=<secret>, pwd: <secret>",
+    ],
+    ["a key of another form", `got github_pat_${"a".repeat(20)} and xai-${"b".repeat(20)}`, "got <key> and <key>"],
+    ["a private key that was cut", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl+bnN/a2V5\nabc=", "<private key>"],
     ["a mail address", "by ada.l+x@example.com", "by <mail>"],
     ["somebody else's home", "/Users/dev/x and C:\\Users\\dev\\x", "/Users/<user>/x and C:\\Users\\<user>\\x"],
   ])("%s", (_, text, clean) => {
@@ -46,6 +66,39 @@ describe("what is taken out of a report", () => {
     );
     const spaced = { ...nobody, folders: ["/data/my shop"] };
     expect(redact("file:///data/my%20shop/x and /data/my shop/y", spaced)).toBe("file://<folder 1>/x and <folder 1>/y");
+  });
+});
+
+describe("taking out", () => {
+  it("finds a folder behind a link, as programs write it", () => {
+    const top = realpathSync(mkdtempSync(path.join(os.tmpdir(), "understudy-report-")));
+    const folders = [path.join(top, "link")];
+    mkdirSync(path.join(top, "a client"));
+    symlinkSync(path.join(top, "a client"), folders[0]!);
+    expect(redact(`${top}/a client/x ${encodeURI(top)}/a%20client/y ${top}/link/z`, { ...nobody, folders })).toBe(
+      "<folder 1>/x <folder 1>/y <folder 1>/z",
+    );
+    rmSync(top, { recursive: true });
+  });
+
+  it.each(["a", "A", "a1.", "-", "AAAA_", "token ", "https://a"])("is quick, whatever was printed (%s)", (piece) => {
+    const text = `${piece.repeat(2_000 / piece.length)}\n`.repeat(300);
+    const before = performance.now();
+    redact(text, nobody);
+    expect(performance.now() - before).toBeLessThan(1_000);
+  });
+});
+
+describe("what stays in a report", () => {
+  it.each([
+    "2026-11-21T00:45:12.345Z [info] /usr/bin/understudy (path): Understudy 0.1.0",
+    "the sidecar ended: KeyError: 'name' (exit code 1)",
+    "- ok keyring: No keyring of the operating system answers; keys are kept in files that only you can read.",
+    "- delegators: 3, not ready: 1, about 4200 tokens: no token was lost; press a key to go on",
+    "understudy/modelServers/setKey: The server http://127.0.0.1:11434/v1 does not answer (401).",
+    "python3.13 -I -m pip --isolated install --require-hashes -r /opt/wheels/requirements.txt",
+  ])("%s", (text) => {
+    expect(redact(text, nobody)).toBe(text);
   });
 });
 

@@ -14,6 +14,7 @@ import type {
 import { t } from "../base/l10n.ts";
 import { start } from "./process.ts";
 import { START_TIMEOUT_MS } from "./sidecar.ts";
+import { withoutKeys } from "./trace.ts";
 import { EndedError, errorInfo, type Connect, type Greeting, type Wire } from "./wire.ts";
 
 /** Between a broken connection, or the word that it may end, and the end of the process; longer, and it hangs. */
@@ -48,7 +49,7 @@ export function languageClient(parts: LanguageClientParts): Connect {
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
       initializationOptions: { trusted: launch.trusted, review: false, subscribes: true }, // shown by us
-      ...(channel ? { outputChannel: channel, traceOutputChannel: channel } : {}),
+      ...(channel ? { outputChannel: channel, traceOutputChannel: withoutKeys(channel) } : {}),
       stdioOptions: { stdout: () => {}, stderr: () => {} }, // process.ts reads standard error
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       initializationFailedHandler: () => false,

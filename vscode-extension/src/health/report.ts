@@ -1,5 +1,6 @@
 /** A bundle for an issue: how things stand here, without keys, names, addresses or texts of anybody's work. */
 
+import { realpathSync } from "node:fs";
 import { errorInfo, type Asker } from "../client/wire.ts";
 import type { SidecarState } from "../client/sidecar.ts";
 import type { Environment, Output } from "../host/host.ts";
@@ -85,6 +86,14 @@ function describeState(state: SidecarState): string {
   }
 }
 
+function withoutLinks(folder: string): string {
+  try {
+    return realpathSync(folder);
+  } catch {
+    return folder;
+  }
+}
+
 /** Without secrets, and without what says whose machine it is. */
 export function redact(
   text: string,
@@ -100,20 +109,37 @@ export function redact(
     if (secret.test(name) && value !== undefined && value.length >= 6) result = result.replaceAll(value, `<${name}>`);
   }
   result = result
-    .replace(/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----/g, "<private key>")
-    .replace(/\b(?:sk|pk|rk|gh[pousr]|glpat|xox[abpr]|AKIA|AIza|hf|gsk)[-_A-Za-z0-9]{12,}/g, "<key>")
-    .replace(/\beyJ[-_A-Za-z0-9]{8,}(?:\.[-_A-Za-z0-9]+){1,2}/g, "<key>")
     .replace(
-      /((?:authorization|api[-_]?key|token|password|passwd|passphrase|secret|credentials?))(["']?\s*[:=]\s*)(?:(?:bearer|basic)\s+)?["']?[^\s"',;]+["']?/gi,
+      /-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----|[\w\s+/=]*)/g,
+      "<private key>",
+    )
+    .replace(/\b(?:sk|pk|rk|gh[pousr]|glpat|xox[abprs]|AKIA|ASIA|AIza|hf|gsk)[-_A-Za-z0-9]{12,}/g, "<key>")
+    .replace(/\b(?:github_pat|npm|pypi|xai|nvapi|pplx|r8|ya29|dop_v1|csk)[-_.][-_.A-Za-z0-9]{12,}/g, "<key>")
+    .replace(/\beyJ[-_A-Za-z0-9]{8,}(?:\.[-_A-Za-z0-9]+){1,2}/g, "<key>")
+    // What stands in an address after a question mark may be anything, and nobody needs it to see what went wrong.
+    .replace(/([?&][\w.~%[\]-]+=)[^&\s"'<>)]+/g, "$1<value>")
+    .replace(/\b((?:set-)?cookie["']?\s*[:=]\s*)[^\n]+/gi, "$1<secret>")
+    .replace(/(authorization["']?\s*[:=]\s*["']?)[a-z]+\s+[^\s"',;]+/gi, "$1<secret>")
+    .replace(
+      /(?<!\w)(\w{0,40}(?:authorization|(?:api|access|private|secret|auth)[-_ ]?key\w{0,40}|token|password|passwd|passphrase|secret|credentials?)|pass|pwd)(["']?\s*[:=]\s*)["']?(?!<)[^\s"',;]+["']?/gi,
       "$1$2<secret>",
     )
-    .replace(/\bbearer\s+[^\s"',;]+/gi, "Bearer <secret>")
-    .replace(/(\w+:\/\/)[^\s/@:]+:[^\s/@]+@/g, "$1<login>@")
-    .replace(/[\w.+-]+@[\w-]+\.[\w.-]+/g, "<mail>");
+    .replace(
+      /(?<!\w)([A-Z0-9_]{0,60}(?:KEY|TOKEN|SECRET|PASSWORD)[A-Z0-9_]{0,60}\s*[=:]\s*)(?!<)[^\s"',;]+/g,
+      "$1<secret>",
+    )
+    .replace(/(["']key["']\s*[:=]\s*)["'][^"'\n]*["']?/gi, "$1<secret>")
+    .replace(/(--?(?:api-?key|token|password|secret|key)\s+)(?![-<])[^\s"',;]+/gi, "$1<secret>")
+    .replace(/\bbearer\s+(?!<)[^\s"',;]+/gi, "Bearer <secret>")
+    .replace(/(?<!\w)(\w{1,20}:\/\/)[^\s/?#"'<>]{1,500}@/g, "$1<login>@")
+    .replace(/(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{1,200}/g, "<mail>");
   [...known.folders]
     .sort((a, b) => b.length - a.length)
     .forEach((folder, index) => {
-      for (const spelt of [folder, encodeURI(folder)]) result = result.replaceAll(spelt, `<folder ${index + 1}>`);
+      const real = withoutLinks(folder);
+      for (const spelt of [folder, encodeURI(folder), real, encodeURI(real)]) {
+        result = result.replaceAll(spelt, `<folder ${index + 1}>`);
+      }
     });
   if (known.homePath.length > 1) result = result.replaceAll(known.homePath, "~");
   for (const name of ["USER", "LOGNAME", "USERNAME", "HOSTNAME", "COMPUTERNAME"]) {
