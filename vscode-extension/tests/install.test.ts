@@ -28,6 +28,23 @@ function parts(change: Partial<InstallParts> = {}): InstallParts {
 const HEAVY = process.env["UNDERSTUDY_HEAVY"] === "1";
 const never = new AbortController().signal;
 
+/** A program that makes environments of copies of itself, in place of Python. */
+async function standIn(name: string): Promise<{ storagePath: string; wheelsPath: string; python: string }> {
+  const [storagePath, wheelsPath] = [path.join(top, name), path.join(top, name, "wheels")];
+  await fs.mkdir(wheelsPath, { recursive: true });
+  await fs.writeFile(path.join(wheelsPath, "requirements.txt"), "");
+  const python = path.join(top, name, "python");
+  const script = `#!/bin/sh
+for home; do :; done # the last word
+case "$*" in
+  *ensurepip*) echo 3.12 ;;
+  *" venv "*) mkdir -p "$home/bin" && cp "$0" "$home/bin/python" && cp "$0" "$home/bin/understudy" ;;
+esac
+`;
+  await fs.writeFile(python, script, { mode: 0o755 });
+  return { storagePath, wheelsPath, python };
+}
+
 describe("install", () => {
   it("says what to do when the extension carries no wheels", async () => {
     await expect(install(parts({ wheelsPath: top }), () => {}, never)).rejects.toMatchObject({
@@ -43,6 +60,33 @@ describe("install", () => {
     await fs.writeFile(old, "#!/bin/sh\necho 3.9\n", { mode: 0o755 });
     await expect(install(parts({ wheelsPath, python: old }), () => {}, never)).rejects.toThrow(`${old}: 3.9`);
     expect(await installed(path.join(top, "storage"))).toBeUndefined();
+  });
+
+  it("keeps what ran until now for other windows, and nothing else that is older", async () => {
+    const { storagePath, wheelsPath, python } = await standIn("sweep");
+    const sidecar = path.join(storagePath, "sidecar");
+    const ran = path.join(sidecar, "0.9.0-1", "bin", "understudy");
+    // The last one was broken off in the middle: nobody runs it.
+    for (const name of ["0.10.0-0", "0.9.0-1", "0.10.0-2"])
+      await fs.mkdir(path.join(sidecar, name, "bin"), { recursive: true });
+    await fs.writeFile(path.join(storagePath, "sidecar.json"), JSON.stringify({ program: ran }));
+    const program = await install(parts({ wheelsPath, storagePath, python }), () => {}, never);
+    expect(await installed(storagePath)).toBe(program);
+    const kept = [ran, program].map((file) => path.basename(path.dirname(path.dirname(file))));
+    expect(new Set(await fs.readdir(sidecar))).toEqual(new Set(kept));
+  });
+
+  it("leaves nothing behind when it is cancelled, and takes nothing for installed", async () => {
+    const { storagePath, wheelsPath, python } = await standIn("cancelled");
+    const cancel = new AbortController();
+    const running = install(
+      parts({ wheelsPath, storagePath, python }),
+      (_, percent) => percent === 50 && cancel.abort(),
+      cancel.signal,
+    );
+    await expect(running).rejects.toThrow("cancelled");
+    expect(await fs.readdir(path.join(storagePath, "sidecar"))).toEqual([]);
+    expect(await installed(storagePath)).toBeUndefined();
   });
 
   it.runIf(HEAVY)(

@@ -65,6 +65,11 @@ describe("fold", () => {
     expect(now.attempts.map((attempt) => attempt.delegator)).toEqual(["big-coder", "my-agent"]);
     expect(now.usage).toMatchObject({ inputTokens: 5210, outputTokens: 1804 });
     expect(now.waitingFor).toBeUndefined();
+    const checked = LIFE.events.filter(({ type }) => type === "check_finished");
+    expect(checked.length).toBeGreaterThan(0);
+    expect(now.checks).toEqual(checked);
+    // The same check again takes the place of its first result.
+    expect(fold(now, checked).delegation.checks).toEqual(checked);
   });
 
   it("has the question while it waits", () => {

@@ -6,7 +6,10 @@ export interface Disposable {
 /** Subscribe; the returned object ends the subscription. */
 export type Signal<T> = (listener: (value: T) => void) => Disposable;
 
-/** The one who fires a signal. A listener that throws does not keep the others from hearing. */
+/**
+ * The one who fires a signal. A listener that throws does not keep the others from hearing, and one that was disposed of
+ * hears nothing more, not even what is being told at the moment.
+ */
 export class Emitter<T> implements Disposable {
   readonly #listeners = new Set<(value: T) => void>();
 
@@ -18,13 +21,7 @@ export class Emitter<T> implements Disposable {
 
   fire(value: T): void {
     for (const listener of [...this.#listeners]) {
-      try {
-        listener(value);
-      } catch (error) {
-        queueMicrotask(() => {
-          throw error;
-        });
-      }
+      if (this.#listeners.has(listener)) guarded(() => listener(value));
     }
   }
 
@@ -33,17 +30,31 @@ export class Emitter<T> implements Disposable {
   }
 }
 
-/** Things that end together, last one first. */
+/** Things that end together, last one first; each of them, even when one cannot. What comes after the end ends at once. */
 export class Bag implements Disposable {
   readonly #items: Disposable[] = [];
+  #over = false;
 
   add<T extends Disposable>(item: T): T {
-    this.#items.push(item);
+    if (this.#over) guarded(() => item.dispose());
+    else this.#items.push(item);
     return item;
   }
 
   dispose(): void {
-    for (const item of this.#items.splice(0).reverse()) item.dispose();
+    this.#over = true;
+    for (const item of this.#items.splice(0).reverse()) guarded(() => item.dispose());
+  }
+}
+
+/** Do something; a fault in it is told as one that nobody caught, and stops nobody else. */
+function guarded(work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
   }
 }
 

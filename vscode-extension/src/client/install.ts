@@ -78,6 +78,7 @@ export async function install(
   const home = path.join(parts.storagePath, "sidecar", `${parts.version}-${Date.now().toString(36)}`);
   const program = path.join(home, parts.platform === "win32" ? "Scripts\\understudy.exe" : "bin/understudy");
   const inner = path.join(home, parts.platform === "win32" ? "Scripts\\python.exe" : "bin/python");
+  const before = await installed(parts.storagePath);
   try {
     await fs.mkdir(path.dirname(home), { recursive: true });
     report(t("Making a Python environment …"), 20);
@@ -99,7 +100,7 @@ export async function install(
     await fs.rm(home, { recursive: true, force: true });
     throw error;
   }
-  await sweep(path.dirname(home), path.basename(home));
+  await sweep(path.dirname(home), before === undefined ? [program] : [program, before]);
   return program;
 }
 
@@ -164,12 +165,14 @@ function bare(env: Readonly<Record<string, string>>): Record<string, string> {
   return { ...Object.fromEntries(kept), PIP_CONFIG_FILE: "/dev/null", PIP_NO_INDEX: "1" };
 }
 
-/** Earlier installations; one that still runs in another window keeps its files open, which is no harm. */
-async function sweep(folder: string, keep: string): Promise<void> {
-  const names = await fs.readdir(folder).catch(() => []);
-  const old = names.filter((name) => name !== keep).sort();
-  // The one before stays: other windows may have it running.
-  for (const name of old.slice(0, -1)) await fs.rm(path.join(folder, name), { recursive: true, force: true });
+/** Earlier installations, and what one that was broken off has left; what ran until now stays: other windows run it. */
+async function sweep(folder: string, keep: readonly string[]): Promise<void> {
+  for (const name of await fs.readdir(folder).catch(() => [])) {
+    const home = path.join(folder, name);
+    if (!keep.some((program) => program.startsWith(home + path.sep))) {
+      await fs.rm(home, { recursive: true, force: true });
+    }
+  }
 }
 
 function pointerOf(storagePath: string): string {

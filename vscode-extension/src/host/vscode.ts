@@ -390,7 +390,12 @@ function input(request: h.InputRequest): Promise<h.InputOutcome> {
     };
     const check = async (): Promise<boolean> => {
       const now = ++turn;
-      const wrong = await request.validate?.(box.value);
+      let wrong: string | undefined;
+      try {
+        wrong = await request.validate?.(box.value);
+      } catch (error) {
+        wrong = errorInfo(error).message; // what cannot be checked is not taken
+      }
       if (now === turn) box.validationMessage = wrong;
       return now === turn && wrong === undefined;
     };
@@ -594,13 +599,13 @@ function files(scheme: string, source: h.VirtualFiles): Bag {
         watch: () => new vscode.Disposable(() => {}),
         async stat(uri) {
           const name = uri.toString();
-          const { size, changed: mtime } = await or404(
+          const { size, changed: mtime } = await orFault(
             uri,
             source.stat?.(name) ?? source.read(name).then((content) => ({ size: content.byteLength, changed: clock })),
           );
           return { type: vscode.FileType.File, ctime: 0, mtime, size };
         },
-        readFile: (uri) => or404(uri, source.read(uri.toString())),
+        readFile: (uri) => orFault(uri, source.read(uri.toString())),
         async writeFile(uri, content) {
           if (!source.write) return refuse();
           try {
@@ -623,11 +628,14 @@ function files(scheme: string, source: h.VirtualFiles): Bag {
   return own;
 }
 
-async function or404<T>(uri: vscode.Uri, found: Promise<T>): Promise<T> {
+/** As the editor calls it: what cannot be read at the moment is not gone, and its tab stays as it is. */
+async function orFault<T>(uri: vscode.Uri, found: Promise<T>): Promise<T> {
   try {
     return await found;
-  } catch {
-    throw vscode.FileSystemError.FileNotFound(uri);
+  } catch (error) {
+    const { kind, message, hint } = errorInfo(error);
+    if (kind !== "connection_failed" && kind !== "timed_out") throw vscode.FileSystemError.FileNotFound(uri);
+    throw vscode.FileSystemError.Unavailable(hint ? `${message} ${hint}` : message);
   }
 }
 
