@@ -333,3 +333,23 @@ def test_what_is_planted_among_the_records_holds_nobody_up(reviewed, kind, name)
         decide(reviewed, {"decision": "accept"})
     assert caught.value.kind in {ErrorKind.STORE_UNAVAILABLE, ErrorKind.BASE_UNAVAILABLE}
     assert text(reviewed) == LINES
+
+
+def test_every_file_that_wants_a_second_look_is_named_so_that_it_reads_as_one(project):
+    project.program(
+        "sly",
+        """
+        for number in range(42):
+            pathlib.Path(f"d{number:02}").mkdir()
+            pathlib.Path(f"d{number:02}/Makefile").write_text("all:\\n")
+        pathlib.Path("all is fine\\n\\nx").mkdir()
+        pathlib.Path("all is fine\\n\\nx/Makefile").write_text("all:\\n")
+        say(type="result", ok=True)
+        """,
+    )
+    project.id = project.run("implement", task="Be sly.", delegator="sly").id
+    error = refused(ErrorKind.CONFLICT, decide, project, {"decision": "accept"})
+    assert error.message.count("can run commands") == 40
+    assert "and 3 more" in error.message
+    assert "\n" not in error.message
+    assert len(error.names) == 43

@@ -28,6 +28,8 @@ from understudy.model.states import State
 
 MERGE_TRIES = 3
 """Who saves a file just while it is merged wins; the merge is made anew."""
+LISTED = 40
+"""Files that are named in a refusal; more are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,10 +299,12 @@ def _named(known: dict[tuple[str, str], Hunk], wish: Wish, at: Opened) -> settli
 def _refuse_flagged(files: list[FileDiff], accept: list[settling.Chosen], identifier: str) -> None:
     found = merge.flagged(names.unquote(path) for path in _paths_of(files, accept))
     if found:
-        spelled = sorted(f"{names.quote(path)} ({reason})" for path, reason in found.items())
+        # A name may hold line feeds, and words of its own.
+        spelled = sorted(f"{names.readable(names.quote(path))} ({reason})" for path, reason in found.items())
+        more = f" and {len(spelled) - LISTED} more" if len(spelled) > LISTED else ""
         raise UnderstudyError(
             ErrorKind.CONFLICT,
-            f"{identifier} changes files that are executed or obeyed: {', '.join(spelled[:10])}.",
+            f"{identifier} changes files that are executed or obeyed: {', '.join(spelled[:LISTED])}{more}.",
             hint="Read these changes; then accept them with `flagged: true`.",
             names=sorted(names.quote(path) for path in found),
         )
