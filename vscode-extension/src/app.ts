@@ -4,13 +4,14 @@
  */
 
 import * as path from "node:path";
-import { Bag, Emitter, soon, type Disposable } from "./base/emitter.ts";
+import { Bag, Emitter, oneAtATime, soon, type Disposable } from "./base/emitter.ts";
 import { t } from "./base/l10n.ts";
 import { carriesWheels, install, InstallError, installed } from "./client/install.ts";
 import { locate } from "./client/locate.ts";
 import { environment } from "./client/process.ts";
 import { Sidecar } from "./client/sidecar.ts";
 import type { Connect } from "./client/wire.ts";
+import { registerMachine } from "./health/machine.ts";
 import { report } from "./health/report.ts";
 import { mismatchWords, registerStatus } from "./health/status.ts";
 import { settleTrust } from "./health/trust.ts";
@@ -126,7 +127,13 @@ function registerHealth(app: App): Disposable {
   bag.add(registerStatus({ host, sidecar, store }));
   bag.add(host.commands.register("understudy.restart", () => sidecar.restart()));
   bag.add(host.commands.register("understudy.showOutput", () => host.output.show()));
-  bag.add(host.commands.register("understudy.install", () => installSidecar(app)));
+  let installing: Promise<void> | undefined;
+  bag.add(
+    host.commands.register(
+      "understudy.install",
+      () => (installing ??= installSidecar(app).finally(() => (installing = undefined))),
+    ),
+  );
   bag.add(
     host.commands.register("understudy.reportIssue", async () => {
       const text = await report({
@@ -140,17 +147,7 @@ function registerHealth(app: App): Disposable {
       await host.documents.showText(text, "markdown");
     }),
   );
-  bag.add(
-    host.commands.register("understudy.doctor", async () => {
-      const { checks } = await host.windows.progress({ title: t("Examining …"), where: "status" }, () =>
-        sidecar.ask("understudy/doctor", {}),
-      );
-      const lines = checks.map(({ name, ok, message, hint }) =>
-        [`${ok ? "✓" : "✗"} ${name}: ${message}`, ...(hint ? [`  ${hint}`] : [])].join("\n"),
-      );
-      await host.documents.showText(`${lines.join("\n")}\n`, "plaintext");
-    }),
-  );
+  bag.add(registerMachine({ host, asker: sidecar }));
   bag.add(host.workspace.onDidGrantTrust(() => void sidecar.restart()));
   let path = host.workspace.setting("path", "");
   bag.add(
@@ -182,7 +179,7 @@ function registerHealth(app: App): Disposable {
 
 function registerTrust({ host, sidecar, store }: App): Disposable {
   const bag = new Bag();
-  const settle = (): void => void settleTrust({ asker: sidecar, host });
+  const settle = oneAtATime(() => settleTrust({ asker: sidecar, host })); // nobody is asked twice at once
   bag.add(sidecar.onDidChange(({ kind }) => kind === "running" && settle()));
   bag.add(store.onDidChange((change) => change.trust && settle()));
   bag.add(host.workspace.onDidChangeFolders(() => sidecar.state.kind === "running" && settle()));

@@ -1,3 +1,4 @@
+import * as path from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { createApp } from "../src/app.ts";
 import { Bag, Emitter } from "../src/base/emitter.ts";
@@ -122,12 +123,14 @@ function inProcess(peer: GoldenSidecar): () => Connect {
     } satisfies Wire);
 }
 
-async function app(): Promise<{ host: FakeHost; peer: GoldenSidecar; bag: Bag }> {
+async function app(
+  delegations: readonly Delegation[] = [],
+): Promise<{ host: FakeHost; peer: GoldenSidecar; bag: Bag }> {
   const peer = new GoldenSidecar()
     .answer("understudy/delegators/list", LIST)
     .answer("understudy/modelServers/list", { modelServers: [], problems: [] })
     .answer("understudy/recipes/list", { recipes: [], problems: [] })
-    .answer("understudy/delegations/list", { delegations: [] })
+    .answer("understudy/delegations/list", { delegations: [...delegations] })
     .answer("understudy/delegations/subscribe", {})
     .answer("understudy/workspace/trust", { trusted: true, allows: [], changed: [], seen: "1" });
   const host = new FakeHost();
@@ -135,7 +138,7 @@ async function app(): Promise<{ host: FakeHost; peer: GoldenSidecar; bag: Bag }>
   const bag = new Bag();
   const made = createApp({ host, connect: inProcess(peer) }, bag);
   await made.sidecar.start();
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  await vi.waitFor(() => expect(host.contexts.get("understudy.loaded")).toBe(true));
   return { host, peer, bag };
 }
 
@@ -146,7 +149,8 @@ describe("commands of a delegator", () => {
     if (entry) entry.editable = false;
     peer.answer("understudy/delegators/list", { delegators: entry ? [entry] : [], problems: [] });
     peer.notify("understudy/changed", { collections: ["delegators"] });
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    const row = (): string | undefined => host.rows.get("understudy.delegators")?.row(rowOf("local-coder"))?.context;
+    await vi.waitFor(() => expect(row()).not.toContain("editable"));
     await host.commands.run("understudy.delegators.edit", rowOf("local-coder"));
     expect(host.opened).toEqual([{ uri: entry?.location?.uri, options: { range: entry?.location?.range } }]);
     bag.dispose();
@@ -212,6 +216,48 @@ describe("health", () => {
     expect(mismatchWords({ ...state, upgrade: "sidecar" })).toContain("Upgrade Understudy (/usr/bin/understudy)");
   });
 
+  it("offers first what waits for the person, and no restart by a slip of the Enter key", async () => {
+    const done = result("understudy/delegations/get", "delegations-get.valid");
+    const waitingFor = {
+      requestId: "1",
+      attempt: 1,
+      title: "Run rm -rf build",
+      detail: "",
+      options: [],
+      onDeadline: "",
+    };
+    const waiting = { ...done, state: "waiting", waitingFor } as unknown as Delegation;
+    for (const [delegations, first] of [
+      [[waiting], ["Answer a Question …", waiting.waitingFor?.title]],
+      [[], ["Show Delegations", undefined]],
+    ] as const) {
+      const { host, bag } = await app(delegations);
+      host.answers.push({ cancel: true });
+      await host.commands.run("understudy.showStatus");
+      const [top] = host.shown.at(-1)?.items ?? [];
+      expect([top?.label, top?.detail]).toEqual(first);
+      bag.dispose();
+    }
+  });
+
+  it("shows what is missing on this machine as a text that nobody is asked to save", async () => {
+    const { host, peer, bag } = await app();
+    peer.answer("understudy/doctor", {
+      checks: [
+        { name: "python", ok: true, message: "3.12" },
+        { name: "git", ok: false, message: "git is too old", hint: "Upgrade it." },
+      ],
+    });
+    await host.commands.run("understudy.doctor");
+    expect(host.texts).toEqual([]);
+    const uri = host.opened.at(-1)?.uri ?? "";
+    expect(uri).toMatch(/^understudy-machine:\/This%20Machine/);
+    expect(host.provided.get("understudy-machine")?.text(uri)).toBe(
+      "One thing is missing.\n\n✓ python: 3.12\n✗ git: git is too old\n  Upgrade it.\n",
+    );
+    bag.dispose();
+  });
+
   it("has words for every state, without a colour that means nothing", () => {
     const ending = { code: 4, signal: null, lines: [] };
     const none = { running: 0, waiting: 0, problems: 0 };
@@ -266,6 +312,33 @@ describe("workspace trust", () => {
     host.buttons.push("Trust It");
     await settle();
     expect(told()).toHaveLength(1);
+  });
+
+  it("asks once, however often it is told that trust has changed before there is an answer", async () => {
+    const { host, peer, bag } = await app();
+    peer.answer("understudy/workspace/trust", ASK);
+    const answers: ((button: string | undefined) => void)[] = [];
+    const message = vi
+      .spyOn(host.windows, "message")
+      .mockImplementation(() => new Promise((resolve) => void answers.push(resolve)));
+    const asked = (): number => peer.params("understudy/workspace/trust").length;
+    const before = asked();
+    for (let time = 0; time < 3; time += 1) host.foldersChanged.fire();
+    await vi.waitFor(() => expect(answers).toHaveLength(1));
+    host.foldersChanged.fire();
+    answers[0]?.(undefined);
+    await vi.waitFor(() => expect(asked()).toBe(before + 2)); // it looks once more, and this was turned down
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(message).toHaveBeenCalledTimes(1);
+    bag.dispose();
+  });
+
+  it("installs once, however often that is asked for", async () => {
+    const { host, bag } = await app();
+    host.settings.set("python", path.join(host.environment.storagePath, "no-python"));
+    await Promise.all([1, 2].map(() => host.commands.run("understudy.install")));
+    expect(host.progresses.filter(({ title }) => title === "Installing Understudy")).toHaveLength(1);
+    bag.dispose();
   });
 
   it("says nothing for a workspace that is not trusted", async () => {

@@ -149,21 +149,32 @@ async function explain({ host, sidecar, store }: StatusParts): Promise<void> {
   }
   const carried = t("Into the extension's own storage, from what the extension carries; nothing is downloaded.");
   if (state.kind === "mismatch" && state.upgrade === "sidecar") {
-    offer("understudy.install", t("Install Understudy"), "cloud-download", `${cause} ${carried}`);
+    offer("understudy.install", t("Install Understudy's Engine"), "cloud-download", `${cause} ${carried}`);
   }
-  if (state.kind === "missing" || state.kind === "failed") {
-    offer("understudy.install", t("Install Understudy"), "cloud-download", carried);
+  if (state.kind === "missing") {
+    offer("understudy.install", t("Install Understudy's Engine"), "cloud-download", carried);
   }
   if (state.kind === "missing" || state.kind === "mismatch") {
     offer("workbench.action.openSettings", t("Set Its Path …"), "gear", undefined, ["understudy.path"]);
   }
+  if (state.kind === "running") {
+    // What somebody is most likely to want; a slip of the Enter key restarts nothing.
+    const waiting = store.delegations.filter((one) => one.state === "waiting");
+    if (waiting.length > 0) {
+      const question = waiting.length === 1 ? waiting[0]?.waitingFor?.title : undefined;
+      offer("understudy.delegations.answer", t("Answer a Question …"), "comment-discussion", question);
+    }
+    offer("understudy.delegations.focus", t("Show Delegations"), "list-tree");
+    offer("understudy.doctor", t("Examine This Machine"), "pulse", t("What a run needs, and what is missing."));
+  }
   offer(
     "understudy.restart",
-    state.kind === "off" || state.kind === "missing" ? t("Start") : t("Restart"),
+    state.kind === "off" || state.kind === "missing" ? t("Start the Engine") : t("Restart the Engine"),
     "debug-restart",
   );
-  if (state.kind === "running")
-    offer("understudy.doctor", t("Examine This Machine"), "pulse", t("What a run needs, and what is missing."));
+  if (state.kind === "failed") {
+    offer("understudy.install", t("Install Understudy's Engine"), "cloud-download", carried);
+  }
   offer("understudy.showOutput", t("Show the Output"), "output");
   offer(
     "workbench.action.setLogLevel",
