@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { Bag, Emitter, soon } from "../src/base/emitter.ts";
+import { Bag, Emitter, oneAtATime, soon } from "../src/base/emitter.ts";
 
 /** What would be told as an error that nobody caught. */
 function faults(): unknown[] {
@@ -96,5 +96,23 @@ describe("soon", () => {
     expect(ran).toEqual([]);
     vi.runAllTimers();
     expect(ran).toEqual(["one"]);
+  });
+});
+
+describe("one at a time", () => {
+  it("runs once more for all who asked meanwhile", async () => {
+    const ends: (() => void)[] = [];
+    const run = oneAtATime(() => new Promise<void>((resolve) => void ends.push(resolve)));
+    const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+    for (let time = 0; time < 3; time += 1) run();
+    expect(ends).toHaveLength(1);
+    ends[0]?.();
+    await settled();
+    expect(ends).toHaveLength(2);
+    ends[1]?.();
+    await settled();
+    expect(ends).toHaveLength(2);
+    run();
+    expect(ends).toHaveLength(3);
   });
 });

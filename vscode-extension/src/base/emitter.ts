@@ -63,3 +63,19 @@ export function soon(work: () => void): Disposable {
   const timer = setTimeout(work, 0);
   return { dispose: () => clearTimeout(timer) };
 }
+
+/** Makes work that runs once at a time: whoever asks for it meanwhile gets one more run after it, however many ask. */
+export function oneAtATime(work: () => Promise<unknown>): () => void {
+  let running = false;
+  let again = false;
+  const run = (): void => {
+    again = running;
+    if (running) return;
+    running = true;
+    void work().finally(() => {
+      running = false;
+      if (again) run();
+    });
+  };
+  return run;
+}
