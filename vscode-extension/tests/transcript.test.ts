@@ -50,7 +50,7 @@ describe("the text of a transcript", () => {
         "",
         "✗ models.example.com is busy (529). my-agent goes on. In 1.5 s.",
         "",
-        "## Attempt 2: my-agent (generic, small-1)",
+        "## Attempt 2: my-agent (own program, small-1)",
         "",
         "It is the second delegator of the route `tests`.",
         "",
@@ -118,6 +118,18 @@ describe("the text of a transcript", () => {
       ].join("\n"),
     );
     expect(question).toBeUndefined();
+  });
+
+  it("shows an answer once, however often it is said", () => {
+    const answer = (said: string, results: string): string =>
+      text(
+        { ...FRAME, seq: 1, type: "text", text: said.slice(0, 4) },
+        { ...FRAME, seq: 2, type: "text", text: `${said.slice(4)}\n` },
+        { ...FRAME, seq: 3, type: "result", files: [], text: results, truncatedBytes: 0 } as Event,
+        { ...FRAME, seq: 4, type: "finished", verdict: "answered", reservations: [] },
+      );
+    expect(answer("It retries three times.", "It retries three times.")).toBe("It retries three times.\n");
+    expect(answer("Let me look.", "It retries.")).toBe("Let me look.\n\n## Result\n\nIt retries.\n");
   });
 
   it("folds what was thought and what tools said, and links files, wherever they stand", () => {

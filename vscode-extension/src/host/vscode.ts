@@ -674,7 +674,7 @@ function reviewOf(bag: Bag): h.ReviewSurface {
       await vscode.commands.executeCommand("_open.mergeEditor", {
         base: vscode.Uri.parse(base),
         input1: { uri: vscode.Uri.parse(yours), title: t("Yours") },
-        input2: { uri: vscode.Uri.parse(theirs), title: t("Result") },
+        input2: { uri: vscode.Uri.parse(theirs), title: t("Delegated") },
         output: vscode.Uri.parse(output),
       });
       return true;

@@ -90,6 +90,7 @@ export function reservationMeaning(reservation: Reservation): string {
 /** "Verified: a required check passed …", or the reservations instead of the meaning. */
 export function verdictWords(verdict: Verdict, reservations: readonly Reservation[]): string {
   const because = reservations.map(reservationMeaning).join("; ");
+  if (verdict === "answered" && because === "") return verdictName(verdict);
   return `${verdictName(verdict)}: ${because || verdictMeaning(verdict)}`;
 }
 

@@ -16,6 +16,7 @@ import {
   spent,
   stateName,
   tokens,
+  toolName,
   verdictMeaning,
   verdictName,
   verdictWords,
@@ -74,6 +75,8 @@ export class TranscriptText {
   readonly #checks = new Map<string, Block>();
   #plan: { entries: readonly unknown[]; block: Block } | undefined;
   #text: { parts: string[]; block: Block } | undefined;
+  /** What the agent said last: a result that says it again is not shown twice. */
+  #said: readonly string[] = [];
   #question: { event: Of<"permission">; answer?: Of<"permission_answered">; block: Block } | undefined;
   #decisions: { event: Of<"decided">; hunks: number; block: Block } | undefined;
 
@@ -120,6 +123,7 @@ export class TranscriptText {
     switch (event.type) {
       case "started":
         this.#plan = undefined;
+        this.#said = [];
         this.#put("started", () => started(event));
         return;
       case "queued":
@@ -176,9 +180,11 @@ export class TranscriptText {
         delete block.made;
         return;
       }
-      case "result":
-        this.#put("result", () => result(event));
+      case "result": {
+        const said = this.#said.join("").trim();
+        this.#put("result", () => result(event, said));
         return;
+      }
       case "note":
         this.#put("note", () => one(`${event.level === "info" ? "ⓘ" : "⚠"} ${clean(event.text)}`));
         return;
@@ -227,6 +233,7 @@ export class TranscriptText {
       return;
     }
     const parts = [event.text];
+    if (event.type === "text") this.#said = parts;
     const lines = (): Line[] => (event.type === "text" ? said(parts.join("")) : thought(parts.join("")));
     this.#text = { parts, block: this.#put(event.type, lines) };
   }
@@ -302,7 +309,9 @@ function head(delegation: Delegation, now: number): Line[] {
 }
 
 function started(event: Of<"started">): Line[] {
-  const who = [event.tool ?? event.modelServer, event.model].filter((part) => part !== undefined && part !== "");
+  const who = [event.tool ? toolName(event.tool) : event.modelServer, event.model].filter(
+    (part) => part !== undefined && part !== "",
+  );
   const name = who.length > 0 ? `${event.delegator} (${who.join(", ")})` : event.delegator;
   return [{ text: t("## Attempt {0}: {1}", event.attempt, name) }, { text: "" }, ...said(sentence(event.why))];
 }
@@ -459,18 +468,21 @@ function checked(event: Of<"check_finished">): Line[] {
   return lines;
 }
 
-function result(event: Of<"result">): Line[] {
+function result(event: Of<"result">, before: string): Line[] {
   const lines: Line[] = [{ text: t("## Result") }, { text: "" }];
-  if (event.summary !== undefined && event.summary.trim() !== "") lines.push(...said(event.summary), { text: "" });
+  const fresh = (text: string | undefined): text is string => text !== undefined && !["", before].includes(text.trim());
+  if (fresh(event.summary)) lines.push(...said(event.summary), { text: "" });
   // Beside files it is what was said already.
-  if (event.text !== undefined && event.files.length === 0) lines.push(...said(event.text), { text: "" });
+  if (fresh(event.text) && event.files.length === 0) lines.push(...said(event.text), { text: "" });
   for (const file of event.files)
     lines.push(changed(file.path, statusName(file), `+${file.additions} −${file.deletions}`));
   if (lines.at(-1)?.text === "") lines.pop();
-  return lines;
+  return lines.length > 1 ? lines : [];
 }
 
 function finished(event: Of<"finished">): Line[] {
+  // The answer has been read, and the head says so.
+  if (event.verdict === "answered" && event.reservations.length === 0 && !event.error) return [];
   const lines: Line[] = [
     { text: `## ${verdictName(event.verdict)}` },
     { text: "" },
