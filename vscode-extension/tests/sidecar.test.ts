@@ -171,6 +171,25 @@ describe("sidecar", () => {
     }
   });
 
+  it("says what kept it from being looked for, and looks again", async () => {
+    let looks = 0;
+    const states: SidecarState[] = [];
+    const made = new Sidecar({
+      locate: () =>
+        looks++ === 0 ? Promise.reject(new Error("EMFILE: too many open files")) : Promise.resolve({ looked: [] }),
+      launch: () => {
+        throw new Error("nothing was found");
+      },
+      connect: pipe,
+      log: () => {},
+    });
+    made.onDidChange((state) => states.push(state));
+    running.push(made);
+    await made.start();
+    expect(states.at(-1)).toMatchObject({ kind: "crashed", cause: "EMFILE: too many open files" });
+    await until(() => made.state.kind === "missing");
+  });
+
   it("says what a program said that never greeted", async () => {
     const { sidecar: peer, states } = sidecar("broken");
     await peer.start();

@@ -73,6 +73,25 @@ describe("a sidecar that stops", () => {
       await vs.notification(/Upgrade the Understudy extension/).waitFor();
     }),
   );
+
+  it(
+    "listening is ended, and started again",
+    inCode({ sidecar: false, closed: true }, async (vs) => {
+      const deaf = `        sys.stdout.flush()\n        os.close(1)\n        time.sleep(600)\n`;
+      program(vs, `${greeting(1).replace("import json, sys", "import json, os, sys, time")}${deaf}`);
+      await vs.open();
+      await vs.openContainer();
+      await vs.notification(/keeps stopping: .*it does not listen any more/).waitFor();
+      await vs.shot("1 told");
+      const [first] = vs.world.sidecars();
+      await until(() => vs.world.sidecars().every(({ pid }) => pid !== first?.pid), "what hangs is ended");
+      assert.ok(vs.world.sidecars().length <= 1, "one at a time");
+      fs.rmSync(path.join(vs.world.home, "bin", "understudy"));
+      program(vs, greeting(99));
+      await vs.command("Understudy: Restart the Engine");
+      await vs.notification(/Upgrade the Understudy extension/).waitFor();
+    }),
+  );
 });
 
 describe("a report", () => {

@@ -183,15 +183,17 @@ export class Sidecar implements Asker, Hearer, Disposable {
     await this.#stopping;
     if (turn !== this.#turn) return;
     this.#become({ kind: "starting", attempt: this.#crashes + 1 });
-    const { found, looked } = await this.#parts.locate();
-    if (turn !== this.#turn) return;
-    if (!found) {
-      this.#parts.log(`no sidecar; looked at ${looked.join(", ")}`);
-      this.#become({ kind: "missing", looked });
-      return;
-    }
+    let found: Found | undefined;
     let wire: Wire;
     try {
+      const located = await this.#parts.locate();
+      if (turn !== this.#turn) return;
+      found = located.found;
+      if (!found) {
+        this.#parts.log(`no sidecar; looked at ${located.looked.join(", ")}`);
+        this.#become({ kind: "missing", looked: located.looked });
+        return;
+      }
       const ended = (ending: Ending): void => {
         if (turn === this.#turn) this.#ended(ending);
       };
