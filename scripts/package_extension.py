@@ -7,6 +7,7 @@ time in it is that of the last commit. What is in it is compared with ``CONTENTS
 
 from __future__ import annotations
 
+import argparse
 import functools
 import hashlib
 import json
@@ -60,6 +61,7 @@ _ENTRY = re.compile(r"^(?P<name>[a-z0-9._-]+)==(?P<version>[^ ;]+)(?: ; (?P<mark
 
 def main() -> None:
     """Build it, and say how large it is."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     target = TARGETS.get((sys.platform, platform.machine()))
     if target is None:
         sys.exit(f"No VSIX is built on {sys.platform} {platform.machine()}: VS Code has no such platform.")

@@ -10,6 +10,7 @@ and standard error says so. Pictures and logs are in ``vscode-extension/e2e/arti
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
 import os
@@ -29,6 +30,16 @@ INSTALL_SECONDS = 600
 
 def main(arguments: list[str]) -> int:
     """Run the tests, or the figures; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--in", metavar="FILE", help="the tests of one file of vscode-extension/e2e/tests (`review`)")
+    parser.add_argument("--only", metavar="TEXT", help="the tests whose whole title holds a text")
+    parser.add_argument("--vsix", metavar="FILE", help="a package that is there, instead of one made from src/")
+    parser.add_argument("--list", action="store_true", help="say which tests there are, run none")
+    parser.add_argument("--bench", action="store_true", help="the figures instead of the tests")
+    options = vars(parser.parse_args(arguments))
+    bench = options.pop("bench")
+    vsix = [f"--vsix={Path(options.pop('vsix')).resolve()}"] if options["vsix"] else []
+    which = [f"--{name}" if value is True else f"--{name}={value}" for name, value in options.items() if value]
     host = subprocess.run([sys.executable, TOP / "scripts" / "vscode_host.py"], stdout=subprocess.PIPE, check=False)
     if host.returncode:
         return host.returncode
@@ -36,14 +47,12 @@ def main(arguments: list[str]) -> int:
     for package in (EXTENSION, E2E):
         if code := install(package):
             return code
-    if "--bench" in arguments:
-        return node(folder, "bench.ts", *(word for word in arguments if word != "--bench"))
-    code = node(folder, "run.ts", *arguments)
+    if bench:
+        return node(folder, "bench.ts", *vsix)
+    code = node(folder, "run.ts", *which, *vsix)
     if code != 1:
         return code
     print("\nVS Code, first run: some failed. Running those once more:", flush=True)
-    vsix = arguments[arguments.index("--vsix") :][:2] if "--vsix" in arguments else []
-    vsix += [word for word in arguments if word.startswith("--vsix=")]
     code = node(folder, "run.ts", "--again", *vsix)
     print(f"\nVS Code, first run: some failed. Second run: {'failed again' if code else 'passed'}.", flush=True)
     return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -41,6 +42,27 @@ def test_help_names_every_verb():
     verbs = set(re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)[1].split())
     said = run("make", "-s", "help", cwd=TOP).stdout
     assert set(re.findall(r"^  make (\S+)", said, re.MULTILINE)) == verbs
+
+
+@pytest.mark.parametrize("script", ["extension", "vscode.py", "package_extension.py"])
+def test_a_script_of_the_extension_says_what_it_can_and_does_nothing_else(script: str):
+    path = TOP / "scripts" / script
+    argv = [sys.executable, path] if path.suffix else [path]
+    asked = run(*argv, "--help", cwd=TOP)
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert "Node" in asked.stdout
+    mistyped = run(*argv, "--tset", cwd=TOP)
+    assert (mistyped.returncode, mistyped.stdout) == (2, "")
+    assert mistyped.stderr
+
+
+def test_every_verb_of_the_extension_is_explained():
+    text = (TOP / "scripts" / "extension").read_text()
+    verbs = re.search(r"^([a-z |]+)\) verb=", text, re.MULTILINE)[1].split(" | ")
+    said = run(TOP / "scripts" / "extension", "help", cwd=TOP).stdout
+    assert re.findall(r"^  scripts/extension (\S+)  +\S", said, re.MULTILINE) == verbs
+    scripts = json.loads((TOP / "vscode-extension" / "package.json").read_text())["scripts"]
+    assert set(verbs) - {"packages"} <= scripts.keys()
 
 
 @pytest.fixture
