@@ -258,7 +258,7 @@ describe("transcripts in the editor", () => {
     const changed = new Emitter<Change>();
     let listener: (events: readonly Event[]) => void = () => {};
     let following = 0;
-    const state = { delegation: { ...now, id } as Delegation | undefined, loaded: true };
+    const state = { delegation: { ...now, id } as Delegation | undefined, loaded: true, tells: Infinity };
     const store = {
       delegation: () => state.delegation,
       get loaded() {
@@ -266,10 +266,12 @@ describe("transcripts in the editor", () => {
       },
       read: () => Promise.resolve(state.delegation),
       onDidChange: changed.signal,
-      follow: (_: string, hear: (events: readonly Event[]) => void): Promise<Disposable> => {
-        following += 1;
+      follow: (_: string, hear: (events: readonly Event[]) => void, after = 0): Promise<Disposable> => {
         listener = hear;
-        hear(history);
+        const rest = history.filter(({ seq }) => seq > after);
+        hear(rest.slice(0, state.tells));
+        if (rest.length > state.tells) return Promise.reject(new Error("it ended in the middle"));
+        following += 1;
         return Promise.resolve({ dispose: () => void (following -= 1) });
       },
     };
@@ -328,6 +330,18 @@ describe("transcripts in the editor", () => {
     expect(following()).toBe(1); // by itself: the editor does not ask again
     expect(told.length).toBeGreaterThan(0);
     expect(await read()).toContain("## Attempt 2: my-agent");
+    transcripts.dispose();
+  });
+
+  it("has everything once when a sidecar ends in the middle of a long history", async () => {
+    const { read, state, changed, following, transcripts } = open(LIFE.events.slice(0, 8), running());
+    state.tells = 5;
+    await read();
+    expect(following()).toBe(0);
+    changed();
+    await vi.advanceTimersByTimeAsync(DRAW_MS * 2);
+    expect(following()).toBe(1);
+    expect((await read()).split("## Attempt 1")).toHaveLength(2);
     transcripts.dispose();
   });
 

@@ -12,7 +12,7 @@ import { errorInfo } from "../client/wire.ts";
 import type { Fold, Host, Lens, TextLink } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
 import { isLive, isToReview, orderedOptions } from "../model/words.ts";
-import type { Delegation } from "../protocol.ts";
+import type { Delegation, Event } from "../protocol.ts";
 import { delegationOf, TRANSCRIPT } from "../views/delegationIds.ts";
 import { TranscriptText, type FileLink, type Rendered } from "./render.ts";
 
@@ -41,6 +41,8 @@ interface Open {
   /** As the editor writes it; learnt from the editor. */
   uri: string;
   readonly text: TranscriptText;
+  /** `seq` of the last event in it. */
+  last: number;
   rendered: Rendered;
   /** What was drawn last, the newest first: the editor may still show an older one. */
   drawn: Rendered[];
@@ -113,6 +115,7 @@ export class Transcripts implements Disposable {
         id,
         uri,
         text: new TranscriptText(),
+        last: 0,
         rendered: NOTHING,
         drawn: [],
         drawnAt: 0,
@@ -136,10 +139,13 @@ export class Transcripts implements Disposable {
     open.beginning = (async () => {
       try {
         if (!store.delegation(open.id)) await store.read(open.id);
-        const following = await store.follow(open.id, (events) => {
+        const take = (events: readonly Event[]): void => {
           open.text.add(events);
+          open.last = events.at(-1)?.seq ?? open.last;
           this.#draw(open);
-        });
+        };
+        // What a sidecar told before it ended in the middle of a long history is there already.
+        const following = await store.follow(open.id, take, open.last);
         if (this.#open.get(open.id) === open) open.following = following;
         else following.dispose();
       } catch (error) {
