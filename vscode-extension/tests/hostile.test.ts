@@ -8,7 +8,7 @@ import type * as h from "../src/host/host.ts";
 import { inertWindows } from "../src/host/inertWindows.ts";
 import type { Change } from "../src/model/store.ts";
 import type { Delegation, Event, PermissionRequest } from "../src/protocol.ts";
-import { TranscriptText } from "../src/transcript/render.ts";
+import { MOST_OF_ALL, MOST_SAID, TranscriptText } from "../src/transcript/render.ts";
 import { registerDelegationCommands } from "../src/views/delegationCommands.ts";
 import { DelegatorRows, rowOf } from "../src/views/delegators.ts";
 import { Runs } from "../src/views/progress.ts";
@@ -268,5 +268,51 @@ describe("tooltips, which are Markdown,", () => {
       expect(host.statuses[0]?.tooltip).toContain("example.invalid");
       expect(host.statuses[0]?.tooltip).not.toMatch(MARKDOWN);
     }
+  });
+});
+
+describe("the transcript of who never stops", () => {
+  const frame = { at: "2026-11-21T00:45:12.345Z", attempt: 1 } as const;
+  let seq = 0;
+  const says = (text: string): Event => ({ type: "text", text, ...frame, seq: ++seq });
+  const happens = (text: string): Event => ({ type: "note", level: "info", text, ...frame, seq: ++seq });
+
+  it("has the beginning and the end of what is said, and says how much is missing", () => {
+    const made = new TranscriptText();
+    made.add([says("first words\n"), ...Array.from({ length: 500 }, (_, n) => says(`${"word ".repeat(1_000)}${n}\n`))]);
+    made.add([says("last words")]);
+    const { text } = made.render(undefined, 0);
+    expect(text.startsWith("first words\nword")).toBe(true);
+    expect(text.trimEnd().endsWith("last words")).toBe(true);
+    expect(text.length).toBeLessThan(MOST_SAID + 100);
+    const whole = "first words\n".length + 500 * 5_001 + 10 + 90 * 2 + 400 * 3 + "last words".length;
+    const [shown, left] = /… (\d+) characters …/.exec(text) ?? [];
+    expect(text.trimEnd().length - (shown?.length ?? 0) - 4 + Number(left)).toBe(whole);
+  });
+
+  it("says short things whole, however many pieces they come in", () => {
+    const made = new TranscriptText();
+    const text = Array.from({ length: 3_000 }, (_, n) => `piece ${n} `.padEnd(100)).join("");
+    made.add(Array.from({ length: 3_000 }, (_, n) => says(text.slice(n * 100, n * 100 + 100))));
+    expect(made.render(undefined, 0).text.trimEnd()).toBe(text.trimEnd());
+  });
+
+  it("has the beginning and the end of what happened", () => {
+    const made = new TranscriptText();
+    made.add(Array.from({ length: 30_000 }, (_, n) => happens(`${n} ${"x".repeat(1_000)}`)));
+    made.render(undefined, 0);
+    made.add([happens("the last")]);
+    const { text } = made.render(undefined, 0);
+    expect(text.length).toBeLessThan(MOST_OF_ALL + 100_000);
+    expect(text).toContain("ⓘ 19 ");
+    expect(text).not.toContain("ⓘ 20 ");
+    expect(text).toMatch(/… \d+ things that happened are left out here …/);
+    expect(text).toContain("ⓘ 29999 ");
+    expect(text.trimEnd().endsWith("the last")).toBe(true);
+    const loud = new TranscriptText();
+    loud.add(Array.from({ length: 40 }, (_, n) => happens(`${n} ${"x".repeat(900_000)}`)));
+    const most = loud.render(undefined, 0).text;
+    expect(most.length).toBeLessThan(MOST_OF_ALL + 100_000);
+    expect(most).toContain("ⓘ 39 ");
   });
 });

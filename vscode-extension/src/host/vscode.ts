@@ -614,7 +614,7 @@ function files(scheme: string, source: h.VirtualFiles): Bag {
             return undefined;
           } catch (error) {
             const { message, hint } = errorInfo(error);
-            throw new Error(hint ? `${message} ${hint}` : message, { cause: error });
+            throw new Error(inert(hint ? `${message} ${hint}` : message), { cause: error });
           }
         },
         readDirectory: () => [],

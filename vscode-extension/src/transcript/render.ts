@@ -27,6 +27,12 @@ import type { Delegation, Event, FileStat } from "../protocol.ts";
 export const MOST_LINES = 200;
 /** Characters of one line of it. */
 const MOST_OF_A_LINE = 2_000;
+/** Characters of one thing that an agent says; the middle is left out. */
+export const MOST_SAID = 400_000;
+/** Characters of all of it: an editor reads a document whole whenever it has grown. What is between beginning and end is left out. */
+export const MOST_OF_ALL = 4_000_000;
+/** Blocks at the beginning that stay, unless they are large. */
+const BEGINNING = 20;
 /** Blocks of one kind that follow each other without an empty line. */
 const LISTS = new Set(["file", "tool", "check", "note", "applied", "decided"]);
 
@@ -35,6 +41,8 @@ interface Block {
   kind: string;
   lines: () => Line[];
   made?: Line[];
+  /** Characters of `made`. */
+  size?: number;
 }
 
 /** One line; with what it links to. */
@@ -74,9 +82,9 @@ export class TranscriptText {
   readonly #tools = new Map<string, { tool: Tool; block: Block }>();
   readonly #checks = new Map<string, Block>();
   #plan: { entries: readonly unknown[]; block: Block } | undefined;
-  #text: { parts: string[]; block: Block } | undefined;
+  #text: { said: Said; block: Block } | undefined;
   /** What the agent said last: a result that says it again is not shown twice. */
-  #said: readonly string[] = [];
+  #said: Said | undefined;
   #question: { event: Of<"permission">; answer?: Of<"permission_answered">; block: Block } | undefined;
   #decisions: { event: Of<"decided">; hunks: number; block: Block } | undefined;
 
@@ -104,17 +112,39 @@ export class TranscriptText {
     };
     if (delegation) put(head(delegation, now));
     let before = "";
-    for (const block of this.#blocks) {
-      block.made ??= block.lines();
-      if (block.made.length === 0) continue;
+    const [from, to] = this.#leftOut();
+    for (const [index, block] of this.#blocks.entries()) {
+      if (index === from && to > from) {
+        put(one(t("*… {0} things that happened are left out here …*", to - from)));
+        before = "";
+      }
+      const made = linesOf(block);
+      if ((from <= index && index < to) || made.length === 0) continue;
       if (block.kind === before && LISTS.has(block.kind)) lines.pop();
       before = block.kind;
       const open = this.#question;
       if (open?.block === block && open.answer === undefined && delegation?.waitingFor) question = lines.length;
-      put(block.made);
+      put(made);
     }
     const text = lines.join("\n");
     return question === undefined ? { text, folds, links } : { text, folds, links, question };
+  }
+
+  /** Which blocks have no room: from the first of them to the first one after them. */
+  #leftOut(): readonly [number, number] {
+    const all = this.#blocks;
+    const size = (index: number): number => (all[index] ? sizeOf(all[index]) : 0);
+    let from = 0;
+    let room = MOST_OF_ALL;
+    while (from < Math.min(BEGINNING, all.length) && room - size(from) > (MOST_OF_ALL / 4) * 3) {
+      room -= size(from);
+      from += 1;
+    }
+    for (let index = all.length - 1; index >= from; index -= 1) {
+      room -= size(index);
+      if (room < 0 && index < all.length - 1) return [from, index + 1];
+    }
+    return [0, 0];
   }
 
   #take(event: Event): void {
@@ -123,7 +153,7 @@ export class TranscriptText {
     switch (event.type) {
       case "started":
         this.#plan = undefined;
-        this.#said = [];
+        this.#said = undefined;
         this.#put("started", () => started(event));
         return;
       case "queued":
@@ -181,7 +211,7 @@ export class TranscriptText {
         return;
       }
       case "result": {
-        const said = this.#said.join("").trim();
+        const said = this.#said?.text.trim() ?? "";
         this.#put("result", () => result(event, said));
         return;
       }
@@ -228,14 +258,15 @@ export class TranscriptText {
 
   #talk(event: Of<"text"> | Of<"thinking">): void {
     if (this.#text?.block.kind === event.type) {
-      this.#text.parts.push(event.text);
+      this.#text.said.add(event.text);
       delete this.#text.block.made;
       return;
     }
-    const parts = [event.text];
-    if (event.type === "text") this.#said = parts;
-    const lines = (): Line[] => (event.type === "text" ? said(parts.join("")) : thought(parts.join("")));
-    this.#text = { parts, block: this.#put(event.type, lines) };
+    const words = new Said();
+    words.add(event.text);
+    if (event.type === "text") this.#said = words;
+    const lines = (): Line[] => (event.type === "text" ? said(words.text) : thought(words.text));
+    this.#text = { said: words, block: this.#put(event.type, lines) };
   }
 
   #call(call: Of<"tool_call">): void {
@@ -282,6 +313,47 @@ export class TranscriptText {
     };
     this.#decisions = decisions;
   }
+}
+
+/** What somebody says, piece by piece: its beginning and its end. */
+class Said {
+  #beginning = "";
+  #end: string[] = [];
+  #endSize = 0;
+  #left = 0;
+
+  add(text: string): void {
+    const room = Math.max(0, MOST_SAID / 2 - this.#beginning.length);
+    this.#beginning += text.slice(0, room);
+    if (text.length <= room) return;
+    this.#end.push(text.slice(room));
+    this.#endSize += text.length - room;
+    if (this.#endSize <= MOST_SAID) return;
+    const end = this.#end.join("").slice(-MOST_SAID / 2);
+    this.#left += this.#endSize - end.length;
+    this.#end = [end];
+    this.#endSize = end.length;
+  }
+
+  get text(): string {
+    const end = this.#end.join("");
+    const left = this.#left + Math.max(0, end.length - MOST_SAID / 2);
+    if (left === 0) return this.#beginning + end;
+    return `${this.#beginning}\n\n${t("… {0} characters …", left)}\n\n${end.slice(-MOST_SAID / 2)}`;
+  }
+}
+
+function linesOf(block: Block): readonly Line[] {
+  if (!block.made) {
+    block.made = block.lines();
+    block.size = block.made.reduce((all, { text }) => all + text.length + 1, 0);
+  }
+  return block.made;
+}
+
+function sizeOf(block: Block): number {
+  linesOf(block);
+  return block.size ?? 0;
 }
 
 function head(delegation: Delegation, now: number): Line[] {
