@@ -51,6 +51,40 @@ describe("delegations in the editor", () => {
   );
 
   it(
+    "asks who does it where several could, and reviews from the row, in one editor however often",
+    inCode({ delegators: ["quick", "slow"], file: "shop/prices.py" }, async (vs) => {
+      await openContainer(vs);
+      await vs.waitForRow("Delegators", "slow");
+      await vs.editor("prices.py").click();
+      await vs.command("Understudy: Delegate Tests for This File");
+      await vs.step("Delegate");
+      await vs.quickRows().filter({ hasText: "Add a Delegator" }).first().waitFor();
+      await vs.shot("1 who");
+      await vs.pick("quick", "");
+      const [done] = await finished(vs);
+      assert.equal(done.delegator, "quick");
+      const reviews = async (): Promise<string[]> => (await vs.tabs()).filter((title) => /^Verified: /.test(title));
+      for (let times = 0; times < 2; times += 1) {
+        await vs.waitForRow(VIEW, "To Review");
+        await vs.rowAction(VIEW, "prices.py", "Review");
+        await vs.bar("Change 1 of").waitFor();
+        await until(async () => (await reviews()).length === 1, "there is one review");
+        await vs.page.mouse.move(700, 400);
+      }
+      await vs.shot("2 review");
+      // What is shown of the machine is not to be saved.
+      await vs.command("Understudy: Examine This Machine");
+      await vs.waitForText("git");
+      assert.equal((await reviews()).length, 1);
+      assert.deepEqual(
+        (await vs.tabs()).filter((title) => /Untitled/.test(title)),
+        [],
+      );
+      await vs.shot("3 this machine");
+    }),
+  );
+
+  it(
     "streams a transcript, and goes on with it after the window was reloaded",
     inCode({ delegators: ["slow"], configuration: byDefault("slow"), seconds: 240 }, async (vs) => {
       await openContainer(vs);

@@ -227,6 +227,12 @@ function windowsOf(bag: Bag): h.Windows {
   };
 }
 
+/** The tab of a multi-file diff does not say what is in it. */
+function isMultiDiff({ input, label }: vscode.Tab, title: string): boolean {
+  const known = [vscode.TabInputText, vscode.TabInputTextDiff, vscode.TabInputCustom, vscode.TabInputWebview];
+  return label.startsWith(title) && !known.some((kind) => input instanceof kind);
+}
+
 function tree(viewId: string, rows: h.Rows, many: boolean): h.Tree {
   const own = new Bag();
   const changed = own.add(new vscode.EventEmitter<string | string[] | undefined>());
@@ -660,6 +666,9 @@ function reviewOf(bag: Bag): h.ReviewSurface {
       );
     },
     async diffs(title, pairs) {
+      const before = vscode.window.tabGroups.all.flatMap(({ tabs }) =>
+        tabs.filter((tab) => isMultiDiff(tab, title) && !tab.isDirty),
+      );
       await vscode.commands.executeCommand(
         "vscode.changes",
         title,
@@ -667,6 +676,7 @@ function reviewOf(bag: Bag): h.ReviewSurface {
       );
       // It opens as a preview, in whose place the next file that is looked at would come.
       await vscode.commands.executeCommand("workbench.action.keepEditor");
+      await vscode.window.tabGroups.close(before); // it opens anew each time
     },
     async merge({ base, yours, theirs, output }) {
       // Not a part of the API, so it may be gone one day.
@@ -680,14 +690,14 @@ function reviewOf(bag: Bag): h.ReviewSurface {
       return true;
     },
     async close(schemes, title) {
-      const ours = ({ input, label, isDirty }: vscode.Tab): boolean => {
+      const ours = (tab: vscode.Tab): boolean => {
+        const { input, isDirty } = tab;
         if (isDirty) return false;
         if (input instanceof vscode.TabInputText) return schemes.includes(input.uri.scheme);
         if (input instanceof vscode.TabInputTextDiff) {
           return [input.original, input.modified].some(({ scheme }) => schemes.includes(scheme));
         }
-        // The tab of a multi-file diff does not say what is in it.
-        return label.startsWith(title) && !(input instanceof vscode.TabInputCustom);
+        return isMultiDiff(tab, title);
       };
       await vscode.window.tabGroups.close(vscode.window.tabGroups.all.flatMap(({ tabs }) => tabs.filter(ours)));
     },
