@@ -1,11 +1,11 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createApp, type App } from "../src/app.ts";
 import { Bag } from "../src/base/emitter.ts";
-import { SidecarError, type Connect, type Wire } from "../src/client/wire.ts";
+import { SidecarError } from "../src/client/wire.ts";
 import type { Recipe } from "../src/protocol.ts";
 import { rowOfDelegation } from "../src/views/delegationIds.ts";
 import { FakeHost } from "./support/fakeHost.ts";
-import { golden, GoldenSidecar, refusal, result } from "./support/golden.ts";
+import { golden, GoldenSidecar, inProcess, refusal, result } from "./support/golden.ts";
 
 const DONE = result("understudy/delegations/get", "delegations-get.valid");
 const RECIPES = result("understudy/recipes/list", "recipes-list.valid");
@@ -21,16 +21,6 @@ const OWN: Recipe = {
   fits: { on: ["file", "diagnostic"] },
   scope: "user",
 };
-
-function inProcess(peer: GoldenSidecar): () => Connect {
-  return () => () =>
-    Promise.resolve({
-      greeting: { protocolVersion: 1, version: "0.1.0", requests: [], notifications: [] },
-      request: (method, params) => peer.ask(method as never, params as never),
-      onNotification: (method, listener) => peer.on(method as never, listener),
-      stop: () => Promise.resolve(),
-    } satisfies Wire);
-}
 
 async function app(): Promise<{ host: FakeHost; peer: GoldenSidecar; made: App; bag: Bag }> {
   const peer = new GoldenSidecar()
@@ -49,7 +39,7 @@ async function app(): Promise<{ host: FakeHost; peer: GoldenSidecar; made: App; 
   const bag = new Bag();
   const made = createApp({ host, connect: inProcess(peer) }, bag);
   await made.sidecar.start();
-  await new Promise((resolve) => setTimeout(resolve, 250));
+  await vi.waitFor(() => expect(host.contexts.get("understudy.loaded")).toBe(true));
   return { host, peer, made, bag };
 }
 
@@ -109,6 +99,20 @@ describe("delegate", () => {
     const wanted = { recipe: "tests", files: [FILE], task: "Mind the edges." };
     expect(peer.params("understudy/delegations/preview")).toEqual([wanted, wanted]);
     expect(started(peer)).toEqual([wanted]);
+    bag.dispose();
+  });
+
+  it("writes a new file into the innermost folder that holds what it is about", async () => {
+    const { host, peer, bag } = await app();
+    host.folders.push({
+      uri: "file:///home/ada/greeting/greeting",
+      path: "/home/ada/greeting/greeting",
+      name: "inner",
+    });
+    peer.answer("understudy/recipes/list", { recipes: [{ ...OWN, name: "write", returns: "file" }], problems: [] });
+    host.answers.push({ pick: "write" }, { enter: "A table." }, { enter: "a b.md" }, { pick: "go" });
+    await host.commands.run("understudy.delegate", FILE);
+    expect(started(peer)).toMatchObject([{ target: "file:///home/ada/greeting/greeting/a%20b.md" }]);
     bag.dispose();
   });
 

@@ -213,7 +213,22 @@ describe("the view of delegations", () => {
     beforeEach(() => void vi.useFakeTimers({ now: NOW }));
     afterEach(() => void vi.useRealTimers());
 
-    it("ticks only while the view is visible and something runs", () => {
+    it("grows older by the minute where nothing runs, while the view is visible", () => {
+      const store = new HandStore([one("b", { finishedAt: new Date(NOW).toISOString() })]);
+      const rows = new DelegationRows({ store, here: () => true });
+      const changes: (readonly string[] | undefined)[] = [];
+      rows.onDidChange((ids) => changes.push(ids));
+      rows.setVisible(true);
+      draw(rows);
+      vi.advanceTimersByTime(60_000);
+      expect(changes).toEqual([[rowOfDelegation("b")]]);
+      expect(rows.row(rowOfDelegation("b"))?.description).toContain("1 min ago");
+      rows.setVisible(false);
+      expect(vi.getTimerCount()).toBe(0);
+      rows.dispose();
+    });
+
+    it("ticks by the second only while the view is visible and something runs", () => {
       const store = new HandStore([live("a"), one("b")]);
       const rows = new DelegationRows({ store, here: () => true });
       const changes: (readonly string[] | undefined)[] = [];
@@ -227,9 +242,9 @@ describe("the view of delegations", () => {
       vi.advanceTimersByTime(1_000);
       expect(changes).toEqual([[rowOfDelegation("a")]]);
       store.put(one("a"));
-      expect(vi.getTimerCount()).toBe(0);
-      store.put(live("a"));
       expect(vi.getTimerCount()).toBe(1);
+      store.put(live("a"));
+      expect(vi.getTimerCount()).toBe(2);
       rows.setVisible(false);
       expect(vi.getTimerCount()).toBe(0);
       rows.dispose();

@@ -5,11 +5,10 @@ import { Bag, Emitter } from "../src/base/emitter.ts";
 import { describe as words, mismatchWords } from "../src/health/status.ts";
 import { settleTrust } from "../src/health/trust.ts";
 import type { Change } from "../src/model/store.ts";
-import type { Connect, Wire } from "../src/client/wire.ts";
 import type { Delegation, DelegatorEntry, Problem, Requests } from "../src/protocol.ts";
 import { DelegatorRows, rowOf } from "../src/views/delegators.ts";
 import { FakeHost } from "./support/fakeHost.ts";
-import { GoldenSidecar, golden, result } from "./support/golden.ts";
+import { GoldenSidecar, inProcess, golden, result } from "./support/golden.ts";
 
 const LIST = result("understudy/delegators/list", "delegators-list.valid");
 
@@ -113,16 +112,6 @@ describe("the view of delegators", () => {
 });
 
 /** A sidecar in this process: no process, the same answers. */
-function inProcess(peer: GoldenSidecar): () => Connect {
-  return () => () =>
-    Promise.resolve({
-      greeting: { protocolVersion: 1, version: "0.1.0", requests: [], notifications: [] },
-      request: (method, params) => peer.ask(method as never, params as never),
-      onNotification: (method, listener) => peer.on(method as never, listener),
-      stop: () => Promise.resolve(),
-    } satisfies Wire);
-}
-
 async function app(
   delegations: readonly Delegation[] = [],
 ): Promise<{ host: FakeHost; peer: GoldenSidecar; bag: Bag }> {

@@ -7,6 +7,7 @@ import { randomUUID } from "node:crypto";
 import { t } from "../base/l10n.ts";
 import { errorInfo, type Asker } from "../client/wire.ts";
 import type { DiagnosticText, Host, PickItem } from "../host/host.ts";
+import { folderOf } from "../model/folders.ts";
 import type { Store } from "../model/store.ts";
 import { count, driverWords, oneLine, sentence } from "../model/words.ts";
 import type { PreviewResult, Range, Recipe, StartParams } from "../protocol.ts";
@@ -408,8 +409,7 @@ function subjectParams({ host }: DelegateParts, { files, range, diagnostics }: S
 
 /** The window's folder that has the file, else its first one. */
 function root({ host }: DelegateParts, subject: Subject): { uri: string; name: string } | undefined {
-  const [file = ""] = subject.files;
-  return host.workspace.folders.find(({ uri }) => file.startsWith(`${uri}/`)) ?? host.workspace.folders[0];
+  return folderOf(subject.files[0], host.workspace.folders);
 }
 
 function needsWords(recipe: Recipe, subject: Subject): boolean {

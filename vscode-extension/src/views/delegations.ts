@@ -60,6 +60,7 @@ export class DelegationRows implements Rows, Disposable {
   #groups: Map<Group, readonly Delegation[]> | undefined;
   #groupOf = new Map<string, Group>();
   #clock: NodeJS.Timeout | undefined;
+  #slowClock: NodeJS.Timeout | undefined;
   #visible = false;
 
   readonly onDidChange = this.#changed.signal;
@@ -113,11 +114,15 @@ export class DelegationRows implements Rows, Disposable {
   setVisible(visible: boolean): void {
     this.#visible = visible;
     if (visible) this.#redraw([...this.#drawn.keys()]);
+    // How long ago something ended is told in minutes.
+    clearInterval(this.#slowClock);
+    if (visible) this.#slowClock = setInterval(() => this.#redraw([...this.#drawn.keys()]), 60_000);
     this.#wind();
   }
 
   dispose(): void {
     clearInterval(this.#clock);
+    clearInterval(this.#slowClock);
     this.#subscription.dispose();
     this.#changed.dispose();
   }

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import * as path from "node:path";
 import { Emitter, type Disposable } from "../../src/base/emitter.ts";
-import { SidecarError, type Asker, type Hearer } from "../../src/client/wire.ts";
+import { SidecarError, type Asker, type Connect, type Hearer, type Wire } from "../../src/client/wire.ts";
 import type { ErrorInfo, Notifications, Requests } from "../../src/protocol.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../../../protocol/examples");
@@ -75,6 +75,17 @@ export class GoldenSidecar implements Asker, Hearer {
   params(method: string): unknown[] {
     return this.asked.filter((asked) => asked.method === method).map((asked) => asked.params);
   }
+}
+
+/** For `createApp`: this sidecar instead of a process. */
+export function inProcess(peer: GoldenSidecar): () => Connect {
+  return () => () =>
+    Promise.resolve({
+      greeting: { protocolVersion: 1, version: "0.1.0", requests: [], notifications: [] },
+      request: (method, params) => peer.ask(method as never, params as never),
+      onNotification: (method, listener) => peer.on(method as never, listener),
+      stop: () => Promise.resolve(),
+    } satisfies Wire);
 }
 
 export function refusal(name: string): SidecarError {
