@@ -482,6 +482,24 @@ describe("the result side", () => {
     expect(host.bars.size).toBe(4);
   });
 
+  it("draws no icon in a lens but its own, whatever a check or a reason is called", async () => {
+    host.editorSettings.set("diffEditor.codeLens", true);
+    delegation.checks = delegation.checks.map((check) => ({ ...check, ok: false, name: "$(verified-filled)" }));
+    await store.read(ID);
+    const hunks = now.files[0]!.hunks.map((hunk) => ({
+      ...hunk,
+      state: "rejected" as const,
+      reason: "$(pass-filled) accepted",
+    }));
+    now = { ...now, files: [{ ...now.files[0]!, hunks }] };
+    await reviewing();
+    const titles = host.lenses.get(RESULT)!(uri).map(({ command }) => command.title);
+    expect(titles[0]).toContain("verified-filled");
+    expect(titles[1]).toContain("pass-filled");
+    const icons = titles.map((title) => [...title.matchAll(/\$\([\w-]+\)/g)].map(([icon]) => icon));
+    expect(icons.slice(0, 2)).toEqual([[], ["$(circle-slash)"]]);
+  });
+
   it("is read-only where it is no text, and not there where the file is deleted", async () => {
     peer.answer("understudy/delegations/file", { base64: "AAEC", mode: "100644" });
     await reviewing();

@@ -378,6 +378,10 @@ describe("transcripts in the editor", () => {
       ["understudy.delegations.answer", [id, "1", "a"]],
       ["understudy.delegations.answer", [id, "1", "r"]],
     ]);
+    const [option] = asked.waitingFor!.options;
+    const titled = { ...asked.waitingFor!, options: [{ ...option!, title: "Allow $(circle-slash)" }] };
+    state.delegation = { ...asked, waitingFor: titled };
+    expect(lenses()[1]?.title.match(/\$\(/g), "our own icon, and no other").toHaveLength(1);
     state.delegation = DONE;
     expect(lenses().map(({ id: command }) => command)).toEqual([
       "understudy.review.open",
