@@ -82,6 +82,12 @@ def test_flagged_and_secret_names():
         ".eslintrc.cjs",
         "Dockerfile.dev",
         "gradle/wrapper/gradle-wrapper.properties",
+        ".venv/bin/understudy",
+        "api/venv/lib/python3.12/site-packages/x.py",
+        "env/bin/python3.12",
+        "env/bin/activate.fish",
+        "env/pyvenv.cfg",
+        "node_modules/.bin/eslint",
     ):
         assert flagged(path), path
     for path in (
@@ -96,6 +102,10 @@ def test_flagged_and_secret_names():
         "tests/test_pytest.py",
         ".gitignore",
         "src/profile.py",
+        "src/venv.py",
+        "bin/python",
+        "src/env/bin/tool.py",
+        "docs/node_modules.md",
     ):
         assert flagged(path.encode()) is None, path
     for path in (b".env", b"a/.env.local", b"x.pem", b"id_rsa", b".ssh/config", b"prod.env"):
@@ -104,7 +114,9 @@ def test_flagged_and_secret_names():
         assert not looks_secret(path), path
 
 
-@pytest.mark.parametrize("folder", [".github", ".husky", "a/.vscode", ".claude", ".circleci", ".hooks"])
+@pytest.mark.parametrize(
+    "folder", [".github", ".husky", "a/.vscode", ".claude", ".circleci", ".hooks", ".venv", "web/node_modules"]
+)
 def test_a_link_in_the_place_of_a_flagged_folder_is_flagged(folder):
     # What it leads to has another name: only the link itself can be told.
     assert flagged(folder)

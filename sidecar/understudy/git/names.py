@@ -173,6 +173,11 @@ _FLAGGED: tuple[tuple[str, str], ...] = (
     ),
     (r"(^|/)\.(bashrc|bash_profile|profile|zshrc|zshenv|zprofile)$", "runs when a shell starts"),
     (r"\.pth$", "runs when Python starts"),
+    # Editors take the interpreter, and other programs, from there without being asked; so does our own extension.
+    (
+        r"(^|/)(\.venv|venv|node_modules)(/|$)|(^|/)[^/]+/bin/(activate[^/]*|python[0-9.]*)$|(^|/)pyvenv\.cfg$",
+        "is run in place of an installed program",
+    ),
 )
 _FLAGGED_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), reason) for pattern, reason in _FLAGGED)
 
