@@ -17,8 +17,12 @@ afterEach(async () => {
   running = [];
 });
 
-function sidecar(peer: string, connect: Connect = pipe): { sidecar: Sidecar; states: SidecarState[] } {
+function sidecar(
+  peer: string,
+  connect: Connect = pipe,
+): { sidecar: Sidecar; states: SidecarState[]; logged: string[] } {
   const states: SidecarState[] = [];
+  const logged: string[] = [];
   const made = new Sidecar({
     locate: () => Promise.resolve({ found: { command: PEER, origin: "setting" as const }, looked: [PEER] }),
     launch: () => ({
@@ -29,11 +33,11 @@ function sidecar(peer: string, connect: Connect = pipe): { sidecar: Sidecar; sta
       trusted: true,
     }),
     connect,
-    log: () => {},
+    log: (line) => logged.push(line),
   });
   made.onDidChange((state) => states.push(state));
   running.push(made);
-  return { sidecar: made, states };
+  return { sidecar: made, states, logged };
 }
 
 async function until(what: () => boolean): Promise<void> {
@@ -63,17 +67,34 @@ describe("sidecar", () => {
 
   it("gives up after a bounded number of starts, with longer and longer pauses", async () => {
     const ending = { code: 3, signal: null, lines: ["ModuleNotFoundError: No module named 'understudy'"] };
-    const { sidecar: peer, states } = sidecar("", () => Promise.reject(new EndedError(ending)));
+    const { sidecar: peer, states, logged } = sidecar("", () => Promise.reject(new EndedError(ending)));
     vi.useFakeTimers();
     await peer.start();
     await vi.advanceTimersByTimeAsync(BACKOFF_MS.reduce((sum, pause) => sum + pause, 0) + 1_000);
     vi.useRealTimers();
+    const again = Array.from({ length: BACKOFF_MS.length + 1 }, () => "the sidecar ended: exit code 3");
+    expect(logged).toEqual([`sidecar: ${ending.lines[0]}`, ...again]);
     const pauses = states.flatMap((state) => (state.kind === "crashed" ? [state.againInMs] : []));
     expect(pauses).toEqual(BACKOFF_MS);
     expect(peer.state).toMatchObject({
       kind: "failed",
       cause: "ModuleNotFoundError: No module named 'understudy' (exit code 3)",
     });
+  });
+
+  it("logs what a start that fails said whenever that is something else", async () => {
+    const says = [["a", "b"], ["a", "b"], ["c"], [], ["a"], ["a"], ["a"]];
+    const { sidecar: peer, logged } = sidecar("", () =>
+      Promise.reject(new EndedError({ code: 3, signal: null, lines: says.shift() ?? [] })),
+    );
+    vi.useFakeTimers();
+    await peer.start();
+    await vi.advanceTimersByTimeAsync(BACKOFF_MS.reduce((sum, pause) => sum + pause, 0) + 1_000);
+    await peer.restart(); // a person began anew
+    vi.useRealTimers();
+    const ends = "the sidecar ended: exit code 3";
+    const first = ["sidecar: a", "sidecar: b", ends, ends, "sidecar: c", ends, ends, "sidecar: a", ends, ends];
+    expect(logged).toEqual([...first, "sidecar: a", ends]);
   });
 
   it("has one process at a time, however often it is started again meanwhile", async () => {

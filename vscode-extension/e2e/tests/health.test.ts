@@ -63,6 +63,9 @@ describe("a sidecar that stops", () => {
       await vs.notification(/keeps stopping: .*the disk is full/).waitFor();
       await vs.shot("1 started again");
       await until(async () => (await says()).includes("stopped"), "it is given up", 90_000);
+      await until(() => channel(vs).split("the sidecar ended: exit code 8").length === 7, "six starts are logged");
+      assert.equal(channel(vs).split("the disk is full").length, 2, "what it said every time is logged once");
+      assert.equal(/\[error\]|^\tat /m.exec(channel(vs))?.[0], undefined, "and nothing of a library");
       await vs.shot("2 given up");
       await vs.notificationAction("keeps stopping", "What Now?");
       await vs.step("Understudy");
@@ -107,16 +110,11 @@ describe("a report", () => {
       async (vs) => {
         await vs.openContainer();
         await vs.waitForRow("Delegators", "quick");
-        const channel = (): string =>
-          Object.entries(vs.code.logs())
-            .filter(([name]) => /Understudy\.log$/.test(name))
-            .map(([, text]) => text)
-            .join("\n");
         await vs.command("Developer: Set Log Level...");
         await vs.pick("Understudy");
         await vs.pick("Trace");
         vs.world.add("slow");
-        await until(() => /understudy\/delegators\/list/.test(channel()), "messages are traced into the channel");
+        await until(() => /understudy\/delegators\/list/.test(channel(vs)), "messages are traced into the channel");
         await vs.command("Understudy: Report Issue");
         await vs.waitForText("Understudy: report");
         await vs.shot("report");
@@ -132,6 +130,14 @@ describe("a report", () => {
     ),
   );
 });
+
+/** What the output channel holds. */
+function channel(vs: Workbench): string {
+  return Object.entries(vs.code.logs())
+    .filter(([name]) => /Understudy\.log$/.test(name))
+    .map(([, text]) => text)
+    .join("\n");
+}
 
 /** Put a program of that name on PATH. */
 function program(vs: Workbench, text: string): void {

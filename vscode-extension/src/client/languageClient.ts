@@ -35,7 +35,10 @@ export interface LanguageClientParts {
 
 export function languageClient(parts: LanguageClientParts): Connect {
   return async (launch, ended, giveUp) => {
-    const child = start(launch, parts.log);
+    // Who hears of the end of a start that fails tells what it said.
+    const early: string[] = [];
+    let log = (line: string): void => void early.push(line);
+    const child = start(launch, (line) => log(line));
     giveUp.addEventListener("abort", () => child.kill(), { once: true });
     if (giveUp.aborted) child.kill();
     const library = await load().catch((error: unknown) => {
@@ -86,6 +89,8 @@ export function languageClient(parts: LanguageClientParts): Connect {
       await stop();
       throw new EndedError(await child.ended);
     }
+    log = parts.log;
+    early.forEach(log);
     const told = child.ended.then(async (ending) => {
       if (stopping) return;
       await stop();
@@ -127,7 +132,8 @@ function load(): Promise<Library> {
 function quietClient(library: Library, server: ServerOptions, options: LanguageClientOptions): LanguageClient {
   class QuietClient extends library.LanguageClient {
     override error(message: string, data?: unknown): void {
-      super.error(message, data, false);
+      // Before it runs and afterwards, the end of the process says why, and in one line.
+      if (this.state === library.State.Running) super.error(message, data, false);
     }
 
     protected override fillInitializeParams(params: InitializeParams): void {

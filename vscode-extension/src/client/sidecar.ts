@@ -17,6 +17,7 @@ import { PROTOCOL_VERSION, type Notifications, type Requests } from "../protocol
 import type { Found, Located } from "./locate.ts";
 import {
   causeOf,
+  endOf,
   EndedError,
   errorInfo,
   SidecarError,
@@ -76,6 +77,8 @@ export class Sidecar implements Asker, Hearer, Disposable {
   /** Nobody hears `#wire` any more: what is still asked has no answer. */
   #dropped = new AbortController();
   #crashes = 0;
+  /** What the last start that failed said: one that fails again in the same way does not say it again. */
+  #said = "";
   #since = 0;
   #timer: NodeJS.Timeout | undefined;
   /** Counts starts and stops: what comes from an older one is ignored. */
@@ -115,6 +118,7 @@ export class Sidecar implements Asker, Hearer, Disposable {
     this.#turn += 1;
     clearTimeout(this.#timer);
     this.#crashes = 0;
+    this.#said = "";
     this.#giveUp?.abort();
     const stopping = Promise.all([this.#stopping, this.#starting, this.#drop()?.stop()]);
     this.#stopping = stopping;
@@ -231,7 +235,10 @@ export class Sidecar implements Asker, Hearer, Disposable {
     if (ran && this.#now() - this.#since >= HEALTHY_MS) this.#crashes = 0;
     const cause = causeOf(ending);
     const pause = BACKOFF_MS[this.#crashes];
-    this.#parts.log(`the sidecar ended: ${cause}`);
+    const said = ran ? "" : ending.lines.join("\n");
+    if (said !== this.#said) for (const line of ran ? [] : ending.lines) this.#parts.log(`sidecar: ${line}`);
+    this.#said = said;
+    this.#parts.log(`the sidecar ended: ${endOf(ending)}`);
     if (pause === undefined) {
       this.#become({ kind: "failed", cause, ending });
       return;

@@ -43,6 +43,7 @@ export interface Launch {
 /**
  * Start a sidecar and greet it. `ended` is called exactly once when a process that had greeted ends without `stop`;
  * a start that fails rejects with `EndedError`, and so does one that `giveUp` breaks off. Either way no process is left.
+ * What it writes to standard error is logged once it has greeted; what a start that fails wrote is in `EndedError` alone.
  */
 export type Connect = (launch: Launch, ended: (ending: Ending) => void, giveUp: AbortSignal) => Promise<Wire>;
 
@@ -59,10 +60,14 @@ export class EndedError extends Error {
 export function causeOf(ending: Ending): string {
   const lines = ending.lines.map((line) => line.trim()).filter((line) => line !== "");
   const said = lines.findLast((line) => /^(?:error|\w*Error):/.test(line)) ?? lines.at(-1);
+  return said ? `${said} (${endOf(ending)})` : endOf(ending);
+}
+
+/** How it ended, without what it said. */
+export function endOf(ending: Ending): string {
   // Whoever does not answer is ended by us: how says less than why.
   const how = ending.signal ? `ended by ${ending.signal}` : ending.code === null ? "ended" : `exit code ${ending.code}`;
-  const end = ending.fault ?? how;
-  return said ? `${said} (${end})` : end;
+  return ending.fault ?? how;
 }
 
 /** An error that the sidecar answered, or that kept it from answering. Decide by `kind`, show `message` and `hint`. */
