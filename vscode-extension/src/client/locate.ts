@@ -80,6 +80,7 @@ export function searchPath(value: string, shut: readonly string[], platform: Nod
 }
 
 function isBelow(place: string, folders: readonly string[]): boolean {
+  if (folders.length === 0) return false; // no disk is asked for nothing
   const file = real(place);
   return folders.some((folder) => file === real(folder) || file.startsWith(real(folder) + path.sep));
 }
