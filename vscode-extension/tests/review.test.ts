@@ -107,6 +107,30 @@ function decides(answer = DECIDED): void {
 }
 
 describe("opening a review", () => {
+  it("asks which one from the palette, once the one that is open is decided and another waits", async () => {
+    await reviewing();
+    await host.commands.run("understudy.review.open");
+    expect(host.shown).toEqual([]); // the one that is open
+    const files = now.files.map((file) => ({
+      ...file,
+      hunks: file.hunks.map((one) => ({ ...one, state: "accepted" as const })),
+    }));
+    now = { ...now, files };
+    await reviewing();
+    host.answers.push({ cancel: true });
+    await host.commands.run("understudy.review.open");
+    expect(host.shown.map(({ title }) => title)).toEqual(["Review"]);
+  });
+
+  it("hangs a bar anew that the editor took away, for who goes to its change", async () => {
+    await reviewing();
+    const [id = ""] = host.bars.keys();
+    host.bars.delete(id); // the editor's own button does not tell
+    await host.commands.run("understudy.review.show", id);
+    expect([...host.bars.keys()]).toContain(id);
+    expect(host.bars.get(id)?.content).toMatchObject({ context: "pending" });
+  });
+
   it("shows all files as one diff, the verdict in its title, and the grounds above the first hunk", async () => {
     await reviewing();
     expect(host.diffs).toEqual([

@@ -14,7 +14,7 @@ import { delegationOf } from "../views/delegationIds.ts";
 import type { Desk, Result } from "./desk.ts";
 import { compose, hunkAt, linesOf, named, neighbour, reasons, shownPath, type Named, type Spot } from "./hunks.ts";
 import { BASE, EVIDENCE, placeOf, RESULT, THEIRS, uriOf, YOURS } from "./places.ts";
-import { evidenceUri, readLine, sideUri, spotRange } from "./surface.ts";
+import { evidenceUri, readLine, sideUri, spotRange, type Surface } from "./surface.ts";
 import { verdictLine } from "./words.ts";
 
 export interface ReviewCommandParts {
@@ -23,6 +23,7 @@ export interface ReviewCommandParts {
   readonly store: Pick<Store, "delegation" | "delegations" | "read">;
   readonly desk: Desk;
   readonly tree: Pick<Tree, "reveal" | "selection">;
+  readonly surface: Pick<Surface, "renew">;
   /** A delegation was started here: its person is told of its end. */
   readonly started: (id: string) => void;
 }
@@ -127,7 +128,9 @@ class ReviewCommands {
     if (!file) return;
     const spot =
       place.kind === "hunk" ? result.spot(place.path, place.hunk) : result.spots.find((one) => one.file === file);
-    if (spot) await this.#go(spot);
+    if (!spot) return;
+    this.#parts.surface.renew(spot);
+    await this.#go(spot);
   }
 
   async evidence(value: unknown): Promise<void> {
@@ -531,8 +534,9 @@ class ReviewCommands {
 
   async #choose(): Promise<string | undefined> {
     const { host, store, desk } = this.#parts;
-    if (desk.current) return desk.current.id;
     const waiting = store.delegations.filter(isToReview);
+    // The one that is open, unless it is done with and others wait.
+    if (desk.current && (open(desk.current) > 0 || waiting.length === 0)) return desk.current.id;
     if (waiting.length === 0) {
       await host.windows.message("info", t("No result waits for a review."));
       return undefined;

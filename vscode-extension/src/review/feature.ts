@@ -23,8 +23,10 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
   };
   const rows = bag.add(new ReviewRows(state));
   const tree = bag.add(host.windows.tree(REVIEW_VIEW, rows));
-  bag.add(new Surface({ host, store, desk }));
-  bag.add(registerReviewCommands({ host, asker: sidecar, store, desk, tree, started: (id) => started.fire(id) }));
+  const surface = bag.add(new Surface({ host, store, desk }));
+  bag.add(
+    registerReviewCommands({ host, asker: sidecar, store, desk, tree, surface, started: (id) => started.fire(id) }),
+  );
   const draw = (): void => {
     rows.refresh();
     const { current } = desk;

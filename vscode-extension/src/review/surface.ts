@@ -96,6 +96,13 @@ export class Surface implements Disposable {
     this.#lensesChanged.fire();
   }
 
+  /** Hang the bar of a change anew: the editor's own button takes one away for good, and does not tell. */
+  renew(spot: Spot): void {
+    const id = hunkRow(spot.id, spot.file.path, spot.hunk.id);
+    this.#bars.get(id)?.thread.dispose();
+    if (this.#bars.delete(id)) this.draw();
+  }
+
   /** Lenses of the result side: what it came to at the top, then what can be done about each change. */
   lenses(uri: string): readonly Lens[] {
     const { desk, host, store } = this.#parts;
