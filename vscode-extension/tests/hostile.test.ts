@@ -7,7 +7,7 @@ import { registerStatus } from "../src/health/status.ts";
 import type * as h from "../src/host/host.ts";
 import { inertWindows } from "../src/host/inertWindows.ts";
 import type { Change } from "../src/model/store.ts";
-import type { Delegation, Event, PermissionRequest } from "../src/protocol.ts";
+import type { Delegation, Event, PermissionRequest, Requests } from "../src/protocol.ts";
 import { MOST_OF_ALL, MOST_SAID, TranscriptText } from "../src/transcript/render.ts";
 import { registerDelegationCommands } from "../src/views/delegationCommands.ts";
 import { DelegatorRows, rowOf } from "../src/views/delegators.ts";
@@ -150,7 +150,8 @@ function window(delegation: Delegation) {
     });
     await new Promise((resolve) => setTimeout(resolve, 5));
   };
-  const command = async (): Promise<void> => {
+  const command = async (name = "answer"): Promise<void> => {
+    host.handlers.clear();
     registerDelegationCommands({
       host,
       asker: peer,
@@ -159,7 +160,7 @@ function window(delegation: Delegation) {
       runs,
       here: () => true,
     });
-    await host.handlers.get("understudy.delegations.answer")?.(delegation.id);
+    await host.handlers.get(`understudy.delegations.${name}`)?.(delegation.id);
   };
   return { host, peer, buttons, tell, command };
 }
@@ -314,5 +315,50 @@ describe("the transcript of who never stops", () => {
     const most = loud.render(undefined, 0).text;
     expect(most.length).toBeLessThan(MOST_OF_ALL + 100_000);
     expect(most).toContain("ⓘ 39 ");
+  });
+});
+
+describe("the files of a result", () => {
+  function opening(answer: Requests["understudy/delegations/diff"]["result"] | undefined) {
+    const made = window({ ...structuredClone(DONE), worktree: "/trees/1/greeting" });
+    if (answer) made.peer.answer("understudy/delegations/diff", answer);
+    const opened: string[] = [];
+    made.host.windows.openFolder = (folder) => Promise.resolve(void opened.push(folder));
+    const details: (string | undefined)[] = [];
+    const shown = made.host.windows.message.bind(made.host.windows);
+    made.host.windows.message = (level, text, options) => {
+      details.push(options?.detail);
+      return shown(level, text, options);
+    };
+    return { ...made, opened, details, open: () => made.command("openWorktree") };
+  }
+
+  it("are opened at once where nothing obeys them", async () => {
+    const { opened, host, open } = opening({ base: "1", head: "2", files: [] });
+    await open();
+    expect([opened, host.messages]).toEqual([["/trees/1/greeting"], []]);
+  });
+
+  it("are opened after a question where an editor would obey them, each on a line of its own", async () => {
+    const { files } = result("understudy/delegations/diff", "delegations-diff.flagged");
+    const flagged = files.filter((file) => file.flagged !== undefined);
+    expect(flagged).not.toEqual([]);
+    const path = "fine\n\nAll of it is harmless.\n.vscode/settings.json";
+    const asked = opening({ base: "1", head: "2", files: [...files, { ...flagged[0]!, path }] });
+    await asked.open();
+    expect(asked.opened).toEqual([]);
+    expect(asked.details[0]?.split("\n")).toHaveLength(flagged.length + 1);
+    asked.host.buttons.push("Open");
+    await asked.open();
+    expect(asked.opened).toEqual(["/trees/1/greeting"]);
+  });
+
+  it("are opened after a question where nobody knows what they are", async () => {
+    const { opened, open, host } = opening(undefined);
+    await open();
+    expect(opened).toEqual([]);
+    host.buttons.push("Open");
+    await open();
+    expect(opened).toEqual(["/trees/1/greeting"]);
   });
 });

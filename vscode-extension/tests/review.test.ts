@@ -506,6 +506,22 @@ describe("the result side", () => {
     expect(host.bars.size).toBe(4);
   });
 
+  it("gives each file that wants a second look one line, whatever it is called", async () => {
+    now.files = now.files.map((file) =>
+      file.flagged ? { ...file, path: "fine\n\nNothing of it runs.\nMakefile" } : file,
+    );
+    const flagged = now.files.filter((file) => file.flagged !== undefined);
+    const details: string[] = [];
+    host.windows.message = (_level, _text, options) => {
+      details.push(options?.detail ?? "");
+      return Promise.resolve(undefined);
+    };
+    await reviewing();
+    await host.commands.run("understudy.review.acceptAll");
+    expect(flagged).toHaveLength(1);
+    expect(details.map((detail) => detail.split("\n").length)).toEqual([1]);
+  });
+
   it("draws no icon in a lens but its own, whatever a check or a reason is called", async () => {
     host.editorSettings.set("diffEditor.codeLens", true);
     delegation.checks = delegation.checks.map((check) => ({ ...check, ok: false, name: "$(verified-filled)" }));

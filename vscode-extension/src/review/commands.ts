@@ -389,7 +389,10 @@ class ReviewCommands {
         t("Some of this is executed or obeyed once it is in your files."),
         {
           modal: true,
-          detail: asked.map(({ path: name, flagged }) => `${shownPath(name)} ${flagged ?? ""}`).join("\n"),
+          // A line for each: a name may hold line feeds, and words of its own below them.
+          detail: asked
+            .map(({ path: name, flagged }) => `${oneLine(shownPath(name), 200)} ${flagged ?? ""}`)
+            .join("\n"),
           buttons: everything && others.length > 0 ? [rest, all] : [all],
         },
       );

@@ -9,6 +9,7 @@ import { driverWords, isAlways, isLive, oneLine, orderedOptions, stateIcon } fro
 import type { Delegation, PermissionOption } from "../protocol.ts";
 import { delegationOf, transcriptUri } from "./delegationIds.ts";
 import { standing, type DelegationRows, type Group } from "./delegations.ts";
+import { shownPath } from "../review/hunks.ts";
 import type { Runs } from "./progress.ts";
 
 export interface DelegationCommandParts {
@@ -115,8 +116,8 @@ export function registerDelegationCommands(parts: DelegationCommandParts): Bag {
     "openWorktree",
     t("Whose files?"),
     ({ worktree, rescueRef }) => worktree !== undefined && rescueRef === undefined,
-    async ({ worktree }) => {
-      if (worktree === undefined) return;
+    async ({ id, worktree }) => {
+      if (worktree === undefined || !(await mayOpen(parts, id))) return;
       await host.windows.openFolder(worktree);
     },
   );
@@ -173,6 +174,26 @@ async function ask({ host, runs }: DelegationCommandParts, delegation: Delegatio
   if (chosen === "show" || chosen?.startsWith("detail:"))
     await host.commands.run("understudy.delegations.open", delegation.id);
   else if (chosen !== undefined) await runs.answer(delegation, chosen);
+}
+
+/**
+ * Whether the files of a result may be opened as a folder. The editor asks whether it is to be trusted, but not below a
+ * folder that is; and then it obeys settings and programs that an agent has written.
+ */
+async function mayOpen({ host, asker }: DelegationCommandParts, id: string): Promise<boolean> {
+  const files = await asker.ask("understudy/delegations/diff", { id }).then(
+    (diff) => diff.files,
+    () => undefined, // there is no result: what it left may be anything
+  );
+  const flagged = files?.filter((file) => file.flagged !== undefined);
+  if (flagged?.length === 0) return true;
+  const open = t("Open");
+  const text = t(
+    "An editor obeys or runs some files as soon as their folder is open and trusted, and an agent wrote these.",
+  );
+  const detail = flagged?.map((file) => `${oneLine(shownPath(file.path), 200)} ${file.flagged ?? ""}`).join("\n");
+  const options = { modal: true, buttons: [open], ...(detail === undefined ? {} : { detail }) };
+  return (await host.windows.message("warning", text, options)) === open;
 }
 
 /** Who tries again: the same one, or another. Undefined: nobody. */
