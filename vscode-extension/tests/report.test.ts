@@ -96,7 +96,7 @@ describe("what stays in a report", () => {
     "- ok keyring: No keyring of the operating system answers; keys are kept in files that only you can read.",
     "- delegators: 3, not ready: 1, about 4200 tokens: no token was lost; press a key to go on",
     "understudy/modelServers/setKey: The server http://127.0.0.1:11434/v1 does not answer (401).",
-    "python3.13 -I -m pip --isolated install --require-hashes -r /opt/wheels/requirements.txt",
+    "python3.13 -I -m pip --isolated install --require-hashes -r requirements.txt",
   ])("%s", (text) => {
     expect(redact(text, nobody)).toBe(text);
   });
