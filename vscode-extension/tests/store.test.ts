@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { fold } from "../src/model/fold.ts";
-import { GATHER_MS, Store, type Change } from "../src/model/store.ts";
+import { GATHER_MS, PAGE, Store, type Change } from "../src/model/store.ts";
 import { cost } from "../src/model/words.ts";
 import type { Delegation, Event } from "../src/protocol.ts";
 import { golden, GoldenSidecar, result } from "./support/golden.ts";
@@ -135,6 +135,7 @@ describe("store", () => {
     // It was read up to 8, but 6 to 8 were never told: they are asked for.
     expect(peer.params("understudy/delegations/subscribe").at(-1)).toEqual({ after: { a: 5 } });
     peer.notify("understudy/event", { id: "a", events: [text(5), text(6), text(7)] });
+    expect(store.delegation("a")?.lastSeq).toBe(8); // told, but in what was read already
     peer.notify("understudy/event", { id: "a", events: [text(7), text(8), text(9)] });
     expect(events.map(({ seq }) => seq)).toEqual([4, 5, 6, 7, 8, 9]);
     expect(store.delegation("a")).toMatchObject({ lastSeq: 9, activity: "step 9" });
@@ -149,6 +150,66 @@ describe("store", () => {
     await vi.advanceTimersByTimeAsync(0);
     expect(peer.params("understudy/delegations/events")).toEqual([{ id: "a", after: 3, limit: 1000 }]);
     expect(events.map(({ seq }) => seq)).toEqual([4, 5, 6, 7]);
+  });
+
+  it("goes on behind a gap that the journal itself has", async () => {
+    const peer = sidecar([delegation("a", { state: "running", lastSeq: 3 })]);
+    const asked = vi.fn(() => ({ events: [], last: 3 }));
+    peer.answer("understudy/delegations/events", asked);
+    const { events } = await attached(peer);
+    asked
+      .mockImplementationOnce(() => ({ events: [], last: 3 }))
+      .mockImplementation(() => {
+        throw new Error("asked again and again");
+      });
+    peer.notify("understudy/event", { id: "a", events: [text(6)] });
+    await vi.advanceTimersByTimeAsync(0);
+    expect(events.map(({ seq }) => seq)).toEqual([6]);
+  });
+
+  it("takes no answer for news that is older than what it knows, or that an earlier sidecar gave", async () => {
+    const peer = sidecar([delegation("a", { state: "running", lastSeq: 3 })]);
+    const { store } = await attached(peer);
+    peer.notify("understudy/event", { id: "a", events: [text(4)] });
+    peer.answer("understudy/delegations/get", delegation("a", { lastSeq: 2 }));
+    await store.read("a");
+    expect(store.delegation("a")).toMatchObject({ state: "running", lastSeq: 4 });
+    let answer: ((now: Delegation) => void) | undefined;
+    peer.answer("understudy/delegations/get", () => new Promise((resolve) => (answer = resolve)));
+    const reading = store.read("a");
+    store.detach();
+    answer?.(delegation("a", { lastSeq: 99 }));
+    expect(await reading).toBeUndefined();
+    expect(store.delegation("a")?.lastSeq).toBe(4);
+  });
+
+  it("reads older ones a page at a time, and none of them again for another sidecar", async () => {
+    const page = Array.from({ length: PAGE }, (_, index) => delegation(`b${String(index).padStart(3, "0")}`));
+    const peer = sidecar([]).answer("understudy/delegations/list", ({ cursor }) =>
+      cursor === undefined ? { delegations: page, cursor: "older" } : { delegations: [delegation("a")] },
+    );
+    const { store } = await attached(peer);
+    expect([store.hasMore, store.delegations.length]).toEqual([true, PAGE]);
+    await store.readMore();
+    expect([store.hasMore, store.delegations.length]).toEqual([false, PAGE + 1]);
+    await store.attach();
+    await store.readMore();
+    expect(store.hasMore).toBe(false);
+    expect(peer.params("understudy/delegations/list")).toEqual([
+      { limit: PAGE },
+      { limit: PAGE, cursor: "older" },
+      { limit: PAGE },
+    ]);
+  });
+
+  it("tells at once what has gathered, when a row is to be shown", async () => {
+    const { store, changes } = await attached(sidecar([delegation("a", { lastSeq: 3 })]));
+    store.flush();
+    expect(changes).toEqual([]); // nothing has
+    const reading = store.foldersChanged();
+    store.flush();
+    expect(changes).toMatchObject([{ delegationList: true }]);
+    await reading;
   });
 
   it("learns of a delegation that somebody else started", async () => {
@@ -195,6 +256,28 @@ describe("store", () => {
     await vi.advanceTimersByTimeAsync(GATHER_MS * 5);
     expect(peer.params("understudy/delegations/get")).toEqual([{ id: "a" }]);
     expect(store.delegation("a")?.review).toEqual({ pending: 1, accepted: 2, rejected: 0 });
+  });
+
+  it("reads a delegation again when it was judged anew while it was read", async () => {
+    const peer = sidecar([delegation("a", { lastSeq: 3 })]);
+    const { store } = await attached(peer);
+    const answers: ((now: Delegation) => void)[] = [];
+    peer.answer("understudy/delegations/get", () => new Promise((resolve) => void answers.push(resolve)));
+    const superseded = (seq: number): Event => ({
+      type: "superseded", seq, at: "2026-11-21T00:45:12.345Z", attempt: 1, by: "b",
+    }); // prettier-ignore
+    peer.notify("understudy/event", { id: "a", events: [superseded(4)] });
+    await vi.advanceTimersByTimeAsync(GATHER_MS);
+    peer.notify("understudy/event", { id: "a", events: [superseded(5)] });
+    await vi.advanceTimersByTimeAsync(GATHER_MS);
+    expect(answers).toHaveLength(1);
+    answers[0]?.(delegation("a", { lastSeq: 4 }));
+    await vi.advanceTimersByTimeAsync(GATHER_MS);
+    expect(answers).toHaveLength(2);
+    answers[1]?.(delegation("a", { lastSeq: 5, title: "the last word" }));
+    await vi.advanceTimersByTimeAsync(GATHER_MS);
+    expect(store.delegation("a")?.title).toBe("the last word");
+    expect(answers).toHaveLength(2);
   });
 
   it("reads again what the sidecar says has changed, and nothing else", async () => {
@@ -305,6 +388,32 @@ describe("store", () => {
     following.dispose();
     peer.notify("understudy/event", { id: "a", events: [text(7)] });
     expect(seen).toEqual([1, 2, 3, 4, 5, 6]);
+  });
+});
+
+describe("following", () => {
+  it("reads a long history in pages", async () => {
+    const peer = sidecar([delegation("a", { lastSeq: 1_200 })]);
+    peer.answer("understudy/delegations/events", ({ after = 0, limit }) => {
+      const events = Array.from({ length: 1_200 }, (_, index) => text(index + 1)).slice(after, after + (limit ?? 0));
+      return { events, last: events.at(-1)?.seq ?? after };
+    });
+    const { store } = await attached(peer);
+    const seen: number[] = [];
+    await store.follow("a", (events) => seen.push(...events.map(({ seq }) => seq)));
+    expect(seen).toEqual(Array.from({ length: 1_200 }, (_, index) => index + 1));
+    seen.length = 0;
+    await store.follow("a", (events) => seen.push(...events.map(({ seq }) => seq)), 1_198);
+    expect(seen).toEqual([1_199, 1_200]);
+  });
+
+  it("says when the history cannot be read, and then tells nothing", async () => {
+    const peer = sidecar([delegation("a", { state: "running", lastSeq: 3 })]);
+    const { store } = await attached(peer);
+    const seen: number[] = [];
+    await expect(store.follow("a", (events) => seen.push(...events.map(({ seq }) => seq)))).rejects.toThrow();
+    peer.notify("understudy/event", { id: "a", events: [text(4)] });
+    expect(seen).toEqual([]);
   });
 });
 
