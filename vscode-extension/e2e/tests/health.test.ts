@@ -22,6 +22,17 @@ describe("a machine without a sidecar", () => {
       const [sidecar] = vs.world.sidecars();
       assert.match(sidecar?.argv.join(" ") ?? "", /globalStorage\/understudy\.understudy\/sidecar\//);
       await vs.shot("3 installed");
+
+      // And it works, with what comes with it: nothing has been added.
+      await vs.openFile("shop/prices.py");
+      await vs.editorMenu();
+      await vs.menu("Delegate Tests for This File");
+      await vs.notification(/ghostwriter.*Verified/).waitFor({ timeout: 90_000 });
+      await vs.notificationAction(/ghostwriter.*Verified/, "Review");
+      await vs.bar("Change 1 of 1").waitFor();
+      await vs.barAction("Change 1 of 1", "Accept");
+      await until(() => vs.world.git("status", "--short").includes("?? tests/test_prices_"), "the tests are there");
+      await vs.shot("4 first job");
     }).call(this);
   });
 });
