@@ -70,6 +70,10 @@ describe("architecture", () => {
   it("starts only where it is needed, and declares what it can do", () => {
     expect(manifest.activationEvents).not.toContain("*");
     expect(manifest.activationEvents).not.toContain("onStartupFinished");
+    const refs = /^REFERENCES = "(.+)\/"$/mu.exec(
+      readFileSync(path.join(TOP, "../sidecar/understudy/git/base.py"), "utf8"),
+    )?.[1];
+    expect(manifest.activationEvents).toContain(`workspaceContains:.git/${refs}`);
     expect(manifest.extensionKind).toEqual(["workspace"]);
     expect(manifest.capabilities.untrustedWorkspaces.supported).toBe("limited");
     expect(manifest.capabilities.virtualWorkspaces.supported).toBe(false);

@@ -104,6 +104,15 @@ describe("the way through a review", () => {
     expect(hunkAt(one, 31, "old")?.id).toBe("c");
     expect(hunkAt(file("a.py", []), 0, "new")).toBeUndefined();
   });
+
+  it("tells a change of mode from the lines at the same place by where the person was last", () => {
+    const both = file("run.sh", [hunk("mode", [0, 0], [0, 0]), hunk("lines", [1, 1], [1, 1])]);
+    const [mode, lines] = both.hunks;
+    expect(hunkAt(both, 0, "new")?.id).toBe("lines");
+    expect(hunkAt(both, 0, "new", mode)?.id).toBe("mode");
+    expect(hunkAt(both, 0, "new", lines)?.id).toBe("lines");
+    expect(hunkAt(both, 9, "new", mode)?.id).toBe("lines");
+  });
 });
 
 describe("places after edits", () => {

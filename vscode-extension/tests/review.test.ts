@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { App } from "../src/app.ts";
 import { Emitter, type Disposable } from "../src/base/emitter.ts";
+import { SidecarError } from "../src/client/wire.ts";
 import { Store } from "../src/model/store.ts";
-import type { Delegation, DiffResult, Event, Hunk } from "../src/protocol.ts";
+import type { Delegation, DiffResult, Event, FileDiff, Hunk } from "../src/protocol.ts";
 import { registerReview } from "../src/review/feature.ts";
 import { hunkRow } from "../src/review/hunks.ts";
 import { BASE, RESULT, THEIRS, uriOf, YOURS } from "../src/review/places.ts";
@@ -122,7 +123,7 @@ describe("opening a review", () => {
     expect(host.shown.map(({ title }) => title)).toEqual(["Review"]);
   });
 
-  it("hangs a bar anew that the editor took away, for who goes to its change", async () => {
+  it("hangs the bar of a change anew for who goes to it, for it may be folded in", async () => {
     await reviewing();
     const [id = ""] = host.bars.keys();
     host.bars.delete(id); // the editor's own button does not tell
@@ -131,11 +132,11 @@ describe("opening a review", () => {
     expect(host.bars.get(id)?.content).toMatchObject({ context: "pending" });
   });
 
-  it("shows all files as one diff, the verdict in its title, and the grounds above the first hunk", async () => {
+  it("shows all files as one diff, and the verdict and its grounds above the first hunk", async () => {
     await reviewing();
     expect(host.diffs).toEqual([
       {
-        title: "Verified: Tests for greeting/wrapping.py",
+        title: "Review: Tests for greeting/wrapping.py",
         pairs: [
           { label: "wrapping.py: review", base: uriOf(BASE, ID, WRAP), result: uriOf(RESULT, ID, WRAP) },
           { label: "test.yml: review", result: uriOf(RESULT, ID, ".github/workflows/test.yml") },
@@ -165,8 +166,9 @@ describe("opening a review", () => {
       expect.stringMatching(/^ {2}The result touches files .* \| warning \| reservation$/),
     ]);
     const [bar] = host.bars.values();
-    expect(bar?.content?.label).toBe(
-      "Change 1 of 5 · undecided · Unverified: nothing shows that the new tests can fail; the result touches files that this recipe does not write, or removes tests",
+    expect(bar?.content?.label).toBe("Change 1 of 5 · undecided");
+    expect(bar?.content?.note).toBe(
+      "Unverified: nothing shows that the new tests can fail; the result touches files that this recipe does not write, or removes tests",
     );
     const page = evidence(delegation);
     expect(page).toContain("- Nothing shows that the new tests can fail.");
@@ -418,6 +420,27 @@ describe("deciding", () => {
   });
 });
 
+describe("exporting", () => {
+  it("asks again for a branch that git does not want, and only then", async () => {
+    const names = ["invalid_params", "already_exists"];
+    peer.answer("understudy/delegations/export", ({ branch }) => {
+      const kind = names.shift();
+      if (kind !== undefined) throw new SidecarError({ kind, message: `not ${branch ?? ""}` } as never);
+      return { branch: branch ?? "" };
+    });
+    await reviewing();
+    host.answers.push({ pick: "branch" }, { enter: "a..b" }, { enter: "taken" }, { enter: "fine" });
+    await host.commands.run("understudy.review.export");
+    expect(peer.params("understudy/delegations/export").map((params) => (params as { branch: string }).branch)).toEqual(
+      ["a..b", "taken", "fine"],
+    );
+    expect(host.messages.at(-1)?.text).toBe("The result is on the branch fine.");
+    names.push("internal");
+    host.answers.push({ pick: "branch" }, { enter: "fine" });
+    await expect(host.commands.run("understudy.review.export")).rejects.toThrow("not fine");
+  });
+});
+
 describe("the result side", () => {
   const uri = uriOf(RESULT, ID, WRAP);
   const bytes = (text: string): Uint8Array => Buffer.from(text);
@@ -540,6 +563,56 @@ describe("the result side", () => {
     expect(icons.slice(0, 2)).toEqual([[], ["$(circle-slash)"]]);
   });
 
+  it("says what is no line: modes, links, names, empty files", async () => {
+    const [zero] = diff().files[2]!.hunks;
+    const one = (path: string, status: FileDiff["status"], more: Partial<FileDiff> = {}): FileDiff => {
+      const hunk = { ...zero!, id: path.padEnd(12, "0"), oldStart: 0, oldLines: 0, newStart: 0, newLines: 0 };
+      return { path, status, binary: false, hunks: [hunk], ...more };
+    };
+    const modes: Record<string, string> = { tool: "100755", tamed: "100644", link: "120000", both: "100755" };
+    now = {
+      ...now,
+      files: [
+        one("tool", "mode"),
+        one("tamed", "mode"),
+        one("link", "added", { hunks: [{ ...zero!, id: "l", oldStart: 0, oldLines: 0, newStart: 1, newLines: 1 }] }),
+        one("both", "modified"),
+        one("empty", "added"),
+        one("name", "renamed", { from: "old" }),
+        one("gone", "deleted", { hunks: [{ ...zero!, id: "g", oldStart: 1, oldLines: 2, newStart: 0, newLines: 0 }] }),
+      ],
+    };
+    resultText = "";
+    peer.answer("understudy/delegations/file", ({ path, side }) => ({
+      text: path === "link" ? "target" : "",
+      mode: side === "base" ? "100644" : (modes[path] ?? "100644"),
+    }));
+    await reviewing();
+    expect(rows().slice(3)).toEqual([
+      "tool | executable now · 1 undecided | file | reviewFile pending",
+      "  executable now |  | circle-large-outline | hunk pending",
+      "tamed | not executable any more · 1 undecided | file | reviewFile pending",
+      "  not executable any more |  | circle-large-outline | hunk pending",
+      "link | new link · 1 undecided | file | reviewFile pending",
+      "  target | line 1 · +1 | circle-large-outline | hunk pending",
+      "both | 1 undecided | file | reviewFile pending",
+      "  executable now |  | circle-large-outline | hunk pending",
+      "empty | new · 1 undecided | file | reviewFile pending",
+      "  an empty file |  | circle-large-outline | hunk pending",
+      "name | was old · 1 undecided | file | reviewFile pending",
+      "  the name |  | circle-large-outline | hunk pending",
+      "gone | deleted · 1 undecided | file | reviewFile pending",
+      "  the file | −2 | circle-large-outline | hunk pending",
+    ]);
+    const labels = [...host.bars.values()].map(({ content }) => content?.label);
+    expect(labels.slice(0, 4)).toEqual([
+      "Change 1 of 7 · executable now · undecided",
+      "Change 2 of 7 · not executable any more · undecided",
+      "Change 3 of 7 · new link · undecided",
+      "Change 4 of 7 · executable now · undecided",
+    ]);
+  });
+
   it("is read-only where it is no text, and not there where the file is deleted", async () => {
     peer.answer("understudy/delegations/file", { base64: "AAEC", mode: "100644" });
     await reviewing();
@@ -551,7 +624,13 @@ describe("the result side", () => {
 
   it("ends with the review", async () => {
     await reviewing();
+    // Its tabs are found whatever the verdict has become since.
+    delegation = { ...delegation, verdict: "unverified" };
+    await store.read(ID);
     await host.commands.run("understudy.review.close");
+    expect(host.closings).toHaveLength(1);
+    expect(host.closings[0]?.schemes).toContain(RESULT);
+    expect(host.closings[0]?.titles).toEqual([host.diffs[0]?.title, "Evidence.md"]);
     expect(host.bars.size).toBe(0);
     expect(rows()).toEqual([]);
     expect(host.contexts.get("understudy.reviewing")).toBe(false);

@@ -397,6 +397,11 @@ export class Workbench {
     return this.page.locator(".editor-instance .review-widget", { hasText: text }).first();
   }
 
+  /** The signs of bars beside the lines, from top to bottom: a click unfolds the one that is folded in. */
+  barSigns(): Locator {
+    return this.page.locator(".editor-instance .comment-range-glyph");
+  }
+
   /** Press a button of a bar, by what it says to a screen reader. */
   async barAction(text: string | RegExp, action: string): Promise<void> {
     await this.bar(text).locator(`.action-item a[aria-label^="${action}"]`).first().click();

@@ -50,7 +50,7 @@ describe("review", () => {
       const id = await reviewing(vs);
       assert.deepEqual(await vs.diffFiles(), ["test_prices.py/tests", "test_prices_more.py/tests A"]);
       // What it came to, and why, is read before the first button.
-      assert.match((await vs.tabs()).join(), /Verified: Write tests: prices.py/);
+      assert.match((await vs.tabs()).join(), /Review: Write tests: prices.py/);
       const [verdict, check] = await vs.rowTexts(VIEW);
       assert.match(verdict ?? "", /^Verified/);
       assert.match(check ?? "", /tests-pytest.*passed · 5 passed · 5 of 5 can fail/);
@@ -137,7 +137,14 @@ describe("review", () => {
       await reviewing(vs, "liar", "Unverified");
       await vs.waitForRow(VIEW, "every new test still passes");
       await vs.bar("every new test still passes").waitFor();
+      assert.match(await vs.bar("Change 1 of 1").innerText(), /every new test still passes/);
       await vs.shot("1 reservation");
+      // Bars can be folded in and come back, and nothing else opens for them.
+      await vs.barAction("Change 1 of 1", "Collapse");
+      await vs.bar("Change 1 of 1").waitFor({ state: "hidden" });
+      await vs.barSigns().first().click();
+      await vs.bar("every new test still passes").waitFor();
+      assert.equal(await vs.view("Comments").isVisible(), false);
       await vs.row(VIEW, "Unverified").click();
       await vs.webview().locator("h1", { hasText: "Unverified" }).waitFor();
       await vs.shot("2 evidence");

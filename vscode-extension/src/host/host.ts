@@ -317,7 +317,13 @@ export interface Lens {
 }
 
 export interface Thread extends Disposable {
-  set(content: { readonly label: string; readonly context: string; readonly range: Range }): void;
+  /** `note` is the line below the label and its buttons. */
+  set(content: {
+    readonly label: string;
+    readonly note: string;
+    readonly context: string;
+    readonly range: Range;
+  }): void;
 }
 
 export interface ReviewSurface {
@@ -326,15 +332,15 @@ export interface ReviewSurface {
   diffs(title: string, pairs: readonly DiffPair[]): Promise<void>;
   /** The native merge editor; saving it writes `output`. False: this editor has none. */
   merge(sides: { base: string; yours: string; theirs: string; output: string }): Promise<boolean>;
-  /** Close the diffs of documents of these schemes, and the multi-file diff with this title, except where text is unsaved. */
-  close(schemes: readonly string[], title: string): Promise<void>;
+  /** Close the diffs of documents of these schemes, and the other tabs with these titles, except where text is unsaved. */
+  close(schemes: readonly string[], titles: readonly string[]): Promise<void>;
   lenses(
     scheme: string,
     source: { lenses(uri: string): readonly Lens[]; readonly onDidChange: Signal<void> },
   ): Disposable;
   /**
-   * A bar below a range of a document: a comment thread without comments, so that the Comments view stays away. Its
-   * menus match `commentThread == <context>`, and their commands get `id` as their first argument.
+   * A bar below a range of a document, that can be folded in: a comment thread that the Comments view does not open for.
+   * Its menus match `commentThread == <context>`, and their commands get `id` as their first argument.
    */
   thread(id: string, uri: string, range: Range): Thread;
 }

@@ -689,15 +689,16 @@ function reviewOf(bag: Bag): h.ReviewSurface {
       });
       return true;
     },
-    async close(schemes, title) {
+    async close(schemes, titles) {
       const ours = (tab: vscode.Tab): boolean => {
-        const { input, isDirty } = tab;
+        const { input, label, isDirty } = tab;
         if (isDirty) return false;
         if (input instanceof vscode.TabInputText) return schemes.includes(input.uri.scheme);
         if (input instanceof vscode.TabInputTextDiff) {
           return [input.original, input.modified].some(({ scheme }) => schemes.includes(scheme));
         }
-        return isMultiDiff(tab, title);
+        if (input instanceof vscode.TabInputWebview) return titles.some((title) => label.endsWith(title)); // a preview
+        return titles.some((title) => isMultiDiff(tab, title));
       };
       await vscode.window.tabGroups.close(vscode.window.tabGroups.all.flatMap(({ tabs }) => tabs.filter(ours)));
     },
@@ -723,12 +724,15 @@ function reviewOf(bag: Bag): h.ReviewSurface {
       controller ??= bag.add(vscode.comments.createCommentController(PREFIX, "Understudy"));
       const thread = controller.createCommentThread(vscode.Uri.parse(uri), range(where), []);
       thread.canReply = false;
-      // Folded in, a thread without comments is gone for good.
       thread.collapsibleState = vscode.CommentThreadCollapsibleState.Expanded;
       threads.set(thread, id);
       return {
         set(content) {
           thread.label = visible(content.label);
+          // Without a comment the bar has a trash can for a button, which throws it away. One whose body is empty does
+          // not bring up the Comments view; its author's name is what is read.
+          const note = { body: "", mode: vscode.CommentMode.Preview, author: { name: visible(content.note) } };
+          thread.comments = [note];
           thread.contextValue = content.context;
           thread.range = range(content.range);
         },

@@ -1,24 +1,24 @@
 /** What a person does in a review: from the view, a bar, a lens, a key or the palette. */
 
-import { readFile } from "node:fs/promises";
+import { lstat, readFile } from "node:fs/promises";
 import * as path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { Bag, Emitter } from "../base/emitter.ts";
 import { t } from "../base/l10n.ts";
-import type { Asker } from "../client/wire.ts";
+import { errorInfo, type Asker } from "../client/wire.ts";
 import type { DiffPair, Host, Tree } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
-import { isToReview, oneLine, stateName } from "../model/words.ts";
+import { isToReview, oneLine } from "../model/words.ts";
 import type { Decision, Delegation, FileDiff, Hunk } from "../protocol.ts";
 import { delegationOf } from "../views/delegationIds.ts";
 import type { Desk, Result } from "./desk.ts";
 import { compose, hunkAt, linesOf, named, neighbour, reasons, shownPath, type Named, type Spot } from "./hunks.ts";
 import { BASE, EVIDENCE, placeOf, RESULT, THEIRS, uriOf, YOURS } from "./places.ts";
-import { evidenceUri, readLine, sideUri, spotRange, type Surface } from "./surface.ts";
-import { verdictLine } from "./words.ts";
+import { evidenceName, evidenceUri, readLine, sideUri, spotRange, type Surface } from "./surface.ts";
+import { LINK, verdictLine } from "./words.ts";
 
 export interface ReviewCommandParts {
-  readonly host: Pick<Host, "windows" | "documents" | "commands" | "review">;
+  readonly host: Pick<Host, "windows" | "documents" | "commands" | "review" | "environment">;
   readonly asker: Asker;
   readonly store: Pick<Store, "delegation" | "delegations" | "read">;
   readonly desk: Desk;
@@ -97,12 +97,15 @@ class ReviewCommands {
       await host.windows.message("info", t("“{0}” changed nothing, so there is nothing to review.", delegation.title));
       return;
     }
+    const before = desk.current?.id;
     const result = await host.windows.progress({ title: t("Reading the result …"), where: "status" }, () =>
       desk.review(id),
     );
     this.#at = undefined;
     host.commands.setContext("understudy.reviewing", true);
     const pairs = result.files.map((file) => pairOf(id, file));
+    // Of one review at a time: the tabs of another one look the same.
+    if (before !== undefined && before !== id) await this.#closeTabs(before);
     await host.review.diffs(titleOf(delegation), pairs);
     // The view is there once its condition holds; until then there is nothing to reveal in it.
     await tree.reveal(`verdict:${id}`, { expand: true }).catch(() => {});
@@ -111,13 +114,13 @@ class ReviewCommands {
 
   async close(): Promise<void> {
     const { host, desk } = this.#parts;
-    const delegation = desk.current && this.#parts.store.delegation(desk.current.id);
+    const id = desk.current?.id;
     desk.close();
     this.#at = undefined;
     this.#merging.clear();
     host.commands.setContext("understudy.reviewing", false);
     host.commands.setContext("understudy.reviewEditor", false);
-    if (delegation) await host.review.close([BASE, RESULT, YOURS, THEIRS, EVIDENCE], titleOf(delegation));
+    if (id !== undefined) await this.#closeTabs(id);
   }
 
   async show(value: unknown): Promise<void> {
@@ -247,11 +250,12 @@ class ReviewCommands {
     }
     const mine = path.join(delegation.workspace, ...name.split("/"));
     const output = pathToFileURL(mine).toString();
-    const yours = host.documents.open([output])[0]?.text ?? (await textOf(new URL(output)));
-    const base = (await result.content(file.path, "base")).text;
-    const theirs = (await result.content(file.path, "result")).text;
-    if (base === undefined || theirs === undefined || yours === undefined) {
-      await this.#unmergeable(result, file, yours === undefined ? undefined : output);
+    const here = await stateOf(mine);
+    const yours = here === "other" ? undefined : (host.documents.open([output])[0]?.text ?? (await textOf(mine)));
+    const [base, theirs] = await Promise.all([result.content(file.path, "base"), result.content(file.path, "result")]);
+    const lines = !file.binary && base.mode !== LINK && theirs.mode !== LINK;
+    if (!lines || base.text === undefined || theirs.text === undefined || yours === undefined) {
+      await this.#unmergeable(result, file, here === "file" ? output : undefined);
       return;
     }
     // What is in the files already, and what is to come into them; nothing that was rejected or is undecided.
@@ -259,7 +263,7 @@ class ReviewCommands {
     const baseUri = uriOf(BASE, result.id, shownPath(file.from ?? file.path));
     const sides = { yours: uriOf(YOURS, result.id, name), theirs: uriOf(THEIRS, result.id, name) };
     this.#side(sides.yours, yours);
-    this.#side(sides.theirs, compose(base, theirs, wanted));
+    this.#side(sides.theirs, compose(base.text, theirs.text, wanted));
     this.#merging.set(mine, { kind: "file", id: result.id, path: file.path });
     if (await host.review.merge({ base: baseUri, ...sides, output })) return;
     // Without a merge editor: what either side changed, with the person's own file to write in.
@@ -359,18 +363,38 @@ class ReviewCommands {
       await host.documents.showText(patch, "diff");
     } else if (to === "commit") {
       const { commit = "" } = await asker.ask("understudy/delegations/export", { id: result.id, to });
-      await host.windows.message("info", t("The result is the commit {0}.", commit));
+      const copy = t("Copy Its Id");
+      const text = t("The result is the commit {0}.", commit.slice(0, 12));
+      const answer = await host.windows.message("info", text, { buttons: [copy] });
+      if (answer === copy) await host.environment.copyToClipboard(commit);
     } else if (to === "branch") {
+      await this.#exportBranch(result.id, title);
+    }
+  }
+
+  async #exportBranch(id: string, title: string): Promise<void> {
+    const { host, asker } = this.#parts;
+    let refused: { name: string; why: string } | undefined;
+    for (;;) {
+      const wrong = refused;
       const name = await host.windows.input({
         title,
-        prompt: t("Name of the new branch"),
-        value: `understudy/${result.id}`,
+        prompt: wrong?.why ?? t("Name of the new branch"),
+        value: wrong?.name ?? `understudy/${id}`,
         validate: (text) => (text.trim() === "" ? t("A branch needs a name.") : undefined),
       });
       if (name.kind !== "accepted") return;
       const branch = name.value.trim();
-      await asker.ask("understudy/delegations/export", { id: result.id, to, branch });
+      try {
+        await asker.ask("understudy/delegations/export", { id, to: "branch", branch });
+      } catch (error) {
+        const { kind, message } = errorInfo(error);
+        if (kind !== "already_exists" && kind !== "invalid_params") throw error;
+        refused = { name: branch, why: message }; // only git knows its rules: the name is asked for again
+        continue;
+      }
       await host.windows.message("info", t("The result is on the branch {0}.", branch));
+      return;
     }
   }
 
@@ -495,7 +519,8 @@ class ReviewCommands {
     const read = result.known(file.path, side) ?? "";
     const line = readLine(active.selection.start.line, read, documents.open([active.uri])[0]?.text ?? read);
     const lineSide = side === "base" ? "old" : "new";
-    const hunk = hunkAt(file, line, lineSide);
+    const last = this.#at?.id === result.id && this.#at.file.path === file.path ? this.#at.hunk : undefined;
+    const hunk = hunkAt(file, line, lineSide, last);
     if (!hunk) return undefined;
     const { start, end } = linesOf(hunk, lineSide);
     const on = file.hunks.length === 1 || (start - 1 <= line && line <= end + 1);
@@ -562,6 +587,11 @@ class ReviewCommands {
     return found ?? this.#parts.asker.ask("understudy/delegations/get", { id });
   }
 
+  async #closeTabs(id: string): Promise<void> {
+    const titles = [titleOf(await this.#delegation(id)), evidenceName()];
+    await this.#parts.host.review.close([BASE, RESULT, YOURS, THEIRS, EVIDENCE], titles);
+  }
+
   #side(uri: string, text: string): void {
     this.#sides.set(sideKey(uri), text);
     this.#sidesChanged.fire(uri);
@@ -594,9 +624,9 @@ function conflicts(file: FileDiff): boolean {
   return file.hunks.some((hunk) => hunk.conflict && isUndecided(hunk));
 }
 
-/** What it came to stands first in the tab, too. */
+/** Not what it came to: that changes with an edit and with the next run of the checks, and a tab's title does not. */
 function titleOf(delegation: Delegation): string {
-  return `${stateName(delegation)}: ${delegation.title}`;
+  return t("Review: {0}", delegation.title);
 }
 
 function open(result: Result): number {
@@ -615,9 +645,20 @@ function sideKey(uri: string): string {
   return place ? `${place.scheme} ${place.id} ${place.path}` : uri;
 }
 
-async function textOf(file: URL): Promise<string | undefined> {
+/** Undefined: no text in UTF-8, as far as an editor shows such. */
+async function textOf(file: string): Promise<string | undefined> {
   try {
-    return await readFile(file, "utf8");
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await readFile(file));
+    return text.includes("\0") ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What is written to a link goes where it leads: it is never opened to be written in. */
+async function stateOf(file: string): Promise<"file" | "other" | undefined> {
+  try {
+    return (await lstat(file)).isFile() ? "file" : "other";
   } catch {
     return undefined;
   }

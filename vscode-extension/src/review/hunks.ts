@@ -58,12 +58,19 @@ export function linesOf(hunk: Hunk, side: "new" | "old" = "new"): { readonly sta
   return { start, end: start + Math.max(count, 1) - 1 };
 }
 
-/** The hunk at a line of one side of a file: the one that covers it, else the last one above, else the first. */
-export function hunkAt(file: FileDiff, line: number, side: "new" | "old"): Hunk | undefined {
-  const covers = file.hunks.find((hunk) => {
+/**
+ * The hunk at a line of one side of a file: the one that covers it, else the last one above, else the first. A change of
+ * mode is at the first line, where another hunk may be: `last`, where the person was last, says which is meant.
+ */
+export function hunkAt(file: FileDiff, line: number, side: "new" | "old", last?: Hunk): Hunk | undefined {
+  const covering = file.hunks.filter((hunk) => {
     const { start, end } = linesOf(hunk, side);
     return start <= line && line <= end;
   });
+  const covers =
+    covering.find(({ id }) => id === last?.id) ??
+    covering.find(({ oldLines, newLines }) => oldLines + newLines > 0) ??
+    covering[0];
   return covers ?? file.hunks.findLast((hunk) => linesOf(hunk, side).start <= line) ?? file.hunks[0];
 }
 

@@ -10,7 +10,8 @@ import { t } from "../base/l10n.ts";
 import { SidecarError } from "../client/wire.ts";
 import type { Host, Lens, Thread } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
-import type { Delegation, FileDiff, Range } from "../protocol.ts";
+import { stateName } from "../model/words.ts";
+import type { FileDiff, Range } from "../protocol.ts";
 import type { Content, Desk, Result } from "./desk.ts";
 import { hunkRow, isOpen, linesOf, rangeOf, shifted, shownPath, type Spot } from "./hunks.ts";
 import { BASE, EVIDENCE, placeOf, RESULT, uriOf, type Side } from "./places.ts";
@@ -81,11 +82,17 @@ export class Surface implements Disposable {
     const delegation = current && store.delegation(current.id);
     if (current && !this.#lensesShown()) {
       const all = current.spots;
+      const said = new Set<string>();
       all.forEach((spot, index) => {
         if (spot.file.binary || !isOpen(spot)) return;
         const id = hunkRow(spot.id, spot.file.path, spot.hunk.id);
         wanted.add(id);
-        this.#hang(id, spot, barLabel(spot, index, all.length, current.mode(spot.file.path, "result"), delegation));
+        const label = barLabel(spot, index, all.length, current.mode(spot.file.path, "result"));
+        // What stands against the result is said in full once a file.
+        const whole = !said.has(spot.file.path);
+        said.add(spot.file.path);
+        const note = delegation ? (whole ? verdictLine(delegation) : stateName(delegation)) : "";
+        this.#hang(id, spot, { label, note });
       });
     }
     for (const [id, { thread }] of this.#bars) {
@@ -96,7 +103,7 @@ export class Surface implements Disposable {
     this.#lensesChanged.fire();
   }
 
-  /** Hang the bar of a change anew: the editor's own button takes one away for good, and does not tell. */
+  /** Hang the bar of a change anew: one that was folded in unfolds. The editor does not tell which are. */
   renew(spot: Spot): void {
     const id = hunkRow(spot.id, spot.file.path, spot.hunk.id);
     this.#bars.get(id)?.thread.dispose();
@@ -155,10 +162,11 @@ export class Surface implements Disposable {
     return this.#parts.host.workspace.editorSetting("diffEditor.codeLens", false);
   }
 
-  #hang(id: string, spot: Spot, label: string): void {
+  #hang(id: string, spot: Spot, said: { readonly label: string; readonly note: string }): void {
     const { review } = this.#parts.host;
     const uri = sideUri(spot.id, spot.file);
-    const range = spotRange(spot);
+    const { end } = spotRange(spot);
+    const range = { start: end, end }; // the lines of a comment are tinted, over the colours of the diff
     let bar = this.#bars.get(id);
     if (bar && bar.uri !== uri) {
       bar.thread.dispose();
@@ -166,7 +174,7 @@ export class Surface implements Disposable {
     }
     if (!bar) this.#bars.set(id, (bar = { thread: review.thread(id, uri, range), uri, told: "" }));
     const { hunk } = spot;
-    const content = { label, context: hunk.conflict ? "conflict" : "pending", range };
+    const content = { ...said, context: hunk.conflict ? "conflict" : "pending", range };
     const told = JSON.stringify(content);
     if (told === bar.told) return;
     bar.told = told;
@@ -222,7 +230,8 @@ export class Surface implements Disposable {
 }
 
 /** The name is what the tab of its preview reads. */
-export const evidenceUri = (id: string): string => `${EVIDENCE}://${id}/${encodeURIComponent(t("Evidence"))}.md`;
+export const evidenceUri = (id: string): string => `${EVIDENCE}://${id}/${encodeURIComponent(evidenceName())}`;
+export const evidenceName = (): string => `${t("Evidence")}.md`;
 
 /** The document on which a change is seen: the result, or the base of a file that is deleted. */
 export function sideUri(id: string, file: FileDiff): string {
@@ -238,13 +247,7 @@ export function spotRange({ file, hunk }: Spot): Range {
 /** The line of the text that was read, for a line of the text that is shown. */
 export const readLine = (line: number, read: string, shown: string): number => shifted(line, shown, read);
 
-function barLabel(
-  { file, hunk }: Spot,
-  index: number,
-  count: number,
-  mode: string | undefined,
-  delegation: Delegation | undefined,
-): string {
+function barLabel({ file, hunk }: Spot, index: number, count: number, mode: string | undefined): string {
   const facts = [t("Change {0} of {1}", index + 1, count)];
   // What the lines beside it do not show.
   const what =
@@ -253,7 +256,6 @@ function barLabel(
   if (file.flagged !== undefined) facts.push(file.flagged);
   facts.push(stateWord(hunk).text);
   if (hunk.edited) facts.push(t("edited by you"));
-  if (delegation) facts.push(verdictLine(delegation));
   return facts.join(" · ");
 }
 

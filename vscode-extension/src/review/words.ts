@@ -66,7 +66,8 @@ export function stateWord(hunk: Hunk): Word {
   return { text: t("undecided"), icon: "circle-large-outline" };
 }
 
-const [EXECUTABLE, LINK] = ["100755", "120000"];
+const EXECUTABLE = "100755";
+export const LINK = "120000";
 
 /** What became of a file besides its lines; `mode` is git's, where it is known. */
 export function fileWord(file: FileDiff, mode: string | undefined): string {
@@ -88,7 +89,7 @@ export function fileWord(file: FileDiff, mode: string | undefined): string {
   }
 }
 
-/** What a change without lines is. */
+/** What a change is whose lines do not say it. */
 export function wholeFile(file: FileDiff, mode: string | undefined): string {
   if (file.binary) return t("the whole file");
   switch (file.status) {
@@ -96,7 +97,7 @@ export function wholeFile(file: FileDiff, mode: string | undefined): string {
       return t("the name");
     case "added":
     case "deleted":
-      return t("an empty file");
+      return file.hunks.some(({ oldLines, newLines }) => oldLines + newLines > 0) ? t("the file") : t("an empty file");
     default:
       return modeWord(mode);
   }

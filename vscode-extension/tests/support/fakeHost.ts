@@ -61,6 +61,7 @@ export class FakeHost implements h.Host {
   readonly visibility = new Emitter<boolean>();
   readonly closed = new Emitter<string>();
   readonly savedOutside = new Emitter<string>();
+  readonly closings: { schemes: readonly string[]; titles: readonly string[] }[] = [];
   readonly ownChanged = new Emitter<string>();
   readonly activeChanged = new Emitter<h.ActiveEditor | undefined>();
   readonly kept = new Map<string, unknown>();
@@ -179,7 +180,7 @@ export class FakeHost implements h.Host {
       Promise.resolve(void this.diffs.push({ title: pair.label, pairs: [pair], ...(options ? { options } : {}) })),
     diffs: (title, pairs) => Promise.resolve(void this.diffs.push({ title, pairs })),
     merge: (sides) => Promise.resolve(this.mergeEditor && this.merges.push(sides) > 0),
-    close: () => Promise.resolve(),
+    close: (schemes, titles) => Promise.resolve(void this.closings.push({ schemes, titles })),
     lenses: (scheme, source) => {
       this.lenses.set(scheme, (uri) => source.lenses(uri));
       return { dispose: () => {} };

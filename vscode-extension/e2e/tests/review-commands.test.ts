@@ -1,0 +1,178 @@
+/** What a review offers besides deciding: export, checks, closing, moving on; and what happens to it from elsewhere. */
+import assert from "node:assert/strict";
+import { until } from "../rig/base.ts";
+import { inCode } from "../rig/test.ts";
+import type { Workbench } from "../rig/workbench.ts";
+
+const VIEW = "Review";
+const MINE = "tests/test_prices.py";
+const MORE = "tests/test_prices_more.py";
+
+async function reviewing(vs: Workbench): Promise<string> {
+  await vs.openContainer();
+  const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "quick", "--detach");
+  await until(() => vs.world.understudy("show", id).state === "finished", "the result is there", 60_000);
+  await vs.waitForRow("Delegations", "To Review");
+  await vs.command("Understudy: Review…");
+  await vs.pick("prices.py");
+  await vs.waitForRow(VIEW, "Verified");
+  await vs.bar("Change 1 of 3").waitFor();
+  return id;
+}
+
+const counts = (vs: Workbench, id: string): string => {
+  const { pending, accepted, rejected } = vs.world.understudy("show", id).review;
+  return `${pending} ${accepted} ${rejected}`;
+};
+
+describe("the commands of a review", () => {
+  it(
+    "export as a patch, a commit and a branch what was not rejected",
+    inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
+      await vs.statusItem("Understudy").waitFor();
+      const id = await reviewing(vs);
+      // A whole file is rejected from its row.
+      await vs.rowAction(VIEW, "test_prices_more.py", "Reject All Changes of This File");
+      await until(() => counts(vs, id) === "2 0 1", "the file is rejected");
+      const head = vs.world.git("rev-parse", "HEAD");
+
+      await vs.command("Understudy: Export the Result…");
+      await vs.step("Export the Result");
+      await vs.shot("1 how");
+      await vs.pick("Patch");
+      await vs.waitForText("+import pytest");
+      const patch = await vs.editorText();
+      assert.doesNotMatch(patch, /test_prices_more/);
+      await vs.shot("2 patch");
+      vs.world.write({ "build/result.patch": `${patch.trimEnd()}\n` });
+      vs.world.git("apply", "--check", "build/result.patch");
+
+      await vs.command("Understudy: Export the Result…");
+      await vs.pick("Commit");
+      await vs.notification("The result is the commit").waitFor();
+      await vs.shot("3 commit");
+      await vs.notificationAction("The result is the commit", "Copy Its Id");
+      const commit = await until(() => vs.page.evaluate("navigator.clipboard.readText()"), "its id is copied");
+      assert.match(vs.world.git("show", String(commit)), /\+import pytest/);
+
+      await vs.command("Understudy: Export the Result…");
+      await vs.pick("Branch");
+      await vs.step("Export the Result");
+      await vs.shot("4 name");
+      assert.equal(await vs.quickInput().inputValue(), `understudy/${id}`);
+      await vs.answer("no good..name");
+      await until(async () => /cannot be the name/.test(await vs.quickMessage()), "it is asked for again");
+      assert.equal(await vs.quickInput().inputValue(), "no good..name");
+      await vs.shot("5 bad name");
+      await vs.answer("prices/tests");
+      await vs.notification("The result is on the branch prices/tests").waitFor();
+      await vs.shot("6 branch");
+      assert.match(vs.world.git("show", "prices/tests:tests/test_prices.py"), /import pytest/);
+      assert.equal(vs.world.git("rev-parse", "HEAD"), head);
+      assert.equal(vs.world.git("status", "--short").trim(), "");
+    }),
+  );
+
+  it(
+    "run the checks again on what was edited, and close the review",
+    inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
+      await vs.statusItem("Understudy").waitFor();
+      await reviewing(vs);
+      const line = vs.page
+        .locator(".editor-instance .modified .view-line", { hasText: "discounted(1000, 101)" })
+        .first();
+      await line.click();
+      await vs.page.keyboard.press("End");
+      await vs.type("  # one above everything");
+      await vs.save();
+      await vs.bar("edited by you").waitFor();
+      await vs.waitForRow(VIEW, "Unverified");
+      await vs.waitForRow(VIEW, "passed before your edits");
+      await vs.command("Understudy: Run the Checks Again");
+      await vs.notification("Running the checks again").waitFor();
+      await vs.shot("1 checking");
+      await vs.bar(/^(?!.*Unverified).*Verified/).waitFor({ timeout: 60_000 });
+      await vs.notification("Running the checks again").waitFor({ state: "hidden" });
+      await vs.shot("2 verified");
+
+      await vs.row(VIEW, "Verified").click();
+      await vs.webview().locator("h1", { hasText: "Verified" }).waitFor();
+      await vs.command("Understudy: Close Review");
+      await vs.view(VIEW).waitFor({ state: "hidden" });
+      await until(async () => (await vs.tabs()).length === 1, "its tabs are closed");
+      await vs.shot("3 closed");
+    }),
+  );
+
+  it(
+    "goes forwards and backwards over files, by keys",
+    inCode({ delegators: ["quick"], file: MINE }, async (vs) => {
+      await vs.statusItem("Understudy").waitFor();
+      const id = await reviewing(vs);
+      await vs.row(VIEW, "What a cart costs").click();
+      await vs.editor("Review: Write tests: prices.py").waitFor();
+      const keys: string[] = [];
+      const at = async (key: string, text: string): Promise<void> => {
+        await vs.page.keyboard.press(key);
+        await until(async () => (await vs.selectedRow(VIEW)).includes(text), `${key} goes to ${text} ${keys.join()}`);
+        keys.push(key);
+      };
+      await vs.viewAction(VIEW, "Next Undecided Change");
+      await until(async () => (await vs.selectedRow(VIEW)).includes("import pytest"), "it is at the first");
+      await at("Alt+F5", "test_more_than");
+      await at("Alt+F5", "What a cart costs");
+      await vs.shot("1 last");
+      await at("Alt+F5", "import pytest");
+      await at("Shift+Alt+F5", "What a cart costs");
+      await at("Shift+Alt+F5", "test_more_than");
+      await vs.page.keyboard.press("Alt+y");
+      await until(() => counts(vs, id) === "2 1 0", "it is accepted");
+      await until(async () => (await vs.selectedRow(VIEW)).includes("What a cart costs"), "it goes on");
+      await at("Alt+F5", "import pytest");
+      await vs.shot("2 over what is left");
+    }),
+  );
+
+  it(
+    "shows what is decided in a terminal, and a second result beside the first",
+    inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
+      await vs.statusItem("Understudy").waitFor();
+      const id = await reviewing(vs);
+      vs.world.understudy("accept", id, MORE);
+      await vs.waitForRow(VIEW, "accepted");
+      await vs.bar("Change 3 of 3").waitFor({ state: "hidden" });
+      vs.world.understudy("reject", id, MINE, "--reason", "Not like this.");
+      await vs.waitForRow(VIEW, "Not like this.");
+      await vs.bar("Change 1 of 3").waitFor({ state: "hidden" });
+      await vs.shot("1 decided in a terminal");
+      // Taken back in the editor, though it was accepted elsewhere.
+      await vs.viewAction(VIEW, "Take the Last Accept Back");
+      await until(() => vs.world.read(MORE) === undefined, "the file is gone again");
+      await vs.bar("Change 3 of 3").waitFor();
+
+      await vs.viewAction(VIEW, "Send Back");
+      await vs.step("Send Back");
+      await vs.answer("Say what 101 means.");
+      const reply = await until(
+        () => vs.world.delegations().find(({ parentId }) => parentId === id),
+        "it is sent back",
+      );
+      await vs.waitForRow(VIEW, "sent back");
+      await vs.shot("2 sent back");
+      await until(() => vs.world.understudy("show", reply.id).state === "finished", "the answer is there", 60_000);
+      await vs.notification(/Verified|changed nothing|Unverified/).waitFor();
+      await vs.shot("3 second result");
+      await vs.notificationAction(/Verified|Unverified/, "Review");
+      await vs.bar("Change 1 of").waitFor();
+      await vs.shot("4 its review");
+      assert.deepEqual(
+        (await vs.tabs()).filter((tab) => tab.startsWith("Review:")),
+        ["Review: Reply: Say what 101 means. (2 files)"],
+      );
+      await vs.command("Understudy: Close Review");
+      await vs.view(VIEW).waitFor({ state: "hidden" });
+      await vs.shot("5 closed");
+      assert.equal((await vs.tabs()).length, 1);
+    }),
+  );
+});

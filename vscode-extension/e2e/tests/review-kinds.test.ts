@@ -1,0 +1,179 @@
+/** Results that are more than edited lines: names, modes, links, bytes, ends of lines. */
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
+import { until } from "../rig/base.ts";
+import { inCode } from "../rig/test.ts";
+import type { Workbench } from "../rig/workbench.ts";
+import { PYTHON } from "../rig/world.ts";
+
+const VIEW = "Review";
+const LINES = "# Names\n\nFirst.\nSecond.\nThird.\nFourth.\nFifth.\n";
+
+const scripted = (name: string): Record<string, string> => ({
+  [`delegators/${name}.toml`]: `name = "${name}"\ntool = "generic"\n\n[launch]\ncommand = ["${PYTHON}", "-m", "understudy.testing.agent", "scenario.json"]\noutput = "events"\n`,
+});
+const scenario = (...steps: readonly object[]): Record<string, string> => ({
+  "scenario.json": JSON.stringify({ steps: [...steps, { result: { ok: true } }] }),
+});
+const sh = (text: string): object => ({ run: ["sh", "-c", text] });
+
+async function begun(vs: Workbench, delegator: string): Promise<string> {
+  await vs.openContainer();
+  const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", delegator, "--detach");
+  await until(() => vs.world.understudy("show", id).state === "finished", "the result is there", 60_000);
+  await vs.waitForRow("Delegations", "To Review");
+  await vs.command("Understudy: Review…");
+  await vs.pick("prices.py");
+  await vs.waitForRow(VIEW, "Unverified");
+  return id;
+}
+
+/** In the order of their paths, as git has them. */
+const KINDS = [
+  ["docs/new.md", "was docs/old.md", "the name"],
+  ["docs/there.md", "was docs/moved.md", "3rd."],
+  ["dos.txt", "", "2"],
+  ["latest", "link", "shop/__init__.py"],
+  ["link", "new link", "shop/prices.py"],
+  ["media/logo.bin", "binary", "the whole file"],
+  ["notes.txt", "", "two"],
+  ["shop/empty.py", "new", "an empty file"],
+  ["shop/gone.py", "deleted", "GONE = 1"],
+  ["tests/test_new.py", "new", "def test_new():"],
+  ["tools/both.sh", "", "executable now"],
+  ["tools/run.sh", "executable now", "executable now"],
+] as const;
+
+describe("review of every kind of change", () => {
+  it(
+    "shows, accepts and takes back names, modes, links, bytes and empty files",
+    inCode(
+      {
+        file: "tests/test_prices.py",
+        viewport: { width: 1280, height: 1400 }, // every row of the view is drawn
+        seconds: 240,
+        configuration: scripted("kinds"),
+        files: {
+          "docs/old.md": LINES,
+          "docs/moved.md": LINES.replaceAll("st", "ST"),
+          "shop/gone.py": "GONE = 1\n",
+          "tools/run.sh": "echo run\n",
+          "tools/both.sh": "echo one\n",
+          "media/logo.bin": "\0one\0",
+          "notes.txt": "one\ntwo",
+          "dos.txt": "one\r\ntwo\r\nthree\r\n",
+          ...scenario(
+            sh("mv docs/old.md docs/new.md; mv docs/moved.md docs/there.md; rm shop/gone.py; chmod +x tools/*.sh"),
+            sh(
+              "sed -i s/Third/3rd/ docs/there.md; sed -i s/one/two/ tools/both.sh; printf 'one\\ntwo\\nthree' > notes.txt",
+            ),
+            sh("printf 'one\\r\\n2\\r\\nthree\\r\\n' > dos.txt; : > shop/empty.py"),
+            sh("ln -sfn shop/__init__.py latest; ln -s shop/prices.py link"),
+            { write: "media/logo.bin", text: "\0two\0" },
+            { write: "tests/test_new.py", text: "def test_new():\n    assert True\n" },
+          ),
+        },
+      },
+      async (vs) => {
+        await vs.statusItem("Understudy").waitFor();
+        const { repository } = vs.world;
+        fs.symlinkSync("shop/prices.py", path.join(repository, "latest"));
+        vs.world.git("add", "latest");
+        vs.world.git("commit", "--quiet", "--message=A link");
+        const id = await begun(vs, "kinds");
+        await vs.waitForRow(VIEW, "an empty file");
+        const rows = await vs.rowTexts(VIEW);
+        for (const [name, word, change] of KINDS) {
+          const at = rows.findIndex((row) => row.startsWith(path.basename(name)) && row.includes("undecided"));
+          assert.ok(at >= 0, name);
+          assert.ok(rows[at]?.includes(word), `${rows[at]} has ${word}`);
+          assert.ok(rows[at + 1]?.startsWith(change), `${rows[at + 1]} begins with ${change}`);
+        }
+        await vs.shot("1 begun");
+
+        // One after the other, each in a diff of its own once it is out of sight; the diff of all stays.
+        await vs.viewAction(VIEW, "Next Undecided Change");
+        for (const [name, , change] of [...KINDS.slice(1), KINDS[0]]) {
+          await until(async () => (await vs.selectedRow(VIEW)).startsWith(change), `it is at ${name}`);
+          if (!["docs/there.md", "dos.txt"].includes(name)) await vs.shot(`2 ${name}`);
+          if (name === "tools/both.sh") {
+            await vs.viewAction(VIEW, "Next Undecided Change");
+            await until(async () => (await vs.selectedRow(VIEW)).startsWith("echo two"), "it is at its line");
+          }
+          await vs.viewAction(VIEW, "Next Undecided Change");
+        }
+        assert.ok((await vs.tabs()).some((tab) => tab.startsWith("Review: Write tests")));
+
+        await vs.viewAction(VIEW, "Accept All Changes");
+        await vs.notification("Everything is decided: 13 accepted, 0 rejected").waitFor();
+        await vs.shot("3 accepted");
+        assert.equal(vs.world.read("docs/old.md"), undefined);
+        assert.equal(vs.world.read("docs/new.md"), LINES);
+        assert.equal(vs.world.read("docs/there.md"), LINES.replaceAll("st", "ST").replace("Third", "3rd"));
+        assert.equal(vs.world.read("dos.txt"), "one\r\n2\r\nthree\r\n");
+        assert.equal(fs.readlinkSync(path.join(repository, "latest")), "shop/__init__.py");
+        assert.equal(fs.readlinkSync(path.join(repository, "link")), "shop/prices.py");
+        assert.equal(vs.world.read("media/logo.bin"), "\0two\0");
+        assert.equal(vs.world.read("notes.txt"), "one\ntwo\nthree");
+        assert.equal(vs.world.read("shop/empty.py"), "");
+        assert.equal(vs.world.read("shop/gone.py"), undefined);
+        for (const name of ["run.sh", "both.sh"]) {
+          assert.equal(fs.statSync(path.join(repository, "tools", name)).mode & 0o111, 0o111, name);
+        }
+        await vs.viewAction(VIEW, "Take the Last Accept Back");
+        await until(() => vs.world.git("status", "--short").trim() === "", "all is as it was");
+        assert.equal(vs.world.understudy("show", id).review.pending, 13);
+      },
+    ),
+  );
+
+  it(
+    "asks what to do where there are no lines to merge",
+    inCode(
+      {
+        file: "tests/test_prices.py",
+        configuration: scripted("bytes"),
+        files: {
+          "media/logo.bin": "\0one\0",
+          "shop/old.py": "OLD = 1\n",
+          ...scenario(
+            { write: "media/logo.bin", text: "\0two\0" },
+            { write: "shop/old.py", text: "OLD = 2\n" },
+            { write: "tests/test_new.py", text: "def test_new():\n    assert True\n" },
+          ),
+        },
+      },
+      async (vs) => {
+        await vs.statusItem("Understudy").waitFor();
+        const id = await begun(vs, "bytes");
+        const states = (): string[] =>
+          vs.world.understudy("diff", id).files.flatMap((file: any) => file.hunks.map((hunk: any) => hunk.state));
+        vs.world.write({ "media/logo.bin": "\0mine\0" });
+        fs.rmSync(path.join(vs.world.repository, "shop/old.py"));
+        await vs.viewAction(VIEW, "Accept All Changes");
+        await vs.notification("does not go together").waitFor();
+        await vs.waitForRow(VIEW, "does not merge");
+        await vs.shot("1 two conflicts");
+        await vs.clearNotifications();
+
+        // A picture that both changed: the person has made one of both, somewhere else.
+        await vs.rowAction(VIEW, "the whole file", "Resolve the Conflict");
+        await vs.notification("cannot be merged line by line").waitFor();
+        await vs.editor("logo.bin: result and yours").waitFor();
+        await vs.shot("2 bytes");
+        await vs.notificationAction("logo.bin cannot be merged", "Merged by Hand");
+        await until(() => states().join() === "accepted,pending,accepted", "it counts as accepted");
+        assert.equal(vs.world.read("media/logo.bin"), "\0mine\0");
+
+        // A file that is gone: they keep it so.
+        await vs.rowAction(VIEW, "OLD = 2", "Resolve the Conflict");
+        await vs.notification("old.py cannot be merged line by line").waitFor();
+        await vs.shot("3 gone");
+        await vs.notificationAction("old.py cannot be merged", "Keep Mine");
+        await until(() => states().join() === "accepted,rejected,accepted", "it is rejected");
+        assert.equal(vs.world.read("shop/old.py"), undefined);
+      },
+    ),
+  );
+});
