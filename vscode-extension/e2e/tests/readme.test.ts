@@ -40,6 +40,7 @@ describe("pictures", () => {
         await vs.clearNotifications();
         await vs.row("Delegations", "careful").click();
         await vs.waitForText("careful");
+        await vs.codeLens("Allow").first().waitFor(); // the answer's place
         await vs.shot("transcript");
 
         await vs.command("Understudy: Review…");
