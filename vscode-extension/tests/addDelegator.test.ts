@@ -215,6 +215,21 @@ describe("Add Delegator", () => {
     ]);
   });
 
+  it("says what an option is set to in the words in which it was chosen", async () => {
+    const known = result("understudy/tools/list", "tools-list.valid");
+    const honours: Honoured = { launch: ["permissionMode"], limits: ["maxTurns"], properties: false };
+    const claude = { ...known.tools[0], name: "claude", found: true, runnable: true, honours };
+    peer.answer("understudy/tools/list", { ...known, tools: [claude] } as never);
+    host.answers.push({ pick: "tool:claude" }, { pick: "" }, { pick: "permissionMode" }, { pick: "acceptEdits" });
+    host.answers.push({ cancel: true });
+    await addDelegator(parts);
+    const options = host.shown.at(-1)?.items.filter(({ id }) => id !== "" && !id.startsWith("heading"));
+    expect(options?.map(({ label, description }) => [label, description])).toEqual([
+      ["Permissions", "Edit files"],
+      ["Turn limit", "not set"],
+    ]);
+  });
+
   it("edits with everything filled in, and passes the revision on", async () => {
     const entry = result("understudy/delegators/list", "delegators-list.valid").delegators[1];
     host.answers.push({ pick: "server:ollama" }, { pick: "large-1" }, { pick: "" }, { enter: "local-coder" });

@@ -407,7 +407,7 @@ function askOptions(parts: AddParts, title: string): Step<Draft, Question> {
         ...options.map((option) => ({
           id: option.id,
           label: option.label,
-          description: option.get(draft.delegator) || (option.required ? t("required") : t("not set")),
+          description: valueWords(option, draft.delegator),
           detail: option.detail,
         })),
       ],
@@ -422,6 +422,13 @@ function askOptions(parts: AddParts, title: string): Step<Draft, Question> {
     if (answered.kind === "cancelled") return answered;
     return { kind: "again", state: answered.kind === "back" ? draft : answered.state };
   };
+}
+
+/** What an option is set to, in the words in which it was chosen. */
+function valueWords(option: Option, delegator: Delegator): string {
+  const value = option.get(delegator);
+  if (value === "") return option.required ? t("required") : t("not set");
+  return option.choices?.find((choice) => choice.value === value)?.label ?? value;
 }
 
 function askOption(parts: AddParts, title: string, option: Option): Step<Draft, Question> {
