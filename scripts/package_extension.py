@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -88,6 +89,7 @@ def main() -> None:
     if "repository" not in manifest:
         options += ["--allow-missing-repository", "--no-rewrite-relative-links", "--readme-path", "dist/readme.md"]
     run(str(vsce), "package", *options, folder=EXTENSION)
+    even_out(vsix)
     wrong = list(unexpected(vsix))
     if wrong:
         vsix.unlink()
@@ -97,11 +99,23 @@ def main() -> None:
     print(f"{vsix.relative_to(TOP)}: {size:.1f} MiB, {count} wheels for Python {', '.join(PYTHONS)}")
 
 
+def even_out(vsix: Path) -> None:
+    """Give all files in it one mode: with which umask a checkout was made is no part of the package."""
+    with zipfile.ZipFile(vsix) as archive:
+        entries = [(info, archive.read(info)) for info in archive.infolist()]
+    with zipfile.ZipFile(vsix, "w") as archive:
+        for info, content in entries:
+            same = zipfile.ZipInfo(info.filename, info.date_time)
+            same.compress_type = info.compress_type
+            same.external_attr = (stat.S_IFREG | 0o644) << 16
+            archive.writestr(same, content)
+
+
 def unexpected(vsix: Path) -> Iterator[str]:
     """Say what is in a VSIX and should not be, and the other way round."""
     with zipfile.ZipFile(vsix) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
-        readme = archive.read(README).decode() if README in names else ""
+        texts = {name: archive.read(name).decode() for name in names if name.endswith((".js", ".json", ".md", ".txt"))}
     found = dict.fromkeys(CONTENTS, 0)
     for name in names:
         pattern = next((pattern for pattern in CONTENTS if re.fullmatch(pattern, name)), None)
@@ -112,8 +126,12 @@ def unexpected(vsix: Path) -> Iterator[str]:
     for pattern, wants in CONTENTS.items():
         if found[pattern] != wants and not (wants is None and found[pattern]):
             yield f"{found[pattern]} of {wants or 'at least one'} like {pattern}"
-    for picture in re.findall(r"!\[[^\]]*\]\((?!https:)([^)]*)\)", readme):
+    for picture in re.findall(r"!\[[^\]]*\]\((?!https:)([^)]*)\)", texts.get(README, "")):
         yield f"{README} shows {picture}, which the page of the extension in VS Code does not load"
+    for name, text in texts.items():
+        for telltale in ("sourceMappingURL", str(TOP), str(Path.home())):
+            if telltale in text:
+                yield f"{name} names {telltale}, which is of the machine that built it"
     if vsix.stat().st_size > MOST_BYTES:
         yield f"{vsix.stat().st_size} bytes are more than {MOST_BYTES}"
 

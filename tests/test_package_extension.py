@@ -76,6 +76,29 @@ def test_pictures_that_the_page_of_the_extension_would_not_load_are_named(script
     ]
 
 
+def test_the_mode_of_a_checkouts_files_is_no_part_of_the_package(script, tmp_path):
+    made = []
+    for mode in (0o600, 0o664):
+        path = tmp_path / f"{mode:o}.vsix"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            info = zipfile.ZipInfo("extension/readme.md", (2026, 1, 2, 3, 4, 6))
+            info.external_attr = mode << 16
+            archive.writestr(info, "words " * 50, zipfile.ZIP_DEFLATED)
+        script.even_out(path)
+        made.append(path.read_bytes())
+        with zipfile.ZipFile(path) as archive:
+            [info] = archive.infolist()
+            assert (info.date_time, info.external_attr >> 16) == ((2026, 1, 2, 3, 4, 6), 0o100644)
+            assert info.compress_size < info.file_size == len(archive.read(info)) == 300
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("telltale", ["//# sourceMappingURL=x.js.map", f'"{TOP}/vscode-extension/src/app.ts"'])
+def test_what_tells_of_the_machine_that_built_it_is_named(script, tmp_path, telltale):
+    [line] = script.unexpected(vsix(tmp_path, GOOD, extension=f"let a;\n{telltale}\n"))
+    assert line.startswith("extension/dist/extension.js names ")
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 def test_the_readme_that_is_carried_shows_no_picture_by_its_path(script, tmp_path):
     extension = tmp_path / "vscode-extension"
