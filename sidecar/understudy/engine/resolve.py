@@ -260,7 +260,7 @@ def choose(
     entries = configuration.delegators
     tried: list[Tried] = []
     candidates = [
-        (explicit, "it was named"),
+        (explicit, "it was chosen for this"),
         (recipe.delegator, f"the recipe {recipe.name!r} names it"),
         (configuration.defaults.recipes.get(recipe.name), f"it is the default for {recipe.name!r}"),
         (configuration.defaults.delegator, "it is the default delegator"),
