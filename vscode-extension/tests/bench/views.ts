@@ -124,12 +124,15 @@ async function refresh(): Promise<{ measured: number[]; plain: number[] }> {
     measured.push(
       await measure(async () => {
         for (const batch of batches) asker.events.fire(batch);
+        asker.notify("understudy/changed", { collections: ["delegations"] }); // as the sidecar says after every burst
         while (redrawn() === before) await turn();
       }),
     );
     if (redrawn() - before < LIVE) throw new Error(`${redrawn() - before} rows were drawn, not ${LIVE}`);
   }
   store.dispose();
+  const lists = asker.params("understudy/delegations/list").length;
+  if (lists !== 1) throw new Error(`The list was read ${lists} times, not once`);
   return { measured, plain };
 }
 
