@@ -277,6 +277,8 @@ describe("deciding", () => {
   it("accepts what is flagged only after saying what it is", async () => {
     decides({ ...DECIDED, conflicts: [] });
     await reviewing();
+    const notes = [...host.bars.values()].map(({ content }) => content?.note);
+    expect(notes.filter((note) => note?.startsWith("runs in continuous integration · Verified"))).toHaveLength(1);
     await host.commands.run("understudy.review.acceptAll"); // dismissed
     expect(peer.params("understudy/delegations/decide")).toEqual([]);
     expect(host.messages.at(-1)?.detail).toBe(".github/workflows/test.yml runs in continuous integration");

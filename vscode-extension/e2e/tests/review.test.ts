@@ -192,6 +192,7 @@ describe("review", () => {
     inCode({ file: MINE, configuration: OBEYED, files: SCENARIO }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs, "ci", "Unverified");
+      await vs.bar("runs in continuous integration").waitFor();
       await vs.viewAction(VIEW, "Accept All Changes");
       await vs.dialog().waitFor();
       assert.match(await vs.dialog().innerText(), /\.github\/workflows\/test\.yml/);

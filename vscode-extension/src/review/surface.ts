@@ -91,7 +91,8 @@ export class Surface implements Disposable {
         // What stands against the result is said in full once a file.
         const whole = !said.has(spot.file.path);
         said.add(spot.file.path);
-        const note = delegation ? (whole ? verdictLine(delegation) : stateName(delegation)) : "";
+        const verdict = delegation && (whole ? verdictLine(delegation) : stateName(delegation));
+        const note = [spot.file.flagged, verdict].filter((part) => part !== undefined).join(" · ");
         this.#hang(id, spot, { label, note });
       });
     }
@@ -253,7 +254,6 @@ function barLabel({ file, hunk }: Spot, index: number, count: number, mode: stri
   const what =
     hunk.newLines + hunk.oldLines === 0 && file.status === "modified" ? wholeFile(file, mode) : fileWord(file, mode);
   if (what !== "") facts.push(what);
-  if (file.flagged !== undefined) facts.push(file.flagged);
   facts.push(stateWord(hunk).text);
   if (hunk.edited) facts.push(t("edited by you"));
   return facts.join(" · ");
