@@ -126,7 +126,7 @@ describe("opening a review", () => {
   it("hangs the bar of a change anew for who goes to it, for it may be folded in", async () => {
     await reviewing();
     const [id = ""] = host.bars.keys();
-    host.bars.delete(id); // the editor's own button does not tell
+    host.bars.delete(id); // folded in, or away: the editor does not tell
     await host.commands.run("understudy.review.show", id);
     expect([...host.bars.keys()]).toContain(id);
     expect(host.bars.get(id)?.content).toMatchObject({ context: "pending" });

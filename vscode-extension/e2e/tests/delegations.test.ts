@@ -63,7 +63,8 @@ describe("delegations in the editor", () => {
       await vs.pick("quick", "");
       const [done] = await finished(vs);
       assert.equal(done.delegator, "quick");
-      const reviews = async (): Promise<string[]> => (await vs.tabs()).filter((title) => /^Verified: /.test(title));
+      const reviews = async (): Promise<string[]> =>
+        (await vs.tabs()).filter((title) => /: Write tests: prices/.test(title));
       for (let times = 0; times < 2; times += 1) {
         await vs.waitForRow(VIEW, "To Review");
         await vs.rowAction(VIEW, "prices.py", "Review");

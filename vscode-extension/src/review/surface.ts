@@ -104,7 +104,7 @@ export class Surface implements Disposable {
     this.#lensesChanged.fire();
   }
 
-  /** Hang the bar of a change anew: one that was folded in unfolds. The editor does not tell which are. */
+  /** Hang the bar of a change anew: who goes to a change that was folded in wants to see what can be done about it. */
   renew(spot: Spot): void {
     const id = hunkRow(spot.id, spot.file.path, spot.hunk.id);
     this.#bars.get(id)?.thread.dispose();
