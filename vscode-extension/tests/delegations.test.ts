@@ -9,6 +9,7 @@ import { DelegationRows, PAGE_OF_GROUP } from "../src/views/delegations.ts";
 import { Runs } from "../src/views/progress.ts";
 import { FakeHost } from "./support/fakeHost.ts";
 import { golden, GoldenSidecar, refusal, result } from "./support/golden.ts";
+import { settled } from "./support/settled.ts";
 
 const DONE = result("understudy/delegations/get", "delegations-get.valid");
 const LIFE = golden("notification.event").params as unknown as { id: string; events: Event[] };
@@ -299,8 +300,6 @@ describe("words", () => {
 });
 
 describe("what people are told", () => {
-  const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
-
   function runs(all: readonly Delegation[], here = true) {
     const host = new FakeHost();
     const store = new HandStore(all);
@@ -323,13 +322,13 @@ describe("what people are told", () => {
     expect(peer.params("understudy/delegations/cancel")).toEqual([{ id: "a" }]);
     host.buttons.push("Review");
     store.put(one("a"));
-    await settle();
+    await settled();
     expect(store.reads).toContain("a"); // what there is to decide is read anew
     expect(host.progresses[0]?.over).toBe(true);
     expect(host.messages).toEqual([{ level: "info", text: words.endWords(DONE) }]);
     expect(host.ran).toContainEqual({ id: "understudy.review.open", values: ["a"] });
     store.put(one("a"));
-    await settle();
+    await settled();
     expect(host.messages).toHaveLength(1);
     told.dispose();
   });
@@ -344,7 +343,7 @@ describe("what people are told", () => {
     host.progresses.length = 0;
     const after = made();
     store.tell({ delegationList: true });
-    await settle();
+    await settled();
     expect(host.progresses).toMatchObject([{ title: DONE.title, over: false }]);
     expect(host.messages).toMatchObject([
       { level: "error", text: expect.stringContaining("It broke. Look.") as string },
@@ -358,7 +357,7 @@ describe("what people are told", () => {
     await host.memory.set("delegations.started", ids);
     const told = made();
     store.tell({ delegationList: true });
-    await settle();
+    await settled();
     expect(host.messages).toEqual([{ level: "info", text: "5 delegations have ended meanwhile." }]);
     told.dispose();
   });
@@ -367,7 +366,7 @@ describe("what people are told", () => {
     const { host, store, made } = runs([live("a")], false);
     const told = made();
     store.put(one("a"), waiting("b"));
-    await settle();
+    await settled();
     expect(host.messages).toEqual([]);
     expect(host.progresses).toEqual([]);
     expect(host.statuses).toEqual([]);
@@ -382,7 +381,7 @@ describe("what people are told", () => {
     host.buttons.push("Reject");
     store.tell({ delegationList: true });
     store.put(asked);
-    await settle();
+    await settled();
     expect(host.messages).toEqual([
       {
         level: "warning",
@@ -401,7 +400,7 @@ describe("what people are told", () => {
     const told = made();
     host.buttons.push("Always");
     store.tell({ delegationList: true });
-    await settle();
+    await settled();
     expect(host.buttons).toEqual(["Always"]); // nobody could press it
     expect(peer.params("understudy/delegations/answer")).toEqual([]);
     told.dispose();

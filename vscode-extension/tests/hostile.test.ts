@@ -14,6 +14,7 @@ import { DelegatorRows, rowOf } from "../src/views/delegators.ts";
 import { Runs } from "../src/views/progress.ts";
 import { FakeHost } from "./support/fakeHost.ts";
 import { golden, GoldenSidecar, result } from "./support/golden.ts";
+import { settled } from "./support/settled.ts";
 
 const LINK = '[Read the report](command:workbench.action.terminal.sendSequence?%7B%22text%22%3A%22id%22%7D "Open")';
 /** What VS Code makes links of in messages, progress and prompts (`linkedText.ts`). */
@@ -148,7 +149,7 @@ function window(delegation: Delegation) {
       recipes: false,
       trust: false,
     });
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await settled();
   };
   const command = async (name = "answer"): Promise<void> => {
     host.handlers.clear();
