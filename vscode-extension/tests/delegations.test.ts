@@ -93,16 +93,6 @@ function draw(rows: DelegationRows, id?: string): string[] {
   });
 }
 
-/** Milliseconds of the best of several times: what it takes when nothing else is in the way. */
-function best(work: () => unknown): number {
-  const times = Array.from({ length: 5 }, () => {
-    const began = performance.now();
-    work();
-    return performance.now() - began;
-  });
-  return Math.min(...times);
-}
-
 describe("the view of delegations", () => {
   it("groups them by what the person has to do with them", () => {
     const usage = { ...DONE.usage, inputTokens: 4_210, outputTokens: 620 };
@@ -158,14 +148,13 @@ describe("the view of delegations", () => {
     ]);
   });
 
-  it("draws five hundred past ones within 300 ms, a page at a time, and asks for older ones at the end", () => {
+  it("draws five hundred past ones a page at a time, and asks for older ones at the end", () => {
     const over = { pending: 0, accepted: 1, rejected: 0 };
     const all = Array.from({ length: 500 }, (_, index) => one(`past-${index}`, { review: over }));
     const { rows, store } = view(all);
     const changes: (readonly string[] | undefined)[] = [];
     rows.onDidChange((ids) => changes.push(ids));
     expect(draw(rows)).toHaveLength(1 + PAGE_OF_GROUP + 1);
-    expect(best(() => draw(view(all).rows))).toBeLessThan(300);
     const ids = rows.children("group:done");
     expect(rows.row(ids.at(-1)!)).toMatchObject({
       label: "Show 50 more",
@@ -175,23 +164,7 @@ describe("the view of delegations", () => {
     while (!rows.more("done"));
     expect(changes.every((change) => change?.[0] === "group:done")).toBe(true);
     expect(draw(rows)).toHaveLength(1 + 500 + 1);
-    expect(best(() => draw(rows))).toBeLessThan(300); // even with everything on display
     expect(rows.row(rows.children("group:done").at(-1)!)?.label).toBe("Load older ones");
-  });
-
-  it("costs little for the next row, however many there are: not more than in proportion", () => {
-    const time = (count: number): number => {
-      const { rows, store } = view(Array.from({ length: count }, (_, index) => live(`live-${index}`)));
-      rows.setVisible(true);
-      draw(rows);
-      const spent = best(() => {
-        for (let tick = 0; tick < 100; tick += 1) store.put(live("live-7", { activity: `step ${tick}` }));
-      });
-      rows.dispose();
-      return spent;
-    };
-    time(20);
-    expect(time(400) / time(20)).toBeLessThan(60);
   });
 
   it("redraws exactly the rows that read differently, and everything when one has moved", () => {

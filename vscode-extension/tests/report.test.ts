@@ -81,12 +81,13 @@ describe("taking out", () => {
     rmSync(top, { recursive: true });
   });
 
-  it.each(["a", "A", "a1.", "-", "AAAA_", "token ", "https://a"])("is quick, whatever was printed (%s)", (piece) => {
-    const text = `${piece.repeat(2_000 / piece.length)}\n`.repeat(300);
-    const before = performance.now();
-    redact(text, nobody);
-    expect(performance.now() - before).toBeLessThan(1_000);
-  });
+  it.each(["a", "A", "a1.", "-", "AAAA_", "token ", "https://a"])(
+    "comes to an end, whatever was printed (%s)",
+    (piece) => {
+      // Where an expression goes back for every character, this takes minutes, and the test its whole time.
+      expect(redact(`${piece.repeat(20_000 / piece.length)}\n`.repeat(100), nobody)).not.toBe("");
+    },
+  );
 });
 
 describe("what stays in a report", () => {

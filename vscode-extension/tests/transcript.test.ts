@@ -207,43 +207,6 @@ describe("the text of a transcript", () => {
       "red\nnext tab\there",
     );
   });
-
-  it("draws ten thousand events fast, and another one in a small part of that", () => {
-    const made = new TranscriptText();
-    const events = Array.from({ length: 10_000 }, (_, index): Event =>
-      index % 3 === 0
-        ? { ...FRAME, type: "tool_call", seq: index + 1, callId: `${index}`, name: "read", title: `Read ${index}`, input: {} }
-        : index % 3 === 1
-          ? { ...FRAME, type: "tool_result", seq: index + 1, callId: `${index - 1}`, ok: true, output: "line\n".repeat(20) }
-          : { ...FRAME, type: "text", seq: index + 1, text: "Some words. " }); // prettier-ignore
-    const time = (work: () => void): number => {
-      const began = performance.now();
-      work();
-      return performance.now() - began;
-    };
-    // The best of several times: what it takes when nothing else is in the way.
-    const whole = Math.min(
-      ...[1, 2, 3].map(() =>
-        time(() => {
-          const fresh = new TranscriptText();
-          fresh.add(events);
-          fresh.render(DONE, NOW);
-        }),
-      ),
-    );
-    made.add(events);
-    made.render(DONE, NOW);
-    const another = Math.min(
-      ...[1, 2, 3, 4, 5].map((seq) =>
-        time(() => {
-          made.add([{ ...FRAME, type: "text", seq: 10_000 + seq, text: "More." }]);
-          made.render(DONE, NOW);
-        }),
-      ),
-    );
-    expect(another).toBeLessThan(whole / 2);
-    expect(whole).toBeLessThan(1_000);
-  });
 });
 
 describe("transcripts in the editor", () => {

@@ -7,6 +7,9 @@
  *   and the rows that changed are made anew, in every view. Limit: 16 ms, one frame.
  * - past: 500 past delegations are read, ordered, grouped, and every row is made. Limit: 300 ms.
  *
+ * - another: one more event in a transcript of 10,000, drawn anew. Limit: half of the pause
+ *   between two drawings.
+ *
  * The plain thing is what cannot be saved: parsing the same JSON. Exit code 1: a limit is passed.
  */
 
@@ -16,13 +19,16 @@ import { GATHER_MS, Store } from "../../src/model/store.ts";
 import type { Delegation, Event, Notifications } from "../../src/protocol.ts";
 import { DelegationRows, PAGE_OF_GROUP } from "../../src/views/delegations.ts";
 import { DelegatorRows } from "../../src/views/delegators.ts";
+import { TranscriptText } from "../../src/transcript/render.ts";
+import { DRAW_MS } from "../../src/transcript/transcripts.ts";
 import { registerStatus } from "../../src/health/status.ts";
 import type { Rows } from "../../src/host/host.ts";
 import { FakeHost } from "../support/fakeHost.ts";
 import { GoldenSidecar, result } from "../support/golden.ts";
 
 const [LIVE, EVERY_SECOND, PAST, ROUNDS] = [20, 30, 500, 40] as const;
-const LIMITS = { refresh: 16, past: 300 };
+const EVENTS = 10_000;
+const LIMITS = { refresh: 16, past: 300, another: DRAW_MS / 2 };
 
 const example = result("understudy/delegations/get", "delegations-get.valid");
 const id = (number: number): string => `20261121-${String(100_000 + number)}-aaaaa`;
@@ -161,6 +167,35 @@ async function drawPast(): Promise<{ measured: number[]; plain: number[] }> {
   return { measured, plain };
 }
 
+async function another(): Promise<{ measured: number[]; plain: number[] }> {
+  const frame = { at: example.startedAt, attempt: 1 } as const;
+  const made = new TranscriptText();
+  made.add(
+    Array.from({ length: EVENTS }, (_, index): Event => {
+      const seq = index + 1;
+      const [call, before] = [`${index}`, `${index - 1}`];
+      if (index % 3 === 0)
+        return { ...frame, type: "tool_call", seq, callId: call, name: "read", title: `Read ${index}`, input: {} };
+      if (index % 3 === 1)
+        return { ...frame, type: "tool_result", seq, callId: before, ok: true, output: "line\n".repeat(20) };
+      return { ...frame, type: "text", seq, text: "Some words. " };
+    }),
+  );
+  const [measured, plain]: [number[], number[]] = [[], []];
+  for (let round = 1; round <= ROUNDS; round++) {
+    const wire = JSON.stringify({ ...frame, type: "text", seq: EVENTS + round, text: "More." });
+    let event: Event | undefined;
+    plain.push(await measure(() => void (event = JSON.parse(wire) as Event)));
+    measured.push(
+      await measure(() => {
+        made.add([event!]);
+        made.render(example, Date.parse(example.startedAt));
+      }),
+    );
+  }
+  return { measured, plain };
+}
+
 const at = (values: readonly number[], share: number): number =>
   values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? NaN;
 
@@ -177,5 +212,6 @@ function tell(name: keyof typeof LIMITS, what: string, figures: { measured: numb
 const results = [
   tell("refresh", `${LIVE} live delegations, ${EVERY_SECOND} events a second each, ${PAST} past ones`, await refresh()),
   tell("past", `${PAST} past delegations read and every row made`, await drawPast()),
+  tell("another", `one more event in a transcript of ${EVENTS}`, await another()),
 ];
 process.exit(results.every(Boolean) ? 0 : 1);
