@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { App } from "../src/app.ts";
 import { Emitter, type Disposable } from "../src/base/emitter.ts";
 import { SidecarError } from "../src/client/wire.ts";
@@ -10,6 +10,7 @@ import { BASE, RESULT, THEIRS, uriOf, YOURS } from "../src/review/places.ts";
 import { evidence, verdictLine } from "../src/review/words.ts";
 import { FakeHost } from "./support/fakeHost.ts";
 import { GoldenSidecar, golden, refusal, result } from "./support/golden.ts";
+import { settled } from "./support/settled.ts";
 
 const DELEGATION = result("understudy/delegations/get", "delegations-get.valid");
 const ID = DELEGATION.id;
@@ -43,6 +44,7 @@ let states: Emitter<{ kind: string }>;
 let started: string[];
 
 beforeEach(async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   now = diff();
   delegation = structuredClone(DELEGATION);
   resultText = BASE_TEXT.replace("line 12\nline 13\n", "new 12\nnew 13\nnew 14\n");
@@ -78,6 +80,7 @@ function begin(): void {
 afterEach(() => {
   feature.dispose();
   store.dispose();
+  vi.useRealTimers();
 });
 
 async function reviewing(): Promise<void> {
@@ -85,7 +88,11 @@ async function reviewing(): Promise<void> {
   await settle();
 }
 
-const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 80));
+/** Let the pauses pass that are made on purpose, and what comes of them be done. */
+async function settle(): Promise<void> {
+  await vi.advanceTimersByTimeAsync(80);
+  await settled();
+}
 
 function rows(id?: string): string[] {
   const view = host.rows.get("understudy.review")!;
@@ -201,6 +208,16 @@ describe("opening a review", () => {
     await again();
     expect(rows()[0]).toContain("Verified");
     expect(host.bars.size).toBe(4);
+    // The sidecar ends in that moment: the next one goes on.
+    peer.answer("understudy/delegations/diff", () => {
+      throw new SidecarError({ kind: "connection_failed", message: "it has stopped" });
+    });
+    await again();
+    expect(rows()).toEqual([]);
+    peer.answer("understudy/delegations/diff", () => now);
+    states.fire({ kind: "running" });
+    await settle();
+    expect(rows()[0]).toContain("Verified");
     await host.commands.run("understudy.review.close");
     await again();
     expect(rows()).toEqual([]);
@@ -501,6 +518,23 @@ describe("the result side", () => {
     await settle();
     expect(told).toContain(uri);
     expect(Buffer.from(await files().read(uri)).toString()).toBe("amended\n");
+  });
+
+  it("shows an amendment from elsewhere that something else follows at once", async () => {
+    await reviewing();
+    const told: string[] = [];
+    files().onDidChange((uris) => told.push(...uris));
+    now = { ...now, head: "0ddba11c" };
+    resultText = "amended\n";
+    const frame = { at: "", attempt: 0 } as const;
+    peer.notify("understudy/event", {
+      id: ID,
+      events: [{ ...frame, type: "amended", seq: 22, path: WRAP, head: "0ddba11c" }],
+    });
+    peer.notify("understudy/event", { id: ID, events: [{ ...frame, type: "superseded", seq: 23, by: "b" }] });
+    await settle();
+    await settle();
+    expect(told).toContain(uri);
   });
 
   it("asks to save an edit before anything in its file is decided", async () => {

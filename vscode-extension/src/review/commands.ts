@@ -55,6 +55,9 @@ export function registerReviewCommands(parts: ReviewCommandParts): Bag {
   return bag;
 }
 
+/** Sides of conflicts that are kept; what the editor shows of older ones it has by itself. */
+const MOST_SIDES = 60;
+
 class ReviewCommands {
   readonly #parts: ReviewCommandParts;
   /** Where the person was last. */
@@ -594,6 +597,10 @@ class ReviewCommands {
 
   #side(uri: string, text: string): void {
     this.#sides.set(sideKey(uri), text);
+    for (const oldest of this.#sides.keys()) {
+      if (this.#sides.size <= MOST_SIDES) break;
+      this.#sides.delete(oldest);
+    }
     this.#sidesChanged.fire(uri);
   }
 }

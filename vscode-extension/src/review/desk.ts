@@ -57,6 +57,8 @@ export class Result implements Disposable {
   /** What did not merge, by hunk, as the accept that found it said. */
   readonly #conflicts = new Map<string, Conflict>();
   #diff: DiffResult | undefined;
+  /** The result became another one, and its texts were not read since. */
+  #other = false;
   #reading: Promise<DiffResult> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
@@ -209,6 +211,7 @@ export class Result implements Disposable {
     this.#diff = diff;
     if (before && before.head !== diff.head) {
       // The base is for ever; on the result side, whatever is read again and is the same changes nothing.
+      this.#other = true;
       for (const name of [...this.#contents.keys()]) if (name.startsWith("result:")) this.#contents.delete(name);
     }
     return diff;
@@ -244,23 +247,21 @@ export class Result implements Disposable {
   }
 
   #take(events: readonly Event[]): void {
-    let head = this.#diff?.head;
     for (const event of events) {
       if (event.type === "applied" && !this.#tokens.includes(event.undoToken)) this.#tokens.push(event.undoToken);
       if (event.type === "undone") this.#gone.add(event.undoToken);
-      if (event.type === "amended") head = event.head;
     }
     if (!events.some(({ type }) => CHANGING.has(type))) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#again(head), SETTLE_MS);
+    this.#timer = setTimeout(() => void this.#again(), SETTLE_MS);
   }
 
-  async #again(head: string | undefined): Promise<void> {
+  async #again(): Promise<void> {
     const before = new Map(this.#texts);
-    const other = this.#diff?.head !== head;
     try {
       await this.read();
-      if (other) await this.readAhead();
+      if (this.#other) await this.readAhead();
+      this.#other = false;
     } catch {
       return; // it is gone, or no sidecar runs; what was known stays on display
     }
@@ -281,15 +282,22 @@ export interface DeskChange {
   readonly begun?: boolean;
 }
 
-/** All results that this window has read, and which one is under review. */
+/** Results that are kept read. Each holds its texts and follows its delegation; who asks for an older one has it read anew. */
+const MOST_RESULTS = 8;
+
+/** The results that this window has read last, and which one is under review. */
 export class Desk implements Disposable {
   readonly #parts: { readonly asker: Asker; readonly store: Pick<Store, "follow"> };
+  /** The one that was asked for last comes last. */
   readonly #results = new Map<string, Promise<Result>>();
-  readonly #bag = new Bag();
+  readonly #ends = new Map<string, Disposable>();
   readonly #changed = new Emitter<DeskChange>();
+  readonly #forgotten = new Emitter<string>();
   #current: Result | undefined;
 
   readonly onDidChange = this.#changed.signal;
+  /** The id of a result that is not kept any more. */
+  readonly onDidForget = this.#forgotten.signal;
 
   constructor(parts: { readonly asker: Asker; readonly store: Pick<Store, "follow"> }) {
     this.#parts = parts;
@@ -302,11 +310,13 @@ export class Desk implements Disposable {
   /** A result, read when it is not known yet: a tab of an earlier window may ask for any. */
   async result(id: string): Promise<Result> {
     let opening = this.#results.get(id);
-    if (!opening) {
+    if (opening) this.#results.delete(id);
+    else {
       opening = this.#open(id);
-      this.#results.set(id, opening);
       opening.catch(() => this.#results.delete(id));
     }
+    this.#results.set(id, opening);
+    this.#keepFew();
     return opening;
   }
 
@@ -326,8 +336,10 @@ export class Desk implements Disposable {
   }
 
   dispose(): void {
-    this.#bag.dispose();
+    for (const end of this.#ends.values()) end.dispose();
+    this.#ends.clear();
     this.#changed.dispose();
+    this.#forgotten.dispose();
   }
 
   async #open(id: string): Promise<Result> {
@@ -338,9 +350,23 @@ export class Desk implements Disposable {
       result.dispose();
       throw error;
     }
-    this.#bag.add(result);
-    this.#bag.add(result.onDidChange((paths) => this.#changed.fire({ id, paths })));
+    const bag = new Bag();
+    bag.add(result);
+    bag.add(result.onDidChange((paths) => this.#changed.fire({ id, paths })));
+    this.#ends.set(id, bag);
     return result;
+  }
+
+  #keepFew(): void {
+    for (const id of this.#results.keys()) {
+      if (this.#results.size <= MOST_RESULTS) return;
+      // One that is being opened, or reviewed, is in use.
+      if (id === this.#current?.id || !this.#ends.has(id)) continue;
+      this.#ends.get(id)?.dispose();
+      this.#ends.delete(id);
+      this.#results.delete(id);
+      this.#forgotten.fire(id);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 import type { App } from "../app.ts";
 import { Bag, type Disposable } from "../base/emitter.ts";
 import { t } from "../base/l10n.ts";
+import { errorInfo } from "../client/wire.ts";
 import { registerReviewCommands } from "./commands.ts";
 import { Desk } from "./desk.ts";
 import { placeOf } from "./places.ts";
@@ -57,7 +58,10 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
       if (kind !== "running" || desk.current || id === undefined) return;
       void desk.review(id).then(
         () => host.commands.setContext("understudy.reviewing", true),
-        () => host.memory.set(KEPT, undefined),
+        // What cannot be read at the moment is gone on with when the next sidecar runs.
+        async (error: unknown) => {
+          if (errorInfo(error).kind === "unknown_delegation") await host.memory.set(KEPT, undefined);
+        },
       );
     }),
   );

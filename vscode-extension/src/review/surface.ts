@@ -63,6 +63,11 @@ export class Surface implements Disposable {
       }),
     );
     this.#bag.add(
+      parts.desk.onDidForget((id) => {
+        for (const seen of this.#seen.keys()) if (seen.startsWith(key(id, ""))) this.#seen.delete(seen);
+      }),
+    );
+    this.#bag.add(
       parts.store.onDidChange(({ delegations }) => {
         const { current } = parts.desk;
         if (!current || !delegations.has(current.id)) return;
