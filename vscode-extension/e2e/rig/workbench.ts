@@ -110,15 +110,19 @@ export class Workbench {
     });
   }
 
-  /** Filter the rows by typing, go to the one that holds `text`, press Enter. */
-  async pick(text: string, typed = text): Promise<void> {
+  /**
+   * Filter the rows by typing, go to the one that holds `text`, press Enter; then wait for another step, or none. Where
+   * the same one comes back (`stays`), that is not to be seen: what the choice has done is for the test to wait for.
+   */
+  async pick(text: string, typed = text, stays = false): Promise<void> {
     await this.quickInput().waitFor();
     await this.quickInput().fill(typed);
     await this.quickRows().filter({ hasText: text }).first().waitFor();
     for (let tries = 0; tries < 40 && !(await this.focusedQuickRow()).includes(text); tries++) {
       await this.page.keyboard.press("ArrowDown");
     }
-    await this.#next();
+    if (stays) await this.page.keyboard.press("Enter");
+    else await this.#next();
   }
 
   /** Replace what an input box holds, and press Enter. */
@@ -156,10 +160,16 @@ export class Workbench {
   async openContainer(name = "Understudy"): Promise<void> {
     const tab = this.page.locator(`.activitybar .action-item a[aria-label^="${name}"]`);
     await tab.first().waitFor();
-    if ((await this.page.locator(".sidebar .composite.title", { hasText: new RegExp(name, "i") }).count()) === 0) {
+    const title = this.page.locator(".sidebar .composite.title", { hasText: new RegExp(name, "i") });
+    // Once is not enough where the editor itself opens another one at that moment; a second click on one closes it.
+    await until(async () => {
+      if (await title.isVisible()) return true;
       await tab.first().click();
-    }
-    await this.page.locator(".sidebar .composite.title", { hasText: new RegExp(name, "i") }).waitFor();
+      return title.waitFor({ timeout: 2_000 }).then(
+        () => true,
+        () => false,
+      );
+    }, `“${name}” is open`);
   }
 
   /** A view of the open container, by its title. */

@@ -134,7 +134,8 @@ describe("delegations in the editor", () => {
         await vs.pick("Explain this code");
         await vs.quickRows().filter({ hasText: "Delegate to quick" }).first().waitFor();
         await vs.shot("4 preview of a selection");
-        await vs.pick("Show Exactly What Is Sent", "");
+        await vs.pick("Show Exactly What Is Sent", "", true);
+        await vs.waitForText("# Selected: lines");
         await vs.step("Explain this code");
         await vs.shot("5 what is sent");
         await vs.page.keyboard.press("Escape");

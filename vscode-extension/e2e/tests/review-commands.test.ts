@@ -1,29 +1,11 @@
 /** What a review offers besides deciding: export, checks, closing, moving on; and what happens to it from elsewhere. */
 import assert from "node:assert/strict";
 import { until } from "../rig/base.ts";
+import { counts, reviewing, VIEW } from "../rig/review.ts";
 import { inCode } from "../rig/test.ts";
-import type { Workbench } from "../rig/workbench.ts";
 
-const VIEW = "Review";
 const MINE = "tests/test_prices.py";
 const MORE = "tests/test_prices_more.py";
-
-async function reviewing(vs: Workbench): Promise<string> {
-  await vs.openContainer();
-  const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "quick", "--detach");
-  await until(() => vs.world.understudy("show", id).state === "finished", "the result is there", 60_000);
-  await vs.waitForRow("Delegations", "To Review");
-  await vs.command("Understudy: Review…");
-  await vs.pick("prices.py");
-  await vs.waitForRow(VIEW, "Verified");
-  await vs.bar("Change 1 of 3").waitFor();
-  return id;
-}
-
-const counts = (vs: Workbench, id: string): string => {
-  const { pending, accepted, rejected } = vs.world.understudy("show", id).review;
-  return `${pending} ${accepted} ${rejected}`;
-};
 
 describe("the commands of a review", () => {
   it(
@@ -52,8 +34,11 @@ describe("the commands of a review", () => {
       await vs.notification("The result is the commit").waitFor();
       await vs.shot("3 commit");
       await vs.notificationAction("The result is the commit", "Copy Its Id");
-      const commit = await until(() => vs.page.evaluate("navigator.clipboard.readText()"), "its id is copied");
-      assert.match(vs.world.git("show", String(commit)), /\+import pytest/);
+      const commit = await until(async () => {
+        const copied = await vs.page.evaluate(() => navigator.clipboard.readText());
+        return /^[0-9a-f]{40}$/.test(copied) && copied;
+      }, "its id is copied");
+      assert.match(vs.world.git("show", commit), /\+import pytest/);
 
       await vs.command("Understudy: Export the Result…");
       await vs.pick("Branch");

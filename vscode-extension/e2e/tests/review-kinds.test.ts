@@ -3,31 +3,12 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
 import { until } from "../rig/base.ts";
+import { reviewing, scenario, scripted, VIEW } from "../rig/review.ts";
 import { inCode } from "../rig/test.ts";
-import type { Workbench } from "../rig/workbench.ts";
-import { PYTHON } from "../rig/world.ts";
 
-const VIEW = "Review";
 const LINES = "# Names\n\nFirst.\nSecond.\nThird.\nFourth.\nFifth.\n";
 
-const scripted = (name: string): Record<string, string> => ({
-  [`delegators/${name}.toml`]: `name = "${name}"\ntool = "generic"\n\n[launch]\ncommand = ["${PYTHON}", "-m", "understudy.testing.agent", "scenario.json"]\noutput = "events"\n`,
-});
-const scenario = (...steps: readonly object[]): Record<string, string> => ({
-  "scenario.json": JSON.stringify({ steps: [...steps, { result: { ok: true } }] }),
-});
 const sh = (text: string): object => ({ run: ["sh", "-c", text] });
-
-async function begun(vs: Workbench, delegator: string): Promise<string> {
-  await vs.openContainer();
-  const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", delegator, "--detach");
-  await until(() => vs.world.understudy("show", id).state === "finished", "the result is there", 60_000);
-  await vs.waitForRow("Delegations", "To Review");
-  await vs.command("Understudy: Review…");
-  await vs.pick("prices.py");
-  await vs.waitForRow(VIEW, "Unverified");
-  return id;
-}
 
 /** In the order of their paths, as git has them. */
 const KINDS = [
@@ -81,7 +62,7 @@ describe("review of every kind of change", () => {
         fs.symlinkSync("shop/prices.py", path.join(repository, "latest"));
         vs.world.git("add", "latest");
         vs.world.git("commit", "--quiet", "--message=A link");
-        const id = await begun(vs, "kinds");
+        const id = await reviewing(vs, "kinds", "Unverified", false);
         await vs.waitForRow(VIEW, "an empty file");
         const rows = await vs.rowTexts(VIEW);
         for (const [name, word, change] of KINDS) {
@@ -146,7 +127,7 @@ describe("review of every kind of change", () => {
       },
       async (vs) => {
         await vs.statusItem("Understudy").waitFor();
-        const id = await begun(vs, "bytes");
+        const id = await reviewing(vs, "bytes", "Unverified", false);
         const states = (): string[] =>
           vs.world.understudy("diff", id).files.flatMap((file: any) => file.hunks.map((hunk: any) => hunk.state));
         vs.world.write({ "media/logo.bin": "\0mine\0" });

@@ -1,43 +1,15 @@
 /** Review in the editor: decisions per change on the native diff, what is open and what is not, sending back, conflicts. */
 import assert from "node:assert/strict";
 import { until } from "../rig/base.ts";
+import { counts, reviewing, scenario, scripted, VIEW } from "../rig/review.ts";
 import { inCode } from "../rig/test.ts";
-import type { Workbench } from "../rig/workbench.ts";
-import { PYTHON } from "../rig/world.ts";
 
-const VIEW = "Review";
 const MINE = "tests/test_prices.py";
 
-const OBEYED = {
-  "delegators/ci.toml": `name = "ci"\ntool = "generic"\n\n[launch]\ncommand = ["${PYTHON}", "-m", "understudy.testing.agent", "scenario.json"]\noutput = "events"\n`,
-};
-const SCENARIO = {
-  "scenario.json": JSON.stringify({
-    steps: [
-      { write: ".github/workflows/test.yml", text: "on: push\n" },
-      { write: "tests/test_one.py", text: "def test_one():\n    assert True\n" },
-      { result: { ok: true } },
-    ],
-  }),
-};
-
-/** A result, and its review opened from the palette. */
-async function reviewing(vs: Workbench, delegator = "quick", verdict = "Verified", bars = true): Promise<string> {
-  await vs.openContainer();
-  const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", delegator, "--detach");
-  await until(() => vs.world.understudy("show", id).state === "finished", "the result is there", 60_000);
-  await vs.waitForRow("Delegations", "To Review");
-  await vs.command("Understudy: Review…");
-  await vs.pick("prices.py");
-  await vs.waitForRow(VIEW, verdict);
-  if (bars) await vs.bar("Change 1 of").waitFor();
-  return id;
-}
-
-const counts = (vs: Workbench, id: string): string => {
-  const { pending, accepted, rejected } = vs.world.understudy("show", id).review;
-  return `${pending} ${accepted} ${rejected}`;
-};
+const OBEYED = scenario(
+  { write: ".github/workflows/test.yml", text: "on: push\n" },
+  { write: "tests/test_one.py", text: "def test_one():\n    assert True\n" },
+);
 
 describe("review", () => {
   it(
@@ -189,7 +161,7 @@ describe("review", () => {
 
   it(
     "asks before it accepts what is executed or obeyed",
-    inCode({ file: MINE, configuration: OBEYED, files: SCENARIO }, async (vs) => {
+    inCode({ file: MINE, configuration: scripted("ci"), files: OBEYED }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs, "ci", "Unverified");
       await vs.bar("runs in continuous integration").waitFor();

@@ -1,0 +1,41 @@
+/** What tests of reviews begin with. */
+import { until } from "./base.ts";
+import type { Workbench } from "./workbench.ts";
+import { PYTHON } from "./world.ts";
+
+/** The title of the view. */
+export const VIEW = "Review";
+
+/** The configuration of a delegator that does what `scenario.json` of the workspace says. */
+export const scripted = (name: string): Record<string, string> => ({
+  [`delegators/${name}.toml`]: `name = "${name}"\ntool = "generic"\n\n[launch]\ncommand = ["${PYTHON}", "-m", "understudy.testing.agent", "scenario.json"]\noutput = "events"\n`,
+});
+
+/** That file. */
+export const scenario = (...steps: readonly object[]): Record<string, string> => ({
+  "scenario.json": JSON.stringify({ steps: [...steps, { result: { ok: true } }] }),
+});
+
+/** A result of this verdict, and its review opened from the palette, with bars unless lenses are shown. Returns its id. */
+export async function reviewing(
+  vs: Workbench,
+  delegator = "quick",
+  verdict = "Verified",
+  bars = true,
+): Promise<string> {
+  await vs.openContainer();
+  const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", delegator, "--detach");
+  await until(() => vs.world.understudy("show", id).state === "finished", "the result is there", 60_000);
+  await vs.waitForRow("Delegations", "To Review");
+  await vs.command("Understudy: Review…");
+  await vs.pick("prices.py");
+  await vs.waitForRow(VIEW, verdict);
+  if (bars) await vs.bar("Change 1 of").waitFor();
+  return id;
+}
+
+/** How many changes are undecided, accepted and rejected. */
+export const counts = (vs: Workbench, id: string): string => {
+  const { pending, accepted, rejected } = vs.world.understudy("show", id).review;
+  return `${pending} ${accepted} ${rejected}`;
+};
