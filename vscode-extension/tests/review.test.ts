@@ -180,6 +180,10 @@ describe("opening a review", () => {
     const page = evidence(delegation);
     expect(page).toContain("- Nothing shows that the new tests can fail.");
     expect(page).toContain("```text\n4 passed in 1.42s\n```");
+    expect(page).not.toContain("running again");
+    // While they run again, what stands there is old.
+    expect(evidence({ ...delegation, state: "checking" })).toContain("The checks are running again.");
+    expect(evidence({ ...delegation, state: "checking", checks: [] })).toContain("They are running.");
   });
 
   it("refuses what is not finished or changed nothing", async () => {
@@ -251,7 +255,7 @@ describe("deciding", () => {
     ]);
     expect(host.bars.has(ROW("5a1e0c77b9d2"))).toBe(false);
     expect(host.bars.get(ROW("77e0d1f4b2c9"))?.content).toMatchObject({ context: "conflict" });
-    expect(host.messages.at(-1)?.text).toContain("does not go together");
+    expect(host.messages.at(-1)?.text).toContain("do not merge");
     expect(host.contexts.get("understudy.canUndo")).toBe(true);
   });
 

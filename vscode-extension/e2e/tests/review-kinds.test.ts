@@ -133,7 +133,7 @@ describe("review of every kind of change", () => {
         vs.world.write({ "media/logo.bin": "\0mine\0" });
         fs.rmSync(path.join(vs.world.repository, "shop/old.py"));
         await vs.viewAction(VIEW, "Accept All Changes");
-        await vs.notification("does not go together").waitFor();
+        await vs.notification("do not merge").waitFor();
         await vs.waitForRow(VIEW, "does not merge");
         await vs.shot("1 two conflicts");
         await vs.clearNotifications();

@@ -184,10 +184,10 @@ describe("review", () => {
       await vs.waitForText("import math");
       const id = await reviewing(vs);
       await vs.barAction("Change 1 of 3", "Accept");
-      await vs.notification("does not go together").waitFor();
+      await vs.notification("do not merge").waitFor();
       await vs.bar("does not merge").waitFor();
       await vs.shot("1 told");
-      await vs.notificationAction("does not go together", "Resolve");
+      await vs.notificationAction("do not merge", "Resolve");
       await vs.editor("Merging: test_prices.py").waitFor();
       const both = vs.page.locator("a", { hasText: /^Accept Combination/ }).first();
       await both.waitFor();

@@ -439,7 +439,7 @@ class ReviewCommands {
     const names = [...new Set(found.map((conflict) => shownPath(conflict.path)))].join(", ");
     const [resolve, byHand] = [t("Resolve…"), t("Merged by Hand")];
     const text = t(
-      "{0}: what you have there by now does not go together with the change. Your file is as it was.",
+      "Your version of {0} and the result do not merge: both have changed since the work began. Your file is as it was.",
       names,
     );
     const [first] = found;

@@ -119,7 +119,9 @@ export function evidence(delegation: Delegation): string {
     out.push("");
   }
   out.push(`## ${t("Checks")}`, "");
-  if (delegation.checks.length === 0) out.push(t("None ran."), "");
+  const again = delegation.result !== undefined && delegation.state === "checking";
+  if (delegation.checks.length === 0) out.push(again ? t("They are running.") : t("None ran."), "");
+  else if (again) out.push(`**${t("The checks are running again. Below stands what they said before.")}**`, "");
   for (const check of delegation.checks) {
     out.push(`### ${inline(check.name)}: ${checkWord(check, delegation).text}`, "", checkFacts(check).join(" · "), "");
     out.push(fenced(check.argv.map(quoted).join(" ")), "");
