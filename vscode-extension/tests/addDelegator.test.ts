@@ -34,6 +34,7 @@ beforeEach(() => {
     windows: host.windows,
     names: () => new Set(["ghostwriter", "ollama-large-1"]),
     folders: () => host.folders,
+    homePath: "/home/ada",
   };
 });
 
@@ -201,7 +202,7 @@ describe("Add Delegator", () => {
       found: true,
       runnable: true,
     });
-    const tools = [named("ghostwriter"), named("generic"), named("claude", "/usr/bin/claude")];
+    const tools = [named("ghostwriter"), named("generic"), named("claude", "/home/ada/bin/claude")];
     peer.answer("understudy/tools/list", { ...result("understudy/tools/list", "tools-list.valid"), tools } as never);
     host.answers.push({ cancel: true });
     await addDelegator(parts);
@@ -209,7 +210,7 @@ describe("Add Delegator", () => {
       .filter(({ id }) => id.startsWith("tool:"))
       .map((item) => [item.label, item.detail]);
     expect(found).toEqual([
-      ["claude", "/usr/bin/claude"],
+      ["claude", "~/bin/claude"],
       ["generic", "A program of your own that edits files."],
       ["ghostwriter", "Comes with Understudy: writes property tests, without a model."],
     ]);

@@ -20,6 +20,8 @@ export interface AddParts {
   readonly names: () => ReadonlySet<string>;
   /** Folders in which things may be saved: those of a trusted window. */
   readonly folders: () => readonly Folder[];
+  /** Programs below it are shown as below `~`. */
+  readonly homePath: string;
 }
 
 /** No server has a model with such a name. */
@@ -210,7 +212,7 @@ function askSource(parts: Asked, title: string): Step<Draft, Question> {
       show: (content: { items: readonly PickItem[]; busy: boolean }) => void,
       signal: AbortSignal,
     ): Promise<void> => {
-      const draw = (busy: boolean): void => show({ items: sourceItems(tools, servers, probed), busy });
+      const draw = (busy: boolean): void => show({ items: sourceItems(tools, servers, probed, parts.homePath), busy });
       const [foundTools, foundServers] = await Promise.allSettled([
         parts.asker.ask("understudy/tools/list", { refresh: true }, signal),
         serversSeen(parts, signal),
@@ -271,6 +273,7 @@ function sourceItems(
   tools: readonly ToolEntry[],
   servers: readonly ModelServerEntry[],
   probed: ReadonlyMap<string, ProbeResult>,
+  homePath: string,
 ): PickItem[] {
   // Agents of the machine first; what fits everywhere, and what is there without being added, last.
   const last = ["generic", "ghostwriter"];
@@ -281,12 +284,13 @@ function sourceItems(
   const items: PickItem[] = [];
   if (usable.length > 0) items.push(heading(t("Agents on this machine")));
   for (const tool of usable) {
+    const detail = about(tool, homePath);
     items.push({
       id: `tool:${tool.name}`,
       label: tool.displayName,
       icon: "terminal",
       ...(tool.version === undefined ? {} : { description: tool.version }),
-      ...(about(tool) === undefined ? {} : { detail: about(tool) ?? "" }),
+      ...(detail === undefined ? {} : { detail }),
     });
   }
   items.push(heading(t("Model servers")));
@@ -316,10 +320,10 @@ function sourceItems(
 }
 
 /** Where it is; of what is in no place of its own, what it does. */
-function about({ name, path }: ToolEntry): string | undefined {
+function about({ name, path }: ToolEntry, homePath: string): string | undefined {
   if (name === "generic") return t("A program of your own that edits files.");
   if (name === "ghostwriter") return t("Comes with Understudy: writes property tests, without a model.");
-  return path;
+  return path?.startsWith(`${homePath}/`) ? `~${path.slice(homePath.length)}` : path;
 }
 
 function askModel(parts: Asked, title: string): Step<Draft, Question> {

@@ -13,7 +13,7 @@ import type { DelegatorEntry, Range } from "../protocol.ts";
 import { DELEGATORS_VIEW, nameOf, rowOf } from "./delegators.ts";
 
 export interface DelegatorCommandParts {
-  readonly host: Pick<Host, "windows" | "documents" | "commands" | "workspace">;
+  readonly host: Pick<Host, "windows" | "documents" | "commands" | "workspace" | "environment">;
   readonly asker: Asker;
   readonly store: Store;
   readonly tree: Pick<Tree, "reveal" | "selection">;
@@ -27,6 +27,7 @@ export function registerDelegatorCommands(parts: DelegatorCommandParts): Bag {
     windows: host.windows,
     names: () => new Set(store.delegators.map(({ delegator }) => delegator.name)),
     folders: () => (host.workspace.trusted ? host.workspace.folders : []),
+    homePath: host.environment.homePath,
   };
   /** As seen from the folder that the entry belongs to. */
   const seen = (entry: DelegatorEntry): { workspace?: string } => {
