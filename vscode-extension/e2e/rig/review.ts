@@ -1,4 +1,5 @@
 /** What tests of reviews begin with. */
+import type { Locator } from "playwright-core";
 import { until } from "./base.ts";
 import type { Workbench } from "./workbench.ts";
 import { PYTHON } from "./world.ts";
@@ -39,3 +40,15 @@ export const counts = (vs: Workbench, id: string): string => {
   const { pending, accepted, rejected } = vs.world.understudy("show", id).review;
   return `${pending} ${accepted} ${rejected}`;
 };
+
+/** Edit a line of the result, and save it: the verdict is that of another text from then on. Returns the line. */
+export async function editResult(vs: Workbench): Promise<Locator> {
+  const line = vs.page.locator(".editor-instance .modified .view-line", { hasText: "discounted(1000, 101)" }).first();
+  await line.click();
+  await vs.page.keyboard.press("End");
+  await vs.type("  # one above everything");
+  await vs.save();
+  await vs.bar("edited by you").waitFor();
+  await vs.waitForRow(VIEW, "Unverified");
+  return line;
+}

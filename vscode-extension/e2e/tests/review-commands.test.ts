@@ -1,7 +1,7 @@
 /** What a review offers besides deciding: export, checks, closing, moving on; and what happens to it from elsewhere. */
 import assert from "node:assert/strict";
 import { until } from "../rig/base.ts";
-import { counts, reviewing, VIEW } from "../rig/review.ts";
+import { counts, editResult, reviewing, VIEW } from "../rig/review.ts";
 import { inCode } from "../rig/test.ts";
 
 const MINE = "tests/test_prices.py";
@@ -63,15 +63,7 @@ describe("the commands of a review", () => {
     inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       await reviewing(vs);
-      const line = vs.page
-        .locator(".editor-instance .modified .view-line", { hasText: "discounted(1000, 101)" })
-        .first();
-      await line.click();
-      await vs.page.keyboard.press("End");
-      await vs.type("  # one above everything");
-      await vs.save();
-      await vs.bar("edited by you").waitFor();
-      await vs.waitForRow(VIEW, "Unverified");
+      await editResult(vs);
       await vs.waitForRow(VIEW, "passed before your edits");
       await vs.command("Understudy: Run the Checks Again");
       await vs.notification("Running the checks again").waitFor();

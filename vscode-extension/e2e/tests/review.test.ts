@@ -1,7 +1,7 @@
 /** Review in the editor: decisions per change on the native diff, what is open and what is not, sending back, conflicts. */
 import assert from "node:assert/strict";
 import { until } from "../rig/base.ts";
-import { counts, reviewing, scenario, scripted, VIEW } from "../rig/review.ts";
+import { counts, editResult, reviewing, scenario, scripted, VIEW } from "../rig/review.ts";
 import { inCode } from "../rig/test.ts";
 
 const MINE = "tests/test_prices.py";
@@ -130,15 +130,7 @@ describe("review", () => {
     inCode({ delegators: ["quick"], file: MINE }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs);
-      const line = vs.page
-        .locator(".editor-instance .modified .view-line", { hasText: "discounted(1000, 101)" })
-        .first();
-      await line.click();
-      await vs.page.keyboard.press("End");
-      await vs.type("  # one above everything");
-      await vs.save();
-      await vs.bar("edited by you").waitFor();
-      await vs.waitForRow(VIEW, "Unverified");
+      const line = await editResult(vs);
       await vs.shot("1 edited");
       await vs.barAction("edited by you", "Accept");
       await until(() => counts(vs, id) === "2 1 0", "the edited change is accepted");

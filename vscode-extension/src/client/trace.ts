@@ -15,7 +15,6 @@ export function withoutKeys<T extends Channel>(channel: T): T {
   const trace = (message: string, ...values: unknown[]): void =>
     channel.trace(message.replace(SECRET, '$1"<secret>"'), ...values);
   // Around an empty object: what the editor made is frozen, and its `trace` could not be another one.
-  // Around an empty object: what the editor made is frozen, and its `trace` could not be another one.
   return new Proxy({} as T, {
     get(_, name) {
       const value: unknown = name === "trace" ? trace : Reflect.get(channel, name);

@@ -2,11 +2,11 @@
 
 import { Bag } from "../base/emitter.ts";
 import { t } from "../base/l10n.ts";
+import { markdown } from "../base/markdown.ts";
 import type { Sidecar, SidecarState } from "../client/sidecar.ts";
 import type { Host, PickItem, StatusItem } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
 import { PROTOCOL_VERSION, type Problem } from "../protocol.ts";
-import { escape } from "../views/delegators.ts";
 
 /** Context key: the `kind` of the sidecar's state; the views' welcomes depend on it. */
 export const SIDECAR_KEY = "understudy.sidecar";
@@ -41,7 +41,7 @@ export function registerStatus(parts: StatusParts): Bag {
     const next = JSON.stringify(words);
     if (next === shown) return;
     shown = next;
-    item.set({ ...words, tooltip: escape(words.tooltip), command: "understudy.showStatus" });
+    item.set({ ...words, tooltip: markdown(words.tooltip), command: "understudy.showStatus" });
   };
   bag.add(sidecar.onDidChange(draw));
   bag.add(store.onDidChange(draw));

@@ -1,6 +1,7 @@
 /** What a result came to, in words: the verdict, each reservation, each check, and the page that has all of it. */
 
 import { t } from "../base/l10n.ts";
+import { markdown } from "../base/markdown.ts";
 import { reservationMeaning, stateIcon, stateName, verdictMeaning } from "../model/words.ts";
 import type { CheckResult, Delegation, FileDiff, Hunk } from "../protocol.ts";
 import { shownPath } from "./hunks.ts";
@@ -157,7 +158,7 @@ export function evidence(delegation: Delegation): string {
 
 /** Text as Markdown that shows exactly this text, on one line. */
 function inline(text: string): string {
-  return text.replace(/\s+/gu, " ").replace(/[\\`*_{}[\]<>()#+\-!|~$&]/gu, String.raw`\$&`);
+  return markdown(text.replace(/\s+/gu, " "));
 }
 
 export function sentence(words: string): string {

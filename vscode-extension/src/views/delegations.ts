@@ -5,6 +5,7 @@
 
 import { Emitter, type Disposable } from "../base/emitter.ts";
 import { t } from "../base/l10n.ts";
+import { markdown } from "../base/markdown.ts";
 import type { Row, Rows } from "../host/host.ts";
 import type { Change, Store } from "../model/store.ts";
 import {
@@ -27,7 +28,6 @@ import {
 } from "../model/words.ts";
 import type { Delegation } from "../protocol.ts";
 import { delegationOf, rowOfDelegation } from "./delegationIds.ts";
-import { escape } from "./delegators.ts";
 
 export const DELEGATIONS_VIEW = "understudy.delegations";
 /** How many of a group are drawn at first, and how many more each time. */
@@ -280,19 +280,19 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
 }
 
 function tooltip(delegation: Delegation, now: number): string {
-  const lines = [`**${escape(delegation.title)}**`, ""];
+  const lines = [`**${markdown(delegation.title)}**`, ""];
   const fact = (name: string, value: string | undefined): void => {
-    if (value) lines.push(`- ${name}: ${escape(value)}`);
+    if (value) lines.push(`- ${name}: ${markdown(value)}`);
   };
   if (delegation.verdict && !isLive(delegation)) {
-    lines.push(escape(`${verdictWords(delegation.verdict, delegation.reservations)}.`), "");
+    lines.push(markdown(`${verdictWords(delegation.verdict, delegation.reservations)}.`), "");
   } else {
     fact(t("Now"), nowWords(delegation));
   }
   if (delegation.waitingFor) {
     fact(t("Asks"), `${delegation.waitingFor.title}: ${oneLine(delegation.waitingFor.detail, 200)}`);
   }
-  if (delegation.error) lines.push(escape(`${delegation.error.message} ${delegation.error.hint ?? ""}`), "");
+  if (delegation.error) lines.push(markdown(`${delegation.error.message} ${delegation.error.hint ?? ""}`), "");
   const tries = delegation.attempts.map(({ delegator }) => delegator);
   fact(t("Delegator"), tries.length > 1 ? tries.join(" → ") : delegation.delegator);
   fact(t("Recipe"), delegation.recipe);

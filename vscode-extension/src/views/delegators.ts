@@ -2,6 +2,7 @@
 
 import { Emitter, type Disposable } from "../base/emitter.ts";
 import { t } from "../base/l10n.ts";
+import { markdown } from "../base/markdown.ts";
 import type { Row, Rows } from "../host/host.ts";
 import type { Store } from "../model/store.ts";
 import { toolName } from "../model/words.ts";
@@ -156,7 +157,7 @@ function problemRow(id: string, problem: Problem): Row {
     // A sidebar is narrow, and the end of a long row is not seen: what is wrong comes first.
     label: problem.message,
     ...(place === undefined ? {} : { description: place }),
-    tooltip: [escape(problem.message), escape(problem.hint ?? "")].filter((part) => part !== "").join("\n\n"),
+    tooltip: [markdown(problem.message), markdown(problem.hint ?? "")].filter((part) => part !== "").join("\n\n"),
     icon: iconOf([problem]),
     children: "none",
     context: location ? "problem place" : "problem",
@@ -241,10 +242,10 @@ function iconOf(problems: readonly Problem[]): { id: string; color: string } {
 
 function tooltip(entry: DelegatorEntry): string {
   const { delegator, state, scope, location } = entry;
-  const own = nameShown(entry) === delegator.name ? "" : ` ${escape(delegator.name)}`;
-  const lines = [`**${escape(nameShown(entry))}**${own}`, ""];
+  const own = nameShown(entry) === delegator.name ? "" : ` ${markdown(delegator.name)}`;
+  const lines = [`**${markdown(nameShown(entry))}**${own}`, ""];
   const fact = (name: string, value: string | undefined): void => {
-    if (value) lines.push(`- ${name}: ${escape(value)}`);
+    if (value) lines.push(`- ${name}: ${markdown(value)}`);
   };
   fact(t("Tool"), delegator.tool ? toolName(delegator.tool) : undefined);
   fact(t("Model server"), delegator.modelServer ?? undefined);
@@ -253,7 +254,7 @@ function tooltip(entry: DelegatorEntry): string {
   fact(t("File"), location && fileName(location.uri));
   fact(t("Now"), stateWords(entry).join(", "));
   for (const problem of state.problems) {
-    lines.push("", `$(${iconOf([problem]).id}) ${escape(problem.message)} ${escape(problem.hint ?? "")}`);
+    lines.push("", `$(${iconOf([problem]).id}) ${markdown(problem.message)} ${markdown(problem.hint ?? "")}`);
   }
   return lines.join("\n");
 }
@@ -265,11 +266,6 @@ function scopeName(scope: DelegatorEntry["scope"]): string {
 
 function severityName({ severity }: Problem): string {
   return severity === "error" ? t("Error") : severity === "warning" ? t("Warning") : t("Information");
-}
-
-/** Text as Markdown that shows exactly this text. */
-export function escape(text: string): string {
-  return text.replace(/[\\`*_{}[\]<>()#+\-!|~$&]/g, String.raw`\$&`);
 }
 
 function fileName(uri: string): string {

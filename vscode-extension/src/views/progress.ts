@@ -7,6 +7,7 @@
 import { Bag, type Disposable } from "../base/emitter.ts";
 import { inert } from "../base/inert.ts";
 import { t } from "../base/l10n.ts";
+import { markdown } from "../base/markdown.ts";
 import { errorInfo, type Asker } from "../client/wire.ts";
 import type { Host, StatusItem } from "../host/host.ts";
 import type { Change, Store } from "../model/store.ts";
@@ -23,7 +24,6 @@ import {
   stateName,
 } from "../model/words.ts";
 import type { Delegation, PermissionRequest } from "../protocol.ts";
-import { escape } from "./delegators.ts";
 
 /** Ids that were started here and whose end was not told yet. */
 const STARTED = "delegations.started";
@@ -277,5 +277,5 @@ function tooltipLine(delegation: Delegation): string {
   const now = delegation.waitingFor
     ? `${stateName(delegation)} · ${oneLine(delegation.waitingFor.title, 80)}`
     : oneLine(nowWords(delegation), 80);
-  return `${escape(delegation.title)} · ${escape(now)}  \n${links.join(" · ")}`;
+  return `${markdown(delegation.title)} · ${markdown(now)}  \n${links.join(" · ")}`;
 }
