@@ -1,37 +1,37 @@
 // The wire contract, generated from the method table of the sidecar. Do not edit by hand: run `make generate`.
-// Parameters are checked strictly; in results and events ignore fields that are not listed here.
+// Unknown fields in parameters are an error; in results and events, ignore fields that are not listed here.
 
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 
-/** Where a configured thing comes from; later scopes override earlier ones. */
+/** Where an entry is configured; later scopes override earlier ones. */
 export const SCOPES = [
   /** Shipped with Understudy. */
   "builtin",
-  /** The person's own configuration folder. */
+  /** The user's configuration folder. */
   "user",
-  /** The repository's `.understudy` folder; counts only while the workspace is trusted. */
+  /** The repository's `.understudy` folder; used only while the workspace is trusted. */
   "workspace",
 ] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** Where a delegation is. */
+/** The lifecycle state of a delegation. */
 export const STATES = [
-  /** Its base and its tree are being made. */
+  /** Its base and worktree are being created. */
   "preparing",
-  /** It waits for a slot; no process belongs to it. */
+  /** It waits for a slot; no process runs it. */
   "queued",
-  /** An attempt is at work. */
+  /** An attempt is running. */
   "running",
-  /** An attempt asked a person and waits for the answer. */
+  /** An attempt asked the user for permission and waits for the answer. */
   "waiting",
-  /** No agent process lives any more; the result is being checked. */
+  /** No agent process is running; the result is being checked. */
   "checking",
   /** It has a verdict. Nothing runs; decisions may still be recorded. */
   "finished",
 ] as const;
 export type State = (typeof STATES)[number];
 
-/** What a finished delegation came to: of the rules below, the first that fits. */
+/** How a finished delegation ended: the first member whose rule applies (`engine.checks.verdict_rules`). */
 export const VERDICTS = [
   /** A text recipe answered. */
   "answered",
@@ -41,51 +41,51 @@ export const VERDICTS = [
   "unverified",
   /** A required check failed twice on the result and passes on the base. */
   "checks_failed",
-  /** The agent ended well and changed nothing. */
+  /** The agent finished without changing anything. */
   "no_changes",
-  /** The last attempt failed; what it left is kept. */
+  /** The last attempt failed; partial work is kept. */
   "failed",
-  /** A person stopped it; what it left is kept. */
+  /** A user stopped it; partial work is kept. */
   "cancelled",
-  /** A time limit passed; what it left is kept. */
+  /** A time limit was reached; partial work is kept. */
   "timed_out",
-  /** A limit on tokens, turns or money was reached; what it left is kept. */
+  /** A limit on tokens, turns or money was reached; partial work is kept. */
   "budget_exhausted",
-  /** Its worker was gone; what it left is kept. */
+  /** Its worker process died; partial work is kept. */
   "interrupted",
 ] as const;
 export type Verdict = (typeof VERDICTS)[number];
 
-/** A reason why a result is not called verified. The list is closed. */
+/** A reason why a result is not verified. The list is closed. */
 export const RESERVATIONS = [
   /** No required check ran. */
   "no_checks",
   /** New tests ran, and nothing shows that they can fail. */
-  "no_control",
-  /** A check was red once and green once on the same tree. */
+  "not_mutation_tested",
+  /** A check failed once and passed once on the same tree. */
   "flaky",
-  /** A check is red on the result and was red before the work began. */
+  /** A check fails on the result and failed before the work began. */
   "fails_on_base",
   /** The result changes a file that configures a check. */
   "check_changed",
-  /** The result touches files that the recipe does not write, or removes tests. */
+  /** The result changes files that the recipe does not write, or removes tests. */
   "outside_scope",
   /** A check loaded files of the user's checkout instead of the result. */
-  "wrong_tree",
-  /** With the code under test broken on purpose, every new test still passes. */
-  "nothing_bitten",
-  /** The journal held bytes that its worker did not write. */
+  "loaded_checkout",
+  /** No new test fails when the code under test is broken on purpose. */
+  "no_mutant_killed",
+  /** The journal contained bytes that its worker did not write. */
   "tampered",
 ] as const;
 export type Reservation = (typeof RESERVATIONS)[number];
 
-/** The closed list of error kinds; the value is what travels on the wire. */
+/** The closed list of error kinds; the value is the one on the wire. */
 export const ERROR_KINDS = [
   /** A request's parameters have the wrong shape or contradict each other. */
   "invalid_params",
   /** No method of this name is served. */
   "unknown_method",
-  /** No delegator of this name is configured; `names` lists near ones. */
+  /** No delegator of this name is configured; `names` lists similar ones. */
   "unknown_delegator",
   /** No model server of this name is configured. */
   "unknown_model_server",
@@ -93,45 +93,39 @@ export const ERROR_KINDS = [
   "unknown_tool",
   /** No recipe of this name exists. */
   "unknown_recipe",
-  /** No route of this name is configured. */
-  "unknown_route",
   /** No check of this name is configured. */
   "unknown_check",
-  /** No delegation has this id. */
+  /** No delegation has this ID. */
   "unknown_delegation",
-  /** No agent definition of this name exists. */
-  "unknown_agent",
-  /** The delegator names a remote agent and cannot run here. */
-  "remote_only_delegator",
-  /** A configuration file or value cannot be used as it is. */
+  /** No group has this ID. */
+  "unknown_group",
+  /** A configuration file or value is invalid. */
   "config_invalid",
-  /** A person wrote this file by hand, so no face rewrites it. */
+  /** The file was written by hand, so Understudy does not rewrite it. */
   "not_editable",
-  /** Somebody else changed or answered it first; read again and decide again. */
+  /** Another process changed or answered it first; read the current state and retry. */
   "conflict",
   /** The name is taken. */
   "already_exists",
-  /** Nothing of this workspace may run before a person trusts it. */
+  /** No file of this workspace may run before the user trusts it. */
   "untrusted_workspace",
   /** The state to start from cannot be read. */
   "base_unavailable",
-  /** No isolated tree can be made of this folder. */
+  /** A worktree cannot be created from this folder. */
   "isolation_unavailable",
-  /** A sandbox was required and this machine has none. */
-  "sandbox_unavailable",
-  /** A program that is needed is not installed. */
+  /** A required program is not installed. */
   "tool_missing",
   /** A program ended with an error. */
   "tool_crashed",
-  /** A program ended without saying that it had finished. */
+  /** A program exited without reporting that it had finished. */
   "tool_no_result",
   /** The server refused the key. */
   "auth_failed",
   /** The account behind the key has no credit left. */
   "quota_exhausted",
-  /** Too many requests; trying later helps. */
+  /** Too many requests; try again later. */
   "rate_limited",
-  /** The server is busy or failing; trying later helps. */
+  /** The server is busy or failing; try again later. */
   "overloaded",
   /** The server refused the request as malformed. */
   "bad_request",
@@ -151,71 +145,198 @@ export const ERROR_KINDS = [
   "stream_truncated",
   /** The model stopped at its output limit. */
   "output_truncated",
-  /** It ended well and said nothing where a result is due. */
+  /** It finished successfully without a result. */
   "empty_output",
-  /** What came back cannot be parsed. */
+  /** The output cannot be parsed. */
   "malformed_output",
   /** A limit on tokens, turns or money was reached. */
   "budget_exhausted",
-  /** A person stopped it. */
+  /** The user cancelled it. */
   "cancelled",
-  /** Its worker was gone before the end. */
+  /** Its worker process died. */
   "interrupted",
   /** The operating system or a policy forbids it. */
   "permission_denied",
-  /** A key may not be used or text may not leave this way. */
+  /** A key may not be used here, or text may not leave this machine. */
   "secret_withheld",
   /** A path leads outside the folder it must stay in. */
   "path_escape",
   /** The file to be written already exists. */
   "target_exists",
-  /** No file was left to read. */
-  "corpus_empty",
   /** The files together are above the limit. */
-  "corpus_too_large",
+  "input_too_large",
   /** One file is above the limit. */
   "file_too_large",
   /** There is nothing to work on. */
   "input_empty",
-  /** A change cannot be merged into what is there now. */
-  "apply_conflict",
+  /** A change conflicts with the current files. */
+  "merge_conflict",
   /** The state folder cannot be used. */
-  "store_unavailable",
+  "state_unavailable",
   /** The disk under the state folder is full. */
-  "store_full",
-  /** A fault of Understudy itself; please report it. */
+  "disk_full",
+  /** A bug in Understudy; please report it. */
   "internal",
 ] as const;
 export type ErrorKind = (typeof ERROR_KINDS)[number];
 
-/** Where a hunk stands in review. */
+/** What a failure affects, and so what may still work. */
+export const ERROR_SCOPES = [
+  /** Only this request; another one may succeed at once. */
+  "request",
+  /** Every request to this model on this server. */
+  "model",
+  /** Every request with this key or login. */
+  "account",
+  /** Every use of this agent CLI on this machine. */
+  "tool",
+] as const;
+export type ErrorScope = (typeof ERROR_SCOPES)[number];
+
+/** Isolation of a process tree, weakest first. */
+export const CONFINEMENTS = [
+  /** The processes have the user's permissions, and may outlive the run if owner and guardian are killed together. */
+  "none",
+  /** A PID namespace: no process outlives the run, but all of them have the user's permissions. */
+  "namespace",
+  /** The kernel limits which files and network addresses the processes can use. */
+  "landlock",
+  /** The processes see only the files and the network that were given to them. */
+  "bubblewrap",
+  /** The processes run in a container with a file system of its own. */
+  "container",
+] as const;
+export type Confinement = (typeof CONFINEMENTS)[number];
+
+/** The review state of a hunk. */
 export const HUNK_STATES = [
   /** Not decided. */
   "pending",
   /** Merged into the user's files. */
   "accepted",
-  /** Turned down. */
+  /** Rejected. */
   "rejected",
-  /** A follow-up took it over. */
+  /** Continued by a follow-up. */
   "superseded",
 ] as const;
 export type HunkState = (typeof HUNK_STATES)[number];
 
-/** No parameters. */
-export type Nothing = Record<string, never>;
+/** What a verdict means. */
+export const VERDICT_MEANINGS: Record<Verdict, string> = {
+  "answered": "the model answered",
+  "verified": "a required check passed on exactly this result, and there is no reservation",
+  "unverified": "there is a result, but check it before you rely on it",
+  "checks_failed": "a required check fails on the result and passes without it",
+  "no_changes": "the agent finished without changing anything",
+  "failed": "the agent failed; partial work is kept",
+  "cancelled": "stopped on request; partial work is kept",
+  "timed_out": "a time limit was reached; partial work is kept",
+  "budget_exhausted": "a limit on tokens, turns or money was reached; partial work is kept",
+  "interrupted": "its worker process died; partial work is kept"
+};
 
-/** Which version this is, and which contract it speaks. */
+/** Why a result is not verified, and what to do about it on the command line. */
+export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string; readonly advice: string }> = {
+  "no_checks": {
+    "reason": "no required check ran",
+    "advice": "configure one under [[checks]], or name one with --check"
+  },
+  "not_mutation_tested": {
+    "reason": "nothing shows that the new tests can fail",
+    "advice": "read the tests: does each one assert something?"
+  },
+  "flaky": {
+    "reason": "a check failed once and passed once on the same tree",
+    "advice": "run `understudy check ID` again, and look for what is random"
+  },
+  "fails_on_base": {
+    "reason": "a check fails, and failed before the work began",
+    "advice": "fix it first, then delegate again"
+  },
+  "check_changed": {
+    "reason": "the result changes a file that decides what a check does",
+    "advice": "read that file in the diff first"
+  },
+  "outside_scope": {
+    "reason": "the result changes files that this recipe does not write, or removes tests",
+    "advice": "look at those files in the diff"
+  },
+  "loaded_checkout": {
+    "reason": "a check loaded files of your checkout instead of the result",
+    "advice": "the files are listed below; the usual cause is an absolute path in the environment"
+  },
+  "no_mutant_killed": {
+    "reason": "no new test fails when the code under test is broken",
+    "advice": "these tests prove nothing: ask for tests that fail when the code is wrong"
+  },
+  "tampered": {
+    "reason": "the journal contained lines that its worker did not write; they were removed",
+    "advice": "something in the worktree tries to forge results: read the diff with care"
+  }
+};
+
+/** The state transitions of a delegation: state → the states that may follow. */
+export const STATE_TRANSITIONS: Record<State, readonly State[]> = {
+  "preparing": [
+    "queued",
+    "running",
+    "finished"
+  ],
+  "queued": [
+    "preparing",
+    "running",
+    "finished"
+  ],
+  "running": [
+    "running",
+    "waiting",
+    "checking",
+    "finished"
+  ],
+  "waiting": [
+    "running",
+    "checking",
+    "finished"
+  ],
+  "checking": [
+    "running",
+    "checking",
+    "finished"
+  ],
+  "finished": [
+    "checking",
+    "finished"
+  ]
+};
+
+/** The state after an event, by the event's `type`; other events do not change the state. */
+export const STATE_AFTER_EVENT: Partial<Record<string, State>> = {
+  "queued": "queued",
+  "started": "running",
+  "permission": "waiting",
+  "permission_answered": "running",
+  "check_started": "checking",
+  "finished": "finished"
+};
+
+/** The protocol of a model server that declares none. */
+export const DEFAULT_PROTOCOL: string = "openai";
+
+/** No parameters. */
+export type NoParams = Record<string, never>;
+
+/** The version of Understudy and of its protocol. */
 export interface VersionResult {
   version: string;
   protocolVersion: number;
 }
 
-/** How this installation is. */
+/** The state of this installation. */
 export interface DoctorResult {
   checks: DoctorCheck[];
 }
 
-/** One thing looked at. */
+/** One finding of the diagnostics. */
 export interface DoctorCheck {
   name: string;
   ok: boolean;
@@ -223,45 +344,95 @@ export interface DoctorCheck {
   hint?: string;
 }
 
-/** Which agent CLIs are there; `refresh` asks each of them for its version again. */
+/** List agent CLIs; `refresh` queries their versions again. */
 export interface ToolsParams {
   refresh?: boolean;
 }
 
-/** Every agent CLI that Understudy knows, found or not. */
+/** Every supported agent CLI, installed or not. */
 export interface ToolsResult {
   tools: ToolEntry[];
-  /** What a delegator without a tool (our own loop on a model server) may set. */
-  own: Honoured;
+  /** The agent loops of Understudy itself; the protocol of the model server decides which one runs a delegator. */
+  backends: BackendEntry[];
 }
 
 /** An agent CLI that Understudy knows, found on this machine or not. */
 export interface ToolEntry {
   name: string;
   displayName: string;
+  /** What it does, unless its name says it. */
+  description?: string;
   found: boolean;
   path?: string;
   version?: string;
   /** Whether this version of Understudy has a runner for it. */
   runnable: boolean;
   modes: string[];
-  models?: string[];
-  /** What its delegators may set; absent where there is no runner for it. */
-  honours?: Honoured;
+  /** The options of its delegators; absent if Understudy has no runner for it. */
+  supports?: SupportedOptions;
   problems: Problem[];
 }
 
-/** What can be set for a delegator and has an effect there; anything else is refused, never ignored. */
-export interface Honoured {
-  /** Fields of `Launch`. */
-  launch: string[];
-  /** Fields of `Limits`; those on turns, tokens and money of a program with plain output (`generic`) excepted. */
-  limits: string[];
-  /** `modelProperties` are sent along. */
-  properties: boolean;
+/** The options of a delegator that have an effect; all others are refused, never ignored. */
+export interface SupportedOptions {
+  /** Fields of `Launch`, in the order in which a form asks for them. */
+  launch: SupportedOption[];
+  /** Fields of `Limits`. */
+  limits: SupportedOption[];
+  /** Well-known `modelProperties`; empty: `modelProperties` has no effect. Others are passed on unchanged. */
+  properties: SupportedOption[];
+  /** How it can be driven: `headless`, `acp`. */
+  modes: string[];
+  /** The allowed values of `launch.permissionMode`. */
+  permissionModes: OptionValue[];
+  /** Protocols of the model servers that it can use, the default first; empty: it cannot use one. */
+  protocols: string[];
+  /** Whether it works only with a model server; then `model` is required too. */
+  needsModelServer: boolean;
+  /** Whether a reply continues the session of the previous attempt. */
+  sessions: boolean;
+  /** Kinds of recipes that it can run. */
+  returns: ("text" | "file" | "tree")[];
+  /** The only recipes that it can run; absent: every recipe of a kind in `returns`. */
+  recipes?: string[];
+  /** The only recipes returning a tree that it can run; absent: all of them. */
+  treeRecipes?: string[];
 }
 
-/** Something wrong with a configuration, and where. */
+/** A field that can be set and has an effect, with everything that a form needs to ask for it. */
+export interface SupportedOption {
+  /** The field of `Launch`, `Limits` or `modelProperties`. */
+  name: string;
+  /** Its label. */
+  title: string;
+  description: string;
+  /** A decimal is sent as a string; a list is a list of strings. */
+  type: "boolean" | "integer" | "number" | "string" | "decimal" | "list";
+  /** The allowed values; absent: any value of its type. */
+  values?: OptionValue[];
+  /** The value that applies if it is absent, where there is one. */
+  default?: string;
+  /** An example. */
+  placeholder?: string;
+  /** Whether every delegator needs it. */
+  required?: boolean;
+  minimum?: number;
+  /** The value must be above this. */
+  exclusiveMinimum?: number;
+  maximum?: number;
+  /** Fields of `Launch` and the values that this option requires to have an effect. */
+  onlyWith?: Record<string, string>;
+}
+
+/** A value that an option may have. */
+export interface OptionValue {
+  value: string;
+  /** Its label in lists. */
+  title: string;
+  description?: string;
+}
+
+/** A problem of a configuration, with its location. */
 export interface Problem {
   severity: "error" | "warning" | "information";
   message: string;
@@ -287,27 +458,40 @@ export interface Position {
   character: number;
 }
 
-/** Trust a workspace, or withdraw it; without `trusted`, only ask how it stands. */
+/** A backend of our own loop, which runs delegators with a model server and no tool. */
+export interface BackendEntry {
+  name: string;
+  title: string;
+  /** It runs the delegators whose model server uses one of these protocols. */
+  protocols: string[];
+  supports: SupportedOptions;
+}
+
+/** Trust a workspace or revoke its trust; without `trusted`, only return whether it is trusted. */
 export interface TrustParams {
-  /** URI or absolute path of the workspace's folder. */
+  /** URI or absolute path of the workspace, or of a file or folder in it. */
   workspace: string;
   trusted?: boolean | null;
-  /** `seen` of the answer that was shown; when it changed meanwhile, nothing is recorded (`conflict`). */
-  seen?: string | null;
+  /** `digest` of the result that was shown; if it has changed since, nothing is recorded (`conflict`). */
+  digest?: string | null;
 }
 
-/** How the workspace stands. */
+/** Whether the workspace is trusted, and the effects of trusting it. */
 export interface TrustResult {
+  /** Absolute path of the workspace: the top level of its repository if it has one. */
+  workspace: string;
   trusted: boolean;
-  /** What trusting it allows, in words. */
-  allows: string[];
-  /** What is different from what was trusted before. */
+  /** What trusting the workspace would run or allow, as text. */
+  effects: string[];
+  /** What changed since the workspace was trusted. */
   changed: string[];
-  /** Stands for exactly what is listed; pass it back with `trusted`. */
-  seen: string;
+  /** Digest of the listed effects; pass it with `trusted`. */
+  digest: string;
+  /** The user declined to trust the workspace with these effects. */
+  declined?: boolean;
 }
 
-/** The recipes that apply to a file; absent: all of the person's own. */
+/** The file to which the recipes must apply; absent: list all recipes of the user. */
 export interface RecipesParams {
   uri?: string | null;
 }
@@ -326,103 +510,88 @@ export interface Recipe {
   writes?: string[];
   checks?: string[];
   delegator?: string;
-  route?: string;
-  fits: Fits;
+  appliesTo: AppliesTo;
   scope: Scope;
   location?: Location;
-  /** The instructions, in Markdown; what the person adds and the files follow them. */
+  /** The instructions, in Markdown; the user's instructions and the files are appended. */
   prompt?: string;
 }
 
 /** Where a recipe is offered. */
-export interface Fits {
-  /** Language ids as editors use them (`python`, `typescriptreact`); absent: every language. */
+export interface AppliesTo {
+  /** Language IDs as editors use them (`python`, `typescriptreact`); absent: every language. */
   languages?: string[] | null;
-  /** What has to be under the cursor: a whole file, a selection, a diagnostic. */
+  /** What must be at the cursor: a whole file, a selection, a diagnostic. */
   on: ("file" | "selection" | "diagnostic")[];
 }
 
-/** A list as seen from a workspace; absent: the person's own configuration only. */
+/** The workspace whose configuration is returned; absent: only the user's configuration. */
 export interface WorkspaceParams {
   workspace?: string | null;
 }
 
-/** Every delegator, and what is wrong with the configuration. */
+/** Every delegator, and the problems of the configuration. */
 export interface DelegatorsResult {
   delegators: DelegatorEntry[];
   problems: Problem[];
 }
 
-/** A delegator with where it comes from. */
+/** A delegator with its scope, location and state. */
 export interface DelegatorEntry {
   delegator: Delegator;
   scope: Scope;
-  /** Changes with every change of its file; pass it back to `update` and `delete` to be told of a conflict. */
+  /** Changes with every change of its file; pass it to `update` and `delete` to detect conflicts. */
   revision: string;
   editable: boolean;
   location?: Location;
+  /** The display name of its tool; absent without a tool, and for an unknown tool. */
+  toolDisplayName?: string;
   state: EntryState;
 }
 
 /** A named pairing of an agent CLI, or of our own loop and a model server, with a model and launch options. */
 export interface Delegator {
-  /** What it is called in requests, defaults and lists; also its file's name. */
+  /** Its name in requests, defaults and lists, and the name of its file. */
   name: string;
-  /** What people read in lists. */
+  /** Name to display in lists. */
   displayName?: string | null;
   /** Agent CLI; absent: our own loop on `model_server`. */
   tool?: string | null;
-  /** Where the models are: of our own loop, or of a tool that can be pointed at one. */
+  /** The model server of our own loop, or of a tool that can use one. */
   modelServer?: string | null;
-  /** Model id as the tool or the server spells it; empty: the tool's own default. */
+  /** Model ID of the tool or the server; empty: the tool's default. */
   model?: string;
-  /** Sent with each request to a model server, as they are (`temperature`, …). */
+  /** Properties sent unchanged with each request to a model server (`temperature`, …). */
   modelProperties?: Record<string, unknown> | null;
-  /** An agent that the tool itself has defined. */
-  agent?: string | null;
   /** How the tool is started. */
   launch?: Launch | null;
-  /** Variables of the tool's process; a value that is a key is referred to, never written down. */
+  /** Environment variables of the tool's process; a key is given as a reference, never as a value. */
   env?: Record<string, string | EnvReference> | null;
-  /** Bounds of each delegation; what is not said here is taken from the configuration. */
+  /** Limits of each delegation; the configuration supplies those that are absent here. */
   limits?: Limits | null;
-  /** `local`: what is sent stays on this machine, and when that cannot be, the delegator fails. */
+  /** `local`: everything that is sent stays on this machine; if that is impossible, the delegator fails. */
   locality?: "local" | "remote" | null;
-  /** An agent on somebody else's platform. */
-  remoteAgent?: RemoteAgent | null;
-  /** Kept for other programs, never interpreted. */
+  /** Values for other programs, never interpreted. */
   extensions?: Record<string, unknown> | null;
 }
 
-/** How a tool is started. A field that the tool's runner does not honour is refused, never ignored. */
+/** How a tool is started. A field that the tool's runner does not support is refused, never ignored. */
 export interface Launch {
-  /** How the tool is driven: without a terminal (the default), in tmux, or over the Agent Client Protocol. */
-  mode?: "headless" | "tmux" | "acp" | null;
   /** Let the tool do everything without asking. */
   yolo?: boolean | null;
-  /** What the tool may do without asking, in its own words. */
+  /** What the tool may do without asking: the tool's own name of a mode. */
   permissionMode?: string | null;
-  /** Further arguments for the tool, as they are. */
+  /** Further arguments for the tool, passed unchanged. */
   flags?: string[] | null;
-  /** Let the tool make a worktree of its own inside the one that it gets. */
-  useWorktree?: boolean | null;
-  /** Let the tool make a branch of its own. */
-  createBranch?: boolean | null;
-  /** Run the tool in a container. */
-  docker?: boolean | null;
-  /** Whether the tool is kept to its tree: not at all, where that can be done, or else it does not run. */
-  sandbox?: "off" | "prefer" | "require" | null;
   /** Text that every prompt begins with. */
   promptPrefix?: string | null;
   /** Text that every prompt ends with. */
   promptSuffix?: string | null;
-  /** Pass the tool's questions on to a person. */
-  relay?: boolean | null;
   /** Argument vector of a `generic` tool; slots: `{model} {prompt} {promptFile} {worktree} {sessionId}`. */
   command?: string[] | null;
-  /** How a `generic` tool gets its prompt: as an argument, on standard input, or as the name of a file. */
+  /** How a `generic` tool gets its prompt: as an argument, on standard input, or in a file. */
   promptDelivery?: "argument" | "stdin" | "file" | null;
-  /** What a `generic` tool prints: plain text (its end is its exit), or a JSON event a line, `result` last. */
+  /** What a `generic` tool prints: plain text until it exits, or one JSON event per line, `result` last. */
   output?: "text" | "events" | null;
 }
 
@@ -436,56 +605,46 @@ export interface EnvReference {
 export interface Limits {
   /** From `started` to the end of the last attempt. */
   totalSeconds?: number | null;
-  /** Between two real events; keep-alives and output that is no event do not count. */
+  /** Between two real events; keep-alives and output other than events do not count. */
   idleSeconds?: number | null;
   /** From the start of an attempt to its first event. */
   firstEventSeconds?: number | null;
   /** From the terminal event to the exit of the process. */
   afterResultSeconds?: number | null;
-  /** How long a question of the agent waits for a person; then it is rejected. */
+  /** How long a permission request waits for the user; then it is rejected. */
   answerSeconds?: number | null;
   /** Turns of the agent. */
   maxTurns?: number | null;
-  /** Tokens that the model writes, all turns together. */
+  /** Tokens that the model writes, in all turns together. */
   maxOutputTokens?: number | null;
-  /** Tokens read and written, all turns together. */
+  /** Tokens read and written, in all turns together. */
   maxTokens?: number | null;
-  /** What all turns together may cost, as far as the prices are known. */
+  /** Cost of all turns together, as far as the prices are known. */
   maxUsd?: string | null;
-}
-
-/** An agent that runs on somebody else's platform. */
-export interface RemoteAgent {
-  /** Whose platform it is. */
-  platform: string;
-  /** What the platform calls it. */
-  id: string;
 }
 
 /** Whether a delegator can be used now. */
 export interface EntryState {
   ready: boolean;
   problems: Problem[];
-  circuit: "closed" | "open" | "half_open";
-  openUntil?: string;
   running: number;
   queued: number;
 }
 
-/** One thing by its name. */
+/** A delegator or model server, by its name. */
 export interface NameParams {
   name: string;
   workspace?: string | null;
 }
 
-/** Make a delegator. */
+/** Create a delegator. */
 export interface DelegatorCreateParams {
   delegator: Delegator;
   scope?: "user" | "workspace";
   workspace?: string | null;
 }
 
-/** Make a delegator for an agent CLI, with a generated name. */
+/** Create a delegator for an agent CLI, with a generated name. */
 export interface DelegatorFromToolParams {
   tool: string;
   model?: string | null;
@@ -501,7 +660,7 @@ export interface DelegatorUpdateParams {
   workspace?: string | null;
 }
 
-/** Remove one thing; with `revision`, only if it is still that revision. */
+/** Remove a delegator or model server; with `revision`, only if it still has that revision. */
 export interface DeleteParams {
   name: string;
   revision?: string | null;
@@ -509,40 +668,40 @@ export interface DeleteParams {
 }
 
 /** An empty result. */
-export interface Done {
+export interface EmptyResult {
 }
 
-/** Try a delegator: the saved one of this name, or one that is not saved. */
+/** Test a delegator: the saved one with this name, or an unsaved one. */
 export interface DelegatorTestParams {
   name: string;
-  /** Try exactly this one in its place; nothing is saved, and nothing need be saved under the name. */
+  /** Test this declaration instead of the saved one; it is not saved. */
   delegator?: Delegator | null;
-  /** Where `delegator` would be saved: this decides which model servers it can use. */
+  /** Where `delegator` would be saved; decides which model servers it can use. */
   scope?: "user" | "workspace";
   workspace?: string | null;
 }
 
-/** What a probe found; `ok` when every step is. */
-export interface ProbeResult {
+/** The result of a connection test; `ok` when every step succeeded. */
+export interface ConnectionTest {
   ok: boolean;
-  steps: ProbeStep[];
+  steps: ConnectionTestStep[];
 }
 
-/** One step of a probe: `binary`, `version`, `endpoint`, `key`, `model`, `round_trip`. */
-export interface ProbeStep {
+/** One step of a connection test: `binary`, `version`, `endpoint`, `key`, `model`, `round_trip`. */
+export interface ConnectionTestStep {
   name: string;
   ok: boolean;
   message: string;
   seconds: number;
 }
 
-/** Every model server, and what is wrong with the configuration. */
+/** Every model server, and the problems of the configuration. */
 export interface ModelServersResult {
   modelServers: ModelServerEntry[];
   problems: Problem[];
 }
 
-/** A model server with where it comes from. */
+/** A model server with its scope, location and state. */
 export interface ModelServerEntry {
   modelServer: ModelServer;
   scope: Scope;
@@ -554,29 +713,25 @@ export interface ModelServerEntry {
 
 /** An inference endpoint. */
 export interface ModelServer {
-  /** What delegators call it; also its file's name. */
+  /** Its name in delegators, and the name of its file. */
   name: string;
-  /** What people read in lists. */
+  /** Name to display in lists. */
   displayName?: string | null;
-  /** `openai`, `ollama`, `lmstudio`, `llamacpp`, `vllm`, `openrouter`, `deepseek`, `custom`. */
+  /** The kind of server (see `modelServers/presets`); `custom` for any other. */
   kind: string;
-  /** Up to, not including, `/chat/completions` (`http://127.0.0.1:11434/v1`). */
+  /** Base URL without `/chat/completions` (`http://127.0.0.1:11434/v1`). */
   baseUrl: string;
-  /** What it speaks; `openai` unless said. */
-  protocol?: "openai" | "anthropic" | "auto" | null;
-  /** Where its key is found; the key itself never stands in a file. */
+  /** API of the server; `openai` unless declared. */
+  protocol?: string | null;
+  /** Where its key is stored; the file never contains the key itself. */
   apiKey?: KeyReference | null;
-  /** Sent with every request; no keys. */
+  /** HTTP headers sent with every request; not for keys. */
   headers?: Record<string, string> | null;
-  /** `local`: its address must be of this machine. */
+  /** `local`: its address must be on this machine. */
   locality?: "local" | "remote" | null;
-  /** Requests at once. */
-  concurrency?: number | null;
-  /** Variables for tools that are pointed at it. */
-  extraEnv?: Record<string, string> | null;
 }
 
-/** Where an API key is found; exactly one field is set. */
+/** Where an API key is stored; exactly one field is set. */
 export interface KeyReference {
   /** Name of an environment variable. */
   fromEnv?: string | null;
@@ -586,13 +741,12 @@ export interface KeyReference {
   file?: string | null;
 }
 
-/** What is known of a model server. */
+/** Whether a model server can be used. */
 export interface ServerState {
-  reachable?: boolean;
   problems: Problem[];
 }
 
-/** Make a model server. */
+/** Create a model server. */
 export interface ModelServerCreateParams {
   modelServer: ModelServer;
   scope?: "user" | "workspace";
@@ -607,16 +761,50 @@ export interface ModelServerUpdateParams {
   workspace?: string | null;
 }
 
-/** What a model server offers. */
+/** Every kind of model server. */
+export interface PresetsResult {
+  presets: ServerPreset[];
+}
+
+/** A kind of model server, and its default address. */
+export interface ServerPreset {
+  /** The value of `kind` in a model server. */
+  kind: string;
+  title: string;
+  /** Its usual address; empty: there is none. */
+  baseUrl: string;
+  protocol: string;
+  /** Whether it usually requires an API key. */
+  needsKey: boolean;
+  /** The page on which its users create API keys. */
+  keyUrl?: string;
+  /** Whether a model server responds at `baseUrl` on this machine now. */
+  running: boolean;
+  /** The models that it lists, while it is running. */
+  models?: string[];
+}
+
+/** The models of a model server. */
 export interface ModelsResult {
   models: Model[];
 }
 
 /** A model as its server lists it. */
 export interface Model {
+  /** Model ID on its server. */
   id: string;
+  /** Size of its context window in tokens. */
   contextTokens?: number;
-  price?: Record<string, string>;
+  /** The server's prices, if it reports them. */
+  price?: ModelPrice;
+}
+
+/** Prices in USD per million tokens, as decimal strings. */
+export interface ModelPrice {
+  /** Tokens read. */
+  input?: string;
+  /** Tokens written. */
+  output?: string;
 }
 
 /** Store an API key; it is never returned. */
@@ -626,31 +814,31 @@ export interface SetKeyParams {
   workspace?: string | null;
 }
 
-/** What to delegate. Only `recipe` is always needed. */
+/** What to delegate. Only `recipe` is always required. */
 export interface StartParams {
   recipe: string;
-  /** What the person adds in their own words. */
+  /** Instructions of the user. */
   task?: string | null;
-  /** URIs of the files the work is about; for `tests`, the files under test. */
+  /** URIs of the files to work on; for `tests`, the files under test. */
   files?: string[] | null;
   range?: Range | null;
   diagnostics?: unknown[] | null;
-  /** URIs of files to read along. */
-  context?: string[] | null;
+  /** URIs of files attached for reading. */
+  contextFiles?: string[] | null;
   /** Text to work on, for recipes that return text. */
   input?: string | null;
   /** URI of the file to write, for recipes that return a file. */
   target?: string | null;
   delegator?: string | null;
-  route?: string | null;
-  agent?: string | null;
   /** URI of the workspace; absent: the git top level of the first file, else its folder. */
   workspace?: string | null;
-  /** `seen` (what the person sees, the default), `head`, or a revision. */
+  /** `current` (the user's files and buffers, the default), `head`, or a revision. */
   base?: string | null;
   /** Names of configured checks to run instead of the recipe's. */
   checks?: string[] | null;
   limits?: Limits | null;
+  /** The group that the delegation joins, made by `groups/create`. */
+  groupId?: string | null;
   idempotencyKey?: string | null;
   workDoneToken?: string | number | null;
   buffers?: Buffer[] | null;
@@ -662,35 +850,34 @@ export interface Buffer {
   text: string;
 }
 
-/** The delegation is under way. */
+/** The delegation has started. */
 export interface StartResult {
   id: string;
   explain: Explanation;
 }
 
-/** Which delegator, and why. */
+/** The chosen delegator, and why. */
 export interface Explanation {
   delegator: string;
-  tried: Tried[];
-  because: string;
+  candidates: Candidate[];
+  reason: string;
 }
 
 /** A delegator that was considered. */
-export interface Tried {
+export interface Candidate {
   name: string;
-  skipped?: string;
+  skippedBecause?: string;
 }
 
-/** Exactly what would be sent; tokens are estimates (bytes divided by four). */
+/** Exactly what a start would send; tokens are estimates (bytes divided by four). */
 export interface PreviewResult {
   prompt: string;
   files: PreviewFile[];
   tokens: number;
-  estimatedUsd?: string;
   explain: Explanation;
 }
 
-/** A file that would be sent, or why it would not. */
+/** A file that would be sent, or why it would be withheld. */
 export interface PreviewFile {
   path: string;
   bytes: number;
@@ -698,12 +885,12 @@ export interface PreviewFile {
   withheld?: string;
 }
 
-/** One delegation; an unambiguous beginning of its id is enough. */
+/** One delegation, by its ID or an unambiguous prefix of it. */
 export interface IdParams {
   id: string;
 }
 
-/** One piece of delegated work as it stands now. */
+/** The current state of one delegation. */
 export interface Delegation {
   id: string;
   title: string;
@@ -717,22 +904,26 @@ export interface Delegation {
   base?: string;
   head?: string;
   worktree?: string;
-  /** What `worktrees/restore` takes to bring its tree back; only while it is removed. */
+  /** The ref for `worktrees/restore`; only while the worktree is removed. */
   rescueRef?: string;
   result?: DelegationResult;
   checks: CheckResult[];
   review: Review;
+  /** The isolation of its agents, the weakest of all attempts; absent while no agent ran a program. */
+  sandbox?: Sandbox;
+  /** Whether the isolation is `landlock` or stronger. */
   confined: boolean;
   usage: Usage;
   costUsd?: string;
   costKnown: boolean;
   activity?: string;
+  askedBy: AskedBy;
   startedAt: string;
   finishedAt?: string;
   error?: ErrorInfo;
   groupId?: string;
   parentId?: string;
-  /** The follow-up that took over what was undecided here; None again when that came to nothing. */
+  /** The follow-up that continues the pending hunks; None again if that follow-up failed. */
   supersededBy?: string;
   waitingFor?: PermissionRequest;
   lastSeq: number;
@@ -740,21 +931,21 @@ export interface Delegation {
 
 /** One try on one delegator. */
 export interface Attempt {
-  n: number;
+  number: number;
   delegator: string;
   tool?: string;
+  modelServer?: string;
   model: string;
   startedAt: string;
   finishedAt?: string;
   sessionId?: string;
-  from: string;
-  to?: string;
+  startCommit: string;
+  endCommit?: string;
   usage: Usage;
   costUsd?: string;
-  /** The amount was computed from counted text, not reported. */
+  /** Whether the amount was computed from counted text instead of reported. */
   costEstimated?: boolean;
   failure?: ErrorInfo;
-  handover?: string;
 }
 
 /** Tokens and turns; the input counts include cached tokens. */
@@ -768,16 +959,19 @@ export interface Usage {
   toolCalls: number;
 }
 
-/** An error as it travels: what happened, to what, and what to do next. */
+/** An error as sent to clients: what happened, to what, and what to do next. */
 export interface ErrorInfo {
   kind: ErrorKind;
   message: string;
   hint?: string;
   location?: Location;
   names?: string[];
+  /** When a retry can succeed, if the server or tool reports it (RFC 3339, UTC). */
+  retryAt?: string;
+  scope?: ErrorScope;
 }
 
-/** What came back. */
+/** The result of a delegation. */
 export interface DelegationResult {
   text?: string;
   summary?: string;
@@ -792,51 +986,84 @@ export interface FileStat {
   deletions: number;
 }
 
-/** What one check came to on one tree. */
+/** The result of one check on one tree. */
 export interface CheckResult {
   name: string;
   argv: string[];
   exitCode?: number;
   seconds: number;
-  /** Object id of the tree that was judged. */
+  /** Object ID of the tree that was judged. */
   tree: string;
   passed?: number;
   failed?: number;
   skipped?: number;
   outputTail: string;
-  control?: Control;
+  mutation?: MutationResult;
   flaky: boolean;
   failsOnBase: boolean;
-  wrongTree?: string[];
-  /** Green on this tree (also when flaky). */
+  checkoutFiles?: string[];
+  /** Whether the check passed on this tree (even if it is flaky). */
   ok: boolean;
   required: boolean;
+  /** The isolation of its process; absent when it could not be started. */
+  sandbox?: Sandbox;
 }
 
-/** The control run: the code under test broken on purpose. */
-export interface Control {
+/** The result of the mutation test: the new tests run against deliberately broken code. */
+export interface MutationResult {
   /** Tests that fail when the code under test raises. */
-  bitten: number;
-  /** Tests that pass all the same, by their id. */
+  killed: number;
+  /** Ids of tests that pass although the code under test raises. */
   survived: string[];
 }
 
-/** How many hunks are undecided, accepted, rejected. */
+/** The isolation of a process tree: the requested level, and the level that this machine could provide. */
+export interface Sandbox {
+  asked: Confinement;
+  reached: Confinement;
+}
+
+/** How many hunks are pending, accepted and rejected. */
 export interface Review {
   pending: number;
   accepted: number;
   rejected: number;
 }
 
-/** What an agent asks a person. */
+/** Who started a delegation or made a group, as far as the frontend knows. */
+export interface AskedBy {
+  /** `cli`, `rpc` or `lsp`. */
+  frontend: string;
+  /** Name and version of the editor or other client, as it introduced itself. */
+  client?: string;
+  /** Session of the agent that made the request, from its environment. */
+  session?: string;
+  /** Process of the client. */
+  pid?: number;
+  /** Folder in which the client works. */
+  cwd?: string;
+  /** Delegation whose agent made the request. */
+  parent?: string;
+  /** How many delegations are above: 0 for one that a user started. */
+  depth: number;
+}
+
+/** A permission request of an agent. */
 export interface PermissionRequest {
   requestId: string;
   attempt: number;
   title: string;
   detail: string;
   options: PermissionOption[];
+  /** The tool, as the agent names it. */
+  tool?: string;
+  kind?: "read" | "edit" | "execute" | "fetch" | "other";
+  /** For `execute`: the complete command line; absent when it is too long to be shown. */
+  command?: string;
+  /** For `read` and `edit`: the files; absent when they are not known, or too many. */
+  paths?: string[];
   deadline?: string;
-  onDeadline: string;
+  deadlineAction: string;
 }
 
 /** One possible answer; choose by `kind`, never by `id`. */
@@ -846,29 +1073,30 @@ export interface PermissionOption {
   kind: "allow_once" | "allow_always" | "reject_once" | "reject_always";
 }
 
-/** Delegations, newest first; `limit` at most 1000, default 100. */
+/** List delegations, newest first; `limit` is at most 1000, default 100. */
 export interface ListParams {
   states?: State[] | null;
   workspace?: string | null;
   delegator?: string | null;
+  groupId?: string | null;
   text?: string | null;
   limit?: number | null;
   cursor?: string | null;
 }
 
-/** A page; `cursor` is there when more follow. */
+/** A page; `cursor` is present if more follow. */
 export interface ListResult {
   delegations: Delegation[];
   cursor?: string;
 }
 
-/** Wait for the end, at most `timeoutSeconds` (default 3600, at most 86400). */
+/** Wait for the end, for at most `timeoutSeconds` (default 3600, maximum 86400). */
 export interface WaitParams {
   id: string;
   timeoutSeconds?: number | null;
 }
 
-/** Events after `after`; with `waitSeconds` (at most 60), wait for the next when there is none. */
+/** Return events after `after`; with `waitSeconds` (at most 60), wait for the next one if there is none. */
 export interface EventsParams {
   id: string;
   after?: number;
@@ -876,28 +1104,56 @@ export interface EventsParams {
   waitSeconds?: number | null;
 }
 
-/** Events in order, and the last `seq` among them (`after` where there is none). */
+/** Events in order, and the last `seq` among them (`after` if there is none). */
 export interface EventsResult {
   events: Event[];
   last: number;
 }
 
-/** Follow one delegation, or all; `after` says per delegation what the client has already. */
+/** Follow one delegation or all; `after` has, for each delegation, the last `seq` that the client knows. */
 export interface SubscribeParams {
   id?: string | null;
   after?: Record<string, number>;
 }
 
-/** Stop following one delegation, or all. */
+/** Stop following one delegation or all. */
 export interface UnsubscribeParams {
   id?: string | null;
 }
 
-/** What changed between base and result. */
+/** Create an empty group; delegations join it with `groupId` of their start. */
+export interface GroupCreateParams {
+  kind: "batch" | "compare";
+}
+
+/** Delegations that were started together. */
+export interface Group {
+  id: string;
+  kind: "batch" | "compare";
+  /** Ids in the order in which they joined; replies and retries of members join too. */
+  delegations: string[];
+  askedBy: AskedBy;
+  createdAt: string;
+}
+
+/** Wait until every member has finished, for at most `timeoutSeconds` (default 3600, maximum 86400). */
+export interface GroupWaitParams {
+  id: string;
+  timeoutSeconds?: number | null;
+}
+
+/** The current members of a group, in the order in which they joined. */
+export interface GroupResult {
+  delegations: Delegation[];
+}
+
+/** The changes between base and result. */
 export interface DiffResult {
   base: string;
   head: string;
   files: FileDiff[];
+  /** Accepts that are in effect, newest first. */
+  undoable: UndoableAccept[];
 }
 
 /** One changed file. Paths that are not UTF-8 or begin with `"` are C-quoted as git does. */
@@ -906,8 +1162,8 @@ export interface FileDiff {
   from?: string;
   status: "added" | "deleted" | "modified" | "renamed" | "mode" | "type";
   binary: boolean;
-  /** Why an accept of it wants the person's word (`flagged`): what executes or obeys such a file. */
-  flagged?: string;
+  /** Why an accept of the file needs confirmation: what executes or reads such a file. */
+  flagReason?: string;
   hunks: Hunk[];
 }
 
@@ -926,65 +1182,72 @@ export interface Hunk {
   by?: string;
 }
 
-/** One file on one side of the review; paths as `delegations/diff` spells them. */
+/** An accept that `delegations/undo` can undo. */
+export interface UndoableAccept {
+  undoToken: string;
+  /** The files that it changed, as `delegations/diff` names them. */
+  paths: string[];
+}
+
+/** One file on one side of the review; paths as `delegations/diff` names them. */
 export interface FileParams {
   id: string;
   path: string;
   side: "base" | "result";
 }
 
-/** Its content, as text where it is UTF-8; `mode` as git writes it (`100644`). */
+/** The contents, as text if they are UTF-8; `mode` as git writes it (`100644`). */
 export interface FileResult {
   text?: string;
   base64?: string;
   mode: string;
 }
 
-/** Decide on hunks; accepting merges them into what the person sees now, in the same call. */
+/** Decide on hunks; accepted hunks are merged into the user's current files and buffers in the same request. */
 export interface DecideParams {
   id: string;
   decisions: Decision[];
-  /** The person has seen that hooks, CI, editor or agent configuration or package scripts change, and means it. */
-  flagged?: boolean;
+  /** The user confirmed changes to hooks, CI, editor or agent configuration, or package scripts. */
+  includeFlagged?: boolean;
 }
 
-/** One decision: without `path` on everything pending, without `hunk` on the whole file. */
+/** One decision: on all pending hunks without `path`, on the whole file without `hunk`. */
 export interface Decision {
   path?: string | null;
   hunk?: string | null;
   decision: "accept" | "reject";
-  /** Why it is turned down; a follow-up tells the agent. */
+  /** Why the hunk is rejected; a follow-up sends it to the agent. */
   reason?: string | null;
-  /** The person has merged it into their files already: an accept that changes none of them. */
-  byHand?: boolean;
+  /** The user merged the hunk by hand: accept it without changing a file. */
+  mergedManually?: boolean;
 }
 
-/** Every hunk as it stands now, what did not merge, and how to take the accept back. */
+/** The current state of every hunk, the conflicts, and the token to undo the accept. */
 export interface DecideResult {
   hunks: Hunk[];
-  /** Ids of the hunks that this call accepted or rejected; another one's decisions of the same moment are not here. */
-  moved: string[];
+  /** Ids of the hunks that this request accepted or rejected, without concurrent decisions of other processes. */
+  decided: string[];
   conflicts: Conflict[];
   undoToken?: string;
 }
 
-/** A hunk that does not merge; it stays pending. The three sides are texts (what is not UTF-8 in them is replaced), each absent where that side has no file. */
+/** A hunk that conflicts with the user's file; it stays pending. The three sides are texts, in which invalid UTF-8 is replaced; a side is absent if it has no file. */
 export interface Conflict {
   path: string;
   hunk: string;
   base?: string;
   result?: string;
   yours?: string;
-  /** At `yours` is a folder, or something else that is neither file nor link. */
-  inTheWay?: boolean;
+  /** The user's path is a folder, or something else that is neither a file nor a link. */
+  blocked?: boolean;
 }
 
-/** Take an accept back. */
+/** Undo an accept. */
 export interface UndoParams {
   undoToken: string;
 }
 
-/** Change a file on the result side by hand; `head` is the result it was read from. */
+/** Edit a file of the result; `head` is the result from which it was read. */
 export interface AmendParams {
   id: string;
   path: string;
@@ -992,13 +1255,13 @@ export interface AmendParams {
   head: string;
 }
 
-/** The new result, split into hunks anew; the verdict is `unverified` until the checks ran again. */
+/** The new result with its hunks; the verdict is `unverified` until the checks run again. */
 export interface AmendResult {
   head: string;
   hunks: Hunk[];
 }
 
-/** Send a result back with words. */
+/** Send a result back with instructions. */
 export interface ReplyParams {
   id: string;
   text: string;
@@ -1009,13 +1272,13 @@ export interface StartedResult {
   id: string;
 }
 
-/** Try again from the original base. */
+/** Run a delegation again from its original base. */
 export interface RetryParams {
   id: string;
   delegator?: string | null;
 }
 
-/** Answer a question of an agent by the id of an option. */
+/** Answer a permission request of an agent with the ID of an option. */
 export interface AnswerParams {
   id: string;
   requestId: string;
@@ -1023,7 +1286,7 @@ export interface AnswerParams {
   note?: string | null;
 }
 
-/** Take a result out as a branch, a commit or a patch; the person's branch and files stay as they are. */
+/** Export a result as a branch, commit or patch; the user's branch and files do not change. */
 export interface ExportParams {
   id: string;
   to: "branch" | "commit" | "patch";
@@ -1031,52 +1294,52 @@ export interface ExportParams {
   message?: string | null;
 }
 
-/** Where it is now. */
+/** Where the exported result is. */
 export interface ExportResult {
   branch?: string;
   commit?: string;
   patch?: string;
 }
 
-/** What brings it back. */
+/** How to restore the worktree. */
 export interface RescueResult {
   rescueRef: string;
 }
 
-/** Every tree that Understudy made, and those it removed that can be brought back, the newest first. */
+/** Every worktree of Understudy, and the removed ones that can be restored, newest first. */
 export interface WorktreesResult {
   worktrees: WorktreeEntry[];
   rescues: RescueEntry[];
 }
 
-/** A tree on disk. */
+/** A worktree on disk. */
 export interface WorktreeEntry {
   id: string;
   path: string;
   repo: string;
   bytes: number;
-  state: "working" | "undecided" | "decided" | "expired" | "orphaned";
-  leasedBy?: string;
+  state: "working" | "pending" | "decided" | "expired" | "orphaned";
+  owner?: string;
 }
 
-/** A tree that was removed and can be brought back. */
+/** A removed worktree that can be restored. */
 export interface RescueEntry {
   rescueRef: string;
-  /** Where it was, and would be again. */
+  /** The path of the worktree, before its removal and after a restore. */
   path: string;
   repo: string;
   /** When it was removed. */
   at: string;
-  /** What could not be kept. */
+  /** Files that could not be kept. */
   notes: string[];
 }
 
-/** Bring back a tree that was removed. */
+/** Restore a removed worktree. */
 export interface RestoreParams {
   rescueRef: string;
 }
 
-/** Where it is again. */
+/** Where the restored worktree is. */
 export interface RestoreResult {
   path: string;
 }
@@ -1087,7 +1350,7 @@ export interface EventNotification {
   events: Event[];
 }
 
-/** `understudy/changed`: read these collections again. */
+/** `understudy/changed`: these collections changed; read them again. */
 export interface ChangedNotification {
   collections: ("delegations" | "delegators" | "modelServers" | "recipes" | "trust")[];
 }
@@ -1103,7 +1366,7 @@ export interface BaseEvent {
   leftOut: string[];
 }
 
-/** The isolated tree is there. */
+/** The worktree was created. */
 export interface WorktreeEvent {
   type: "worktree";
   seq: number;
@@ -1132,12 +1395,21 @@ export interface StartedEvent {
   tool?: string;
   modelServer?: string;
   model: string;
-  why: string;
-  /** Whether this attempt's processes run in a sandbox. */
-  confined?: boolean;
+  reason: string;
+  /** The contents of the worktree when the attempt starts, as a commit; absent without a worktree. */
+  commit?: string;
 }
 
-/** What is going on, in a few words for people. */
+/** The program of an attempt's agent runs; a delegator without a tool runs no program. */
+export interface AgentStartedEvent {
+  type: "agent_started";
+  seq: number;
+  at: string;
+  attempt: number;
+  sandbox: Sandbox;
+}
+
+/** The current activity, as a short text for people. */
 export interface PhaseEvent {
   type: "phase";
   seq: number;
@@ -1146,7 +1418,7 @@ export interface PhaseEvent {
   text: string;
 }
 
-/** The prompt was handed over; its text is in `prompt.md`. */
+/** The prompt was sent; its text is in `prompt.md`. */
 export interface PromptEvent {
   type: "prompt";
   seq: number;
@@ -1185,7 +1457,7 @@ export interface ToolCallEvent {
   input: unknown;
 }
 
-/** What the tool said. */
+/** The output of the tool. */
 export interface ToolResultEvent {
   type: "tool_result";
   seq: number;
@@ -1197,7 +1469,7 @@ export interface ToolResultEvent {
   truncatedBytes?: number;
 }
 
-/** The agent says that it changed a file. */
+/** The agent reports that it changed a file. */
 export interface FileEvent {
   type: "file";
   seq: number;
@@ -1207,7 +1479,7 @@ export interface FileEvent {
   change: "added" | "modified" | "deleted" | "renamed";
 }
 
-/** The agent's plan as it is now. */
+/** The agent's current plan. */
 export interface PlanEvent {
   type: "plan";
   seq: number;
@@ -1242,7 +1514,7 @@ export interface SessionEvent {
   sessionId: string;
 }
 
-/** The agent asks a person; the fields are those of `PermissionRequest`. */
+/** The agent asks the user for permission; the fields are those of `PermissionRequest`. */
 export interface PermissionEvent {
   type: "permission";
   seq: number;
@@ -1252,11 +1524,15 @@ export interface PermissionEvent {
   title: string;
   detail: string;
   options: PermissionOption[];
+  tool?: string;
+  kind?: "read" | "edit" | "execute" | "fetch" | "other";
+  command?: string;
+  paths?: string[];
   deadline?: string;
-  onDeadline: string;
+  deadlineAction: string;
 }
 
-/** Somebody, or the deadline, answered. */
+/** The user or the deadline answered. */
 export interface PermissionAnsweredEvent {
   type: "permission_answered";
   seq: number;
@@ -1267,21 +1543,20 @@ export interface PermissionAnsweredEvent {
   by: string;
 }
 
-/** The attempt is over and came to nothing. */
+/** The attempt failed; its partial work is kept. */
 export interface AttemptFailedEvent {
   type: "attempt_failed";
   seq: number;
   at: string;
   attempt: number;
-  kind: string;
-  message: string;
-  hint?: string;
+  error: ErrorInfo;
+  /** Whether the same delegator is tried again. */
   willRetry: boolean;
   nextDelegator?: string;
   waitSeconds?: number;
 }
 
-/** What the attempt left in the tree, as a commit. */
+/** The partial work of the attempt, as a commit. */
 export interface CheckpointEvent {
   type: "checkpoint";
   seq: number;
@@ -1290,7 +1565,7 @@ export interface CheckpointEvent {
   commit: string;
 }
 
-/** What came back: a commit and its files, or a text. */
+/** The result: a commit and its files, or a text. */
 export interface ResultEvent {
   type: "result";
   seq: number;
@@ -1328,15 +1603,16 @@ export interface CheckFinishedEvent {
   failed?: number;
   skipped?: number;
   outputTail: string;
-  control?: Control;
+  mutation?: MutationResult;
   flaky: boolean;
   failsOnBase: boolean;
-  wrongTree?: string[];
+  checkoutFiles?: string[];
   ok: boolean;
   required: boolean;
+  sandbox?: Sandbox;
 }
 
-/** Something a person should know. */
+/** A message for the user. */
 export interface NoteEvent {
   type: "note";
   seq: number;
@@ -1346,7 +1622,7 @@ export interface NoteEvent {
   text: string;
 }
 
-/** The end. Exactly one of a run; `delegations/check` adds another after the checks ran again. */
+/** The end of a run, exactly one; `delegations/check` adds another after the checks ran again. */
 export interface FinishedEvent {
   type: "finished";
   seq: number;
@@ -1357,7 +1633,7 @@ export interface FinishedEvent {
   error?: ErrorInfo;
 }
 
-/** A person decided on a hunk. */
+/** The user decided on a hunk. */
 export interface DecidedEvent {
   type: "decided";
   seq: number;
@@ -1366,9 +1642,9 @@ export interface DecidedEvent {
   path: string;
   hunk: string;
   decision: "accept" | "reject" | "pending";
-  /** What the hunk's decision was before, so that counts follow from the events alone. `superseded`: the follow-up that was to take it over ended before it did; it is undecided again. */
+  /** The previous decision on the hunk, so that counts follow from the events alone. `superseded`: the follow-up that was to continue it ended too early; the hunk is pending again. */
   was?: "accept" | "reject" | "pending" | "superseded";
-  /** An accept was tried and does not merge into what the person sees; the hunk stays pending. */
+  /** An accept failed because the hunk conflicts with the user's file; the hunk stays pending. */
   conflict?: boolean;
   reason?: string;
   by: string;
@@ -1385,7 +1661,7 @@ export interface AppliedEvent {
   by: string;
 }
 
-/** An accept was taken back. */
+/** An accept was undone. */
 export interface UndoneEvent {
   type: "undone";
   seq: number;
@@ -1402,15 +1678,15 @@ export interface AmendedEvent {
   attempt: number;
   path: string;
   head: string;
-  /** Hunk of the new result → the same hunk before: its decision holds. Every other hunk is pending. */
+  /** Hunk of the new result → the same hunk before, whose decision is kept. Every other hunk is pending. */
   carried?: Record<string, string>;
-  /** Hunks of the new result that hold what was edited by hand. */
+  /** Hunks of the new result that contain the edit. */
   edited?: string[];
   /** The counts after the edit. */
   review?: Review;
 }
 
-/** The tree is gone; the rescue ref brings it back. */
+/** The worktree was removed; the rescue ref restores it. */
 export interface DiscardedEvent {
   type: "discarded";
   seq: number;
@@ -1419,7 +1695,7 @@ export interface DiscardedEvent {
   rescueRef: string;
 }
 
-/** A follow-up took over what was undecided. */
+/** A follow-up continues the pending hunks. */
 export interface SupersededEvent {
   type: "superseded";
   seq: number;
@@ -1428,7 +1704,7 @@ export interface SupersededEvent {
   by: string;
 }
 
-/** An event of a newer version: kept in its place, its content not understood. */
+/** An event of a newer version, or a line that cannot be decoded. */
 export interface UnknownEvent {
   type: "unknown";
   seq: number;
@@ -1437,12 +1713,13 @@ export interface UnknownEvent {
   original: string;
 }
 
-/** Something that happened to a delegation; `type` says what. */
+/** An event of a delegation; `type` is its kind. */
 export type Event =
   | BaseEvent
   | WorktreeEvent
   | QueuedEvent
   | StartedEvent
+  | AgentStartedEvent
   | PhaseEvent
   | PromptEvent
   | TextEvent
@@ -1470,100 +1747,110 @@ export type Event =
   | SupersededEvent
   | UnknownEvent;
 
-/** Every request, with what it takes and what it answers. */
+/** Every request with its parameters and its result. */
 export interface Requests {
-  /** Which version this is, and which contract it speaks. */
-  "understudy/version": { params: Nothing; result: VersionResult };
-  /** Look at everything that a run needs, and say what to do about what is missing. */
-  "understudy/doctor": { params: Nothing; result: DoctorResult };
-  /** Every agent CLI that Understudy knows, found or not, with its version. */
+  /** Return the version of Understudy and of its protocol. */
+  "understudy/version": { params: NoParams; result: VersionResult };
+  /** Check everything that a delegation needs, and return how to fix what is missing. */
+  "understudy/doctor": { params: NoParams; result: DoctorResult };
+  /** List the supported agent CLIs, installed or not, with their versions. */
   "understudy/tools/list": { params: ToolsParams; result: ToolsResult };
-  /** Trust a workspace, withdraw it, or ask how it stands. */
+  /** Trust a workspace, revoke its trust, or return whether it is trusted. */
   "understudy/workspace/trust": { params: TrustParams; result: TrustResult };
-  /** The recipes that apply to a file. */
+  /** List the recipes that apply to a file. */
   "understudy/recipes/list": { params: RecipesParams; result: RecipesResult };
-  /** Every delegator with where it comes from, and every problem of the configuration. */
+  /** List the delegators with where each is configured, and the problems of the configuration. */
   "understudy/delegators/list": { params: WorkspaceParams; result: DelegatorsResult };
-  /** One delegator. */
+  /** Return one delegator. */
   "understudy/delegators/get": { params: NameParams; result: DelegatorEntry };
-  /** Make a delegator: one file in the folder of its scope. */
+  /** Create a delegator: one file in the folder of its scope. */
   "understudy/delegators/create": { params: DelegatorCreateParams; result: DelegatorEntry };
-  /** Make a delegator for an agent CLI, with a generated unique name. */
+  /** Create a delegator for an agent CLI, with a generated unique name. */
   "understudy/delegators/createFromTool": { params: DelegatorFromToolParams; result: DelegatorEntry };
   /** Replace a delegator; a stale revision is a conflict. */
   "understudy/delegators/update": { params: DelegatorUpdateParams; result: DelegatorEntry };
   /** Remove a delegator. */
-  "understudy/delegators/delete": { params: DeleteParams; result: Done };
-  /** Try a delegator, saved or not: its tool, its server, key and model, and a real round trip of a few words. */
-  "understudy/delegators/test": { params: DelegatorTestParams; result: ProbeResult };
-  /** Every model server with where it comes from. */
+  "understudy/delegators/delete": { params: DeleteParams; result: EmptyResult };
+  /** Test a delegator, saved or not: its tool or its server, key and model, and a short round trip. */
+  "understudy/delegators/test": { params: DelegatorTestParams; result: ConnectionTest };
+  /** List the model servers with where each is configured. */
   "understudy/modelServers/list": { params: WorkspaceParams; result: ModelServersResult };
-  /** One model server. */
+  /** Return one model server. */
   "understudy/modelServers/get": { params: NameParams; result: ModelServerEntry };
-  /** Make a model server. */
+  /** Create a model server. */
   "understudy/modelServers/create": { params: ModelServerCreateParams; result: ModelServerEntry };
   /** Replace a model server; a stale revision is a conflict. */
   "understudy/modelServers/update": { params: ModelServerUpdateParams; result: ModelServerEntry };
   /** Remove a model server. */
-  "understudy/modelServers/delete": { params: DeleteParams; result: Done };
-  /** Reach a model server and try its key. */
-  "understudy/modelServers/probe": { params: NameParams; result: ProbeResult };
-  /** The models that a server offers. */
+  "understudy/modelServers/delete": { params: DeleteParams; result: EmptyResult };
+  /** Test a model server: reach it and use its key. */
+  "understudy/modelServers/test": { params: NameParams; result: ConnectionTest };
+  /** List the kinds of model servers, their usual addresses, and which run on this machine. */
+  "understudy/modelServers/presets": { params: NoParams; result: PresetsResult };
+  /** List the models of a server. */
   "understudy/modelServers/models": { params: NameParams; result: ModelsResult };
-  /** Store a server's API key in the OS keyring or a 0600 file, and refer to it. */
-  "understudy/modelServers/setKey": { params: SetKeyParams; result: Done };
-  /** Start a delegation; answered at once, with which delegator and why. */
+  /** Store a server's API key in the OS keyring or a file with mode 0600, and refer to it. */
+  "understudy/modelServers/setKey": { params: SetKeyParams; result: EmptyResult };
+  /** Start a delegation; return at once, with the chosen delegator and the reason. */
   "understudy/delegations/start": { params: StartParams; result: StartResult };
-  /** Show exactly what a start would send; nothing is sent. */
+  /** Return exactly what a start would send, without sending it. */
   "understudy/delegations/preview": { params: StartParams; result: PreviewResult };
-  /** One delegation as it stands now. */
+  /** Return the current state of one delegation. */
   "understudy/delegations/get": { params: IdParams; result: Delegation };
-  /** Delegations, newest first, a page at a time. */
+  /** List delegations, newest first, page by page. */
   "understudy/delegations/list": { params: ListParams; result: ListResult };
-  /** Wait for the end; the limit passed is not an error: look at `state`. */
+  /** Wait for the end of a delegation; a timeout is not an error: check `state`. */
   "understudy/delegations/wait": { params: WaitParams; result: Delegation };
-  /** Events after a sequence number; may wait for the next one. */
+  /** Return events after a sequence number; may wait for the next one. */
   "understudy/delegations/events": { params: EventsParams; result: EventsResult };
-  /** Be sent events: missed ones first, then live ones, none twice, none lost. */
-  "understudy/delegations/subscribe": { params: SubscribeParams; result: Done };
-  /** Stop being sent events. */
-  "understudy/delegations/unsubscribe": { params: UnsubscribeParams; result: Done };
-  /** Stop a delegation within five seconds; its work is kept. Idempotent. */
+  /** Start sending events: missed ones first, then live ones, each exactly once. */
+  "understudy/delegations/subscribe": { params: SubscribeParams; result: EmptyResult };
+  /** Stop sending events. */
+  "understudy/delegations/unsubscribe": { params: UnsubscribeParams; result: EmptyResult };
+  /** Cancel a delegation within five seconds; its partial work is kept. Idempotent. */
   "understudy/delegations/cancel": { params: IdParams; result: Delegation };
-  /** The result as files and hunks. */
+  /** Create an empty group of delegations. */
+  "understudy/groups/create": { params: GroupCreateParams; result: Group };
+  /** Return a group with the IDs of its members. */
+  "understudy/groups/get": { params: IdParams; result: Group };
+  /** Wait for the end of every member; a timeout is not an error: check each `state`. */
+  "understudy/groups/wait": { params: GroupWaitParams; result: GroupResult };
+  /** Cancel every member that has not finished; its partial work is kept. Idempotent. */
+  "understudy/groups/cancel": { params: IdParams; result: GroupResult };
+  /** Return the result as files and hunks. */
   "understudy/delegations/diff": { params: IdParams; result: DiffResult };
-  /** One file of the base or of the result. */
+  /** Return one file of the base or of the result. */
   "understudy/delegations/file": { params: FileParams; result: FileResult };
-  /** Run the checks again on the result, and say the verdict anew. */
+  /** Run the checks of a result again and update its verdict. */
   "understudy/delegations/check": { params: IdParams; result: Delegation };
-  /** Accept hunks, which merges them into what the person sees now, or reject them with a reason. */
+  /** Accept hunks, merging them into the user's current files and buffers, or reject them with a reason. */
   "understudy/delegations/decide": { params: DecideParams; result: DecideResult };
-  /** Take an accept back; later edits stay. */
-  "understudy/delegations/undo": { params: UndoParams; result: Done };
-  /** Edit a file of the result by hand; its hunks are split anew. */
+  /** Undo an accept; keep later edits. */
+  "understudy/delegations/undo": { params: UndoParams; result: EmptyResult };
+  /** Edit a file of the result; it is split into hunks again. */
   "understudy/delegations/amend": { params: AmendParams; result: AmendResult };
-  /** Send a result back with words: a new delegation in the same tree and tool session. */
+  /** Send a result back with instructions: a new delegation in the same worktree and tool session. */
   "understudy/delegations/reply": { params: ReplyParams; result: StartedResult };
-  /** Try again from the original base, perhaps with another delegator. */
+  /** Run a delegation again from its original base, optionally with another delegator. */
   "understudy/delegations/retry": { params: RetryParams; result: StartedResult };
-  /** Answer an agent's question; the first valid answer counts, a second one is a conflict. */
-  "understudy/delegations/answer": { params: AnswerParams; result: Done };
-  /** Take a result, without what was rejected, out as a branch, a commit or a patch. */
+  /** Answer a permission request of an agent; the first valid answer counts, a second one is a conflict. */
+  "understudy/delegations/answer": { params: AnswerParams; result: EmptyResult };
+  /** Export a result, without rejected hunks, as a branch, commit or patch. */
   "understudy/delegations/export": { params: ExportParams; result: ExportResult };
-  /** Take the tree of a result away; the rescue ref brings it back byte for byte. */
+  /** Discard a result and its worktree; the rescue ref restores it byte for byte. */
   "understudy/delegations/discard": { params: IdParams; result: RescueResult };
-  /** Every tree on disk, and who has it. */
-  "understudy/worktrees/list": { params: Nothing; result: WorktreesResult };
-  /** Take a tree away by its id in the list; the rescue ref brings it back. */
+  /** List the worktrees on disk with their owners. */
+  "understudy/worktrees/list": { params: NoParams; result: WorktreesResult };
+  /** Remove a worktree by its ID in the list; the rescue ref restores it. */
   "understudy/worktrees/remove": { params: IdParams; result: RescueResult };
-  /** Bring a tree back to where it was. */
+  /** Restore a removed worktree at its path. */
   "understudy/worktrees/restore": { params: RestoreParams; result: RestoreResult };
 }
 
-/** What the server sends unasked. */
+/** Every notification of the server with its parameters. */
 export interface Notifications {
   /** `understudy/event`: new events of one delegation, in `seq` order. */
   "understudy/event": EventNotification;
-  /** `understudy/changed`: read these collections again. */
+  /** `understudy/changed`: these collections changed; read them again. */
   "understudy/changed": ChangedNotification;
 }

@@ -1,14 +1,14 @@
-"""The main job, from beginning to end, in a throwaway repository: delegate the tests of one module and judge them.
+"""Delegate tests for one module in a throwaway repository and show the verdict.
 
-    make demo                          the standard library's textwrap, copied under another name; ghostwriter writes
-    make demo FILE=path/to/module.py   a module of your own (copied alone: what it imports must be installed in .venv)
-    make demo DELEGATOR=liar           an agent that writes a test which cannot fail, and what becomes of it
-    make demo DELEGATOR=NAME           a delegator of your own configuration, or another scripted agent
+    make demo                          tests for a copy of the standard library's textwrap, written by ghostwriter
+    make demo FILE=path/to/module.py   tests for your module (only this file is copied; its imports must be in .venv)
+    make demo DELEGATOR=liar           use an agent that writes a test which cannot fail
+    make demo DELEGATOR=NAME           use a delegator of your configuration, or another scripted agent
                                        (`python -m understudy.testing.agent --help` lists them)
 
-The exit code is 0 for the verdict ``verified`` only, else that of ``understudy start`` (`understudy --help` lists
-them); make then says "Error" below it, which is its way of saying the same. Nothing outside a folder in the
-temporary directory is written. That folder stays, so that you can look at it, until the next demo removes it.
+The exit code is 0 only for the verdict ``verified``, otherwise that of ``understudy start`` (see `understudy --help`);
+make then prints "Error". The demo writes only into a folder in the temporary directory. The folder stays for you to
+explore until the next demo removes it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GIT = ("git", "-c", "user.name=Understudy demo", "-c", "user.email=demo@example.
 GIT_SECONDS = 60
 CLI = (sys.executable, "-m", "understudy")
 OWN_TOOLS = {"generic", "ghostwriter"}
-"""Tools that come with Understudy: there is nothing to suggest about them."""
+"""Tools that ship with Understudy and need no suggestion."""
 SCENARIOS = {
     "liar": "a test that asserts True",
     "swallow": "a test that swallows whatever happens",
@@ -45,20 +45,20 @@ SCENARIOS = {
     "edits_conftest": "a change to conftest.py that makes every test pass",
     "no_change": "nothing at all",
 }
-"""Scripted agents that a demo can show, and what they write."""
+"""Scripted agents for the demo → what they write."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--file", type=Path, help="a Python module of your own")
-    parser.add_argument("--delegator", metavar="NAME", help="who does it")
+    parser.add_argument("--file", type=Path, help="your Python module")
+    parser.add_argument("--delegator", metavar="NAME", help="the delegator or scripted agent to use")
     options = parser.parse_args(arguments)
     file = options.file and options.file.expanduser()
     if file is not None and (problem := unusable(file)):
         sys.stderr.write(f"{problem}\n")
         return 2
-    remove_old_ones()
+    remove_old_demos()
     top = Path(tempfile.mkdtemp(prefix=PREFIX))
     with (top / IN_USE).open("w") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
@@ -69,7 +69,7 @@ class Demo:
     """One demo in its own folder."""
 
     def __init__(self, top: Path, file: Path | None, delegator: str | None) -> None:
-        """Use the folder ``top``, which is empty."""
+        """Use the empty folder ``top``."""
         self.project = top / "project"
         self.launcher = top / "understudy"
         self.file = file
@@ -82,29 +82,29 @@ class Demo:
         self.environment = {**os.environ, **own}
 
     def run(self) -> int:
-        """Make the project, delegate, show what came of it; return the exit code."""
+        """Create the project, delegate, show the result; return the exit code."""
         under_test = self.make_project()
         self.make_configuration()
         say(f"A throwaway repository: {self.project}")
-        say(f"The job: tests for {under_test}{self.who()}")
+        say(f"The task: tests for {under_test}{self.written_by()}")
         chosen = [] if self.delegator is None else ["--delegator", self.delegator]
         sys.stdout.flush()
         started = self.understudy("start", "tests", under_test, "--trust", *chosen)
         code = started.returncode
         delegation = self.latest()
         if delegation is None:
-            say("It did not start; the message above says why.")
+            say("The delegation did not start. See the message above.")
             return code or 1
         name = delegation["id"]
         if (delegation.get("result") or {}).get("files"):
             self.understudy("diff", name)
-        self.say_where_to_look(delegation)
+        self.print_next_commands(delegation)
         if self.delegator is None:
-            say_what_else()
+            suggest_delegators()
         return code if delegation.get("verdict") == "verified" else code or 1
 
     def make_project(self) -> str:
-        """Make the repository, with one commit; return the path of the module under test in it."""
+        """Create the repository with one commit; return the path of the module under test in it."""
         source = self.file or Path(textwrap.__file__)
         package = self.project / ("folding" if self.file is None else "yours")
         package.mkdir(parents=True)
@@ -118,7 +118,7 @@ class Demo:
         return under_test.relative_to(self.project).as_posix()
 
     def make_configuration(self) -> None:
-        """Say that the project's environment is the checkout's .venv, and who the scripted agent is."""
+        """Configure this checkout's .venv as the project's environment, and the scripted agent."""
         local = self.project / ".understudy" / "local"
         local.mkdir(parents=True)
         write(local / "config.toml", "[environment]", f"python = {quoted(sys.executable)}")
@@ -138,22 +138,22 @@ class Demo:
         self.launcher.write_text(f'#!/bin/sh\n{exports}exec {shlex.join(CLI)} "$@"\n', encoding="utf-8")
         self.launcher.chmod(0o755)
 
-    def who(self) -> str:
-        """Return who does it, as the end of a sentence."""
+    def written_by(self) -> str:
+        """Return the author of the tests, as the end of a sentence."""
         if self.delegator is None:
             return ", written by ghostwriter (Hypothesis; no model, no key, no network)"
         if self.scripted:
-            return f", by an agent that leaves {SCENARIOS[self.delegator]} and claims success"
+            return f", by an agent that writes {SCENARIOS[self.delegator]} and claims success"
         return f", by your delegator {self.delegator}"
 
     def understudy(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        """Run the command line as a person would, on this terminal."""
+        """Run the command line as a user would, on this terminal."""
         say(f"$ understudy {shlex.join(arguments)}")
         environment = {**self.environment, "PAGER": ""}
         return subprocess.run([*CLI, *arguments], cwd=self.project, env=environment, check=False)
 
     def latest(self) -> dict[str, Any] | None:
-        """Return the delegation that was made, None where there is none."""
+        """Return the delegation that was started, or None."""
         listed = subprocess.run(
             [*CLI, "list", "--limit", "1", "--json"],
             cwd=self.project,
@@ -165,26 +165,26 @@ class Demo:
         found = json.loads(listed.stdout)["delegations"] if listed.returncode == 0 else []
         return found[0] if found else None
 
-    def say_where_to_look(self, delegation: Mapping[str, Any]) -> None:
-        """Print the next commands of a curious person."""
+    def print_next_commands(self, delegation: Mapping[str, Any]) -> None:
+        """Print commands for a closer look."""
         name = delegation["id"]
         commands = {
-            f"../understudy show {name}": "the verdict again, with what was run",
-            f"../understudy watch {name}": "everything that happened, event by event",
-            "git status --short": "nothing: the work is in a tree of its own",
+            f"../understudy show {name}": "the verdict and the checks",
+            f"../understudy watch {name}": "all events",
+            "git status --short": "no changes: the agent worked in its own worktree",
         }
         if (delegation.get("result") or {}).get("files"):
-            commands[f"../understudy diff {name} | git apply"] = "take the result"
+            commands[f"../understudy diff {name} | git apply"] = "apply the result"
         width = max(map(len, commands))
         say(
-            "Look around (all of it stays until the next demo):",
+            "Look around (everything stays until the next demo):",
             f"  cd {shlex.quote(str(self.project))}",
             *(f"  {command:<{width}}   {why}" for command, why in commands.items()),
         )
 
 
-def say_what_else() -> None:
-    """Print how to use the agent CLIs and model servers of this machine, where there are any."""
+def suggest_delegators() -> None:
+    """Print how to use the agent CLIs and model servers of this machine."""
     lines = []
     for tool in found_tools():
         if tool["runnable"]:
@@ -192,52 +192,51 @@ def say_what_else() -> None:
         else:
             lines.append(
                 f"  {tool['displayName']}: .venv/bin/understudy delegators add my-{tool['name']} --tool generic"
-                f" -- {tool['name']} OPTIONS '{{prompt}}'   (OPTIONS: what makes it work without asking)"
+                f" -- {tool['name']} OPTIONS '{{prompt}}'   (OPTIONS: those that stop it from asking)"
             )
-    for server in found_servers():
-        made = server.model_server
-        model = f" --model {shlex.quote(server.models[0])}" if server.models else " --model MODEL"
+    for kind, models in found_servers():
+        model = f" --model {shlex.quote(models[0])}" if models else " --model MODEL"
         lines += [
-            f"  {made.display_name} with {len(server.models)} models at {made.base_url}:",
-            f"    .venv/bin/understudy servers add {made.name} --kind {made.kind} --url {made.base_url}",
-            f"    .venv/bin/understudy delegators add my-{made.name} --server {made.name}{model}",
+            f"  {kind.title} with {len(models)} models at {kind.base_url}:",
+            f"    .venv/bin/understudy servers add {kind.kind} --kind {kind.kind} --url {kind.base_url}",
+            f"    .venv/bin/understudy delegators add my-{kind.kind} --server {kind.kind}{model}",
         ]
     if lines:
-        say("Found on this machine; let one of them do it:", *lines, "  make demo DELEGATOR=NAME")
+        say("Found on this machine. To use one:", *lines, "  make demo DELEGATOR=NAME")
     else:
         say(
-            "No agent CLI and no model server was found on this machine. When you have one:",
-            "  .venv/bin/understudy delegators add      asks what it needs to know",
+            "No agent CLI and no model server was found on this machine. Once you have one:",
+            "  .venv/bin/understudy delegators add      asks for everything it needs",
             "  make demo DELEGATOR=NAME",
         )
     say("An agent that lies: make demo DELEGATOR=liar")
 
 
 def found_tools() -> list[dict[str, Any]]:
-    """Return the agent CLIs that are installed here, as ``tools/list`` describes them."""
+    """Return the installed agent CLIs, as ``tools/list`` describes them."""
     asked = subprocess.run([*CLI, "tools", "--json"], stdout=subprocess.PIPE, check=False, timeout=120)
     tools = json.loads(asked.stdout)["tools"] if asked.returncode == 0 else []
     return [tool for tool in tools if tool["found"] and tool["name"] not in OWN_TOOLS]
 
 
-def found_servers() -> list[Any]:
-    """Return the model servers that answer on this machine's usual ports."""
-    from understudy.config.servers import detect_servers  # noqa: PLC0415 - so that --help needs no .venv
+def found_servers() -> list[tuple[Any, list[str]]]:
+    """Return the kinds of the model servers that answer at their usual address on this machine, with their models."""
+    from understudy.config.discovery import local_servers, server_presets  # noqa: PLC0415 - so that --help needs no .venv
 
-    return list(detect_servers())
+    return [(server_presets.KINDS[kind], models) for kind, models in local_servers.running().items()]
 
 
 def unusable(file: Path) -> str | None:
-    """Return why a file cannot be the module under test, None when it can."""
+    """Return why a file cannot be the module under test, or None."""
     if not file.is_file():
-        return f"{file} is no file. FILE names a Python module, relative to {Path.cwd()}."
+        return f"{file} does not exist. FILE must name a Python module, relative to {Path.cwd()}."
     if file.suffix != ".py" or not file.stem.isidentifier():
-        return f"{file.name} cannot be imported as a Python module. FILE names one, such as FILE=src/module.py."
+        return f"{file.name} cannot be imported as a Python module. Name one, such as FILE=src/module.py."
     return None
 
 
-def remove_old_ones() -> None:
-    """Remove the folders of earlier demos, those of a demo that runs right now excepted."""
+def remove_old_demos() -> None:
+    """Remove the folders of earlier demos that are not running."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError), (folder / IN_USE).open("a") as mark:
             if folder.is_symlink() or folder.lstat().st_uid != os.getuid() or not locked(mark):
@@ -246,7 +245,7 @@ def remove_old_ones() -> None:
 
 
 def locked(mark: TextIO) -> bool:
-    """Take the lock of a demo's folder, and tell whether nobody else had it."""
+    """Lock a demo's folder; return False when another process holds the lock."""
     try:
         fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -255,7 +254,7 @@ def locked(mark: TextIO) -> bool:
 
 
 def without_git() -> dict[str, str]:
-    """Return the environment without what would point git at another repository, or at a person's settings."""
+    """Return the environment without variables that select another repository or the user's git configuration."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return {**kept, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
@@ -266,7 +265,7 @@ def write(path: Path, *lines: str) -> None:
 
 
 def quoted(text: str) -> str:
-    """Return ``text`` as a TOML string (JSON's escapes are a part of TOML's)."""
+    """Return ``text`` as a TOML string (JSON escapes are valid in TOML)."""
     return json.dumps(text)
 
 

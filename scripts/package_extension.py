@@ -1,8 +1,8 @@
-"""Build dist/understudy-<platform>-<version>.vsix: the extension with the wheel of the sidecar and every locked wheel.
+"""Build dist/understudy-<platform>-<version>.vsix: the extension, the wheel of the sidecar and all locked wheels.
 
-It is for the platform it is built on, and for each of ``PYTHONS``, so that the extension installs and works offline.
-Needs Node 20 or newer (``scripts/extension`` has looked) and dist/*.whl. The same sources give the same bytes: every
-time in it is that of the last commit. What is in it is compared with ``CONTENTS`` before it is called done.
+The VSIX installs offline on the platform it was built on, for each of ``PYTHONS``. Building it needs Node 20 or newer
+(``scripts/extension`` checks this) and dist/*.whl. Builds are reproducible: all times are those of the last commit. The
+script compares the contents with ``CONTENTS`` and deletes a VSIX that differs.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ TOP = Path(__file__).parents[1]
 EXTENSION = TOP / "vscode-extension"
 WHEELS = EXTENSION / "wheels"
 PYTHONS = ("3.11", "3.12", "3.13")
-"""The Pythons that the sidecar supports (classifiers of pyproject.toml; a test compares)."""
+"""Supported versions of Python; a test compares them with the classifiers in pyproject.toml."""
 NEWEST_GLIBC = 28
-"""Wheels for glibc 2.28 (2018) and older are taken, whatever newer one this machine has."""
+"""Use wheels for glibc 2.28 (2018) or older, even when this machine has a newer one."""
 TARGETS = {
     ("linux", "x86_64"): "linux-x64",
     ("linux", "aarch64"): "linux-arm64",
     ("darwin", "x86_64"): "darwin-x64",
     ("darwin", "arm64"): "darwin-arm64",
 }
-"""``sys.platform`` and machine → what VS Code calls that platform."""
+"""``sys.platform`` and machine → name of the platform in VS Code."""
 
 CONTENTS = {
     r"\[Content_Types\]\.xml|extension\.vsixmanifest": 2,
@@ -53,7 +53,7 @@ CONTENTS = {
     r"extension/wheels/requirements\.txt": 1,
     r"extension/wheels/[A-Za-z0-9_.+-]+\.whl": None,
 }
-"""What a VSIX holds, and how many of each (None: at least one). Nothing else may be in it."""
+"""Pattern → number of matching files in a VSIX (None: at least one). Other files are errors."""
 README = "extension/readme.md"
 MOST_BYTES = 16 << 20
 
@@ -61,17 +61,17 @@ _ENTRY = re.compile(r"^(?P<name>[a-z0-9._-]+)==(?P<version>[^ ;]+)(?: ; (?P<mark
 
 
 def main() -> None:
-    """Build it, and say how large it is."""
+    """Build the VSIX and print its size."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     target = TARGETS.get((sys.platform, platform.machine()))
     if target is None:
-        sys.exit(f"No VSIX is built on {sys.platform} {platform.machine()}: VS Code has no such platform.")
+        sys.exit(f"Cannot build a VSIX on {sys.platform} {platform.machine()}: VS Code does not support this platform.")
     if shutil.which("npm") is None:
-        print("No VSIX is built: that needs Node 20 or newer with npm.", file=sys.stderr)
+        print("Skipping the VSIX: building it needs Node 20 or newer with npm.", file=sys.stderr)
         return
     own = sorted((TOP / "dist").glob("understudy-*.whl"))
     if len(own) != 1:
-        sys.exit("There must be exactly one wheel in dist: run `make package`.")
+        sys.exit(f"Expected one wheel in dist, found {len(own)}. Run `make package`.")
     entries = list(locked())
     shutil.rmtree(WHEELS, ignore_errors=True)
     WHEELS.mkdir()
@@ -89,18 +89,18 @@ def main() -> None:
     if "repository" not in manifest:
         options += ["--allow-missing-repository", "--no-rewrite-relative-links", "--readme-path", "dist/readme.md"]
     run(str(vsce), "package", *options, folder=EXTENSION)
-    even_out(vsix)
+    normalise_modes(vsix)
     wrong = list(unexpected(vsix))
     if wrong:
         vsix.unlink()
-        sys.exit("This VSIX is not what it should be:\n" + "\n".join(f"  {line}" for line in wrong))
+        sys.exit("The VSIX has unexpected contents:\n" + "\n".join(f"  {line}" for line in wrong))
     count = len(list(WHEELS.glob("*.whl")))
     size = vsix.stat().st_size / 2**20
     print(f"{vsix.relative_to(TOP)}: {size:.1f} MiB, {count} wheels for Python {', '.join(PYTHONS)}")
 
 
-def even_out(vsix: Path) -> None:
-    """Give all files in it one mode: with which umask a checkout was made is no part of the package."""
+def normalise_modes(vsix: Path) -> None:
+    """Give all files the same mode, so that the umask of the checkout does not change the package."""
     with zipfile.ZipFile(vsix) as archive:
         entries = [(info, archive.read(info)) for info in archive.infolist()]
     with zipfile.ZipFile(vsix, "w") as archive:
@@ -112,7 +112,7 @@ def even_out(vsix: Path) -> None:
 
 
 def unexpected(vsix: Path) -> Iterator[str]:
-    """Say what is in a VSIX and should not be, and the other way round."""
+    """Yield a message for each unexpected or missing file, and for each reference to this machine."""
     with zipfile.ZipFile(vsix) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
         texts = {name: archive.read(name).decode() for name in names if name.endswith((".js", ".json", ".md", ".txt"))}
@@ -120,50 +120,50 @@ def unexpected(vsix: Path) -> Iterator[str]:
     for name in names:
         pattern = next((pattern for pattern in CONTENTS if re.fullmatch(pattern, name)), None)
         if pattern is None:
-            yield f"{name} does not belong there"
+            yield f"{name} is unexpected"
         else:
             found[pattern] += 1
     for pattern, wants in CONTENTS.items():
         if found[pattern] != wants and not (wants is None and found[pattern]):
-            yield f"{found[pattern]} of {wants or 'at least one'} like {pattern}"
+            yield f"found {found[pattern]} files like {pattern}, expected {wants or 'at least one'}"
     for picture in re.findall(r"!\[[^\]]*\]\((?!https:)([^)]*)\)", texts.get(README, "")):
-        yield f"{README} shows {picture}, which the page of the extension in VS Code does not load"
+        yield f"{README} shows {picture}, which VS Code does not load on an extension's page"
     for name, text in texts.items():
         for telltale in ("sourceMappingURL", str(TOP), str(Path.home())):
             if telltale in text:
-                yield f"{name} names {telltale}, which is of the machine that built it"
+                yield f"{name} contains {telltale}, which identifies the machine that built it"
     if vsix.stat().st_size > MOST_BYTES:
-        yield f"{vsix.stat().st_size} bytes are more than {MOST_BYTES}"
+        yield f"the size is {vsix.stat().st_size} bytes, above the limit of {MOST_BYTES}"
 
 
 Entry = tuple[str, str, str | None, list[str]]
-"""Name, version, marker, and the hashes of every published file."""
+"""Name, version, marker, and hashes of all published files."""
 
 
 def locked() -> Iterator[Entry]:
-    """Yield what requirements/run.txt locks."""
+    """Yield the entries of requirements/run.txt."""
     text = (TOP / "requirements" / "run.txt").read_text(encoding="utf-8").replace("\\\n", "")
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         found = _ENTRY.match(re.sub(r" +", " ", line.strip()))
         if found is None:
-            sys.exit(f"requirements/run.txt: cannot read {line[:80]!r}")
+            sys.exit(f"requirements/run.txt: cannot parse {line[:80]!r}.")
         yield found["name"], found["version"], found["marker"], found["hashes"].split()
 
 
 def wanted(marker: str | None, python: str) -> bool:
-    """Tell whether an entry counts on this platform and that Python."""
+    """Return whether an entry applies to this platform and this version of Python."""
     environment = {**default_environment(), "python_version": python, "python_full_version": f"{python}.99"}
     return marker is None or Marker(marker).evaluate({key: str(value) for key, value in environment.items()})
 
 
 SOURCE_ONLY = frozenset({"jsonrpcserver", "oslash"})
-"""Published without a wheel. They are plain Python, so that one wheel built here fits everywhere."""
+"""Packages that are published without a wheel. They are pure Python, so that a wheel built here runs everywhere."""
 
 
 def download(entries: list[Entry], python: str) -> None:
-    """Fetch the wheels that ``python`` takes, each checked against its hash."""
+    """Download the wheels for one version of Python; pip checks their hashes."""
     lines = [
         " ".join((f"{name}=={version}", *hashes))
         for name, version, marker, hashes in entries
@@ -180,21 +180,21 @@ def download(entries: list[Entry], python: str) -> None:
 
 
 def build_sources(entries: list[Entry]) -> None:
-    """Build wheels of what is published as source alone, each source checked against its hash."""
+    """Build wheels of packages that are published as source only; pip checks the hashes of the sources."""
     lines = [" ".join((f"{name}=={version}", *hashes)) for name, version, _, hashes in entries if name in SOURCE_ONLY]
     with requirements(lines) as path:
         pip("wheel", "--require-hashes", "--no-deps", "--no-build-isolation", "-w", str(WHEELS), "-r", path)
 
 
 def write_requirements(entries: list[Entry], own: Path) -> None:
-    """Write what the extension hands to pip: the same locks, with the hashes of the files that are carried."""
+    """Write the requirements that the extension passes to pip: the same locks, with the hashes of these wheels."""
     hashes: dict[str, list[str]] = {}
     for wheel in sorted(WHEELS.glob("*.whl")):
-        carried_name, carried_version, _, tags = parse_wheel_filename(wheel.name)
-        if any(tag.platform != "any" for tag in tags) and carried_name in SOURCE_ONLY:
-            sys.exit(f"{wheel.name} is not plain Python: it would fit this machine alone.")
+        wheel_name, wheel_version, _, tags = parse_wheel_filename(wheel.name)
+        if any(tag.platform != "any" for tag in tags) and wheel_name in SOURCE_ONLY:
+            sys.exit(f"{wheel.name} is not pure Python: it would run on this platform only.")
         digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        hashes.setdefault(f"{carried_name}=={carried_version}", []).append(f"--hash=sha256:{digest}")
+        hashes.setdefault(f"{wheel_name}=={wheel_version}", []).append(f"--hash=sha256:{digest}")
     lines: list[str] = []
     for name, version, marker, _ in entries:
         carried = hashes.pop(f"{canonicalize_name(name)}=={version}", None)
@@ -206,32 +206,32 @@ def write_requirements(entries: list[Entry], own: Path) -> None:
     ours = f"understudy=={parse_wheel_filename(own.name)[1]}"
     lines.append(" ".join((ours, *hashes.pop(ours))))
     if hashes:
-        sys.exit(f"Wheels that nothing asks for: {', '.join(hashes)}")
+        sys.exit(f"Unexpected wheels: {', '.join(hashes)}.")
     (WHEELS / "requirements.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def glibc(tag: str) -> int:
-    """Return the minor version of glibc that a platform tag asks for; 0 where it asks for none."""
+    """Return the minor version of glibc 2 that a platform tag requires, or 0."""
     found = re.match(r"manylinux_2_(\d+)_", tag)
     return int(found[1]) if found else 0
 
 
 class requirements:  # noqa: N801 - a context manager, used like a function
-    """A requirements file for as long as it is needed."""
+    """A temporary requirements file, as a context manager."""
 
     def __init__(self, lines: list[str]) -> None:
-        """Take the lines."""
+        """Store the lines."""
         self._lines = lines
 
     def __enter__(self) -> str:
-        """Write it."""
+        """Write the file; return its path."""
         handle, self._path = tempfile.mkstemp(suffix=".txt")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write("\n".join(self._lines) + "\n")
         return self._path
 
     def __exit__(self, *_: object) -> None:
-        """Remove it."""
+        """Remove the file."""
         Path(self._path).unlink()
 
 
@@ -242,7 +242,7 @@ def pip(*arguments: str) -> None:
 
 @functools.cache
 def committed_at() -> str:
-    """Return the time of the last commit in seconds, or one that does not change where there is no repository."""
+    """Return the time of the last commit in seconds; a constant outside of a repository."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return os.environ["SOURCE_DATE_EPOCH"]
     asked = subprocess.run(
@@ -252,7 +252,7 @@ def committed_at() -> str:
 
 
 def run(*argv: str, folder: Path = TOP) -> None:
-    """Run a program; end with its exit code when it fails."""
+    """Run a program; exit with its exit code when it fails."""
     ended = subprocess.run(argv, cwd=folder, check=False, env={**os.environ, "SOURCE_DATE_EPOCH": committed_at()})
     if ended.returncode:
         sys.exit(ended.returncode)

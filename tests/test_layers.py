@@ -1,4 +1,4 @@
-"""The picture of the house stays true: a room imports only rooms on lower floors, and dangerous tools have one owner."""
+"""The layers hold: a package imports only lower layers, and dangerous modules have one owner."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "sidecar" / "understudy"
 
-FLOORS: dict[str, int] = {
+LAYERS: dict[str, int] = {
     "model": 0,
     "process": 1,
+    "files": 1,
     "secrets": 1,
     "journal": 2,
     "config": 2,
@@ -21,27 +22,27 @@ FLOORS: dict[str, int] = {
     "runners": 3,
     "engine": 4,
     "api": 5,
-    "faces": 6,
+    "frontends": 6,
     "__main__": 7,
 }
 
 ALONE = {
-    "testing": "stands for programs of other people: it imports no room, and no room imports it",
-    "runners/clis/ghostwriter_agent.py": "is an agent CLI, run as a child in the project's interpreter",
-    "engine/checks/probe": "is loaded into the project's interpreter, where there is no Understudy",
+    "testing": "replaces programs of other vendors: it imports no package, and no package imports it",
+    "runners/agent_clis/ghostwriter_agent.py": "is an agent CLI, run as a child in the project's interpreter",
+    "engine/checks/injected": "is loaded into the project's interpreter, where there is no Understudy",
 }
-"""Code that is shipped but runs outside the house: it may import nothing of it."""
+"""Code that ships with Understudy but runs without it: it must not import Understudy."""
 
 STARTS_PROCESSES = {
-    "process": "the one spawn",
-    "git/call.py": "the one way to call git",
-    "faces/cli/pager.py": "the person's own pager needs the person's own terminal and environment",
-    "faces/cli/editor.py": "so does their editor",
+    "process": "the only way to start a program",
+    "git/command.py": "the only way to call git",
+    "frontends/cli/terminal/pager.py": "the user's pager needs the user's terminal and environment",
+    "frontends/cli/terminal/editor.py": "so does the user's editor",
     **ALONE,
 }
 SPEAKS_HTTP = {
     "runners": "model servers",
-    "config/servers.py": "looks whether a model server listens on this machine, by the standard library",
+    "config/discovery/local_servers.py": "checks with the standard library whether a model server listens on this machine",
     "testing": "is a model server",
 }
 PROCESS_MODULES = {"subprocess", "pty", "multiprocessing", "concurrent.futures.process"}
@@ -61,7 +62,7 @@ def below(path: Path, places: dict[str, str] | set[str]) -> bool:
 
 
 def imports(source: str, package: str) -> Iterator[tuple[int, str]]:
-    """Line and full dotted name of every import: in functions and under TYPE_CHECKING, relative and by importlib too."""
+    """Line and full dotted name of every import, including those in functions, relative ones and importlib."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Import(names=names):
@@ -76,11 +77,11 @@ def imports(source: str, package: str) -> Iterator[tuple[int, str]]:
                 match first:
                     case ast.Constant(value=str(name)) | ast.JoinedStr(values=[ast.Constant(value=str(name)), *_]):
                         yield node.lineno, name
-                    case _:  # from a table: whatever the module spells may be meant
-                        yield from spelled(source)
+                    case _:  # from a table: any module name in the file may be meant
+                        yield from module_names(source)
 
 
-def spelled(source: str) -> Iterator[tuple[int, str]]:
+def module_names(source: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Constant(value=str(name)) if re.fullmatch(r"understudy(\.\w+)+", name):
@@ -92,23 +93,23 @@ def imports_of(path: Path) -> list[tuple[int, str]]:
     return list(imports(path.read_text(encoding="utf-8"), package))
 
 
-def wrong_floors(path: Path, found: list[tuple[int, str]]) -> list[str]:
+def upward_imports(path: Path, found: list[tuple[int, str]]) -> list[str]:
     """Every import of ``path`` that does not go down."""
     own = path.relative_to(PACKAGE).with_suffix("").parts[0]
     wrong = []
     for line, name in found:
         head, _, rest = name.partition(".")
-        room = rest.partition(".")[0]
-        if head != "understudy" or room in {"", "__version__"}:
+        package = rest.partition(".")[0]
+        if head != "understudy" or package in {"", "__version__"}:
             continue
-        if room == own == "testing":
+        if package == own == "testing":
             continue
         if below(path, ALONE):
-            wrong.append(f"{relative(path)}:{line} imports {name}, but it runs outside the house")
-        elif room not in FLOORS:
-            wrong.append(f"{relative(path)}:{line} imports {name}, which no room may")
-        elif room != own and FLOORS[room] >= FLOORS[own]:
-            wrong.append(f"{relative(path)}:{line} (floor {FLOORS[own]}) imports {name} (floor {FLOORS[room]})")
+            wrong.append(f"{relative(path)}:{line} imports {name}, but it runs without Understudy")
+        elif package not in LAYERS:
+            wrong.append(f"{relative(path)}:{line} imports {name}, which no package may")
+        elif package != own and LAYERS[package] >= LAYERS[own]:
+            wrong.append(f"{relative(path)}:{line} (layer {LAYERS[own]}) imports {name} (layer {LAYERS[package]})")
     return wrong
 
 
@@ -134,15 +135,15 @@ def starts_processes(source: str) -> list[int]:
     return lines
 
 
-def test_every_room_has_a_floor():
-    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert rooms - {"testing"} <= set(FLOORS), "give the new room a floor here and in sidecar/README.md"
+def test_every_package_has_a_layer():
+    packages = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert packages - {"testing"} <= set(LAYERS), "add the new package here and to the table in sidecar/README.md"
 
 
-def test_the_page_draws_the_same_floors():
+def test_the_readme_has_the_same_layers():
     page = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
-    drawn = {room: int(floor) for floor, room in re.findall(r"^\| (\d) \| \[`(\w+)`\]", page, re.MULTILINE)}
-    assert drawn == {room: floor for room, floor in FLOORS.items() if room != "__main__"}
+    documented = {package: int(layer) for layer, package in re.findall(r"^\| (\d) \| \[`(\w+)`\]", page, re.MULTILINE)}
+    assert documented == {package: layer for package, layer in LAYERS.items() if package != "__main__"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)
@@ -151,17 +152,52 @@ def test_imports_go_down(path: Path):
     if own == "__init__":
         assert not [name for _, name in imports_of(path) if name.startswith("understudy")]
         return
-    assert wrong_floors(path, imports_of(path)) == []
+    assert upward_imports(path, imports_of(path)) == []
 
 
-def test_faces_do_not_use_each_other():
-    """One face may start another (``understudy rpc`` is a command), through what its package itself offers."""
+@pytest.mark.parametrize("frontend", ["cli", "lsp", "rpc"])
+def test_frontends_use_the_api_and_the_model_only(frontend: str):
+    wrong = [
+        f"{relative(path)}:{line} imports {name}"
+        for path in (PACKAGE / "frontends" / frontend).rglob("*.py")
+        for line, name in imports_of(path)
+        if name.startswith("understudy.")
+        and name.split(".")[1]
+        not in {"api", "model", "frontends", "__version__"}  # other frontends have a test of their own
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("frontend", ["cli", "lsp", "rpc"])
+def test_no_two_modules_of_a_frontend_import_each_other(frontend: str):
+    """Also not in a longer circle, in a function, or for types only."""
+    modules = {
+        ".".join(("understudy", *path.relative_to(PACKAGE).with_suffix("").parts)): path
+        for path in (PACKAGE / "frontends" / frontend).rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    graph = {
+        name: {
+            found
+            for _, one in imports_of(path)
+            if (found := one if one in modules else one.rpartition(".")[0]) in modules
+        }
+        for name, path in modules.items()
+    }
+    graph = {name: found - {name} for name, found in graph.items()}
+    while leaves := {name for name, found in graph.items() if not found}:
+        graph = {name: found - leaves for name, found in graph.items() if name not in leaves}
+    assert not graph
+
+
+def test_frontends_do_not_use_each_other():
+    """A frontend may start another (``understudy rpc`` is a command), but only through its package, not its modules."""
     wrong = []
-    for path in (PACKAGE / "faces").glob("*/**/*.py"):
-        own = path.relative_to(PACKAGE / "faces").parts[0]
+    for path in (PACKAGE / "frontends").glob("*/**/*.py"):
+        own = path.relative_to(PACKAGE / "frontends").parts[0]
         for line, name in imports_of(path):
             parts = name.split(".")
-            if parts[:2] == ["understudy", "faces"] and parts[2] != own and len(parts) > 4:
+            if parts[:2] == ["understudy", "frontends"] and parts[2] != own and len(parts) > 4:
                 wrong.append(f"{relative(path)}:{line} imports {name}")
     assert wrong == []
 
@@ -173,7 +209,7 @@ def test_processes_have_one_owner():
         if not below(path, STARTS_PROCESSES)
         for line in starts_processes(path.read_text(encoding="utf-8"))
     ]
-    assert wrong == [], "start it through understudy.process, or git through understudy.git.call"
+    assert wrong == [], "start it through understudy.process, or git through understudy.git.command"
 
 
 def test_there_is_no_shell():
@@ -211,7 +247,7 @@ def test_jsonrpcserver_has_one_owner():
     wrong = [
         f"{relative(path)}:{line}"
         for path in MODULES
-        if not below(path, {"faces/rpc"})
+        if not below(path, {"frontends/rpc"})
         for line, name in imports_of(path)
         if name.partition(".")[0] == "jsonrpcserver"
     ]
@@ -221,19 +257,22 @@ def test_jsonrpcserver_has_one_owner():
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("from understudy.engine import run", "understudy.engine.run"),
-        ("def later():\n    import understudy.engine.run", "understudy.engine.run"),
+        ("from understudy.engine import follow_ups", "understudy.engine.follow_ups"),
+        ("def later():\n    import understudy.engine.follow_ups", "understudy.engine.follow_ups"),
         ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from understudy import engine", "understudy.engine"),
-        ("from ..engine import run", "understudy.engine.run"),
+        ("from ..engine import follow_ups", "understudy.engine.follow_ups"),
         ("import importlib\nimportlib.import_module('understudy.engine')", "understudy.engine"),
         ("import importlib\nimportlib.import_module(f'understudy.engine.{1}')", "understudy.engine."),
-        ("import importlib\nT = {1: 'understudy.engine.run'}\nimportlib.import_module(T[1])", "understudy.engine.run"),
+        (
+            "import importlib\nT = {1: 'understudy.engine.follow_ups'}\nimportlib.import_module(T[1])",
+            "understudy.engine.follow_ups",
+        ),
     ],
 )
-def test_the_look_itself_sees_every_kind_of_import(source: str, expected: str):
+def test_imports_finds_every_kind_of_import(source: str, expected: str):
     found = list(imports(source, "understudy.git"))
     assert expected in {name for _, name in found}
-    assert len(wrong_floors(PACKAGE / "git" / "example.py", found)) == 1
+    assert len(upward_imports(PACKAGE / "git" / "example.py", found)) == 1
 
 
 @pytest.mark.parametrize(
@@ -245,5 +284,5 @@ def test_the_look_itself_sees_every_kind_of_import(source: str, expected: str):
         "import os\nos.system('a')",
     ],
 )
-def test_the_look_itself_sees_every_kind_of_start(source: str):
+def test_starts_processes_finds_every_kind_of_start(source: str):
     assert starts_processes(source)

@@ -1,5 +1,5 @@
-// Bundles the extension into dist/extension.js, and the library that only a running sidecar needs into
-// dist/languageclient.js. `vscode` is the editor's own module and is never bundled.
+// Bundle the extension into dist/extension.js, and the library that only a running sidecar needs into
+// dist/languageclient.js. `vscode` is provided by the editor and is never bundled.
 import { statSync } from "node:fs";
 import { build, context } from "esbuild";
 
@@ -23,7 +23,7 @@ const bundles = [
     entryPoints: ["src/extension.ts"],
     outfile: "dist/extension.js",
     external: ["vscode"],
-    supported: { "dynamic-import": false }, // require: the editor's loader gives it `vscode`
+    supported: { "dynamic-import": false }, // require: the editor's loader provides `vscode`
     plugins: [
       {
         name: "library apart",

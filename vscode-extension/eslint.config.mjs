@@ -1,9 +1,9 @@
 import tseslint from "typescript-eslint";
 
-const VSCODE = { name: "vscode", message: "Only src/host/vscode.ts speaks to the editor; use the Host interface." };
+const VSCODE = { name: "vscode", message: "Only src/host/vscode/ speaks to the editor; use the Host interface." };
 const CLIENT = {
   group: ["vscode-languageclient", "vscode-languageclient/*"],
-  message: "Only src/client/languageClient.ts speaks this; use the Wire interface.",
+  message: "Only src/sidecar/languageClient.ts speaks this; use the Wire interface.",
 };
 
 export default tseslint.config(
@@ -16,14 +16,14 @@ export default tseslint.config(
       "no-restricted-imports": ["error", { paths: [VSCODE], patterns: [CLIENT] }],
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
       "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
-      "@typescript-eslint/no-empty-function": "off", // "nothing to do" is an answer
+      "@typescript-eslint/no-empty-function": "off", // an empty function can be intended
       "no-console": "error",
       eqeqeq: "error",
     },
   },
-  { files: ["src/host/vscode.ts"], rules: { "no-restricted-imports": ["error", { patterns: [CLIENT] }] } },
-  { files: ["src/client/languageClient.ts"], rules: { "no-restricted-imports": ["error", { paths: [VSCODE] }] } },
-  { files: ["tests/**"], rules: { "@typescript-eslint/no-non-null-assertion": "off" } }, // a test that is wrong about it fails
+  { files: ["src/host/vscode/**"], rules: { "no-restricted-imports": ["error", { patterns: [CLIENT] }] } },
+  { files: ["src/sidecar/languageClient.ts"], rules: { "no-restricted-imports": ["error", { paths: [VSCODE] }] } },
+  { files: ["tests/**"], rules: { "@typescript-eslint/no-non-null-assertion": "off" } }, // a wrong assertion fails the test
   { files: ["**/*.mjs"], ...tseslint.configs.disableTypeChecked },
   { files: ["**/*.mjs"], rules: { ...tseslint.configs.disableTypeChecked.rules, "no-console": "off" } },
 );

@@ -6,13 +6,13 @@ import sys
 
 
 def main() -> int:
-    """Run the command given in ``sys.argv`` and return its exit code (see ``faces.cli.exits``)."""
+    """Run the command given in ``sys.argv`` and return its exit code (see ``frontends.cli.exit_codes``)."""
     if sys.argv[1:2] == ["worker"]:
-        # Twenty workers at once share two cores and 40 MB each: nothing of the command line is imported for them.
-        from understudy.engine import worker  # noqa: PLC0415
+        # Twenty workers at once share two cores and 40 MB each: they do not import the command line.
+        from understudy.engine.running import worker
 
         return worker.main(sys.argv[2:])
-    from understudy.faces.cli import app  # noqa: PLC0415 - not in a worker
+    from understudy.frontends.cli import app
 
     return app.main(sys.argv[1:])
 

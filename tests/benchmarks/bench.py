@@ -35,22 +35,25 @@ os.environ.update(
 for name in ("home", "config/delegators", "run"):
     (SCRATCH / name).mkdir(parents=True, mode=0o700)
 
-from understudy.api import table  # noqa: E402 - the environment first
-from understudy.api.caller import Here  # noqa: E402
-from understudy.journal import bell as bells  # noqa: E402
-from understudy.journal import reader, store  # noqa: E402
+from understudy.api import method_table  # noqa: E402 - the environment first
+from understudy.api.caller import TerminalCaller  # noqa: E402
+from understudy.journal import (  # noqa: E402
+    change_notifications,
+    delegation_folder,
+    reader,
+)
 
 sys.path.insert(0, str(HERE))
-import editor  # noqa: E402 - beside this file
-from editor import percentile, pipe_delay  # noqa: E402
+import bench_lsp  # noqa: E402 - beside this file
+from bench_lsp import percentile, pipe_delay  # noqa: E402
 
-CALLER = Here()
+CALLER = TerminalCaller()
 ROWS: list[tuple[str, str, float, float, str]] = []
 
 
 def call(method: str, **params: object) -> object:
     """Call a method of the contract."""
-    return table.call(method, params, CALLER)
+    return method_table.call(method, params, CALLER)
 
 
 def row(name: str, what: str, measured: float, limit: float, unit: str = "") -> None:
@@ -114,8 +117,8 @@ def plain_start(folder: Path) -> float:
 
 def bench_start(top: Path) -> None:
     """``start`` while twenty delegations stream; then all of them end."""
-    delegator("talker", sys.executable, str(HERE / "talker.py"), "600", "0.05")
-    delegator("brief", sys.executable, str(HERE / "talker.py"), "1", "0")
+    delegator("talker", sys.executable, str(HERE / "streaming_agent.py"), "600", "0.05")
+    delegator("brief", sys.executable, str(HERE / "streaming_agent.py"), "1", "0")
     streaming = [start(top, "talker") for _ in range(20)]
     for identifier in streaming:
         follow(identifier, lambda events: any(event.type_name == "text" for event in events))
@@ -138,7 +141,7 @@ def bench_start(top: Path) -> None:
     for identifier in [*streaming, *started]:
         wait(identifier)
     lost = [i for i in [*streaming, *started] if call("delegations/get", id=i).verdict != "answered"]  # type: ignore[attr-defined]
-    row("twenty", "delegations lost of 50 started, 20 and more at once on these cores", float(len(lost)), 0.0)
+    row("twenty", "delegations lost, of 50 started, with 20 or more at once on these cores", float(len(lost)), 0.0)
 
 
 class Seen:
@@ -152,11 +155,11 @@ class Seen:
 def follow(
     identifier: str, enough: Callable[[list[Seen]], bool], on_events: Callable[[list[Seen]], None] | None = None
 ) -> None:
-    """Tail a journal as a watching process does, woken by the bell."""
-    tail = reader.Tail(store.open_folder(identifier))
+    """Tail a journal as a watching process does, woken by change notifications."""
+    tail = reader.Tail(delegation_folder.open_folder(identifier))
     seen: list[Seen] = []
     deadline = time.monotonic() + 300
-    with bells.Bell() as bell:
+    with change_notifications.ChangeListener() as bell:
         while time.monotonic() < deadline:
             events = [Seen(event) for event in tail.read(1000)]
             if on_events is not None and events:
@@ -171,7 +174,7 @@ def follow(
 
 def worker_rss(identifier: str) -> float:
     """Return the resident memory of a delegation's worker in MB."""
-    holder = json.loads(store.open_folder(identifier).lock.read_bytes() or b"{}")
+    holder = json.loads(delegation_folder.open_folder(identifier).lock.read_bytes() or b"{}")
     for line in Path(f"/proc/{holder['pid']}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -180,7 +183,7 @@ def worker_rss(identifier: str) -> float:
 
 def bench_latency(top: Path) -> None:
     """From the agent's stdout to a watching process."""
-    delegator("clock", sys.executable, str(HERE / "talker.py"), "300", "0.02")
+    delegator("clock", sys.executable, str(HERE / "streaming_agent.py"), "300", "0.02")
     identifier = start(top, "clock")
     delays: list[float] = []
 
@@ -205,7 +208,7 @@ def bench_latency(top: Path) -> None:
 def bench_deltas(top: Path) -> None:
     """A hundred thousand deltas, in order, memory flat."""
     count = 100_000
-    delegator("flood", sys.executable, str(HERE / "talker.py"), str(count), "0")
+    delegator("flood", sys.executable, str(HERE / "streaming_agent.py"), str(count), "0")
     identifier = start(top, "flood")
     numbers: list[int] = []
     memory: list[float] = []
@@ -250,7 +253,7 @@ def bench_worktree() -> None:
     def delegate(_: int) -> None:
         identifier = call("delegations/start", recipe="implement", task="x", delegator="quiet", workspace=str(top)).id  # type: ignore[attr-defined]
         wait(identifier)
-        events = [Seen(event) for event in reader.read_events(store.open_folder(identifier), 0, 1000)]
+        events = [Seen(event) for event in reader.read_events(delegation_folder.open_folder(identifier), 0, 1000)]
         moments = {event.type_name: event.event.at for event in reversed(events)}  # type: ignore[attr-defined]
         mine.append(seconds_between(events[0].event.at, moments["worktree"]))  # type: ignore[attr-defined]
 
@@ -292,7 +295,7 @@ def bench_accept() -> None:
     wait(identifier)
     other = SCRATCH / "other"
     git("clone", "-q", str(top), str(other), cwd=SCRATCH)
-    patch = (store.open_folder(identifier).path / "review.diff").read_text()
+    patch = (delegation_folder.open_folder(identifier).path / "review.diff").read_text()
     pieces = {piece.split(" ")[0][2:]: "diff --git " + piece for piece in patch.split("diff --git ")[1:]}
     mine: dict[bool, list[float]] = {False: [], True: []}
     plain: dict[bool, list[float]] = {False: [], True: []}
@@ -324,17 +327,17 @@ def bench_accept() -> None:
 
 
 def bench_agent(name: str, top: Path) -> None:
-    """Measure what has to do with agents that are talked to: see ``agents``."""
-    import agents  # beside this file
+    """Measure what has to do with agents that are talked to: see ``bench_agents``."""
+    import bench_agents  # beside this file
 
-    getattr(agents, name)(sys.modules[__name__], top)
+    getattr(bench_agents, name)(sys.modules[__name__], top)
 
 
 def bench_list(top: Path) -> None:
     """The first page of ten thousand delegations against listing the folder."""
     identifier = start(top, "brief")
     wait(identifier)
-    model = store.open_folder(identifier).path
+    model = delegation_folder.open_folder(identifier).path
     parent = model.parent
     for number in range(10_000):
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(1_700_000_000 + number * 60))
@@ -382,8 +385,8 @@ def bench_cli() -> None:
 
 def talkers() -> None:
     """Write the delegators that talk."""
-    delegator("clock", sys.executable, str(HERE / "talker.py"), "300", "0.02")
-    delegator("flood", sys.executable, str(HERE / "talker.py"), "100000", "0")
+    delegator("clock", sys.executable, str(HERE / "streaming_agent.py"), "300", "0.02")
+    delegator("flood", sys.executable, str(HERE / "streaming_agent.py"), "100000", "0")
 
 
 def main() -> int:
@@ -400,14 +403,17 @@ def main() -> int:
         "accept": bench_accept,
         "waiting": lambda: bench_agent("waiting", top),
         "claude": lambda: bench_agent("claude", top),
-        "list": lambda: (delegator("brief", sys.executable, str(HERE / "talker.py"), "1", "0"), bench_list(top))[-1],
+        "list": lambda: (
+            delegator("brief", sys.executable, str(HERE / "streaming_agent.py"), "1", "0"),
+            bench_list(top),
+        )[-1],
     }
     benches |= {
-        "hello": lambda: editor.hello(row),
-        "request": lambda: editor.request(row),
-        "streams": lambda: (talkers(), editor.streams(row, lambda name: start(top, name)))[-1],
-        "editor": lambda: (talkers(), editor.flood(row, lambda name: start(top, name)))[-1],
-        "idle": lambda: editor.idle(row),
+        "hello": lambda: bench_lsp.hello(row),
+        "request": lambda: bench_lsp.request(row),
+        "streams": lambda: (talkers(), bench_lsp.streams(row, lambda name: start(top, name)))[-1],
+        "editor": lambda: (talkers(), bench_lsp.flood(row, lambda name: start(top, name)))[-1],
+        "idle": lambda: bench_lsp.idle(row),
     }
     for name, bench in benches.items():
         if not wanted or name in wanted:

@@ -15,23 +15,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from understudy.runners.clis.claude import ENVIRONMENT
+from understudy.model.tools.claude import CAPABILITIES
 from understudy.testing.model_server import ModelServer
 
 HERE = Path(__file__).resolve().parent
-CLIS = HERE.parent / "clis"
+CLIS = HERE.parent / "integration" / "agent_clis"
 
 
 def waiting(bench: ModuleType, top: Path) -> None:
     """From the line with which an agent asks to ``waiting`` in ``delegations/get`` of another process."""
     count = 25
-    programs = bench.SCRATCH / "asker"
+    programs = bench.SCRATCH / "asking"
     programs.mkdir()
-    (programs / "claude").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE / "asker.py"}"\n')
+    (programs / "claude").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE / "asking_agent.py"}"\n')
     (programs / "claude").chmod(0o755)
-    write_delegator(bench, "asker", "claude", "m", env={"ASKER_COUNT": str(count)})
+    write_delegator(bench, "asking", "claude", "m", env={"ASKER_COUNT": str(count)})
     with environment(PATH=f"{programs}:{os.environ['PATH']}"):
-        identifier = bench.start(top, "asker")
+        identifier = bench.start(top, "asking")
     delays: list[float] = []
     deadline = time.monotonic() + 120
     while len(delays) < count and time.monotonic() < deadline:
@@ -73,7 +73,7 @@ def claude(bench: ModuleType, top: Path) -> None:
             f'name = "scripted"\nkind = "custom"\nbase_url = "{address}/v1"\nprotocol = "anthropic"\n'
         )
         write_delegator(bench, "claude", "claude", model, server="scripted")
-        base = {**ENVIRONMENT, "PATH": f"{programs}:{os.environ['PATH']}", "ANTHROPIC_BASE_URL": address}
+        base = {**CAPABILITIES.environment, "PATH": f"{programs}:{os.environ['PATH']}", "ANTHROPIC_BASE_URL": address}
         argv = [str(programs / "claude"), "-p", "--output-format", "stream-json", "--verbose", "--model", model]
         argv += ["--include-partial-messages", "--permission-mode", "acceptEdits"]
         bare_first, bare_total, first, total = [], [], [], []

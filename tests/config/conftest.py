@@ -1,4 +1,4 @@
-"""A person's configuration folder, a workspace, and problems as one would read them."""
+"""Fixtures: a user's configuration folder, a workspace, and problems as printed lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from understudy.config import Configuration, load
-from understudy.model.delegators import Problem
+from understudy.model.config.config_entries import Problem
 
 
 @pytest.fixture

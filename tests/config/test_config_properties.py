@@ -13,11 +13,12 @@ import tomli_w
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.config import load, shapes
-from understudy.config.load import render
-from understudy.config.positions import Positions
-from understudy.config.sources import Source
-from understudy.model.delegators import Delegator, EnvReference, KeyReference, Launch, Limits, ModelServer, RemoteAgent
+from understudy.config import load
+from understudy.config.parsing import file_schema
+from understudy.config.parsing.source_file import Source
+from understudy.config.parsing.toml_positions import Positions
+from understudy.config.rendering import render
+from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, Limits, ModelServer
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 keys = st.one_of(st.sampled_from(["camelCase", "snake_case", "llm_tool", "from_env", "a.b", "", 'q"q', "é😀"]), texts)
@@ -42,11 +43,9 @@ delegators = st.builds(
     model_server=some(texts),
     model=texts,
     model_properties=some(maps),
-    agent=some(texts),
     launch=some(
         st.builds(
             Launch,
-            mode=some(st.sampled_from(["headless", "tmux", "acp"])),
             yolo=some(st.booleans()),
             flags=some(st.lists(texts, max_size=3)),
             prompt_prefix=some(texts),
@@ -60,7 +59,6 @@ delegators = st.builds(
         )
     ),
     locality=some(st.sampled_from(["local", "remote"])),
-    remote_agent=some(st.builds(RemoteAgent, platform=texts, id=texts)),
     extensions=some(maps),
 )
 servers = st.builds(
@@ -70,15 +68,13 @@ servers = st.builds(
     base_url=texts,
     api_key=some(st.builds(KeyReference, from_env=some(texts), keyring=some(texts), file=some(texts))),
     headers=some(st.dictionaries(keys, texts, max_size=2)),
-    concurrency=some(st.integers(0, 100)),
-    extra_env=some(st.dictionaries(keys, texts, max_size=2)),
 )
 
 
 @given(st.one_of(delegators, servers))
 def test_wire_to_file_and_back_loses_nothing_and_is_stable(thing):
     data = render(thing)
-    again = shapes.from_file(tomllib.loads(data.decode()), type(thing))
+    again = file_schema.from_file(tomllib.loads(data.decode()), type(thing))
     assert again == thing
     assert render(again) == data
     assert msgspec.json.decode(msgspec.json.encode(again), type=type(thing)) == thing
@@ -86,11 +82,13 @@ def test_wire_to_file_and_back_loses_nothing_and_is_stable(thing):
 
 def test_each_field_of_the_contract_has_its_twin_and_unknown_ones_are_refused():
     for structure in (Delegator, ModelServer, Launch, Limits):
-        assert shapes.twin(structure).__struct_fields__ == structure.__struct_fields__
+        assert file_schema.file_type(structure).__struct_fields__ == structure.__struct_fields__
         with pytest.raises(msgspec.ValidationError, match="unknown field"):
-            msgspec.convert({"name": "a", "kind": "b", "base_url": "c", "nonsense": 1}, shapes.twin(structure))
+            msgspec.convert(
+                {"name": "a", "kind": "b", "base_url": "c", "nonsense": 1}, file_schema.file_type(structure)
+            )
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
-        shapes.from_file({"name": "a", "displayName": "x"}, Delegator)
+        file_schema.from_file({"name": "a", "displayName": "x"}, Delegator)
 
 
 documents = st.dictionaries(keys, values, max_size=4)

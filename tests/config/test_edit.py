@@ -1,4 +1,4 @@
-"""Making and changing things from a face, by several processes at once, without losing anybody's words."""
+"""Test creating and changing configuration entries, also concurrently, without losing text of the user."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import understudy.config as room
-from understudy.config import fingerprint, load, locks, trust
+from understudy.config import fingerprint, load
 from understudy.config.edit import Editor
-from understudy.config.locks import folder_lock
-from understudy.model.delegators import Delegator, EnvReference, KeyReference, Launch, ModelServer, Scope
+from understudy.config.trust import records
+from understudy.files import durable
+from understudy.files.locks import folder_lock
+from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, ModelServer, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 SERVER = ModelServer(name="local", kind="ollama", base_url="http://127.0.0.1:11434/v1")
@@ -37,7 +39,7 @@ def editor(state):
 
 @pytest.fixture
 def trusted(workspace, state):
-    trust.record(workspace, state, trusted=True)
+    records.record(workspace, state, trusted=True)
     return Editor(workspace, state=state)
 
 
@@ -124,7 +126,7 @@ def test_taken_names(editor, user, write):
         'name = "a"\r\ntool = "ghostwriter"\r\n',
     ],
 )
-def test_a_file_with_a_persons_words_is_never_rewritten(editor, user, write, text):
+def test_a_file_with_comments_of_the_user_is_never_rewritten(editor, user, write, text):
     path = write(user / "delegators" / "a.toml", text)
     for call in (lambda: editor.update("a", generic("a")), lambda: editor.delete("delegator", "a")):
         error = failure(call)
@@ -146,9 +148,13 @@ def test_nor_is_config_toml_or_what_is_built_in(editor, user, write):
     [
         (Delegator(name="a"), ErrorKind.CONFIG_INVALID, "neither"),
         (Delegator(name="a", tool="generik"), ErrorKind.CONFIG_INVALID, "no tool `generik`"),
-        (Delegator(name="a", tool="claude", launch=Launch(yolo=True)), ErrorKind.CONFIG_INVALID, "not supported yet"),
+        (Delegator(name="a", tool="codex", launch=Launch(yolo=True)), ErrorKind.CONFIG_INVALID, "not supported yet"),
         (generic("a", model_server="nowhere"), ErrorKind.CONFIG_INVALID, "no model server `nowhere`"),
-        (Delegator(name="a", tool="ghostwriter", launch=Launch(mode="tmux")), ErrorKind.CONFIG_INVALID, "launch.mode"),
+        (
+            Delegator(name="a", tool="ghostwriter", launch=Launch(flags=["-x"])),
+            ErrorKind.CONFIG_INVALID,
+            "launch.flags",
+        ),
         (Delegator(name="../a", tool="ghostwriter"), ErrorKind.INVALID_PARAMS, "cannot be the name"),
         (Delegator(name="a\n", tool="ghostwriter"), ErrorKind.INVALID_PARAMS, "cannot be the name"),
         (generic("a", extensions={"x": {"y": [None]}}), ErrorKind.INVALID_PARAMS, "null"),
@@ -173,26 +179,26 @@ def test_the_workspace_scope(trusted, workspace, state, user):
     assert entry.scope is Scope.WORKSPACE
     assert entry.location.uri == (workspace / ".understudy/delegators/a.toml").as_uri()
     assert (workspace / ".understudy/.gitignore").read_text() == "local/\n"
-    # A person's own edit does not cost the workspace their trust …
-    assert trust.status(workspace, state).trusted
+    # Trust stays when the user edits the configuration through Understudy …
+    assert records.status(workspace, state).trusted
     trusted.update("a", generic("c", model="b"))
-    assert trust.status(workspace, state).trusted
+    assert records.status(workspace, state).trusted
     trusted.delete("delegator", "c")
-    assert trust.status(workspace, state).trusted
-    # … and neither does it cover anything that somebody else changed.
+    assert records.status(workspace, state).trusted
+    # … but not when another program changes it.
     (workspace / ".understudy/config.toml").write_text("")
     assert failure(trusted.create, generic("b"), Scope.WORKSPACE).kind is ErrorKind.UNTRUSTED_WORKSPACE
-    assert not trust.status(workspace, state).trusted
+    assert not records.status(workspace, state).trusted
 
 
 def test_at_no_moment_of_an_edit_is_the_workspace_found_untrusted(trusted, workspace, state, monkeypatch):
     seen = []
-    replace, sync = locks.replace, locks.sync_folder
+    replace, sync = durable.replace, durable.sync_folder
     monkeypatch.setattr(
-        locks, "replace", lambda *a, **k: (replace(*a, **k), seen.append(trust.status(workspace, state).trusted))
+        durable, "replace", lambda *a, **k: (replace(*a, **k), seen.append(records.status(workspace, state).trusted))
     )
     monkeypatch.setattr(
-        locks, "sync_folder", lambda folder: (sync(folder), seen.append(trust.status(workspace, state).trusted))
+        durable, "sync_folder", lambda folder: (sync(folder), seen.append(records.status(workspace, state).trusted))
     )
     trusted.create(generic("a"), Scope.WORKSPACE)
     trusted.update("a", generic("b"))
@@ -207,13 +213,13 @@ def test_the_workspaces_rules_hold_for_edits_too(trusted):
     )
     assert "may not send your key" in failure(trusted.create, bound, Scope.WORKSPACE).message
     handed = generic("w", env={"A": EnvReference(from_env="MY_TOKEN")})
-    assert "may not hand on" in failure(trusted.create, handed, Scope.WORKSPACE).message
+    assert "may not pass on" in failure(trusted.create, handed, Scope.WORKSPACE).message
 
 
 def test_an_own_gitignore_is_left_alone(trusted, workspace, state):
     (workspace / ".understudy").mkdir()
     (workspace / ".understudy/.gitignore").write_text("mine\n")
-    trust.record(workspace, state, trusted=True)
+    records.record(workspace, state, trusted=True)
     trusted.create(generic("a"), Scope.WORKSPACE)
     assert (workspace / ".understudy/.gitignore").read_text() == "mine\n"
 
@@ -232,7 +238,7 @@ def test_a_link_out_of_the_workspace_is_not_written_through(workspace, state, tm
     (tmp_path / "elsewhere").mkdir()
     (workspace / link).parent.mkdir(exist_ok=True)
     (workspace / link).symlink_to(tmp_path / "elsewhere")
-    trust.record(workspace, state, trusted=True)
+    records.record(workspace, state, trusted=True)
     error = failure(Editor(workspace, state=state).create, generic("a"), Scope.WORKSPACE)
     assert error.kind is ErrorKind.PATH_ESCAPE
     assert not list((tmp_path / "elsewhere").iterdir())
@@ -253,7 +259,7 @@ RACE = """
 import sys
 from pathlib import Path
 from understudy.config.edit import Editor
-from understudy.model.delegators import Delegator, Scope
+from understudy.model.config.delegators import Delegator, Scope
 from understudy.model.errors import UnderstudyError
 editor = Editor(None, state=Path('.'))
 me, count = sys.argv[1], int(sys.argv[2])
@@ -304,14 +310,14 @@ def test_a_change_by_another_process_is_seen_by_the_fingerprint(editor):
     before = fingerprint(None)
     said(
         python(
-            "from pathlib import Path\nfrom understudy.config.edit import Editor\nfrom understudy.model.delegators import *\nEditor(None, state=Path('.')).create(Delegator(name='x', tool='ghostwriter'), Scope.USER)"
+            "from pathlib import Path\nfrom understudy.config.edit import Editor\nfrom understudy.model.config.delegators import *\nEditor(None, state=Path('.')).create(Delegator(name='x', tool='ghostwriter'), Scope.USER)"
         )
     )
     assert fingerprint(None) != before
     assert load(None, trusted=False).delegators["x"].editable
 
 
-def test_a_lock_that_is_never_given_back_is_an_error_and_no_wait_without_end(tmp_path):
+def test_a_lock_that_is_never_released_is_an_error(tmp_path):
     with folder_lock(tmp_path):
         error = failure(lambda: folder_lock(tmp_path, timeout_seconds=0.05).__enter__())
     assert error.kind is ErrorKind.TIMED_OUT
@@ -321,7 +327,7 @@ def test_a_lock_that_is_never_given_back_is_an_error_and_no_wait_without_end(tmp
 
 def test_a_lock_ends_with_its_process(tmp_path):
     holder = python(
-        "import sys\nfrom pathlib import Path\nfrom understudy.config.locks import folder_lock\nwith folder_lock(Path(sys.argv[1])):\n print('held', flush=True); sys.stdin.read()",
+        "import sys\nfrom pathlib import Path\nfrom understudy.files.locks import folder_lock\nwith folder_lock(Path(sys.argv[1])):\n print('held', flush=True); sys.stdin.read()",
         str(tmp_path),
     )
     assert holder.stdout.readline() == "held\n"
@@ -335,11 +341,11 @@ def test_a_lock_ends_with_its_process(tmp_path):
 def test_a_folder_that_cannot_be_written_is_a_typed_error(editor, user):
     user.chmod(0o500)
     try:
-        assert failure(editor.create, generic("a"), Scope.USER).kind is ErrorKind.STORE_UNAVAILABLE
+        assert failure(editor.create, generic("a"), Scope.USER).kind is ErrorKind.STATE_UNAVAILABLE
     finally:
         user.chmod(0o700)
 
 
 def test_a_file_in_the_place_of_a_folder_is_a_typed_error(editor, user):
     (user / "delegators").write_text("")
-    assert failure(editor.create, generic("a"), Scope.USER).kind is ErrorKind.STORE_UNAVAILABLE
+    assert failure(editor.create, generic("a"), Scope.USER).kind is ErrorKind.STATE_UNAVAILABLE

@@ -12,7 +12,7 @@ import pytest
 
 import understudy.config as room
 from understudy.config import fingerprint, load
-from understudy.model.delegators import KeyReference, Limits, Scope
+from understudy.model.config.delegators import KeyReference, Limits, Scope
 
 RECIPES = {
     "ask": "text",
@@ -130,7 +130,7 @@ def test_layers_override_each_other_and_say_so(user, workspace, write, loaded, l
     assert (found.recipes["ask"].title, found.recipes["ask"].scope) == ("My ask", Scope.USER)
     assert found.defaults.recipes == {"ask": "ghostwriter", "tests": "ghostwriter"}
     assert [line for line in lines(found) if "error" in line] == []
-    assert any("takes the place of `hello`" in line for line in lines(found))
+    assert any("overrides `hello`" in line for line in lines(found))
     assert loaded(None).recipes["hello"].title == "user"
 
 
@@ -162,7 +162,7 @@ def test_a_broken_file_disables_itself_and_nothing_else(user, write, loaded, lin
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "closed", "dangling", "circle"])
-def test_things_that_are_no_files_hold_nobody_up(user, loaded, lines, kind):
+def test_special_files_do_not_block(user, loaded, lines, kind):
     path = user / "config.toml"
     if kind == "pipe":
         os.mkfifo(path)
@@ -181,7 +181,7 @@ def test_things_that_are_no_files_hold_nobody_up(user, loaded, lines, kind):
     assert (found == []) if kind == "dangling" else (len(found) == 1 and "read" in found[0])
 
 
-def test_a_file_of_ones_own_may_be_a_link_and_is_then_not_edited(user, write, loaded, tmp_path):
+def test_a_user_file_may_be_a_link_and_is_then_not_edited(user, write, loaded, tmp_path):
     target = write(tmp_path / "dotfiles" / "a.toml", 'name = "a"\ntool = "ghostwriter"\n')
     (user / "delegators").mkdir()
     (user / "delegators" / "a.toml").symlink_to(target)
@@ -190,7 +190,7 @@ def test_a_file_of_ones_own_may_be_a_link_and_is_then_not_edited(user, write, lo
     assert not entry.editable
 
 
-def test_a_workspace_reads_nothing_that_lies_outside(user, workspace, write, *, loaded, lines, tmp_path):
+def test_a_workspace_reads_nothing_outside_it(user, workspace, write, *, loaded, lines, tmp_path):
     secret = write(tmp_path / "elsewhere" / "a.toml", 'name = "a"\ntool = "ghostwriter"\n')
     (workspace / ".understudy" / "delegators").mkdir(parents=True)
     (workspace / ".understudy" / "delegators" / "a.toml").symlink_to(secret)
@@ -222,8 +222,8 @@ def test_a_workspace_tightens_limits_and_never_loosens_them(user, workspace, wri
     assert found.slots == 2
     assert found.limits == Limits(total_seconds=600, max_usd="1", idle_seconds=30)
     assert [line for line in lines(found) if "warning" in line] == [
-        "config.toml:3:17: warning: `total_seconds` is above your own limit of 600.0, which holds.",
-        "config.toml:4:11: warning: `max_usd` is above your own limit of 1, which holds.",
+        "config.toml:3:17: warning: `total_seconds` is above your own limit of 600.0, which applies.",
+        "config.toml:4:11: warning: `max_usd` is above your own limit of 1, which applies.",
     ]
 
 

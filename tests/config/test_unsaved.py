@@ -17,7 +17,7 @@ def test_a_key_of_very_many_names_is_refused_before_it_costs_anything(user: Path
     assert problem.message == "The file cannot be read: nested too deeply."
 
 
-def test_dots_in_strings_are_no_names(user: Path, write: Callable[..., Path]):
+def test_dots_in_strings_are_not_names(user: Path, write: Callable[..., Path]):
     dots = ".".join(["a"] * 500)
     write(user / "config.toml", f'[worktrees]\ncopy = ["{dots}", \'{dots}\']\n"{dots}".b = 1\n')
     assert [problem.message[:13] for problem in load(None, trusted=False).problems] == ["Unknown key `"]
@@ -32,7 +32,7 @@ def test_a_name_given_very_often_is_shown_everywhere_and_costs_little(user: Path
     assert loaded.checks == {}
 
 
-def test_what_is_there_and_has_errors_is_not_said_to_be_missing(user: Path, write: Callable[..., Path]):
+def test_entries_with_errors_are_not_reported_as_missing(user: Path, write: Callable[..., Path]):
     write(
         user / "config.toml",
         "[defaults]\ndelegator = 'quick'\nrecipes = { mine = 'slow' }\n"

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from understudy.api import table
-from understudy.api.caller import Here
-from understudy.journal import reader, store
+from understudy.api import method_table
+from understudy.api.caller import TerminalCaller
+from understudy.journal import delegation_folder, reader, state_folder
 from understudy.model.delegations import Delegation
 
 MODULE = '''"""Small sums."""
@@ -41,7 +41,7 @@ class Project:
     def __init__(self, top: Path, config: Path) -> None:
         self.top = top
         self.config = config
-        self.caller = Here(top)
+        self.caller = TerminalCaller(top)
 
     def git(self, *args: str, check: bool = True) -> str:
         done = subprocess.run(["git", *args], cwd=self.top, capture_output=True, text=True, check=False)
@@ -59,7 +59,7 @@ class Project:
         self.git("commit", "-qm", "all")
 
     def call(self, method: str, **params: Any) -> Any:
-        return table.call(method, params, self.caller)
+        return method_table.call(method, params, self.caller)
 
     def trust(self) -> None:
         self.call("workspace/trust", workspace=str(self.top), trusted=True)
@@ -103,7 +103,7 @@ class Project:
         return done
 
     def events(self, identifier: str) -> list[Any]:
-        return reader.read_events(store.open_folder(identifier), 0, 100_000)
+        return reader.read_events(delegation_folder.open_folder(identifier), 0, 100_000)
 
     def until(self, identifier: str, condition: Callable[[Delegation], bool], seconds: float = 60) -> Delegation:
         deadline = time.monotonic() + seconds
@@ -145,7 +145,7 @@ def project(tmp_path: Path, config_folder: Path) -> Iterator[Project]:
     made.trust()
     made.settings(f'[environment]\npython = "{sys.executable}"\n')
     yield made
-    left = _processes_of(str(store.state_root()))
+    left = _processes_of(str(state_folder.state_root()))
     assert not left, left
 
 
@@ -175,6 +175,6 @@ def pytest_runtest_makereport(item, call):
     """Show what the workers logged beside a failure."""
     report = yield
     if report.failed and "project" in getattr(item, "funcargs", {}):
-        for log in sorted(store.state_root().rglob("worker.log")):
+        for log in sorted(state_folder.state_root().rglob("worker.log")):
             report.sections.append((str(log), log.read_text(errors="replace")[-4000:]))
     return report

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.journal import locks, store
+from understudy.journal import delegation_folder, state_folder, worker_lock
 
 ENDLESS = f"600.{os.getpid()}"
 
@@ -86,7 +86,7 @@ def test_cancel_from_this_process_keeps_the_partial_work(slow):
 def test_cancel_from_another_process(slow):
     identifier = slow.start("implement", delegator="slow", task="half")
     at_work(slow, identifier)
-    code = "import sys; from understudy.api import table; from understudy.api.caller import Here; print(table.call('delegations/cancel', {'id': sys.argv[1]}, Here()).verdict)"
+    code = "import sys; from understudy.api import method_table; from understudy.api.caller import TerminalCaller; print(method_table.call('delegations/cancel', {'id': sys.argv[1]}, TerminalCaller()).verdict)"
     out = subprocess.run(
         [sys.executable, "-c", code, identifier], capture_output=True, text=True, timeout=30, check=True
     ).stdout
@@ -137,7 +137,7 @@ def test_the_idle_limit_ends_it(slow):
 def test_a_kill_leaves_no_process_and_one_end(slow, victims):
     identifier = slow.start("implement", delegator="slow", task="half")
     at_work(slow, identifier)
-    holder = json.loads(store.open_folder(identifier).lock.read_bytes())
+    holder = json.loads(delegation_folder.open_folder(identifier).lock.read_bytes())
     assert holder["children"], holder
     seen = len(slow.events(identifier))
     if victims in {"worker", "both"}:
@@ -151,18 +151,18 @@ def test_a_kill_leaves_no_process_and_one_end(slow, victims):
     assert len(finished(slow, identifier)) == 1
     assert len(slow.events(identifier)) > seen
     deadline = time.monotonic() + 10
-    while locks.is_held(store.open_folder(identifier)):
+    while worker_lock.is_held(delegation_folder.open_folder(identifier)):
         assert time.monotonic() < deadline, "the lock is free once the worker has left"
         time.sleep(0.02)
 
 
-def test_the_asker_may_be_killed(project):
+def test_the_caller_may_be_killed(project):
     project.program(
         "patient", "time.sleep(1)\npathlib.Path('new.txt').write_text('x')\nsay(type='result', ok=True, text='done')"
     )
     code = (
-        "import os, signal, sys; from pathlib import Path; from understudy.api import table; from understudy.api.caller import Here\n"
-        "print(table.call('delegations/start', {'recipe': 'implement', 'task': 'x', 'delegator': 'patient', 'workspace': sys.argv[1]}, Here()).id, flush=True)\n"
+        "import os, signal, sys; from pathlib import Path; from understudy.api import method_table; from understudy.api.caller import TerminalCaller\n"
+        "print(method_table.call('delegations/start', {'recipe': 'implement', 'task': 'x', 'delegator': 'patient', 'workspace': sys.argv[1]}, TerminalCaller()).id, flush=True)\n"
         "os.killpg(os.getpgrp(), signal.SIGKILL)"
     )
     process = subprocess.Popen(
@@ -190,13 +190,13 @@ def test_the_queue_holds_what_has_no_slot_and_starts_it_in_order(project):
     third = project.start("implement", delegator="gate", task="3")
     project.until(third, lambda d: d.state == "queued")
     assert project.call("delegations/cancel", id=third).verdict == "cancelled"
-    project.write("calc.py", "changed after the click\n")
+    project.write("calc.py", "changed after the request\n")
     gate.touch()
     assert project.finish(first).verdict == "no_changes"
     done = project.finish(second)
     assert done.verdict == "no_changes"
     tree = Path(done.worktree)
-    assert "def add" in (tree / "calc.py").read_text(), "the base is fixed at the click"
+    assert "def add" in (tree / "calc.py").read_text(), "the base is fixed when the delegation is requested"
     assert time.monotonic() - at < 60
 
 
@@ -207,7 +207,7 @@ def test_a_killed_holder_of_the_only_slot_frees_it(slow):
     at_work(slow, first)
     second = slow.start("implement", delegator="quick", task="2")
     slow.until(second, lambda d: d.state == "queued")
-    os.kill(json.loads(store.open_folder(first).lock.read_bytes())["pid"], signal.SIGKILL)
+    os.kill(json.loads(delegation_folder.open_folder(first).lock.read_bytes())["pid"], signal.SIGKILL)
     assert slow.finish(second, 30).verdict == "no_changes"
     assert slow.finish(first).verdict == "interrupted"
     assert nothing_left(5)
@@ -239,6 +239,6 @@ def test_a_key_never_reaches_journal_log_prompt_or_argv(project, monkeypatch):
     done = project.run("ask", delegator="leaker", task=f"what is it? {secret}")
     assert done.verdict == "answered"
     assert "<secret:" in done.result.text
-    for path in store.state_root().rglob("*"):
+    for path in state_folder.state_root().rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes(), path

@@ -1,4 +1,4 @@
-"""Killed at any instant of a decision: the person's files, the journal and the trees agree for whoever looks next."""
+"""Kill decisions at every failpoint: afterwards the user's files, the journal and the worktrees agree."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import time
 from pathlib import Path
 
 import pytest
-from numbered import LINES, RESULT
+from numbered_lines import LINES, RESULT
 
-from understudy.engine import leases
-from understudy.git import rescue
-from understudy.git.faults import FAULT
-from understudy.journal import store
+from understudy.engine.worktrees import ownership
+from understudy.git.worktree import rescue
+from understudy.journal import delegation_folder, state_folder
 from understudy.model import events
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.failpoints import VARIABLE
 
 MINE = "mine\n"
-"""What the person has written at the top of the file since the start: it must be there whatever happens."""
+"""A line that the user added at the top of the file since the start; it must never be lost."""
 
 BEFORE = {"text.txt": MINE + LINES, "old.txt": "old\n", "run.sh": "echo\n"}
 AFTER = {"text.txt": MINE + RESULT, "run.sh": "echo\n", "deep/er/new.txt": "new\n"}
@@ -36,15 +36,15 @@ def heavy(*values):
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
-from understudy.api import table
-from understudy.api.caller import Here
-from understudy.engine import exporting, followup, housekeeping, review
+from understudy.api import method_table
+from understudy.api.caller import TerminalCaller
+from understudy.engine.review import result_export; from understudy.engine import follow_ups; from understudy.engine.retention import expired_worktrees; from understudy.engine.review import decisions
 from understudy.model.errors import UnderstudyError
 top, method, params = json.loads(sys.stdin.readline())
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    table.call(method, params, Here(Path(top)))
+    method_table.call(method, params, TerminalCaller(Path(top)))
 except UnderstudyError as error:
     print(error.kind.value, error.message, flush=True)
     sys.exit(3)
@@ -55,7 +55,7 @@ class Doer:
     """A process that is about to do one request, has imported everything, and waits for a word."""
 
     def __init__(self, top: Path, method: str, params: dict, fault: str | None = None) -> None:
-        environment = os.environ | ({FAULT: fault} if fault else {})
+        environment = os.environ | ({VARIABLE: fault} if fault else {})
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
         )
@@ -113,7 +113,7 @@ class Bench:
             """,
         )
         self.id = project.run("implement", "text.txt", task="Number them.", delegator="editor").id
-        self.folder = store.open_folder(self.id)
+        self.folder = delegation_folder.open_folder(self.id)
         (self.top / "text.txt").write_text(MINE + LINES)
         self.git = project.fingerprint()
         self.looks = 0
@@ -132,7 +132,7 @@ class Bench:
         return token
 
     def files(self) -> dict[str, str]:
-        """Every file of the person's, those with strange names included."""
+        """Return every file of the user, including those with unusual names."""
         found = {}
         for path in sorted(self.top.rglob("*")):
             inside = path.relative_to(self.top)
@@ -145,7 +145,7 @@ class Bench:
         return {file.path: {str(hunk.state) for hunk in file.hunks} for file in diff.files}
 
     def token(self) -> str | None:
-        """Return the accept that can be taken back, as the journal tells."""
+        """Return the token of the accept that can be undone, from the journal."""
         open_ = []
         for event in self.project.events(self.id):
             if isinstance(event, events.Applied):
@@ -156,7 +156,7 @@ class Bench:
         return open_[0] if open_ else None
 
     def look(self) -> None:
-        """A fresh process, which does what a person does who wonders what has become of it."""
+        """Run a new process with a command that a user would run to check the state."""
         ways = [
             ("delegations/get", {"id": self.id}),
             ("delegations/list", {}),
@@ -178,12 +178,12 @@ class Bench:
         assert (self.token() is None) == (found == BEFORE)
         assert (self.top / "deep").is_dir() == (found == AFTER)
         assert self.project.fingerprint() == self.git
-        left = {"decide.json", "exchange"} & set(os.listdir(self.folder.path))
+        left = {"decision-intent.json", "file-transaction"} & set(os.listdir(self.folder.path))
         assert not left
         return "before" if found == BEFORE else "after"
 
     def back(self) -> None:
-        """Take the accept back, or accept and take that back: what works after a kill is everything."""
+        """Undo the accept, or accept and undo: everything must work after a kill."""
         token = self.token() or self.accept_all()
         assert self.files() == AFTER
         self.call("delegations/undo", undoToken=token)
@@ -210,7 +210,7 @@ def walk(bench, method, prepare, check, *, step: int = 1) -> list[str]:
         number += step
 
 
-def undecided(bench):
+def pending(bench):
     def prepare():
         if bench.token():
             bench.back()
@@ -236,7 +236,7 @@ def looked_at(bench):
 
 
 def test_an_accept_killed_on_its_way(bench):
-    ends = walk(bench, "delegations/decide", undecided(bench), looked_at(bench), step=4)
+    ends = walk(bench, "delegations/decide", pending(bench), looked_at(bench), step=4)
     assert ends[0] == "before"
     assert ends[-1] == "after"
     assert ends == sorted(ends, reverse=True), "there is one instant at which it becomes true"
@@ -252,7 +252,7 @@ def test_an_undo_killed_on_its_way(bench):
 @pytest.mark.heavy
 @pytest.mark.parametrize("method", ["decide", "undo"])
 def test_a_decision_killed_at_every_point(bench, method):
-    prepare = undecided(bench) if method == "decide" else accepted(bench)
+    prepare = pending(bench) if method == "decide" else accepted(bench)
     ends = walk(bench, f"delegations/{method}", prepare, looked_at(bench))
     assert len(ends) >= 25
     assert ends == sorted(ends, reverse=method == "decide")
@@ -263,18 +263,18 @@ def test_a_decision_killed_at_every_point(bench, method):
 
 @pytest.mark.parametrize(
     "at",
-    ["exchanged all:1", "saying:3", *heavy("synced:1", "committed:1", "cleaned:1")],
+    ["files replaced:1", "before event:3", *heavy("synced:1", "committed:1", "cleaned:1")],
 )
-def test_whoever_completes_it_is_killed_too(bench, at):
+def test_an_interrupted_recovery_is_recovered(bench, at):
     """A process that only looks carries on what another began; killed, it leaves that to the next."""
-    prepare, ends = undecided(bench), set()
+    prepare, ends = pending(bench), set()
     for number in range(1, 14, 4):
         assert bench.do("delegations/decide", prepare(), at)[0] == -signal.SIGKILL
         code, said = bench.do("delegations/get", {"id": bench.id}, f"*:{number}")
         assert code in {0, -signal.SIGKILL}, said
         bench.look()
         ends.add(bench.settled())
-    assert ends == {"before" if at in {"synced:1", "exchanged all:1"} else "after"}
+    assert ends == {"before" if at in {"synced:1", "files replaced:1"} else "after"}
 
 
 @pytest.mark.heavy
@@ -326,7 +326,7 @@ def test_a_reject_killed_on_its_way(bench):
 
 
 def random_kills(bench, count: int, seed: int) -> list[str]:
-    """Kill an accept at random instants, in turn with what completes it, and take it back each time."""
+    """Kill an accept and its recovery at random times, and undo the accept each time."""
     chance = random.Random(seed)
     ends = []
     longest = {"request": 0.2, "command": 0.8}
@@ -371,18 +371,18 @@ def tree_of(root: Path) -> dict[str, bytes]:
 
 
 def place_of(bench) -> Path:
-    [root] = leases.roots(store.state_root())
+    [root] = ownership.roots(state_folder.state_root())
     return root
 
 
 def is_whole(bench, contents: dict[str, bytes]) -> str:
-    """Check that the tree is there and works, or is gone and can be brought back; return which."""
+    """Check that the worktree exists and works, or is removed and can be restored; return which."""
     delegation = bench.call("delegations/get", id=bench.id)
     root = place_of(bench)
     listed = bench.call("worktrees/list").worktrees
     assert bench.files() == BEFORE
-    assert (bench.folder.path / "decide.json").exists() is False
-    if leases.removed(root) is None:
+    assert (bench.folder.path / "decision-intent.json").exists() is False
+    if ownership.removed(root) is None:
         [entry] = listed
         assert (entry.id, entry.path) == (bench.id, delegation.worktree)
         assert tree_of(Path(entry.path)) == contents
@@ -399,7 +399,7 @@ def is_whole(bench, contents: dict[str, bytes]) -> str:
 
 
 def newest_rescue() -> str:
-    return rescue.kept(store.state_root())[0].ref
+    return rescue.list_rescues(state_folder.state_root())[0].ref
 
 
 def discard_walk(bench, step: int) -> list[str]:
@@ -407,8 +407,8 @@ def discard_walk(bench, step: int) -> list[str]:
     contents = tree_of(tree)
 
     def prepare():
-        if leases.removed(place_of(bench)) is not None:
-            bench.call("worktrees/restore", rescueRef=leases.removed(place_of(bench)))
+        if ownership.removed(place_of(bench)) is not None:
+            bench.call("worktrees/restore", rescueRef=ownership.removed(place_of(bench)))
         return {"id": bench.id}
 
     def check() -> str:
@@ -423,9 +423,9 @@ def restore_walk(bench, step: int) -> list[str]:
     contents = tree_of(tree)
 
     def prepare():
-        if leases.removed(place_of(bench)) is None:
+        if ownership.removed(place_of(bench)) is None:
             bench.call("delegations/discard", id=bench.id)
-        return {"rescueRef": leases.removed(place_of(bench))}
+        return {"rescueRef": ownership.removed(place_of(bench))}
 
     def check() -> str:
         bench.do("delegations/get", {"id": bench.id})
@@ -453,7 +453,7 @@ def test_a_restoration_killed_on_its_way(bench):
 @pytest.mark.heavy
 def test_a_discard_and_a_restoration_killed_at_every_point(bench):
     assert set(discard_walk(bench, 1)) == {"there", "gone"}
-    bench.call("worktrees/restore", rescueRef=leases.removed(place_of(bench)))
+    bench.call("worktrees/restore", rescueRef=ownership.removed(place_of(bench)))
     assert set(restore_walk(bench, 1)) == {"there", "gone"}
 
 
@@ -464,7 +464,7 @@ POINTS = ["created:1", "handed on:1", "spawned:1", "superseded:1"]
 
 @pytest.mark.parametrize("at", [*POINTS[1:3], *heavy(POINTS[0], POINTS[3])])
 def test_a_reply_killed_on_its_way(bench, at):
-    """Either there is a follow-up that has the undecided hunks, or they are still the person's to decide."""
+    """Either a follow-up has the pending hunks, or the user can still decide on them."""
     code, said = bench.do("delegations/reply", {"id": bench.id, "text": "Again."}, at)
     assert code == -signal.SIGKILL, said
     [child] = [one.id for one in bench.call("delegations/list").delegations if one.id != bench.id]
@@ -485,7 +485,7 @@ def test_a_reply_killed_on_its_way(bench, at):
 
 
 @pytest.mark.parametrize(
-    "at", [*heavy("borrowed copied:1", "contents copied:1", "tree cleared:1"), "follow-up pinned:1"]
+    "at", [*heavy("borrowed copied:1", "contents copied:1", "worktree removed:1"), "follow-up pinned:1"]
 )
 def test_a_follow_up_whose_worker_is_killed_while_it_takes_the_tree_over(bench, at):
     """What it was given is its parent's again, in every list, and nothing is in the way of another try."""
@@ -511,10 +511,10 @@ def test_a_follow_up_whose_worker_is_killed_while_it_takes_the_tree_over(bench, 
 @pytest.mark.parametrize(
     ("at", "second"),
     [
-        ("exchanged all:1", "accept"),
+        ("files replaced:1", "accept"),
         ("committed:1", "undo"),
         *heavy(
-            ("exchanged:1", "accept"), ("committed:1", "accept"), ("exchanged:1", "undo"), ("exchanged all:1", "undo")
+            ("exchanged:1", "accept"), ("committed:1", "accept"), ("exchanged:1", "undo"), ("files replaced:1", "undo")
         ),
     ],
 )
@@ -562,10 +562,10 @@ def test_two_who_decide_everything_at_once_count_each_hunk_once(bench, decision)
         for process in both:
             out, err = process.communicate(timeout=60)
             if process.returncode != 0:  # it looked when the other one was done
-                assert b"nothing is undecided" in out + err, out + err
+                assert b"is pending" in out + err, out + err
                 continue
             found = json.loads(out)
-            moved += found["moved"]
+            moved += found["decided"]
             tokens += [found["undoToken"]] if "undoToken" in found else []
         assert len(moved) == len(set(moved)) == 5
         review = bench.call("delegations/get", id=bench.id).review
@@ -581,13 +581,14 @@ def test_two_who_decide_everything_at_once_count_each_hunk_once(bench, decision)
 
 def test_one_who_decides_a_moment_later_says_that_nothing_changed(bench):
     """The second of two who have read the same diff has moved nothing, and does not claim the other one's hunks."""
-    from understudy.faces.cli import deciding, terminal
+    from understudy.frontends.cli.review import send_decisions
+    from understudy.frontends.cli.terminal import terminal
 
     before = bench.call("delegations/diff", id=bench.id).files
-    wishes = [{"path": file.path, "hunk": hunk.id, "decision": "accept"} for file in before for hunk in file.hunks]
-    first = bench.call("delegations/decide", id=bench.id, decisions=wishes)
-    second = bench.call("delegations/decide", id=bench.id, decisions=wishes)
-    assert (len(first.moved), second.moved, second.undo_token) == (5, [], None)
+    decisions = [{"path": file.path, "hunk": hunk.id, "decision": "accept"} for file in before for hunk in file.hunks]
+    first = bench.call("delegations/decide", id=bench.id, decisions=decisions)
+    second = bench.call("delegations/decide", id=bench.id, decisions=decisions)
+    assert (len(first.decided), second.decided, second.undo_token) == (5, [], None)
     plain = terminal.Paint(on=False)
-    assert "accepted: 5 hunks in 3 files" in deciding.summary(bench.id, before, first, plain)
-    assert "accepted" not in deciding.summary(bench.id, before, second, plain)
+    assert "accepted: 5 hunks in 3 files" in send_decisions.summary(bench.id, before, first, plain)
+    assert "accepted" not in send_decisions.summary(bench.id, before, second, plain)

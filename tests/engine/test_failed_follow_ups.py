@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from understudy.engine import questions
-from understudy.journal import control, store
+from understudy.engine.running import permission_requests
+from understudy.journal import delegation_folder, worker_requests
 from understudy.model import events
 from understudy.model.delegations import PermissionOption
+from understudy.runners.runner import Question
 
 DONE = "say(type='result', ok=True, text='done')"
 
@@ -37,7 +38,7 @@ def test_a_reply_that_is_cancelled_in_the_queue_gives_the_hunks_back(busy):
     assert busy.call("delegations/get", id=busy.parent).superseded_by == child
     assert busy.call("delegations/cancel", id=child).verdict == "cancelled"
     states = {tree.state for tree in busy.call("worktrees/list").worktrees}
-    assert states == {"undecided", "working"}
+    assert states == {"pending", "working"}
     [changed] = busy.call("delegations/diff", id=busy.parent).files
     assert changed.hunks[0].state == "pending"
     busy.call("delegations/decide", id=busy.parent, decisions=[{"decision": "accept"}])
@@ -45,44 +46,53 @@ def test_a_reply_that_is_cancelled_in_the_queue_gives_the_hunks_back(busy):
     assert busy.call("delegations/get", id=busy.parent).superseded_by is None
 
 
-def test_undecided_work_does_not_expire(busy):
+def test_pending_work_does_not_expire(busy):
     busy.settings(f'[environment]\npython = "{sys.executable}"\n\n[worktrees]\nkeep_days = 0.000001\n')
     states = {tree.state for tree in busy.call("worktrees/list").worktrees}
     assert "expired" not in states
-    assert "undecided" in states
+    assert "pending" in states
 
 
-async def test_a_question_that_is_taken_back_is_closed(project):
-    project.program("doer", DONE)
-    folder = store.open_folder(project.start("implement", delegator="doer", task="x"))
-    told = []
-    asking = questions.Questions(folder, told.append, 60)
+def question() -> Question:
     options = [
         PermissionOption(id="yes", title="Yes", kind="allow_once"),
         PermissionOption(id="no", title="No", kind="reject_once"),
     ]
-    task = asyncio.create_task(asking.ask("May I?", "really", options))
+    return Question(
+        question_id="theirs",
+        title="May I?",
+        detail="Really.",
+        options=options,
+        tool="Bash",
+        kind="execute",
+        command="rm -rf build",
+    )
+
+
+async def test_a_cancelled_question_is_closed(project):
+    project.program("doer", DONE)
+    folder = delegation_folder.open_folder(project.start("implement", delegator="doer", task="x"))
+    told = []
+    asking = permission_requests.PermissionRequests(folder, told.append, 60)
+    task = asyncio.create_task(asking.ask(question()))
     while not told:
         await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert [type(event) for event in told] == [events.Permission, events.PermissionAnswered]
-    assert (told[-1].option, told[-1].by) == ("no", "withdrawn")
+    assert (told[0].tool, told[0].kind, told[0].command, told[0].paths) == ("Bash", "execute", "rm -rf build", None)
+    assert (told[-1].option, told[-1].by) == ("no", "withdrawn")  # english: allow withdrawn - a wire value
     project.finish(folder.id)
 
 
-async def test_an_answer_that_lay_there_before_the_question_is_none(project):
+async def test_an_answer_written_before_the_question_is_ignored(project):
     project.program("doer", DONE)
-    folder = store.open_folder(project.start("implement", delegator="doer", task="x"))
+    folder = delegation_folder.open_folder(project.start("implement", delegator="doer", task="x"))
     project.finish(folder.id)
     for number in range(1, 4):
-        control.append_control(folder, control.Answer(request_id=f"q{number}", option="yes", by="cli"))
+        worker_requests.append_request(folder, worker_requests.Answer(request_id=f"q{number}", option="yes", by="cli"))
     told = []
-    options = [
-        PermissionOption(id="yes", title="Yes", kind="allow_once"),
-        PermissionOption(id="no", title="No", kind="reject_once"),
-    ]
-    chosen, _ = await questions.Questions(folder, told.append, 0.05).ask("May I?", "really", options)
+    chosen, _ = await permission_requests.PermissionRequests(folder, told.append, 0.05).ask(question())
     assert chosen.id == "no"
     assert told[-1].by == "deadline"

@@ -33,8 +33,8 @@ def test_an_honest_agent_is_verified(project):
     [check] = done.checks
     assert check.ok
     assert check.passed == 2
-    assert check.control.bitten == 2
-    assert not check.control.survived
+    assert check.mutation.killed == 2
+    assert not check.mutation.survived
     assert [stat.path for stat in done.result.files] == ["tests/test_calc.py"]
     assert not (project.top / "tests").exists(), "the user's files change by decisions only"
     assert project.fingerprint() == before
@@ -44,7 +44,7 @@ def test_an_honest_agent_is_verified(project):
     assert project.call("delegations/file", id=done.id, path="tests/test_calc.py", side="result").text == HONEST
 
 
-def test_exit_0_without_a_change_is_no_changes(project):
+def test_exit_code_0_without_a_change_means_no_changes(project):
     project.program("idle", 'say(type="result", ok=True, text="I wrote 12 tests, all green.")')
     done = project.run("tests", "calc.py", delegator="idle")
     assert (done.verdict, done.checks) == ("no_changes", [])
@@ -62,11 +62,11 @@ def test_exit_0_without_a_change_is_no_changes(project):
 def test_a_test_that_cannot_fail_is_unverified(project, text):
     project.program("liar", writing("tests/test_calc.py", text))
     done = project.run("tests", "calc.py", delegator="liar")
-    assert (done.verdict, done.reservations) == ("unverified", ["nothing_bitten"])
+    assert (done.verdict, done.reservations) == ("unverified", ["no_mutant_killed"])
     [check] = done.checks
     assert check.ok
-    assert check.control.bitten == 0
-    assert check.control.survived == ["tests/test_calc.py::test_it"]
+    assert check.mutation.killed == 0
+    assert check.mutation.survived == ["tests/test_calc.py::test_it"]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_fewer_tests_than_before_is_outside_the_scope(project):
 @pytest.mark.parametrize("times", [1, 9])
 @pytest.mark.parametrize("how", ["signal.SIGINT", pytest.param("signal.SIGKILL", marks=pytest.mark.heavy)])
 def test_a_list_of_earlier_tests_that_is_cut_off_says_nothing(project, tmp_path, how, times):
-    """The run that lists the tests of the base is killed, once or always; the result's own runs go well."""
+    """The run that lists the tests of the base is killed, once or always; the runs of the result succeed."""
     count = tmp_path / "killed"
     project.write("tests/test_calc.py", HONEST)
     project.write(
@@ -210,7 +210,7 @@ def test_a_child_that_still_writes_is_gone_before_the_judgement(project):
     from pathlib import Path
 
     assert (Path(done.worktree) / "tests/late.py").read_text() == late, (
-        "the tree is the result and nothing writes any more"
+        "the worktree is the result and no process writes to it"
     )
     assert done.verdict in {"verified", "unverified"}
 
@@ -240,11 +240,11 @@ def test_a_forged_journal_line_is_tampered(project):
         for journal in state.glob("*/events.jsonl"):
             with journal.open("a") as file: file.write({forged!r})
     """
-    from understudy.journal import store
+    from understudy.journal import state_folder
 
     name = project.program("forger", textwrap.dedent(source) + textwrap.dedent(writing("tests/test_calc.py", HONEST)))
     file = project.config / "delegators" / f"{name}.toml"
-    file.write_text(file.read_text() + f'\n[env]\nUNDERSTUDY_STATE_FOR_TEST = "{store.state_root()}"\n')
+    file.write_text(file.read_text() + f'\n[env]\nUNDERSTUDY_STATE_FOR_TEST = "{state_folder.state_root()}"\n')
     done = project.run("tests", "calc.py", delegator="forger")
     assert (done.verdict, done.reservations) == ("unverified", ["tampered"])
     assert kinds(project, done).count("finished") == 1
@@ -300,7 +300,7 @@ def test_a_configured_check_verifies_other_recipes(project):
 def test_a_swallowed_assertion_is_unverified(project, text):
     project.program("liar", writing("tests/test_calc.py", text))
     done = project.run("tests", "calc.py", delegator="liar")
-    assert (done.verdict, done.reservations) == ("unverified", ["nothing_bitten"])
+    assert (done.verdict, done.reservations) == ("unverified", ["no_mutant_killed"])
 
 
 def test_a_plugin_of_its_own_changes_the_check(project):
@@ -350,14 +350,14 @@ def test_a_forged_summary_is_not_believed(project):
         time.sleep(1.5)
         say(type="result", ok=True, text="nothing done")
     """
-    from understudy.journal import store
+    from understudy.journal import delegation_folder, state_folder
 
     name = project.program("forger", source)
     file = project.config / "delegators" / f"{name}.toml"
-    file.write_text(file.read_text() + f'\n[env]\nUNDERSTUDY_STATE_FOR_TEST = "{store.state_root()}"\n')
+    file.write_text(file.read_text() + f'\n[env]\nUNDERSTUDY_STATE_FOR_TEST = "{state_folder.state_root()}"\n')
     done = project.run("tests", "calc.py", delegator="forger")
     assert done.verdict == "no_changes"
-    folder = store.open_folder(done.id)
+    folder = delegation_folder.open_folder(done.id)
     import json
 
     data = json.loads(folder.summary.read_bytes()) | {"verdict": "verified", "reservations": []}

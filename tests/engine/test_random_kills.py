@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.journal import store
+from understudy.journal import delegation_folder, state_folder
 
 BUSY = """
     import subprocess
@@ -32,7 +32,7 @@ def ends(project, identifier):
 
 def holders(identifier):
     try:
-        holder = json.loads(store.open_folder(identifier).lock.read_bytes())
+        holder = json.loads(delegation_folder.open_folder(identifier).lock.read_bytes())
     except ValueError:
         return []
     return [holder["pid"], *(child["pid"] for child in holder.get("children", []))]
@@ -80,4 +80,6 @@ def test_kills_at_random_moments(project, seed):
         done = project.finish(identifier, 120)
         assert len(ends(project, identifier)) == 1
         assert done.verdict in {"unverified", "interrupted", "failed", "no_changes"}, done
-    assert not (store.state_root() / "queue").exists() or not list((store.state_root() / "queue").iterdir())
+    assert not (state_folder.state_root() / "queue").exists() or not list(
+        (state_folder.state_root() / "queue").iterdir()
+    )

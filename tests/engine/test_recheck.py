@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from understudy.engine import prompt, queue
-from understudy.journal import control, store
+from understudy.engine.planning import prompt
+from understudy.engine.running import queue
+from understudy.journal import delegation_folder, state_folder, worker_requests
+from understudy.model.backends import openai
+from understudy.model.config.delegators import Delegator, Scope
+from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.delegations import StartParams
-from understudy.model.delegators import Delegator, Fits, Recipe, Scope
 from understudy.model.errors import Position, Range, UnderstudyError
 
 DONE = "say(type='result', ok=True, text='done')"
@@ -78,7 +81,7 @@ def test_a_killed_recheck_leaves_the_verdict(project, tmp_path):
     identifier, gate = checking(project, tmp_path)
     gate.touch()
     thread = start_check(project, identifier)
-    os.kill(json.loads(store.open_folder(identifier).lock.read_bytes())["pid"], signal.SIGKILL)
+    os.kill(json.loads(delegation_folder.open_folder(identifier).lock.read_bytes())["pid"], signal.SIGKILL)
     thread.join(30)
     gate.unlink()
     assert project.call("delegations/get", id=identifier).verdict == "verified"
@@ -87,7 +90,7 @@ def test_a_killed_recheck_leaves_the_verdict(project, tmp_path):
 
 def test_a_recheck_whose_worker_cannot_begin_says_so(project, tmp_path):
     identifier, _ = checking(project, tmp_path)
-    (store.open_folder(identifier).path / "spec.json").write_text("{")
+    (delegation_folder.open_folder(identifier).path / "spec.json").write_text("{")
     with pytest.raises(UnderstudyError) as caught:
         project.call("delegations/check", id=identifier)
     assert caught.value.kind == "interrupted"
@@ -125,23 +128,23 @@ def queued(project, name="quick", **params):
 
 def test_a_damaged_one_in_the_queue_does_not_hold_up_the_others(single):
     damaged, fine = queued(single), queued(single)
-    (store.open_folder(damaged).path / "spec.json").write_text("{")
+    (delegation_folder.open_folder(damaged).path / "spec.json").write_text("{")
     single.gate.touch()
     assert single.finish(fine).verdict == "no_changes"
     assert single.finish(damaged).verdict == "failed"
-    assert queue.waiting(store.state_root()) == []
+    assert queue.waiting(state_folder.state_root()) == []
 
 
 def test_a_worker_that_always_dies_before_it_starts_is_given_up(single, monkeypatch):
     dying = queued(single)
-    (store.open_folder(dying).path / "ground.json").write_text("{")
+    (delegation_folder.open_folder(dying).path / "worktree.json").write_text("{")
     single.gate.touch()
     assert single.finish(dying).verdict in {"failed", "interrupted"}
 
 
-def test_a_tree_left_by_a_dead_worker_is_made_anew(single):
+def test_a_worktree_of_a_dead_worker_is_recreated(single):
     waiting = queued(single)
-    record = json.loads((store.open_folder(waiting).path / "ground.json").read_bytes())
+    record = json.loads((delegation_folder.open_folder(waiting).path / "worktree.json").read_bytes())
     Path(record["tree"]).mkdir()
     (Path(record["tree"]) / "half").write_text("left by a worker that died")
     single.gate.touch()
@@ -150,7 +153,7 @@ def test_a_tree_left_by_a_dead_worker_is_made_anew(single):
     assert not (Path(done.worktree) / "half").exists()
 
 
-def test_what_waits_in_the_queue_keeps_its_own_keys(single, monkeypatch):
+def test_a_queued_delegation_keeps_its_own_keys(single, monkeypatch):
     single.program("keyed", "say(type='result', ok=True, text='got ' + str(len(os.environ['AGENT_KEY'])))")
     file = single.config / "delegators" / "keyed.toml"
     file.write_text(file.read_text() + '\n[env]\nAGENT_KEY = { from_env = "KEY_OF_THE_ASKER" }\n')
@@ -163,7 +166,7 @@ def test_what_waits_in_the_queue_keeps_its_own_keys(single, monkeypatch):
     assert (done.verdict, done.result.text) == ("answered", "got 10")
 
 
-def test_a_queued_question_is_about_what_was_seen_at_the_click(project):
+def test_a_queued_text_delegation_sees_the_files_at_the_request(project):
     from understudy.testing.model_server import ModelServer
 
     with ModelServer(answers={"scholar": "Because."}) as server:
@@ -175,15 +178,15 @@ def test_a_queued_question_is_about_what_was_seen_at_the_click(project):
             'name = "scholar"\nmodel_server = "scripted"\nmodel = "scholar"\n'
         )
         identifier = project.start("explain", "calc.py", delegator="scholar")
-        project.write("calc.py", "changed after the click\n")
+        project.write("calc.py", "changed after the request\n")
         project.finish(identifier)
-        assert "changed after the click" not in str(server.requests[-1].body)
+        assert "changed after the request" not in str(server.requests[-1].body)
 
 
 def test_an_old_cancel_is_not_for_the_checks_of_later(project, tmp_path):
     identifier, _ = checking(project, tmp_path)
-    folder = store.open_folder(identifier)
-    control.append_control(folder, control.Cancel(by="late", at="2020-01-01T00:00:00.000Z"))
+    folder = delegation_folder.open_folder(identifier)
+    worker_requests.append_request(folder, worker_requests.Cancel(by="late", at="2020-01-01T00:00:00.000Z"))
     assert project.call("delegations/check", id=identifier).verdict == "verified"
 
 
@@ -192,10 +195,12 @@ def test_a_limit_without_effect_is_refused_by_name(project):
     with pytest.raises(UnderstudyError) as caught:
         project.start("implement", delegator="plain", task="x", limits={"maxUsd": "1"})
     assert caught.value.kind == "config_invalid"
-    assert "maxUsd" in caught.value.message
+    assert "max_usd" in caught.value.message
 
 
-ASK = Recipe(name="ask", title="Ask", returns="text", fits=Fits(on=["file"]), scope=Scope.BUILTIN, prompt="Answer.")
+ASK = Recipe(
+    name="ask", title="Ask", returns="text", applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN, prompt="Answer."
+)
 REMOTE = Delegator(name="far", model_server="far", model="m")
 
 
@@ -209,6 +214,7 @@ def build(content, path=".env", first=0, last=0, local=False):
         recipe=ASK,
         params=asked,
         delegator=REMOTE,
+        supported=openai.CAPABILITIES,
         files=[path],
         context=[],
         target=None,
@@ -238,10 +244,11 @@ def test_a_task_has_a_bound():
             recipe=ASK,
             params=StartParams(recipe="ask", task="x" * (prompt.ALL_BYTES + 1)),
             delegator=REMOTE,
+            supported=openai.CAPABILITIES,
             files=[],
             context=[],
             target=None,
             read=lambda _: None,
             local=True,
         )
-    assert caught.value.kind == "corpus_too_large"
+    assert caught.value.kind == "input_too_large"

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from understudy.git.base import Base, BaseLimits, write_base
+from understudy.git.base.capture import write_base
+from understudy.git.base.index import Base, BaseLimits
+from understudy.git.object_store import ObjectStore
 from understudy.git.repository import Repository, locate
-from understudy.git.store import Store
-from understudy.git.tree import Tree, create_tree
+from understudy.git.worktree.worktree import Worktree, create_worktree
 
 
 class Bench:
@@ -47,18 +48,18 @@ class Bench:
         self,
         path: Path | None = None,
         *,
-        kind: str = "seen",
+        kind: str = "current",
         buffers: Mapping[str | bytes, bytes] | None = None,
         limits: BaseLimits | None = None,
-    ) -> tuple[Store, Base]:
+    ) -> tuple[ObjectStore, Base]:
         self.count += 1
         repository = locate(path or self.repo)
-        store = Store.create(self.state / f"store{self.count}", repository)
+        store = ObjectStore.create(self.state / f"store{self.count}", repository)
         return store, write_base(store, repository, kind=kind, buffers=buffers, limits=limits)
 
-    def tree(self, path: Path | None = None, **keywords) -> tuple[Store, Base, Tree]:
+    def tree(self, path: Path | None = None, **keywords) -> tuple[ObjectStore, Base, Worktree]:
         store, base = self.base(path, **keywords)
-        return store, base, create_tree(store, base, self.state / f"tree{self.count}")
+        return store, base, create_worktree(store, base, self.state / f"tree{self.count}")
 
 
 def files_of(root: Path, *, skip: tuple[str, ...] = (".git",)) -> dict[bytes, tuple[str, bytes]]:

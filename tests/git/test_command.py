@@ -1,4 +1,4 @@
-"""The one function that starts git: its bounds and its errors."""
+"""Test how git is called: bounds, errors and aborting."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from understudy.git import call
-from understudy.git.base import write_base
-from understudy.git.store import Store
-from understudy.git.tree import create_tree
+from understudy.git import command
+from understudy.git.base.capture import write_base
+from understudy.git.object_store import ObjectStore
+from understudy.git.worktree.worktree import create_worktree
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -24,7 +24,7 @@ def fake(tmp_path: Path, monkeypatch, text: str) -> None:
     program.write_text('#!/bin/sh\ncase "$*" in *--version*) echo git version ${FAKE:-2.45.0}; exit;; esac\n' + text)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    call._checked_version.cache_clear()
+    command._checked_version.cache_clear()
 
 
 def caught(act) -> UnderstudyError:
@@ -36,11 +36,11 @@ def caught(act) -> UnderstudyError:
 def test_git_missing_or_too_old(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setenv("PATH", f"relative:{tmp_path}")
-        assert caught(lambda: call.git("status", git_dir=tmp_path)).kind is ErrorKind.TOOL_MISSING
+        assert caught(lambda: command.git_output("status", git_dir=tmp_path)).kind is ErrorKind.TOOL_MISSING
     fake(tmp_path, monkeypatch, "exit 0")
     program = tmp_path / "bin" / "git"
     program.write_text("#!/bin/sh\necho git version 2.30.2\n")
-    error = caught(lambda: call.git("status", git_dir=tmp_path))
+    error = caught(lambda: command.git_output("status", git_dir=tmp_path))
     assert error.kind is ErrorKind.TOOL_MISSING
     assert "2.30.2" in error.message
     assert "2.39" in (error.hint or "")
@@ -49,7 +49,7 @@ def test_git_missing_or_too_old(tmp_path, monkeypatch):
 def test_a_hanging_git_ends_with_its_children(tmp_path, monkeypatch):
     fake(tmp_path, monkeypatch, f"sleep 300 & echo $! > {tmp_path}/child; sleep 300")
     start = time.monotonic()
-    error = caught(lambda: call.git("status", git_dir=tmp_path, timeout_seconds=0.5))
+    error = caught(lambda: command.git_output("status", git_dir=tmp_path, timeout_seconds=0.5))
     assert error.kind is ErrorKind.TIMED_OUT
     assert time.monotonic() - start < 5
     child = int((tmp_path / "child").read_text())
@@ -66,27 +66,29 @@ def test_a_hanging_git_ends_with_its_children(tmp_path, monkeypatch):
 
 def test_output_and_errors_are_bounded(tmp_path, monkeypatch):
     fake(tmp_path, monkeypatch, "yes 1234567 & yes 7654321 >&2")
-    done = call.try_git("log", git_dir=tmp_path, output_limit=1 << 20)
+    done = command.run_git("log", git_dir=tmp_path, output_limit=1 << 20)
     assert done.truncated
     assert len(done.stdout) == 1 << 20
     assert len(done.stderr) <= 65536
-    assert caught(lambda: call.git("log", git_dir=tmp_path, output_limit=1000)).kind is ErrorKind.FILE_TOO_LARGE
+    assert (
+        caught(lambda: command.git_output("log", git_dir=tmp_path, output_limit=1000)).kind is ErrorKind.FILE_TOO_LARGE
+    )
 
 
-def test_a_git_that_does_not_read_its_input_is_no_fault(tmp_path, monkeypatch):
+def test_a_git_that_does_not_read_its_input_is_not_an_error(tmp_path, monkeypatch):
     fake(tmp_path, monkeypatch, "exec <&-; echo done")
-    assert call.git("x", git_dir=tmp_path, stdin=b"x" * 10_000_000) == b"done\n"
+    assert command.git_output("x", git_dir=tmp_path, stdin=b"x" * 10_000_000) == b"done\n"
 
 
 def test_a_full_disk_is_named(tmp_path, monkeypatch):
     fake(tmp_path, monkeypatch, "echo 'error: unable to write file: No space left on device' >&2; exit 128")
-    assert caught(lambda: call.git("add", git_dir=tmp_path)).kind is ErrorKind.STORE_FULL
+    assert caught(lambda: command.git_output("add", git_dir=tmp_path)).kind is ErrorKind.DISK_FULL
 
 
-def test_a_failure_carries_what_git_said(bench):
+def test_a_failure_contains_the_output_of_git(bench):
     bench.init()
-    store = Store.create(bench.state / "s", bench.locate())
-    error = caught(lambda: store.git("cat-file", "-t", "0" * 40))
+    store = ObjectStore.create(bench.state / "s", bench.locate())
+    error = caught(lambda: store.git_output("cat-file", "-t", "0" * 40))
     assert error.kind is ErrorKind.INTERNAL
     assert "cat-file" in error.message
 
@@ -103,7 +105,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def test_wherever_the_disk_becomes_full_it_is_said(small_disk, bench):
+def test_a_full_disk_is_reported_wherever_it_happens(small_disk, bench):
     bench.init()
     for number in range(40):
         chance = random.Random(number)
@@ -118,20 +120,20 @@ def test_wherever_the_disk_becomes_full_it_is_said(small_disk, bench):
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         (small_disk / "ballast").write_bytes(b"x" * (kilobytes * 1024))
         try:
-            store = Store.create(small_disk / "store", found)
-            create_tree(store, write_base(store, found), small_disk / "tree")
+            store = ObjectStore.create(small_disk / "store", found)
+            create_worktree(store, write_base(store, found), small_disk / "tree")
             ends.add("done")
         except UnderstudyError as error:
             ends.add(error.kind)
-    assert ends == {"done", ErrorKind.STORE_FULL}
+    assert ends == {"done", ErrorKind.DISK_FULL}
 
 
 @pytest.mark.parametrize("words", ["fatal: sha1 file 'x' write error. Out of diskspace", "No space left on device"])
-def test_a_full_disk_is_told_from_what_git_says(tmp_path, monkeypatch, words):
+def test_a_full_disk_is_recognised_in_the_output_of_git(tmp_path, monkeypatch, words):
     fake(tmp_path, monkeypatch, f'echo "{words}" >&2; exit 128')
-    assert caught(lambda: call.git("add", git_dir=tmp_path)).kind is ErrorKind.STORE_FULL
+    assert caught(lambda: command.git_output("add", git_dir=tmp_path)).kind is ErrorKind.DISK_FULL
 
 
-def test_a_write_that_failed_for_another_reason_is_no_full_disk(tmp_path, monkeypatch):
+def test_another_write_error_is_not_a_full_disk(tmp_path, monkeypatch):
     fake(tmp_path, monkeypatch, 'echo "error: unable to write file x" >&2; exit 128')
-    assert caught(lambda: call.git("add", git_dir=tmp_path)).kind is ErrorKind.INTERNAL
+    assert caught(lambda: command.git_output("add", git_dir=tmp_path)).kind is ErrorKind.INTERNAL

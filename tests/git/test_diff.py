@@ -71,12 +71,12 @@ def test_every_kind_of_change(change):
     assert ("deleted", b"moved") in changed_paths(store, base, head)
 
 
-def test_a_file_that_is_obeyed_says_so_under_either_of_its_names(change):
+def test_a_flagged_file_is_flagged_under_both_of_its_names(change):
     store, base, head = change(
         "mkdir .husky; seq 30 > .husky/pre-push; seq 31 60 > tools; echo p > plain",
         "mv .husky/pre-push innocent; mkdir .vscode; mv tools .vscode/tasks.json; echo q > plain",
     )
-    assert {each.path: each.flagged for each in file_diffs(store, base, head)} == {
+    assert {each.path: each.flag_reason for each in file_diffs(store, base, head)} == {
         "innocent": "runs as a git hook",
         ".vscode/tasks.json": "is read by an editor",
         "plain": None,
@@ -169,4 +169,4 @@ def test_a_repository_that_was_moved_away_is_named(change, bench):
         file_diffs(store, base, head)
     assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
     assert str(bench.repo) in caught.value.message
-    assert "Put it back" in (caught.value.hint or "")
+    assert "Move it back" in (caught.value.hint or "")

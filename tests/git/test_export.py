@@ -9,8 +9,8 @@ import pytest
 
 from understudy.git import export
 from understudy.git.diff import file_diffs
-from understudy.git.names import unquote
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.path_quoting import unquote
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_files_with_a_filter_are_left_out_and_the_filter_never_runs(bench, perso
     assert not executed.exists()
 
 
-def test_what_cannot_be_exported_is_refused(bench, person):
+def test_invalid_exports_are_refused(bench, person):
     bench.init()
     store, base, head = worked(bench, "echo 2 >> f1")
     for branch, kind in (
@@ -163,9 +163,9 @@ def test_a_patch_applies(bench, files, some):
         assert found[b"binary"][1] == b"\0\2"
         assert b"f2" in found
     else:
-        store.git("worktree", "prune")
+        store.git_output("worktree", "prune")
         place = Path(bench.state / "expected")
         place.mkdir()
-        store.git("read-tree", head, index=bench.state / "index")
-        store.git("checkout-index", "-a", work_tree=place, index=bench.state / "index")
+        store.git_output("read-tree", head, index=bench.state / "index")
+        store.git_output("checkout-index", "-a", work_tree=place, index=bench.state / "index")
         assert found == files(place)

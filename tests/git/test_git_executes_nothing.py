@@ -1,7 +1,7 @@
 """Ways in which a tree, or the repository it came from, can make git run a program: none works on ours.
 
 Each vector prepares the user's repository, makes a tree, lets a hostile agent loose in it, and then makes every call of
-this room. The same preparation makes plain git run the program: that the vectors still bite is tested as well.
+this package. The same preparation makes plain git run the program: that the vectors still work is tested as well.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from understudy.git import bootstrap, call, diff
-from understudy.git.base import pin, unpin, write_base
-from understudy.git.store import Store
-from understudy.git.tree import create_tree
+from understudy.git import command as call
+from understudy.git import diff
+from understudy.git.base.capture import write_base
+from understudy.git.base.pins import pin, unpin
+from understudy.git.object_store import ObjectStore
+from understudy.git.worktree import extra_files
+from understudy.git.worktree.worktree import create_worktree
 from understudy.model.errors import UnderstudyError
 
 DRIVERS = "printf '*.nb filter=fmt diff=nb merge=nb\\n' > .gitattributes; echo hello > a.nb; mkdir scripts .husky;"
@@ -151,26 +154,26 @@ def payload(executed) -> Path:
 
 
 def everything(bench, before_agent: Callable[[Path], None]) -> None:
-    """Make every call of the room over a repository and a tree."""
+    """Make every call of the package over a repository and a worktree."""
     repository = bench.locate()
     store, base, tree = bench.tree()
     pin(repository, "x", repository.head_commit)
-    items = bootstrap.apply(tree, repository, copy=["*.secret"])
+    items = extra_files.apply(tree, repository, copy=["*.secret"])
     before_agent(tree.path)
     shot = tree.snapshot("work", base.commit)
     for function in (diff.file_diffs, diff.stats, diff.unified, diff.changed_paths):
         function(store, base.commit, shot.commit)
     diff.read_file(store, shot.commit, b"a.nb")
-    bootstrap.renew(items)
+    extra_files.restore_changed(items)
     tree.materialise(base.commit, items.paths())
     tree.materialise(shot.commit, items.paths())
     assert tree.snapshot("again", shot.commit).commit == shot.commit
-    other = create_tree(Store.open(store.path), shot.commit, bench.state / "other")
+    other = create_worktree(ObjectStore.open(store.path), shot.commit, bench.state / "other")
     # And the user takes the work into the checkout, so that the next base is read from hostile files.
     bench.sh(
         f"cp -a {other.path}/. {bench.root}/taken; rm -rf {bench.root}/taken/.git; cp -a {bench.root}/taken/. {bench.repo}"
     )
-    write_base(Store.create(bench.state / "next", bench.locate()), bench.locate(), buffers={"a.nb": b"unsaved"})
+    write_base(ObjectStore.create(bench.state / "next", bench.locate()), bench.locate(), buffers={"a.nb": b"unsaved"})
     unpin(repository, "x")
     other.remove(bench.state / "trash")
     tree.remove(bench.state / "trash")
@@ -202,7 +205,7 @@ def test_no_vector_runs_a_program(bench, executed, payload, name):
         (TEXTCONV, script, "cp -a {tree}/. ../c; rm -rf ../c/.git; cp -a ../c/. .; git diff"),
     ],
 )
-def test_the_vectors_bite_plain_git(bench, executed, payload, case):
+def test_plain_git_executes_each_payload(bench, executed, payload, case):
     settings, act, plain = case
     bench.init(DRIVERS + SCRIPT)
     if settings:

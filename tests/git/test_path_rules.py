@@ -1,4 +1,4 @@
-"""Paths on the wire, and paths that deserve a second look."""
+"""Paths on the wire, and paths whose change needs explicit consent."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.git.excludes import translate
-from understudy.git.names import c_quote, flagged, looks_secret, quote, refused, unquote
-from understudy.git.store import Store
+from understudy.config.discovery import declarations
+from understudy.git.object_store import ObjectStore
+from understudy.git.path_rules import flagged, looks_secret, refused
+from understudy.git.worktree.ignore_rules import translate
+from understudy.model.text.path_quoting import c_quote, quote, unquote
 
 
 @given(st.binary(min_size=1, max_size=40).filter(lambda path: b"\0" not in path))
@@ -18,6 +20,14 @@ def test_quoting_is_undone(path):
     assert unquote(quote(path)) == path
     assert unquote(c_quote(path)) == path
     quote(path).encode()
+
+
+def test_everything_that_a_declared_tool_obeys_is_flagged():
+    obeyed = [one.path for tool in declarations.tools().values() for one in tool.repository_paths]
+    assert obeyed
+    for path in obeyed:
+        inside = path + "x" if path.endswith("/") else path
+        assert flagged(inside.encode()), path
 
 
 @pytest.mark.parametrize(
@@ -35,7 +45,7 @@ def test_wire_forms(path, wire):
 
 
 @pytest.mark.parametrize("text", ['"', '"x', '"\\x"', '"\\"', '"\\400"', '"\\37"'])
-def test_what_is_no_quoted_path_is_refused(text):
+def test_invalid_quoted_paths_are_refused(text):
     with pytest.raises(ValueError):
         unquote(text)
 
@@ -118,7 +128,7 @@ def test_flagged_and_secret_names():
     "folder", [".github", ".husky", "a/.vscode", ".claude", ".circleci", ".hooks", ".venv", "web/node_modules"]
 )
 def test_a_link_in_the_place_of_a_flagged_folder_is_flagged(folder):
-    # What it leads to has another name: only the link itself can be told.
+    # What it leads to has another name: only the link itself is recognised.
     assert flagged(folder)
 
 
@@ -153,9 +163,9 @@ def test_names_that_git_refuses(bench, path):
     assert refused(path.encode())
     if path:
         bench.init()
-        store = Store.create(bench.state / "s", bench.locate())
-        blob = store.git("hash-object", "-w", "--stdin", stdin=b"x").decode().strip()
-        store.try_git(
+        store = ObjectStore.create(bench.state / "s", bench.locate())
+        blob = store.git_output("hash-object", "-w", "--stdin", stdin=b"x").decode().strip()
+        store.run_git(
             "update-index",
             "--add",
             "-z",
@@ -163,7 +173,7 @@ def test_names_that_git_refuses(bench, path):
             stdin=f"100644 {blob}\t{path}\0".encode(),
             index=bench.state / "i",
         )
-        assert store.git("ls-files", index=bench.state / "i") == b""
+        assert store.git_output("ls-files", index=bench.state / "i") == b""
 
 
 RULES = st.lists(

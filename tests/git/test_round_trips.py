@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.git.base import write_base
+from understudy.git.base.capture import write_base
 from understudy.git.diff import file_diffs
+from understudy.git.object_store import ObjectStore
 from understudy.git.repository import locate
-from understudy.git.store import Store
-from understudy.git.tree import create_tree
+from understudy.git.worktree.worktree import create_worktree
 
 NAMES = st.sampled_from([b"a", b"b", b"d/a", b"d/e/x", b"d", b"a/b", b"\xff", b"n\nl", b"-x", b"E", b"e"])
 TEXTS = st.sampled_from([b"", b"x\n", b"y\n", b"a\r\nb\r\n", b"a\nb\r\n", b"\0\1", b"l1\nl2\nl3\n" * 5, b"no end"])
@@ -104,9 +104,9 @@ def test_a_tree_is_what_the_user_sees_and_a_snapshot_what_the_agent_left(files, 
             edit(repo, second, stage=True)
             before = fingerprint(repo / ".git")
             repository = locate(repo)
-            store = Store.create(root / "store", repository)
+            store = ObjectStore.create(root / "store", repository)
             base = write_base(store, repository)
-            tree = create_tree(store, base, root / "tree")
+            tree = create_worktree(store, base, root / "tree")
             seen = files(repo)
             assert files(tree.path) == seen
             assert (
@@ -122,7 +122,7 @@ def test_a_tree_is_what_the_user_sees_and_a_snapshot_what_the_agent_left(files, 
             assert files(tree.path) == seen
             tree.materialise(shot.commit)
             assert files(tree.path) == left
-            assert files(create_tree(store, shot.commit, root / "other").path) == left
+            assert files(create_worktree(store, shot.commit, root / "other").path) == left
             assert fingerprint(repo / ".git") == before
 
     check()

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from understudy.git.base import BaseLimits, pin, unpin
-from understudy.git.names import collisions
+from understudy.git.base.index import BaseLimits
+from understudy.git.base.pins import pin, unpin
+from understudy.git.object_store import ObjectStore
+from understudy.git.path_rules import collisions
 from understudy.git.repository import locate, workspace_of
-from understudy.git.store import Store
-from understudy.git.tree import create_tree
+from understudy.git.worktree.worktree import create_worktree
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -65,7 +66,7 @@ def test_the_base_is_head_when_nothing_differs(bench, same):
     assert base.commit == bench.locate().head_commit
 
 
-def test_unsaved_buffers_lie_over_the_files(bench):
+def test_unsaved_buffers_override_the_files(bench):
     bench.init("echo 'ignored' > .gitignore; ln -s f2 link")
     _store, base, tree = bench.tree(
         buffers={"f1": b"unsaved\r\n", "new/file": b"\xff", "link": b"through", "ignored": b"no", ".env": b"no"}
@@ -88,7 +89,7 @@ def test_a_buffer_outside_the_workspace_is_refused(bench, path):
 def test_no_commits_yet(bench, same):
     bench.sh("git init -q -b trunk; echo a > a; git add a; echo b > b")
     store, base, tree = same()
-    assert store.git("rev-list", "--count", base.commit) == b"1\n"
+    assert store.git_output("rev-list", "--count", base.commit) == b"1\n"
     assert bench.sh("git symbolic-ref HEAD", tree.path) == "refs/heads/trunk\n"
     pin(bench.locate(), "x", bench.locate().head_commit or "")
     assert bench.sh("git for-each-ref") == ""
@@ -208,7 +209,7 @@ def test_sparse(bench, same):
     store, base, tree = same()
     assert not (tree.path / "b").exists()
     assert bench.sh("git sparse-checkout list", tree.path) == "a\n"
-    assert b"b/b" in store.git("ls-tree", "-r", "--name-only", base.commit)
+    assert b"b/b" in store.git_output("ls-tree", "-r", "--name-only", base.commit)
     # What an agent adds outside the cone is judged all the same.
     (tree.path / "b").mkdir()
     (tree.path / "b" / "b").write_text("agent")
@@ -259,7 +260,7 @@ def test_intent_to_add_split_index_and_fsmonitor(bench, same):
     bench.sh("git config core.untrackedCache true; git status; git update-index --fsmonitor", check=False)
     assert list((bench.repo / ".git").glob("sharedindex.*"))
     store, _, _ = same()
-    assert store.git("ls-files", index=store.base_index).split() == [b"f1", b"f2", b"f3", b"i", b"n"]
+    assert store.git_output("ls-files", index=store.base_index).split() == [b"f1", b"f2", b"f3", b"i", b"n"]
 
 
 def test_a_damaged_index_is_rebuilt(bench, same):
@@ -352,7 +353,7 @@ def test_pipes_and_sockets_are_passed_over(bench, same):
     assert base.files == 2
 
 
-def test_an_embedded_repository_is_left_out_and_told(bench, same):
+def test_an_embedded_repository_is_left_out_and_reported(bench, same):
     bench.init()
     bench.sh(
         "git init -q inner; echo k > inner/k; git init -q other; cd other; echo k > k; git add k; git commit -qm k"
@@ -392,7 +393,7 @@ def test_a_partial_clone_whose_promisor_is_gone(bench, same):
     bench.sh(f"git clone -q --no-checkout --filter=blob:none file://{bench.repo} {partial}")
     bench.sh(f"git remote set-url origin file://{bench.root}/nowhere", partial)
     assert bench.locate(partial).partial
-    for kind in ("seen", "head"):
+    for kind in ("current", "head"):
         bench.sh("git read-tree HEAD", partial)
         error = refused(bench, path=partial, kind=kind) if kind == "head" else None
         if error:
@@ -408,7 +409,7 @@ def test_a_repository_of_another_user_is_refused(bench):
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     bench.init()
-    bench.sh("chown -R nobody .")
+    bench.sh("chown -R 65534 .")
     assert refused(bench).kind is ErrorKind.ISOLATION_UNAVAILABLE
     bench.sh(f"git config --global --add safe.directory {bench.repo}")
     bench.tree()
@@ -437,8 +438,8 @@ def test_mode_bits_are_not_trusted_where_the_user_says_so(bench):
     bench.init("chmod +x f1")
     bench.sh("git config core.filemode false; chmod -x f1; echo x > f1; chmod +x f2")
     store, base, _ = bench.tree()
-    assert store.git("ls-tree", base.commit).split(b"\n")[0].startswith(b"100755")
-    assert store.git("ls-tree", base.commit).split(b"\n")[1].startswith(b"100644")
+    assert store.git_output("ls-tree", base.commit).split(b"\n")[0].startswith(b"100755")
+    assert store.git_output("ls-tree", base.commit).split(b"\n")[1].startswith(b"100644")
 
 
 def test_pin_writes_one_reference_without_hooks_and_unpin_takes_it_away(bench, fingerprint, executed):
@@ -475,9 +476,9 @@ def test_the_users_garbage_collection_cannot_break_a_base(bench, files):
         "git stash drop -q; git checkout -q --orphan gone; git rm -rfq .; git commit -q --allow-empty -m x; git branch -D main;"
         "git reflog expire --expire=now --all; git gc -q --prune=now"
     )
-    again = create_tree(Store.open(store.path), base, bench.state / "again")
+    again = create_worktree(ObjectStore.open(store.path), base, bench.state / "again")
     assert files(again.path) == seen
-    assert store.git("fsck", "--full", "--strict", base.commit) is not None
+    assert store.git_output("fsck", "--full", "--strict", base.commit) is not None
 
 
 def test_discovery_stops_at_home_and_validates(bench, own_home):

@@ -9,58 +9,38 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-import msgspec
 import pytest
+from journals import spec_of_a_test
 
-from understudy.journal import store
-from understudy.model.delegations import Explanation, StartParams
-from understudy.model.delegators import Delegator, Fits, Recipe, Scope
-from understudy.model.spec import SPEC_VERSION, Bootstrap, Spec
+from understudy.journal import delegation_folder
+from understudy.model.spec import Spec
 
 PRELUDE = """
 import os, sys, time, signal
 from pathlib import Path
-from understudy.journal import store, locks, summary, reader, control, recover, bell
+from understudy.journal import change_notifications, dead_workers, delegation_folder, reader, state_folder, worker_lock, worker_requests
+from understudy.journal.summaries import fold, listing, summary
 from understudy.journal.writer import Writer
 from understudy.model import events
-from understudy.model.states import *
+from understudy.model.states import *; from understudy.model.verdicts import *
 from understudy.model.errors import *
 from understudy.process import identity
-def folder(): return store.open_folder(sys.argv[1])
+def folder(): return delegation_folder.open_folder(sys.argv[1])
 def say(*words): print(*words, flush=True)
 """
 
 
 def spec_for(delegation_id: str, **changes) -> Spec:
-    spec = Spec(
-        version=SPEC_VERSION,
-        id=delegation_id,
-        title="Tests for a module",
-        params=StartParams(recipe="tests"),
-        recipe=Recipe(name="tests", title="Tests", returns="tree", fits=Fits(on=["file"]), scope=Scope.BUILTIN),
-        workspace="/somewhere/project",
-        delegator=Delegator(name="quick", model="m"),
-        explain=Explanation(delegator="quick", tried=[], because="asked for"),
-        files=[],
-        context=[],
-        checks=[],
-        slots=2,
-        bootstrap=Bootstrap(copy=[], link=[], setup=[], setup_timeout_seconds=1.0),
-        trusted=True,
-        created_at="2026-11-21T00:45:12.000Z",
-        buffers={},
-        notes=[],
-    )
-    return msgspec.structs.replace(spec, **changes)
+    return spec_of_a_test(delegation_id, **{"title": "Tests for a module"} | changes)
 
 
 @pytest.fixture
-def make() -> Iterator[Callable[..., tuple[store.Folder, int]]]:
+def make() -> Iterator[Callable[..., tuple[delegation_folder.Folder, int]]]:
     """Make delegations; their locks are closed at the end."""
     descriptors: list[int] = []
 
-    def new(**changes) -> tuple[store.Folder, int]:
-        folder, lock = store.create(lambda name: spec_for(name, **changes), {})
+    def new(**changes) -> tuple[delegation_folder.Folder, int]:
+        folder, lock = delegation_folder.create(lambda name: spec_for(name, **changes), {})
         descriptors.append(lock)
         return folder, lock
 
@@ -73,7 +53,7 @@ def make() -> Iterator[Callable[..., tuple[store.Folder, int]]]:
 class Second:
     """Another process that runs Python on one delegation."""
 
-    def __init__(self, folder: store.Folder, code: str, *, lock: int | None = None, **popen) -> None:
+    def __init__(self, folder: delegation_folder.Folder, code: str, *, lock: int | None = None, **popen) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-c", PRELUDE + code, folder.id, *([] if lock is None else [str(lock)])],
             stdout=subprocess.PIPE,

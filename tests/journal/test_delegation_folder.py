@@ -11,36 +11,39 @@ import stat
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.journal import disk, locks, store, summary
+from understudy.files import durable
+from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal.summaries import summary
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 
 
-def test_a_newborn_is_complete_private_and_held(make_spec) -> None:
-    folder, lock = store.create(make_spec, {"b1": b"unsaved\r\n\xff"})
+def test_a_new_folder_is_complete_private_and_locked(make_spec) -> None:
+    folder, lock = delegation_folder.create(make_spec, {"b1": b"unsaved\r\n\xff"})
     try:
         assert re.fullmatch(r"\d{8}-\d{6}-[0-9a-v]{5}", folder.id)
         assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
         for path in (folder.spec, folder.lock, folder.buffers / "b1", folder.summary):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
         assert (folder.buffers / "b1").read_bytes() == b"unsaved\r\n\xff"
-        assert store.read_spec(folder) == make_spec(folder.id)
-        assert locks.is_held(folder)
+        assert delegation_folder.read_spec(folder) == make_spec(folder.id)
+        assert worker_lock.is_held(folder)
         assert not os.get_inheritable(lock)
         assert summary.load(folder).state is State.PREPARING
-        assert store.ids() == [folder.id]
+        assert delegation_folder.ids() == [folder.id]
     finally:
         os.close(lock)
-    assert not locks.is_held(folder)
+    assert not worker_lock.is_held(folder)
 
 
-def test_nobody_ever_sees_a_newborn_without_its_holder(make, second) -> None:
+def test_no_process_sees_a_new_folder_without_its_holder(make, second) -> None:
     """A second process looks all the time while a hundred delegations are born and handed over."""
     first, _ = make()
     watcher = second(
@@ -50,10 +53,10 @@ known = set()
 say('looking')
 import select
 while not select.select([sys.stdin], [], [], 0)[0]:
-    for name in store.ids():
+    for name in delegation_folder.ids():
         if name in known: continue
-        f = store.Folder(name, store.delegations_root() / name)
-        if not locks.is_held(f) or not f.spec.exists(): say('FREE', name); sys.exit(1)
+        f = delegation_folder.Folder(name, delegation_folder.delegations_root() / name)
+        if not worker_lock.is_held(f) or not f.spec.exists(): say('FREE', name); sys.exit(1)
         known.add(name)
 say('seen', len(known))
 """,
@@ -83,37 +86,40 @@ with Writer(folder(), lock) as writer:
         lock=lock,
     )
     os.close(lock)
-    assert locks.is_held(folder)
+    assert worker_lock.is_held(folder)
     _, child = worker.line().split()
     try:
-        assert locks.is_held(folder)
-        assert locks.try_lock(folder) is None
+        assert worker_lock.is_held(folder)
+        assert worker_lock.try_lock(folder) is None
         worker.kill()
-        assert not locks.is_held(folder)
+        assert not worker_lock.is_held(folder)
     finally:
         os.kill(int(child), 9)
 
 
-def test_a_failed_birth_leaves_nothing(make_spec) -> None:
-    root = store.delegations_root()
+def test_a_failed_creation_leaves_nothing(make_spec) -> None:
+    root = delegation_folder.delegations_root()
 
     def build(name: str):
         raise UnderstudyError(ErrorKind.INTERNAL, "no")
 
-    for attempt in (lambda: store.create(build, {}), lambda: store.create(make_spec, {"../x": b""})):
+    for attempt in (
+        lambda: delegation_folder.create(build, {}),
+        lambda: delegation_folder.create(make_spec, {"../x": b""}),
+    ):
         with pytest.raises(UnderstudyError):
             attempt()
         assert list(root.iterdir()) == []
 
 
-def test_a_taken_id_is_not_taken_over(make, make_spec, monkeypatch) -> None:
+def test_an_id_in_use_is_not_reused(make, make_spec, monkeypatch) -> None:
     folder, _ = make()
     answers = iter([folder.id, folder.id, "20261121-004512-k3f9q"])
-    monkeypatch.setattr(store, "new_id", lambda now=None: next(answers))
+    monkeypatch.setattr(delegation_folder, "new_id", lambda now=None: next(answers))
     other, _lock = make()
     assert other.id == "20261121-004512-k3f9q"
-    assert store.read_spec(folder).id == folder.id
-    assert store.read_spec(other).id == other.id
+    assert delegation_folder.read_spec(folder).id == folder.id
+    assert delegation_folder.read_spec(other).id == other.id
 
 
 def test_two_processes_never_share_an_id(make, second) -> None:
@@ -121,13 +127,13 @@ def test_two_processes_never_share_an_id(make, second) -> None:
     code = """
 from understudy.model.spec import Spec
 import msgspec
-spec = store.read_spec(folder())
-store.new_id = lambda now=None: f'20261121-00{next(numbers):04d}-aaaaa'
+spec = delegation_folder.read_spec(folder())
+delegation_folder.new_id = lambda now=None: f'20261121-00{next(numbers):04d}-aaaaa'
 numbers = iter(range(1000))
 sys.stdin.readline()
 mine = []
 for _ in range(40):
-    f, lock = store.create(lambda n: msgspec.structs.replace(spec, id=n, title=str(os.getpid())), {})
+    f, lock = delegation_folder.create(lambda n: msgspec.structs.replace(spec, id=n, title=str(os.getpid())), {})
     os.close(lock); mine.append(f.id)
 say(*mine)
 """
@@ -144,10 +150,10 @@ def test_one_key_makes_one_delegation(make, second) -> None:
     folder, _ = make()
     code = """
 import msgspec
-spec = store.read_spec(folder())
+spec = delegation_folder.read_spec(folder())
 sys.stdin.readline()
 for n in range(20):
-    f, lock = store.create_once(f'key {n}', lambda name: msgspec.structs.replace(spec, id=name), {})
+    f, lock = delegation_folder.create_once(f'key {n}', lambda name: msgspec.structs.replace(spec, id=name), {})
     say(f.id, lock is not None)
 """
     racers = [second(folder, code) for _ in range(3)]
@@ -158,17 +164,17 @@ for n in range(20):
         answers = [racer.line().split() for racer in racers]
         assert len({name for name, _ in answers}) == 1
         assert sorted(made for _, made in answers) == ["False", "False", "True"]
-    assert len(store.ids()) == 21
-    assert [name for name in os.listdir(store.delegations_root()) if name.startswith(".")] == []
+    assert len(delegation_folder.ids()) == 21
+    assert [name for name in os.listdir(delegation_folder.delegations_root()) if name.startswith(".")] == []
 
 
-def test_a_key_whose_delegation_was_never_born_is_void(make_spec) -> None:
-    folder, lock = store.create_once("k", make_spec, {})
+def test_a_key_whose_delegation_was_never_created_is_void(make_spec) -> None:
+    folder, lock = delegation_folder.create_once("k", make_spec, {})
     os.close(lock)
-    again, none = store.create_once("k", make_spec, {})
+    again, none = delegation_folder.create_once("k", make_spec, {})
     assert (again.id, none) == (folder.id, None)
     folder.path.rename(folder.path.with_name("elsewhere"))
-    fresh, lock = store.create_once("k", make_spec, {})
+    fresh, lock = delegation_folder.create_once("k", make_spec, {})
     assert fresh.id != folder.id
     os.close(lock)
 
@@ -178,10 +184,10 @@ def test_a_key_whose_delegation_was_never_born_is_void(make_spec) -> None:
 )
 def test_only_ids_become_paths(text: str) -> None:
     with pytest.raises(UnderstudyError) as caught:
-        store.open_folder(text)
+        delegation_folder.open_folder(text)
     assert caught.value.kind is ErrorKind.UNKNOWN_DELEGATION
     with pytest.raises(UnderstudyError) as caught:
-        store.resolve_id(text)
+        delegation_folder.resolve_id(text)
     assert caught.value.kind is ErrorKind.UNKNOWN_DELEGATION
 
 
@@ -189,13 +195,13 @@ def test_near_ids_are_named_and_prefixes_resolved(make) -> None:
     folder, _ = make()
     wrong = folder.id[:-1] + ("0" if folder.id[-1] != "0" else "1")
     with pytest.raises(UnderstudyError) as caught:
-        store.open_folder(wrong)
+        delegation_folder.open_folder(wrong)
     assert caught.value.names == [folder.id]
-    assert store.resolve_id(folder.id[:10]) == folder.id
-    assert store.resolve_id(folder.id[-5:]) == folder.id
+    assert delegation_folder.resolve_id(folder.id[:10]) == folder.id
+    assert delegation_folder.resolve_id(folder.id[-5:]) == folder.id
     other, _ = make()
     with pytest.raises(UnderstudyError) as caught:
-        store.resolve_id("20")
+        delegation_folder.resolve_id("20")
     assert sorted(caught.value.names) == sorted([folder.id, other.id])
 
 
@@ -203,16 +209,16 @@ def test_near_ids_are_named_and_prefixes_resolved(make) -> None:
 def test_ids_sort_by_time(one: float, other: float) -> None:
     earlier, later = sorted((one, other))
     if later - earlier > 0.002:
-        assert store.new_id(earlier) < store.new_id(later)
-    assert store.is_id(store.new_id(one))
+        assert delegation_folder.new_id(earlier) < delegation_folder.new_id(later)
+    assert delegation_folder.is_id(delegation_folder.new_id(one))
 
 
 def test_a_state_folder_that_cannot_be_used_is_refused(tmp_path: Path, monkeypatch) -> None:
     def refused(path) -> UnderstudyError:
         monkeypatch.setenv("UNDERSTUDY_STATE", str(path))
         with pytest.raises(UnderstudyError) as caught:
-            store.state_root()
-        assert caught.value.kind is ErrorKind.STORE_UNAVAILABLE
+            state_folder.state_root()
+        assert caught.value.kind is ErrorKind.STATE_UNAVAILABLE
         assert caught.value.hint
         return caught.value
 
@@ -223,17 +229,17 @@ def test_a_state_folder_that_cannot_be_used_is_refused(tmp_path: Path, monkeypat
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
-    assert "Others may write" in str(refused(shared))
+    assert "Other users may write" in str(refused(shared))
     assert stat.S_IMODE(shared.stat().st_mode) == 0o777
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
-def test_somebody_elses_state_folder_is_refused(tmp_path: Path, monkeypatch) -> None:
+def test_a_state_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "theirs").mkdir(mode=0o755)
     os.chown(tmp_path / "theirs", 12345, 12345)
     monkeypatch.setenv("UNDERSTUDY_STATE", str(tmp_path / "theirs"))
     with pytest.raises(UnderstudyError, match="belongs to user 12345"):
-        store.state_root()
+        state_folder.state_root()
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse.sshfs", "afs"])
@@ -247,51 +253,51 @@ def test_network_file_systems_are_refused(kind: str, tmp_path: Path, monkeypatch
         f"30 22 0:5 / {escaped} rw shared:1 - ext4 /dev/b rw\n"
         f"31 30 0:6 / {escaped} rw,nosuid shared:2 master:1 - {kind} host:/x rw\n"
     )
-    monkeypatch.setattr(store, "_MOUNTINFO", table)
+    monkeypatch.setattr(state_folder, "_MOUNTINFO", table)
     monkeypatch.setenv("UNDERSTUDY_STATE", str(far / "state"))
     with pytest.raises(UnderstudyError, match=re.escape(f"network file system ({kind})")) as caught:
-        store.state_root()
-    assert caught.value.kind is ErrorKind.STORE_UNAVAILABLE
+        state_folder.state_root()
+    assert caught.value.kind is ErrorKind.STATE_UNAVAILABLE
     monkeypatch.setenv("UNDERSTUDY_STATE", str(tmp_path / "far away too"))
-    store.state_root()
+    state_folder.state_root()
 
 
 def test_this_machines_own_table_is_understood(tmp_path: Path) -> None:
     if not Path("/proc/self/mountinfo").exists():
         pytest.skip("no mountinfo here")
-    assert store._file_system("/proc/self") == "proc"
+    assert state_folder._file_system("/proc/self") == "proc"
 
 
 def test_a_size_limit_reads_as_a_full_disk(make_spec) -> None:
-    root = store.delegations_root()
+    root = delegation_folder.delegations_root()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
     try:
         with pytest.raises(UnderstudyError) as caught:
-            store.create(make_spec, {"b": b"x" * 100_000})
+            delegation_folder.create(make_spec, {"b": b"x" * 100_000})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert caught.value.kind is ErrorKind.STORE_FULL
+    assert caught.value.kind is ErrorKind.DISK_FULL
     assert list(root.iterdir()) == []
 
 
 def test_errors_of_the_disk_have_names(tmp_path: Path) -> None:
     for number, kind in (
-        (errno.ENOSPC, ErrorKind.STORE_FULL),
-        (errno.EDQUOT, ErrorKind.STORE_FULL),
-        (errno.EROFS, ErrorKind.STORE_UNAVAILABLE),
-        (errno.EACCES, ErrorKind.STORE_UNAVAILABLE),
+        (errno.ENOSPC, ErrorKind.DISK_FULL),
+        (errno.EDQUOT, ErrorKind.DISK_FULL),
+        (errno.EROFS, ErrorKind.STATE_UNAVAILABLE),
+        (errno.EACCES, ErrorKind.STATE_UNAVAILABLE),
     ):
-        assert disk.failure(OSError(number, "x"), tmp_path).kind is kind
+        assert durable.failure(OSError(number, "x"), tmp_path).kind is kind
 
 
 def test_abandoned_births_are_removed(make, make_spec) -> None:
-    root = store.delegations_root()
+    root = delegation_folder.delegations_root()
     for name, age in ((".new-1-old", 7200), (".new-1-now", 0)):
         (root / name).mkdir()
         os.utime(root / name, (time.time() - age,) * 2)
     make()
-    assert store.remove_abandoned() == 1
+    assert delegation_folder.remove_abandoned() == 1
     assert sorted(name for name in os.listdir(root) if name.startswith(".")) == [".new-1-now"]
 
 
@@ -304,7 +310,7 @@ lock = int(sys.argv[2])
 me = identity.current()
 say('go')
 for n in range(20000):
-    locks.write_holder(lock, me, [me] * (n * 7 % 9))
+    worker_lock.write_holder(lock, me, [me] * (n * 7 % 9))
 say('done')
 """,
         lock=lock,
@@ -312,7 +318,7 @@ say('done')
     assert writer.line() == "go"
     seen = set()
     while writer.process.poll() is None:
-        holder = locks.read_holder(folder)
+        holder = worker_lock.read_holder(folder)
         if holder is None:
             assert not seen, "a holder that was written was gone"
         else:
@@ -323,14 +329,29 @@ say('done')
 
 
 @pytest.mark.parametrize("content", [b"", b"{}\n", b'{"pid":-1,"startTime":1,"bootId":""}\n', b'{"pid":7', b"\xff\n"])
-def test_a_damaged_holder_is_nobody(make, content: bytes) -> None:
+def test_a_damaged_holder_file_names_no_process(make, content: bytes) -> None:
     folder, _ = make()
     folder.lock.write_bytes(content)
-    assert locks.read_holder(folder) is None
+    assert worker_lock.read_holder(folder) is None
 
 
-def test_importing_the_room_starts_no_event_loop() -> None:
-    modules = "summary, writer, control, bell, recover, locks, store, reader"
-    code = f"import sys; from understudy.journal import {modules}; print([m for m in ('asyncio', 'httpx', 'click', 'platformdirs', 'difflib', 'subprocess') if m in sys.modules])"
+def test_the_first_users_of_a_state_folder_do_not_disturb_each_other(tmp_path: Path, monkeypatch) -> None:
+    """Requests that arrive together create the folder and its version at the same time."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            for turn in range(60):
+                monkeypatch.setenv("UNDERSTUDY_STATE", str(tmp_path / str(turn)))
+                roots = [threads.submit(state_folder.state_root) for _ in range(8)]
+                assert {root.result(30) for root in roots} == {tmp_path / str(turn)}
+                assert [path.name for path in (tmp_path / str(turn)).iterdir()] == ["version"]
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_importing_the_package_starts_no_event_loop() -> None:
+    modules = "writer, worker_requests, change_notifications, dead_workers, worker_lock, state_folder, reader"
+    code = f"import sys; from understudy.journal import {modules}; from understudy.journal.summaries import summary; print([m for m in ('asyncio', 'httpx', 'click', 'platformdirs', 'difflib', 'subprocess') if m in sys.modules])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.strip() == "[]"

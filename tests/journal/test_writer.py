@@ -1,4 +1,4 @@
-"""Appending, being killed at it, being tampered with, and running out of room."""
+"""Test the journal writer: appends, kills, tampering, and a full disk."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from understudy.journal import bounds, locks, reader, store, summary
+from understudy.journal import delegation_folder, event_encoding, reader, worker_lock
+from understudy.journal.summaries import fold, summary
 from understudy.journal.writer import Writer
 from understudy.model import events
 from understudy.model.delegations import FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.states import Reservation, State, Verdict
+from understudy.model.states import State
+from understudy.model.verdicts import Reservation, Verdict
 
-STARTED = events.Started(delegator="quick", model="m", why="asked for")
+STARTED = events.Started(delegator="quick", model="m", reason="asked for")
 
 
 def finished(verdict: Verdict = Verdict.VERIFIED) -> events.Finished:
     return events.Finished(verdict=verdict, reservations=[])
 
 
-def refold(folder: store.Folder):
-    delegation = summary.initial(store.read_spec(folder))
+def refold(folder: delegation_folder.Folder):
+    delegation = summary.initial(delegation_folder.read_spec(folder))
     for event in reader.read_events(folder, limit=10**9):
-        delegation = summary.fold(delegation, event)
+        delegation = fold.fold(delegation, event)
     return delegation
 
 
@@ -78,10 +80,10 @@ except UnderstudyError as e: say(e.kind)
 """,
     )
     assert other.line() == "conflict"
-    assert locks.holds(folder, lock)
+    assert worker_lock.holds(folder, lock)
 
 
-def test_a_move_nobody_makes_is_refused_and_not_written(make) -> None:
+def test_an_illegal_transition_is_refused_and_not_written(make) -> None:
     folder, lock = make()
     with Writer(folder, lock) as writer:
         with pytest.raises(UnderstudyError) as caught:
@@ -112,7 +114,7 @@ STREAM = """
 lock = int(sys.argv[2])
 n = 0
 with Writer(folder(), lock) as writer:
-    writer.append(events.Started(delegator='quick', model='m', why='w'), attempt=1)
+    writer.append(events.Started(delegator='quick', model='m', reason='w'), attempt=1)
     say(1)
     while True:
         n += 1
@@ -123,7 +125,7 @@ with Writer(folder(), lock) as writer:
 
 
 def kill_and_judge(make, second, seed: int) -> None:
-    """Kill a writer at a random moment; what it was told is written must stand, and the end is written once."""
+    """Kill a writer at a random time; acknowledged events must survive, and the end is written once."""
     folder, lock = make()
     writer = second(folder, STREAM, lock=lock)
     os.close(lock)
@@ -138,7 +140,7 @@ def kill_and_judge(make, second, seed: int) -> None:
     rest = writer.process.stdout.read().split()
     writer.wait()
     acknowledged = max([acknowledged, *(int(number) for number in rest if number)])
-    from understudy.journal.recover import recover
+    from understudy.journal.dead_workers import recover
 
     assert recover(folder) is True
     assert recover(folder) is False
@@ -171,7 +173,7 @@ def test_a_summary_is_never_seen_half_written(make, second) -> None:
         """
 lock = int(sys.argv[2])
 with Writer(folder(), lock) as writer:
-    writer.append(events.Started(delegator='quick', model='m', why='w'), attempt=1)
+    writer.append(events.Started(delegator='quick', model='m', reason='w'), attempt=1)
     say('go')
     for n in range(400):
         writer.append(events.CheckFinished(name=f'c{n % 7}', argv=['a' * (n * 977 % 20000)], seconds=1.0, tree='t', output_tail='', flaky=False, fails_on_base=False, ok=True, required=True), attempt=1)
@@ -202,45 +204,45 @@ def test_the_summary_waits_a_second_for_what_lists_do_not_show(make) -> None:
     writer.close()
 
 
-# What somebody else may do to the file while the worker lives.
+# Changes by other processes while the worker is alive.
 
 
-def forge(folder: store.Folder) -> None:
+def forge(folder: delegation_folder.Folder) -> None:
     with folder.events.open("ab") as file:
         file.write(
             b'{"type":"finished","seq":3,"at":"2026-11-21T00:00:00.000Z","attempt":1,"verdict":"verified","reservations":[]}\n'
         )
 
 
-def forge_half(folder: store.Folder) -> None:
+def forge_half(folder: delegation_folder.Folder) -> None:
     with folder.events.open("ab") as file:
         file.write(b"half a line")
 
 
-def empty(folder: store.Folder) -> None:
+def empty(folder: delegation_folder.Folder) -> None:
     os.truncate(folder.events, 0)
 
 
-def shorten(folder: store.Folder) -> None:
+def shorten(folder: delegation_folder.Folder) -> None:
     os.truncate(folder.events, folder.events.stat().st_size - 7)
 
 
-def remove(folder: store.Folder) -> None:
+def remove(folder: delegation_folder.Folder) -> None:
     folder.events.unlink()
 
 
-def exchange(folder: store.Folder) -> None:
+def exchange(folder: delegation_folder.Folder) -> None:
     data = folder.events.read_bytes()
     folder.events.unlink()
     folder.events.write_bytes(data + b'{"type":"note"}\n')
 
 
-def insert(folder: store.Folder) -> None:
+def insert(folder: delegation_folder.Folder) -> None:
     data = folder.events.read_bytes()
     folder.events.write_bytes(b'{"type":"note","level":"info","text":"mine"}\n' + data)
 
 
-def change(folder: store.Folder) -> None:
+def change(folder: delegation_folder.Folder) -> None:
     data = folder.events.read_bytes()
     folder.events.write_bytes(data.replace(b"asked for", b"forged it"))
 
@@ -256,7 +258,7 @@ def test_foreign_bytes_are_cut_noted_and_never_verified(make, second, attack) ->
         """
 lock = int(sys.argv[2])
 with Writer(folder(), lock) as writer:
-    writer.append(events.Started(delegator='quick', model='m', why='asked for'), attempt=1)
+    writer.append(events.Started(delegator='quick', model='m', reason='asked for'), attempt=1)
     writer.append(events.Text(text='answer'), attempt=1)
     say('ready'); sys.stdin.readline()
     writer.append(events.Checkpoint(commit='abc'), attempt=1)
@@ -276,7 +278,7 @@ with Writer(folder(), lock) as writer:
     found = reader.read_events(folder)
     assert [event.seq for event in found] == list(range(1, len(found) + 1))
     assert isinstance(found[0], events.Started)
-    assert found[0].why == "asked for"
+    assert found[0].reason == "asked for"
     kinds = [type(event) for event in found]
     assert kinds.count(events.Finished) == 1
     assert kinds.count(events.Note) >= 1
@@ -296,8 +298,8 @@ def test_a_change_in_place_is_found_at_the_end_without_being_asked(make) -> None
         writer.append(finished(), attempt=1)
     found = reader.read_events(folder)
     assert (found[-1].verdict, found[-1].reservations) == (Verdict.UNVERIFIED, [Reservation.TAMPERED])
-    # What the state follows from is restored; of the answer's pieces, what stands there is all that is known.
-    assert found[0].why == "asked for"
+    # Events that determine the state are restored; pieces of the answer cannot be.
+    assert found[0].reason == "asked for"
     assert found[1].text == "forged it"
 
 
@@ -332,7 +334,7 @@ def test_planted_links_and_pipes_are_not_followed(make, tmp_path) -> None:
     folder.events.symlink_to(precious)
     with pytest.raises(UnderstudyError) as caught:
         Writer(folder, lock)
-    assert caught.value.kind is ErrorKind.STORE_UNAVAILABLE
+    assert caught.value.kind is ErrorKind.STATE_UNAVAILABLE
     folder.events.unlink()
     os.mkfifo(folder.events)
     with pytest.raises(UnderstudyError):
@@ -365,7 +367,7 @@ def test_what_is_too_long_is_shortened_and_says_so(make, event) -> None:
         writer.append(STARTED, attempt=1)
         writer.append(event, attempt=1)
     line = folder.events.read_bytes().splitlines()[1]
-    assert len(line) < bounds.LONGEST_LINE
+    assert len(line) < event_encoding.LONGEST_LINE
     read = reader.read_events(folder)[1]
     assert type(read) is type(event)
     assert summary.load(folder) == refold(folder)
@@ -395,7 +397,7 @@ def nested(depth: int):
     ],
     ids=["surrogate", "call", "deep", "less-deep", "controls"],
 )
-def test_what_json_cannot_carry_is_made_carriable(make, event) -> None:
+def test_values_that_json_cannot_hold_are_converted(make, event) -> None:
     folder, lock = make()
     with Writer(folder, lock) as writer:
         writer.append(STARTED, attempt=1)
@@ -406,7 +408,7 @@ def test_what_json_cannot_carry_is_made_carriable(make, event) -> None:
     assert summary.load(folder) == refold(folder)
 
 
-# No room.
+# A full disk.
 
 
 @pytest.fixture
@@ -437,11 +439,11 @@ def test_on_a_full_disk_nothing_is_half_done_and_the_end_still_fits(small_disk: 
         ballast.write_bytes(b"x" * 500_000)
         with pytest.raises(UnderstudyError) as caught:
             write_without_end(writer)
-        assert caught.value.kind is ErrorKind.STORE_FULL
+        assert caught.value.kind is ErrorKind.DISK_FULL
         assert caught.value.hint
         assert folder.events.read_bytes().endswith(b"\n")
         with pytest.raises(UnderstudyError):
-            store.create(make_spec, {"b": b"z" * 30_000})
+            delegation_folder.create(make_spec, {"b": b"z" * 30_000})
         # Fill what the smaller writes would still find.
         with ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
             while True:
@@ -454,7 +456,7 @@ def test_on_a_full_disk_nothing_is_half_done_and_the_end_still_fits(small_disk: 
     found = reader.read_events(folder)
     assert [type(one) for one in found] == [events.Started, *[events.Text] * accepted, events.Finished]
     assert summary.load(folder).state is State.FINISHED
-    assert len(store.ids()) == 1
+    assert len(delegation_folder.ids()) == 1
     ballast.unlink()
     with Writer(folder, lock):
         assert summary.peek(folder).state is State.FINISHED
@@ -469,7 +471,7 @@ import resource
 lock = int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 with Writer(folder(), lock) as writer:
-    writer.append(events.Started(delegator='quick', model='m', why='w'), attempt=1)
+    writer.append(events.Started(delegator='quick', model='m', reason='w'), attempt=1)
     try:
         while True: writer.append(events.Text(text='y' * 7000), attempt=1)
     except UnderstudyError as e: say(e.kind, writer.last_seq)
@@ -478,7 +480,7 @@ with Writer(folder(), lock) as writer:
         lock=lock,
     )
     kind, seq = worker.line().split()
-    assert kind == "store_full"
+    assert kind == "disk_full"
     assert int(worker.line()) == int(seq) + 1
     assert worker.wait() == 0
     found = reader.read_events(folder)
@@ -495,7 +497,7 @@ def test_a_hundred_thousand_events_in_order_with_flat_memory(make, second) -> No
 lock = int(sys.argv[2])
 def memory(): return int(Path('/proc/self/statm').read_text().split()[1]) * 4
 with Writer(folder(), lock) as writer:
-    writer.append(events.Started(delegator='quick', model='m', why='w'), attempt=1)
+    writer.append(events.Started(delegator='quick', model='m', reason='w'), attempt=1)
     begin = None
     started = time.perf_counter()
     for n in range(100_000):

@@ -41,7 +41,7 @@ class Tagged:
         return sorted(self.pids().values())
 
     def gone(self, but: frozenset[str] = frozenset(), seconds: float = 5.0) -> list[str]:
-        """Wait until nobody is left but these roles; return who is."""
+        """Wait until only these roles are left; return the roles that are left."""
         deadline = time.monotonic() + seconds
         while (left := [role for role in self.roles() if role not in but]) and time.monotonic() < deadline:
             time.sleep(0.005)

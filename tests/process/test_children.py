@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import identity
 from understudy.process.children import Child, run, start
 from understudy.process.environment import base_environment
 
 HERE = Path(__file__).parent
-NAMESPACES = pytest.mark.parametrize("own_namespace", [True, False])
+LEVELS = pytest.mark.parametrize("confinement", [Confinement.NAMESPACE, Confinement.NONE])
 
 
 def python(code: str, *arguments: str) -> list[str]:
@@ -52,29 +53,29 @@ def fds() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-@NAMESPACES
-async def test_code_output_and_errors_come_back(tmp_path, own_namespace):
+@LEVELS
+async def test_code_output_and_errors_come_back(tmp_path, confinement):
     code = "import sys, os; print(os.getcwd()); print('err', file=sys.stderr); sys.exit(3)"
-    done = await run_here(python(code), tmp_path, own_namespace=own_namespace)
+    done = await run_here(python(code), tmp_path, confinement=confinement)
     assert (done.code, done.signal, done.timed_out, done.leftovers) == (3, None, False, 0)
     assert (done.stdout.decode(), done.stderr) == (f"{tmp_path}\n", b"err\n")
 
 
-async def test_the_signal_that_ended_a_program_is_told(tmp_path):
+async def test_the_signal_that_killed_a_program_is_reported(tmp_path):
     done = await run_here(python("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"), tmp_path)
     assert (done.code, done.signal) == (None, signal.SIGSEGV)
 
 
-@NAMESPACES
-async def test_what_a_program_leaves_running_is_killed_and_counted(tmp_path, tagged, own_namespace):
+@LEVELS
+async def test_what_a_program_leaves_running_is_killed_and_counted(tmp_path, tagged, confinement):
     argv = [sys.executable, str(HERE / "hostile_tree.py"), tagged.tag, "exits"]
-    done = await run_here(argv, tmp_path, own_namespace=own_namespace)
+    done = await run_here(argv, tmp_path, confinement=confinement)
     assert (done.code, done.leftovers) == (7, 6)
     assert tagged.roles() == []
 
 
-@NAMESPACES
-async def test_end_gives_everybody_the_chance_to_finish(tmp_path, own_namespace):
+@LEVELS
+async def test_end_gives_everybody_the_chance_to_finish(tmp_path, confinement):
     # The parent ends at once, the way a JavaScript shim does; its child needs a moment to save its work.
     code = """
 import os, signal, sys, time
@@ -87,7 +88,7 @@ if os.fork() == 0:
 os.read(ready, 1)
 print('ready', flush=True); signal.pause()
 """
-    child = await begin(python(code), tmp_path, own_namespace=own_namespace)
+    child = await begin(python(code), tmp_path, confinement=confinement)
     assert await anext(child.stdout_lines()) == b"ready"
     ended = await child.end(5)
     assert (ended.code, ended.signal, ended.leftovers) == (None, signal.SIGTERM, 0)
@@ -95,10 +96,10 @@ print('ready', flush=True); signal.pause()
     assert await child.end(0) == ended == await child.wait() == child.ended
 
 
-@NAMESPACES
-async def test_who_ignores_the_request_is_killed_after_the_grace(tmp_path, tagged, own_namespace):
+@LEVELS
+async def test_who_ignores_the_request_is_killed_after_the_grace(tmp_path, tagged, confinement):
     argv = [sys.executable, str(HERE / "hostile_tree.py"), tagged.tag, "ignores"]
-    child = await begin(argv, tmp_path, own_namespace=own_namespace)
+    child = await begin(argv, tmp_path, confinement=confinement)
     await anext(child.stdout_lines())
     began = time.monotonic()
     ended = await child.end(0.3)
@@ -106,18 +107,18 @@ async def test_who_ignores_the_request_is_killed_after_the_grace(tmp_path, tagge
     assert (ended.signal, ended.leftovers, tagged.roles()) == (signal.SIGKILL, 1, [])
 
 
-@NAMESPACES
-async def test_a_stopped_program_still_gets_its_chance(tmp_path, tagged, until, own_namespace):
+@LEVELS
+async def test_a_stopped_program_still_gets_its_chance(tmp_path, tagged, until, confinement):
     code = "import os, signal; signal.signal(15, lambda *_: os._exit(5)); os.kill(os.getpid(), 19)\nwhile 1: signal.pause()"
-    child = await begin(python(code, tagged.tag), tmp_path, own_namespace=own_namespace)
+    child = await begin(python(code, tagged.tag), tmp_path, confinement=confinement)
     until(lambda: any(" T " in Path(f"/proc/{pid}/stat").read_text() for pid in tagged.pids()))
     assert (await child.end(3)).code == 5
 
 
-@NAMESPACES
-async def test_a_fork_storm_is_over_within_a_second(tmp_path, tagged, own_namespace):
+@LEVELS
+async def test_a_fork_storm_is_over_within_a_second(tmp_path, tagged, confinement):
     argv = [sys.executable, str(HERE / "hostile_tree.py"), tagged.tag, "storm"]
-    child = await begin(argv, tmp_path, own_namespace=own_namespace)
+    child = await begin(argv, tmp_path, confinement=confinement)
     await anext(child.stdout_lines())
     await child.end(0)
     assert tagged.roles() == []
@@ -151,6 +152,8 @@ async def test_cancelling_the_wait_ends_the_tree(tmp_path, tagged):
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(child.wait(), 0.05)
     assert await asyncio.to_thread(tagged.gone) == []
+    async with asyncio.timeout(10):
+        await child.wait()
     child.close()
 
 
@@ -168,7 +171,7 @@ async def test_a_forgotten_child_is_ended(tmp_path):
     del child
     gc.collect()
     async with asyncio.timeout(5):
-        while identity.alive(guardian):
+        while Path(f"/proc/{guardian.pid}").exists():  # until it is reaped
             await asyncio.sleep(0.005)
 
 
@@ -226,7 +229,7 @@ def test_a_child_outlives_the_thread_that_started_it(tmp_path):
     loop.close()
 
 
-async def test_a_limit_ends_the_tree_and_keeps_what_was_said(tmp_path, tagged):
+async def test_a_limit_kills_the_tree_and_keeps_the_output(tmp_path, tagged):
     argv = [sys.executable, str(HERE / "hostile_tree.py"), tagged.tag, "tree"]
     done = await run_here(argv, tmp_path, timeout_seconds=1)
     assert (done.timed_out, done.signal, done.stdout) == (True, signal.SIGTERM, b"ready\n")
@@ -241,7 +244,7 @@ async def test_standard_input_is_empty_unless_given(tmp_path):
     assert (await run_here(["true"], tmp_path, stdin=prompt)).code == 0, "a program that never reads is not waited for"
 
 
-async def test_a_program_that_never_reads_holds_nobody_up(tmp_path):
+async def test_a_program_that_never_reads_does_not_block(tmp_path):
     async with await begin(["sleep", "600"], tmp_path, stdin=b"x" * 1_000_000) as child:
         assert (await child.end(0)).signal == signal.SIGKILL
 
@@ -280,7 +283,7 @@ async def test_a_long_line_passes_below_the_bound_and_fails_above(tmp_path):
         assert caught.value.kind is ErrorKind.MALFORMED_OUTPUT
 
 
-async def test_a_flood_of_errors_blocks_nobody(tmp_path):
+async def test_many_errors_do_not_block(tmp_path):
     code = "import os\nfor _ in range(160): os.write(2, b'e' * 65536)\nos.write(2, b'END')"
     log = tmp_path / "stderr.log"
     async with await begin(python(code), tmp_path, stderr_file=log, file_cap_bytes=100_000) as child:
@@ -324,26 +327,26 @@ async def test_output_goes_to_its_file_too(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UnderstudyError) as caught:
         await begin(["true"], tmp_path, stdout_file=tmp_path / "link")
-    assert caught.value.kind is ErrorKind.STORE_UNAVAILABLE
+    assert caught.value.kind is ErrorKind.STATE_UNAVAILABLE
     assert not (tmp_path / "elsewhere").exists()
 
 
-@NAMESPACES
-async def test_only_the_standard_descriptors_reach_the_program(tmp_path, own_namespace):
+@LEVELS
+async def test_only_the_standard_descriptors_reach_the_program(tmp_path, confinement):
     read_end, write_end = os.pipe()
     os.set_inheritable(write_end, True)
     code = (
         "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{n}')))"
     )
     for stdin in (None, b"x"):
-        done = await run_here(python(code), tmp_path, stdin=stdin, own_namespace=own_namespace)
+        done = await run_here(python(code), tmp_path, stdin=stdin, confinement=confinement)
         assert done.stdout in {b"[0, 1, 2]\n", b"[0, 1, 2, 3]\n"}, "3 is the listing itself"
     os.close(read_end)
     os.close(write_end)
 
 
-@NAMESPACES
-async def test_a_program_starts_clean(tmp_path, own_namespace):
+@LEVELS
+async def test_a_program_starts_clean(tmp_path, confinement):
     code = """
 import os, resource, signal
 print(os.getsid(0) == os.getpid() == os.getpgid(0))
@@ -355,7 +358,7 @@ print(status['SigBlk'].strip(), format(int(status['SigIgn'], 16) & ~internal, '0
     ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
     try:
         # -E -S -s keeps it a bare interpreter; Python itself ignores SIGPIPE and SIGXFSZ.
-        done = await run_here(python(code), tmp_path, own_namespace=own_namespace)
+        done = await run_here(python(code), tmp_path, confinement=confinement)
     finally:
         signal.signal(signal.SIGHUP, ignored)
     assert done.stdout.split() == [b"True", b"(0,", b"0)", b"0" * 16, b"0000000001001000"]
@@ -395,7 +398,7 @@ async def test_secrets_of_the_child_are_not_in_its_guardian(tmp_path):
         (["echo", *["x" * 1000] * 8000], ErrorKind.INVALID_PARAMS, "longer than this system allows"),
     ],
 )
-async def test_what_cannot_be_started_says_why(tmp_path, argv, kind, words):
+async def test_a_delegation_that_cannot_be_started_reports_why(tmp_path, argv, kind, words):
     (tmp_path / "plain-file").write_text("x")
     (tmp_path / "no-interpreter").write_text("#!/no/such/interpreter\n")
     (tmp_path / "not-a-program").write_bytes(b"\x7fELF nonsense")
@@ -434,13 +437,13 @@ async def test_when_descriptors_run_out_it_says_so_and_recovers(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     await run_here(["true"], tmp_path)
     before = fds()
-    for room in range(1, 12):
-        # Descriptors are given out from the lowest free number, so the limit leaves exactly this much room at most.
-        resource.setrlimit(resource.RLIMIT_NOFILE, (before + room, hard))
+    for spare in range(1, 12):
+        # Descriptors are given out from the lowest free number, so the limit leaves at most this many.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before + spare, hard))
         try:
-            with pytest.raises(UnderstudyError) as caught:  # noqa: PT012 - at the largest room it may succeed
+            with pytest.raises(UnderstudyError) as caught:  # noqa: PT012 - with the most descriptors it may succeed
                 await begin(["true"], tmp_path)
-                raise UnderstudyError(ErrorKind.OVERLOADED, "there was room after all")
+                raise UnderstudyError(ErrorKind.OVERLOADED, "there were enough descriptors")
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert caught.value.kind is ErrorKind.OVERLOADED
@@ -452,9 +455,25 @@ async def test_when_descriptors_run_out_it_says_so_and_recovers(tmp_path):
 
 async def test_the_namespace_is_where_a_program_cannot_see_us(tmp_path):
     async with await begin(["sleep", "600"], tmp_path) as child:
-        if not child.namespaced:
-            pytest.skip(child.why_not_namespaced)
+        if child.sandbox.reached is not Confinement.NAMESPACE:
+            pytest.skip(child.refusal)
     code = "import os; print(os.getpid(), sorted(int(n) for n in os.listdir('/proc') if n.isdigit()))"
     done = await run_here(python(code), tmp_path)
     assert done.stdout == b"2 [1, 2]\n"
     assert "/proc" not in [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()].pop()
+
+
+@LEVELS
+async def test_the_level_that_was_reached_is_recorded(tmp_path, confinement):
+    child = await begin(python(""), tmp_path, confinement=confinement)
+    ended = await child.wait()
+    reached = confinement if not child.refusal or confinement is Confinement.NONE else Confinement.NONE
+    assert child.sandbox == ended.sandbox == Sandbox(confinement, reached)
+    assert not child.sandbox.reached.restricts_access
+
+
+@pytest.mark.parametrize("level", [Confinement.LANDLOCK, Confinement.BUBBLEWRAP, Confinement.CONTAINER])
+async def test_a_level_that_does_not_exist_yet_is_refused(tmp_path, level):
+    with pytest.raises(UnderstudyError) as caught:
+        await begin(python(""), tmp_path, confinement=level)
+    assert caught.value.kind is ErrorKind.ISOLATION_UNAVAILABLE

@@ -1,4 +1,4 @@
-"""A detached program is nobody's child."""
+"""A detached program outlives its parent."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import time
 import pytest
 
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process import detach
-from understudy.process.detach import start_detached
+from understudy.process import detached
+from understudy.process.detached import start_detached
 from understudy.process.environment import base_environment
 
 ABOUT = """
@@ -28,7 +28,7 @@ print(json.dumps({
 @pytest.fixture(params=["setsid", "python"])
 def way(request, monkeypatch):
     if request.param == "python":
-        monkeypatch.setattr(detach, "_SETSID", ())
+        monkeypatch.setattr(detached, "_SETSID", ())
     return request.param
 
 
@@ -87,10 +87,10 @@ def test_what_can_be_known_before_is_raised(tmp_path, way):
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UnderstudyError) as caught:
         start_detached(["true"], env=base_environment(), cwd=tmp_path, log=tmp_path / "link")
-    assert caught.value.kind is ErrorKind.STORE_UNAVAILABLE
+    assert caught.value.kind is ErrorKind.STATE_UNAVAILABLE
 
 
-def test_what_goes_wrong_later_is_in_the_log(tmp_path, until, way):
+def test_later_errors_are_in_the_log(tmp_path, until, way):
     (tmp_path / "bad").write_text("#!/no/such/interpreter\n")
     (tmp_path / "bad").chmod(0o700)
     start_detached(["./bad"], env=base_environment(), cwd=tmp_path, log=tmp_path / "log")

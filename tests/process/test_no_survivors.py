@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import understudy
-from understudy.process.sweep import sweep
+from understudy.process.leftovers import kill_leftovers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the promises of Linux")
 
@@ -24,7 +24,7 @@ PYTHONPATH = os.pathsep.join(str(Path(module.__file__).parent.parent) for module
 
 
 def interpreter_for(prefix):
-    """Return a Python that may be used under this prefix: root's own may lie in root's home."""
+    """Return a Python that may be used under this prefix: root's own may be in root's home."""
     probe = "import os, sys, msgspec, understudy; os.stat(sys.executable)"
     for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
         argv = [*prefix, python, "-c", probe]
@@ -46,7 +46,7 @@ EVERYBODY = {"main", "plain", "setsid", "scrubbed", "ignoring", "stopped", "thre
 def start_owner(tagged, scenario, *, namespace, prefix=()):
     """Start an owner with a hostile child; return the owner and what it says about the child."""
     python = interpreter_for(prefix)
-    argv = [*prefix, python, str(HERE / "owner_program.py"), tagged.tag, "1" if namespace else "0"]
+    argv = [*prefix, python, str(HERE / "owner_program.py"), tagged.tag, "namespace" if namespace else "none"]
     argv += [python, str(HERE / "hostile_tree.py"), tagged.tag, scenario]
     owner = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", env=ENVIRONMENT)
     about = owner.stdout.readline()
@@ -77,7 +77,7 @@ def strike(owner, about, victim):
 @pytest.mark.parametrize("scenario", ["tree", "storm", "comet"])
 def test_in_a_namespace_nothing_survives_any_death(tagged, until, scenario, victim, prefix):
     owner, about = start_owner(tagged, scenario, namespace=True, prefix=prefix)
-    assert about["namespaced"], about["reason"]
+    assert about["reached"] == "namespace", about["reason"]
     if scenario == "tree":
         until(lambda: set(tagged.roles()) >= EVERYBODY)
     strike(owner, about, victim)
@@ -91,7 +91,7 @@ def test_in_a_namespace_nothing_survives_any_death(tagged, until, scenario, vict
 @pytest.mark.parametrize("scenario", ["tree", "storm", "comet"])
 def test_without_a_namespace_nothing_survives_its_owner(tagged, until, scenario, prefix):
     owner, about = start_owner(tagged, scenario, namespace=False, prefix=prefix)
-    assert not about["namespaced"]
+    assert about["reached"] == "none"
     if scenario == "tree":
         until(lambda: set(tagged.roles()) >= EVERYBODY)
     strike(owner, about, "owner")
@@ -108,7 +108,7 @@ def test_without_a_namespace_a_dead_guardian_loses_only_what_dropped_its_mark(ta
         finish(owner)
     else:
         assert tagged.gone(but=frozenset(EVERYBODY - {"main"})) == [], "the program itself dies with its guardian"
-        assert sweep(tagged.tag) >= 4
+        assert kill_leftovers(tagged.tag) >= 4
     assert tagged.gone(but=frozenset({"scrubbed"})) == []
 
 
@@ -139,7 +139,7 @@ def test_where_namespaces_are_refused_the_child_runs_without_and_says_why(tagged
     if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no user namespace to refuse one in")
     owner, about = start_owner(tagged, "tree", namespace=True, prefix=prefix)
-    assert (about["namespaced"], about["reason"]) == (False, "clone: No space left on device")
+    assert (about["reached"], about["reason"]) == ("none", "clone: No space left on device")
     until(lambda: set(tagged.roles()) >= EVERYBODY)
     strike(owner, about, "owner")
     assert tagged.gone() == []
@@ -152,18 +152,18 @@ def test_where_proc_cannot_be_mounted_the_child_runs_without_and_says_why(tagged
     if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no user namespace to cover /proc in")
     owner, about = start_owner(tagged, "tree", namespace=True, prefix=prefix)
-    assert (about["namespaced"], about["reason"]) == (False, "mount /proc: Operation not permitted")
+    assert (about["reached"], about["reason"]) == ("none", "mount /proc: Operation not permitted")
     until(lambda: set(tagged.roles()) >= EVERYBODY)
     strike(owner, about, "owner")
     assert tagged.gone() == []
 
 
-def test_a_sweep_spares_other_marks_itself_and_its_ancestors(tagged):
+def test_killing_leftovers_spares_other_marks_itself_and_its_ancestors(tagged):
     environment = {**os.environ, "UNDERSTUDY_DELEGATION": f"{tagged.tag}-other"}
     other = subprocess.Popen([f"{tagged.tag}:other", "600"], executable="/bin/sleep", env=environment)
     inside = (
-        "import os,subprocess; from understudy.process.sweep import sweep; "
-        "child = subprocess.Popen(['sleep', '600']); print(sweep(os.environ['UNDERSTUDY_DELEGATION']), child.wait())"
+        "import os,subprocess; from understudy.process.leftovers import kill_leftovers; "
+        "child = subprocess.Popen(['sleep', '600']); print(kill_leftovers(os.environ['UNDERSTUDY_DELEGATION']), child.wait())"
     )
     marked = {**os.environ, "UNDERSTUDY_DELEGATION": tagged.tag}
     answer = subprocess.run([sys.executable, "-c", inside], env=marked, check=False, capture_output=True, timeout=20)

@@ -9,11 +9,11 @@ import pytest
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.environment import base_environment
-from understudy.process.short import run_short
+from understudy.process.unguarded import run_unguarded
 
 
 def go(argv, tmp_path, **options):
-    return run_short(argv, cwd=tmp_path, env=base_environment(), **{"timeout_seconds": 20, **options})
+    return run_unguarded(argv, cwd=tmp_path, env=base_environment(), **{"timeout_seconds": 20, **options})
 
 
 def test_code_and_both_streams_come_back(tmp_path):
@@ -22,11 +22,11 @@ def test_code_and_both_streams_come_back(tmp_path):
     assert not done.timed_out
 
 
-def test_a_signal_is_told(tmp_path):
+def test_a_signal_is_reported(tmp_path):
     assert go(["sh", "-c", "kill -9 $$"], tmp_path).signal == 9
 
 
-def test_the_limit_kills_the_whole_group_and_keeps_what_was_said(tmp_path, tagged):
+def test_the_limit_kills_the_whole_group_and_keeps_the_output(tmp_path, tagged):
     (tmp_path / tagged.tag).symlink_to("/bin/sleep")
     began = time.monotonic()
     done = go(
@@ -37,7 +37,7 @@ def test_the_limit_kills_the_whole_group_and_keeps_what_was_said(tmp_path, tagge
     assert tagged.gone() == []
 
 
-def test_a_child_that_holds_the_pipe_does_not_hold_us(tmp_path, tagged):
+def test_a_child_that_keeps_the_pipe_open_does_not_block(tmp_path, tagged):
     (tmp_path / tagged.tag).symlink_to("/bin/sleep")
     done = go(["sh", "-c", f"./{tagged.tag} 600 & echo said"], tmp_path)
     assert (done.code, done.stdout, done.timed_out) == (0, b"said\n", False)
@@ -50,7 +50,7 @@ def test_a_program_that_closes_its_streams_is_still_limited(tmp_path):
     assert done.timed_out
 
 
-def test_a_flood_keeps_its_end(tmp_path):
+def test_the_end_of_long_output_is_kept(tmp_path):
     code = "import os\nfor _ in range(200): os.write(1, b'o' * 65536); os.write(2, b'e' * 65536)\nos.write(1, b'END')"
     done = go([sys.executable, "-c", code], tmp_path, output_limit=100)
     assert (done.stdout, len(done.stderr), done.stdout_bytes) == (b"o" * 97 + b"END", 100, 200 * 65536 + 3)

@@ -1,4 +1,4 @@
-"""The demo is what a newcomer sees first: it tells the truth, leaves nothing behind, and shows a liar for what it is."""
+"""The demo shows true verdicts and leaves no files outside of its folder."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-DEMO = Path(__file__).parents[1] / "scripts" / "demo.py"
+DEMO = Path(__file__).parents[2] / "scripts" / "demo.py"
 SECONDS = 240
 
 
 def demo(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the demo with its own temporary directory; what it prints, errors included, in order."""
+    """Run the demo with its own temporary directory; capture standard output and error together."""
     scratch = tmp_path / "tmp"
     scratch.mkdir(exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("UNDERSTUDY_")}
@@ -39,7 +39,7 @@ def the_folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("missing.py", "is no file"), ("not-a-module.py", "cannot be imported"), ("data.txt", "cannot be imported")],
+    [("missing.py", "does not exist"), ("not-a-module.py", "cannot be imported"), ("data.txt", "cannot be imported")],
 )
 def test_a_file_that_cannot_be_tested_is_refused_at_once(tmp_path: Path, name: str, said: str):
     if name != "missing.py":
@@ -57,7 +57,7 @@ def test_folders_of_earlier_demos_go_and_those_in_use_stay(tmp_path: Path):
         folder.mkdir(parents=True)
     other = scratch / "understudy-demo-of-another-kind"
     other.mkdir()
-    program = f"import sys; sys.path.insert(0, {str(DEMO.parent)!r}); import demo; demo.remove_old_ones()"
+    program = f"import sys; sys.path.insert(0, {str(DEMO.parent)!r}); import demo; demo.remove_old_demos()"
     with (names["running"] / ".in-use").open("w") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
         subprocess.run(
@@ -78,9 +78,9 @@ def test_the_demo_ends_verified(tmp_path: Path, own_home: Path):
     status = subprocess.run(
         ["git", "status", "--porcelain"], cwd=folder / "project", capture_output=True, check=True, timeout=30
     )
-    assert status.stdout == b"", "the work is in a tree of its own"
+    assert status.stdout == b"", "the agent works in its own worktree"
     touched = [path for path in own_home.rglob("*") if path.is_file()]
-    assert touched == [], "nothing of the person's is written"
+    assert touched == [], "no file of the user is written"
     name = re.search(r"understudy show (\S+)", done.stdout)[1]
     shown = subprocess.run(
         [folder / "understudy", "show", name],
@@ -94,15 +94,15 @@ def test_the_demo_ends_verified(tmp_path: Path, own_home: Path):
 
 
 @pytest.mark.heavy
-def test_a_liar_is_shown_for_what_it_is(tmp_path: Path):
+def test_a_test_that_cannot_fail_is_not_verified(tmp_path: Path):
     done = demo(tmp_path, "--delegator", "liar")
     assert done.returncode == 1, done.stdout
     assert "UNVERIFIED" in done.stdout
-    assert re.search(r"nothing.bitten", done.stdout)
+    assert re.search(r"no.mutant.killed", done.stdout)
 
 
 @pytest.mark.heavy
-def test_a_module_of_ones_own(tmp_path: Path):
+def test_a_module_of_the_user(tmp_path: Path):
     (tmp_path / "adding.py").write_text(
         '"""Sums."""\n\n\ndef add(left: int, right: int) -> int:\n    """Return the sum."""\n    return left + right\n'
     )

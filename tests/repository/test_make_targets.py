@@ -1,4 +1,4 @@
-"""The verbs do what their lines in `make help` say, on a machine that has nothing but Python, git and make."""
+"""The make targets do what `make help` says, on a machine with only Python, git and make."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 SECONDS = 60
 
 
@@ -37,15 +37,15 @@ def run(*argv: str | Path, cwd: Path, **environment: str) -> subprocess.Complete
     )
 
 
-def test_help_names_every_verb():
+def test_help_lists_every_target():
     makefile = (TOP / "Makefile").read_text()
-    verbs = set(re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)[1].split())
+    targets = set(re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)[1].split())
     said = run("make", "-s", "help", cwd=TOP).stdout
-    assert set(re.findall(r"^  make (\S+)", said, re.MULTILINE)) == verbs
+    assert set(re.findall(r"^  make (\S+)", said, re.MULTILINE)) == targets
 
 
 @pytest.mark.parametrize("script", ["extension", "vscode.py", "package_extension.py"])
-def test_a_script_of_the_extension_says_what_it_can_and_does_nothing_else(script: str):
+def test_help_of_a_script_has_no_side_effect(script: str):
     path = TOP / "scripts" / script
     argv = [sys.executable, path] if path.suffix else [path]
     asked = run(*argv, "--help", cwd=TOP)
@@ -56,18 +56,18 @@ def test_a_script_of_the_extension_says_what_it_can_and_does_nothing_else(script
     assert mistyped.stderr
 
 
-def test_every_verb_of_the_extension_is_explained():
+def test_every_extension_command_is_documented():
     text = (TOP / "scripts" / "extension").read_text()
-    verbs = re.search(r"^([a-z |]+)\) verb=", text, re.MULTILINE)[1].split(" | ")
+    commands = re.search(r"^([a-z |]+)\) command=", text, re.MULTILINE)[1].split(" | ")
     said = run(TOP / "scripts" / "extension", "help", cwd=TOP).stdout
-    assert re.findall(r"^  scripts/extension (\S+)  +\S", said, re.MULTILINE) == verbs
+    assert re.findall(r"^  scripts/extension (\S+)  +\S", said, re.MULTILINE) == commands
     scripts = json.loads((TOP / "vscode-extension" / "package.json").read_text())["scripts"]
-    assert set(verbs) - {"packages"} <= scripts.keys()
+    assert set(commands) - {"packages"} <= scripts.keys()
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    """A checkout without .venv, and beside it a folder ``bin`` that can stand for the whole PATH."""
+    """A checkout without .venv, and a folder ``bin`` next to it that can replace PATH."""
     checkout = tmp_path / "checkout"
     (checkout / "scripts").mkdir(parents=True)
     shutil.copy(TOP / "scripts" / "setup", checkout / "scripts" / "setup")
@@ -77,7 +77,7 @@ def bare(tmp_path: Path) -> Path:
     return checkout
 
 
-def test_setup_says_what_is_missing(bare: Path):
+def test_setup_reports_a_missing_python(bare: Path):
     done = run("scripts/setup", cwd=bare, PATH=str(bare.parent / "bin"))
     assert done.returncode == 1
     assert "Python 3.11 or newer" in done.stderr
@@ -85,20 +85,20 @@ def test_setup_says_what_is_missing(bare: Path):
     assert not (bare / ".venv").exists()
 
 
-def test_setup_names_the_python_that_is_too_old(bare: Path):
+def test_setup_reports_an_old_python(bare: Path):
     program(bare.parent / "bin", "python3", 'case "$2" in *platform*) echo 3.9.2;; *) exit 1;; esac')
     done = run("scripts/setup", cwd=bare, PATH=str(bare.parent / "bin"))
     assert done.returncode == 1
     assert "python3 is 3.9.2" in done.stderr
 
 
-def test_setup_takes_a_later_candidate(bare: Path):
+def test_setup_uses_a_later_candidate(bare: Path):
     folder = bare.parent / "bin"
     program(folder, "python3", 'case "$2" in *platform*) echo 3.9.2;; *) exit 1;; esac')
     program(folder, "python3.12", 'case "$2" in *platform*) echo 3.12.0;; *ensurepip*) exit 0;; *) exit 7;; esac')
     done = run("scripts/setup", cwd=bare, PATH=str(folder))
     assert "python3.12 (3.12.0)" in done.stdout
-    assert done.returncode == 7, "it stops where making the environment stops"
+    assert done.returncode == 7, "it stops when creating the environment fails"
     assert not (bare / ".venv" / ".setup-complete").exists()
 
 
@@ -120,7 +120,7 @@ def test_setup_keeps_a_working_environment(bare: Path):
 
 @pytest.fixture
 def heavy(tmp_path: Path) -> Path:
-    """A project whose heavy tests are written by the test."""
+    """A project whose heavy tests the test writes."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = heavy\naddopts = -p no:cacheprovider\n")
     return tmp_path
 
@@ -141,7 +141,7 @@ ONCE = (
 )
 
 
-def test_a_heavy_test_gets_a_second_chance_and_both_results_are_shown(heavy: Path):
+def test_a_failed_heavy_test_runs_again_and_both_results_are_shown(heavy: Path):
     done = e2e(heavy, *ONCE, "def test_good():", "    pass")
     assert done.returncode == 0
     assert "the first time" in done.stdout
@@ -157,19 +157,17 @@ def test_a_heavy_test_that_fails_twice_fails(heavy: Path):
     assert "2 failed, 1 passed" in done.stdout
 
 
-def test_what_cannot_be_collected_is_not_tried_again(heavy: Path):
+def test_a_collection_error_is_not_repeated(heavy: Path):
     done = e2e(heavy, "import nothing_of_this_name")
     assert done.returncode != 0
-    assert "once more" not in done.stdout
+    assert "again" not in done.stdout
 
 
-def test_no_heavy_test_at_all_is_no_success(heavy: Path):
+def test_no_heavy_test_is_an_error(heavy: Path):
     assert e2e(heavy).returncode == 5
 
 
-def test_without_a_browser_the_tests_in_vs_code_are_skipped_with_a_sentence(
-    heavy: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_without_a_browser_the_vscode_tests_are_skipped_with_a_message(heavy: Path, monkeypatch: pytest.MonkeyPatch):
     (heavy / "vscode-extension" / "e2e").mkdir(parents=True)
     (heavy / "vscode-extension" / "e2e" / "run.ts").touch()
     monkeypatch.setenv("PATH", str(heavy / "empty"))
@@ -180,12 +178,12 @@ def test_without_a_browser_the_tests_in_vs_code_are_skipped_with_a_sentence(
     assert "on PATH" in said or "run on Linux" in said
 
 
-def test_ci_runs_every_verb_and_says_which_failed(tmp_path: Path):
+def test_ci_runs_every_target_and_reports_failures(tmp_path: Path):
     (tmp_path / ".ci").mkdir()
     shutil.copy(TOP / ".ci" / "run", tmp_path / ".ci" / "run")
     program(tmp_path / "bin", "make", "for last; do :; done", 'echo "ran $last"', '[ "$last" != test ]')
-    program(tmp_path / "bin", "id", "echo 1000")  # somebody who may not install anything
+    program(tmp_path / "bin", "id", "echo 1000")  # not root: nothing is installed
     done = run(".ci/run", cwd=tmp_path, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     assert done.returncode == 1
     assert re.findall(r"^ran (\w+)", done.stdout, re.MULTILINE) == ["setup", "test", "lint", "e2e", "package"]
-    assert "failed: test\n" in done.stderr
+    assert "Failed: test\n" in done.stderr

@@ -1,4 +1,4 @@
-"""What the VSIX may hold, and for which Pythons it carries wheels."""
+"""The contents of the VSIX, and the versions of Python that it has wheels for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 SCRIPT = TOP / "scripts" / "package_extension.py"
 
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="the scripts are not here")
@@ -50,33 +50,31 @@ def vsix(folder, names, **texts):
     return path
 
 
-def test_a_vsix_that_holds_what_it_should_is_accepted(script, tmp_path):
+def test_a_vsix_with_the_expected_files_is_accepted(script, tmp_path):
     assert list(script.unexpected(vsix(tmp_path, GOOD))) == []
 
 
 @pytest.mark.parametrize(
     "name", ["src/app.ts", "tests/app.test.ts", "node_modules/x/y.js", "e2e/run.ts", "wheels/x.py"]
 )
-def test_what_does_not_belong_there_is_named(script, tmp_path, name):
-    assert list(script.unexpected(vsix(tmp_path, [*GOOD, f"extension/{name}"]))) == [
-        f"extension/{name} does not belong there"
-    ]
+def test_an_unexpected_file_is_reported(script, tmp_path, name):
+    assert list(script.unexpected(vsix(tmp_path, [*GOOD, f"extension/{name}"]))) == [f"extension/{name} is unexpected"]
 
 
 @pytest.mark.parametrize("name", [name for name in GOOD if name.startswith("extension/")])
-def test_what_is_missing_is_named(script, tmp_path, name):
+def test_a_missing_file_is_reported(script, tmp_path, name):
     assert len(list(script.unexpected(vsix(tmp_path, [one for one in GOOD if one != name])))) == 1
 
 
-def test_pictures_that_the_page_of_the_extension_would_not_load_are_named(script, tmp_path):
+def test_a_picture_that_vscode_does_not_load_is_reported(script, tmp_path):
     readme = "![On](https://example.invalid/a.png)\n![In it](data:image/png;base64,AAAA)\n![Of a\nfile](media/a.png) [b](c)\n"
     assert list(script.unexpected(vsix(tmp_path, GOOD, readme=readme))) == [
-        f"extension/readme.md shows {one}, which the page of the extension in VS Code does not load"
+        f"extension/readme.md shows {one}, which VS Code does not load on an extension's page"
         for one in ("data:image/png;base64,AAAA", "media/a.png")
     ]
 
 
-def test_the_mode_of_a_checkouts_files_is_no_part_of_the_package(script, tmp_path):
+def test_the_package_does_not_depend_on_file_modes(script, tmp_path):
     made = []
     for mode in (0o600, 0o664):
         path = tmp_path / f"{mode:o}.vsix"
@@ -84,7 +82,7 @@ def test_the_mode_of_a_checkouts_files_is_no_part_of_the_package(script, tmp_pat
             info = zipfile.ZipInfo("extension/readme.md", (2026, 1, 2, 3, 4, 6))
             info.external_attr = mode << 16
             archive.writestr(info, "words " * 50, zipfile.ZIP_DEFLATED)
-        script.even_out(path)
+        script.normalise_modes(path)
         made.append(path.read_bytes())
         with zipfile.ZipFile(path) as archive:
             [info] = archive.infolist()
@@ -94,13 +92,13 @@ def test_the_mode_of_a_checkouts_files_is_no_part_of_the_package(script, tmp_pat
 
 
 @pytest.mark.parametrize("telltale", ["//# sourceMappingURL=x.js.map", f'"{TOP}/vscode-extension/src/app.ts"'])
-def test_what_tells_of_the_machine_that_built_it_is_named(script, tmp_path, telltale):
+def test_a_trace_of_the_building_machine_is_reported(script, tmp_path, telltale):
     [line] = script.unexpected(vsix(tmp_path, GOOD, extension=f"let a;\n{telltale}\n"))
-    assert line.startswith("extension/dist/extension.js names ")
+    assert line.startswith("extension/dist/extension.js contains ")
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
-def test_the_readme_that_is_carried_shows_no_picture_by_its_path(script, tmp_path):
+def test_the_packaged_readme_has_no_relative_pictures(script, tmp_path):
     extension = tmp_path / "vscode-extension"
     (extension / "scripts").mkdir(parents=True)
     for name in ("README.md", "scripts/readme.mjs"):
@@ -114,10 +112,10 @@ def test_the_readme_that_is_carried_shows_no_picture_by_its_path(script, tmp_pat
     assert "\n\n\n" not in made
 
 
-def test_it_carries_wheels_for_every_python_that_is_supported(script):
+def test_it_has_wheels_for_every_supported_python(script):
     project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
     assert list(script.PYTHONS) == named
-    source = (TOP / "vscode-extension" / "src" / "client" / "install.ts").read_text()
+    source = (TOP / "vscode-extension" / "src" / "sidecar" / "installer.ts").read_text()
     looked_for = re.findall(r'"python(3\.\d+)"', source)
     assert sorted(looked_for) == sorted(named)

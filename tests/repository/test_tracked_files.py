@@ -1,4 +1,4 @@
-"""What is tracked belongs to everybody: no path of one machine, no address of one registry, no key."""
+"""Tracked files contain no paths of one machine, no registry addresses, no keys and no large files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 
 _READERS = rb"(?!(?:user|you|me|ada|dev)\b|<)"
 _ROOTS = b"|".join(b"/" + name + b"/" for name in (b"root", b"work"))
@@ -17,14 +17,14 @@ ONE_MACHINE = re.compile(
     rb"|/opt/(?!(?:homebrew|python)\b)[a-z][\w.-]*/|[C-Z]:\\{1,2}Users\\{1,2}+%(r)b)"
     % {b"r": _READERS, b"roots": _ROOTS}
 )
-"""Absolute paths that exist on the machine of whoever wrote them. ``/home/ada`` and the like are examples for readers."""
+"""Absolute paths of the author's machine. ``/home/ada`` and similar paths are examples."""
 REGISTRY = re.compile(
     rb"(?:files\.pythonhosted\.org|pypi\.org/simple|registry\.npmjs\.org|--(?:extra-)?index-url|--find-links)"
 )
 KEY = re.compile(rb"\b(?:sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{32,}|gh[pousr]_[A-Za-z0-9]{36}|AKIA[0-9A-Z]{16})\b")
 MAY_NAME_A_REGISTRY = {
-    "scripts/lock": "resolves from the published index, whatever the machine is configured to use",
-    "tests/test_tracked.py": "holds the pattern",
+    "scripts/lock": "resolves from the public index, whatever index the machine is configured to use",
+    "tests/repository/test_tracked_files.py": "contains the pattern",
 }
 LARGEST = 500_000
 
@@ -32,7 +32,7 @@ LARGEST = 500_000
 def tracked() -> list[Path]:
     listed = subprocess.run(["git", "-C", str(TOP), "ls-files", "-z"], capture_output=True, check=False, timeout=30)
     if listed.returncode:
-        pytest.skip("not a checkout: there is nothing tracked")
+        pytest.skip("not a git checkout")
     return [TOP / name for name in listed.stdout.decode().split("\0") if name and (TOP / name).is_file()]
 
 
@@ -55,7 +55,7 @@ def test_no_address_of_a_registry():
 
 
 def test_no_key():
-    assert found(KEY, {"tests/test_tracked.py": "holds the pattern"}) == []
+    assert found(KEY, {"tests/repository/test_tracked_files.py": "contains the pattern"}) == []
 
 
 def test_no_large_file():
@@ -90,8 +90,8 @@ def test_dev_contains_run():
         (b"'C:\\", b"Users\\kim", b"x'"),
     ],
 )
-def test_the_look_itself_sees_paths(parts: tuple[bytes, bytes, bytes]):
-    """In pieces, so that nothing here is a path to whoever else looks."""
+def test_the_pattern_matches_paths(parts: tuple[bytes, bytes, bytes]):
+    """The paths are split, so that other checks do not find them here."""
     before, root, after = parts
     joint = b"" if before.endswith(b"\\") else b"/"
     assert ONE_MACHINE.search(before + joint + root + b"/" + after)
@@ -101,5 +101,5 @@ def test_the_look_itself_sees_paths(parts: tuple[bytes, bytes, bytes]):
     "text",
     [b"/usr/bin/git", b"/dev/null", b"/tmp/x", b"file:///home/ada/project/a.py", b"a/root/b", b"/opt/homebrew/bin"],
 )
-def test_the_look_itself_leaves_examples_alone(text: bytes):
+def test_the_pattern_ignores_examples(text: bytes):
     assert not ONE_MACHINE.search(text)

@@ -1,6 +1,6 @@
-"""Stands for Claude Code in tests: replays a recorded stream, and waits where the real one waited for us.
+"""A stand-in for Claude Code: replays a recorded stream, and waits where the real program waited for input.
 
-``REPLAY`` names the recording; ``REPLAY_HEARD`` the file for what was written to it; ``REPLAY_END`` how it ends
+``REPLAY`` is the recording, ``REPLAY_HEARD`` the file that receives its input, and ``REPLAY_END`` how it ends
 (``hang``, ``silent``, ``half``, ``no_result``, or as recorded).
 """
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pytest
 
-from understudy.model.delegators import KeyReference
+from understudy.model.config.delegators import KeyReference
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.secrets import forget_key, keyring_status, keys, resolve, store_key
 
@@ -97,8 +97,8 @@ def test_a_private_file_is_read(tmp_path):
             lambda file: (file.rename(file.with_suffix(".real")), file.symlink_to(file.with_suffix(".real"))),
             "cannot be opened",
         ),
-        (lambda file: (file.unlink(), os.mkfifo(file, 0o600)), "ordinary file"),
-        (lambda file: (file.unlink(), file.mkdir(0o700)), "ordinary file"),
+        (lambda file: (file.unlink(), os.mkfifo(file, 0o600)), "regular file"),
+        (lambda file: (file.unlink(), file.mkdir(0o700)), "regular file"),
         (lambda file: file.unlink(), "cannot be opened"),
     ],
 )

@@ -79,9 +79,7 @@ def test_a_stream_says_the_same_as_the_whole_however_it_is_cut(secrets, data):
     out = "".join(stream.feed(whole[start:end]) for start, end in pairwise(ends)) + stream.finish()
     assert out == redactor.redact(whole)
     raw = whole.encode()
-    byte_stream = redactor.bytes_stream()
-    joined = b"".join(byte_stream.feed(raw[index : index + 1]) for index in range(len(raw))) + byte_stream.finish()
-    assert joined == redactor.redact(raw)
+    assert out.encode() == redactor.redact(raw)
 
 
 def test_a_stream_holds_nothing_back_that_cannot_be_a_secret():

@@ -1,4 +1,4 @@
-"""Delegations with real journals, and clients of `understudy rpc`."""
+"""Fixtures: delegations with real journals, and clients of `understudy rpc`; the `conftest.py` of a folder imports them."""
 
 from __future__ import annotations
 
@@ -15,32 +15,37 @@ from typing import Any
 import msgspec
 import pytest
 
-from understudy.journal import store
+from understudy.journal import delegation_folder
 from understudy.journal.writer import Writer
-from understudy.model.delegations import Delegation, Explanation, Review, StartParams, no_usage
-from understudy.model.delegators import Delegator, Fits, Recipe, Scope
-from understudy.model.spec import SPEC_VERSION, Bootstrap, Spec
+from understudy.model.config.delegators import Delegator, Limits, Scope
+from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
+from understudy.model.hunks import Review
+from understudy.model.spec import SPEC_VERSION, Bootstrap, Spec, SpecCandidate
 from understudy.model.states import State
 
 PATIENCE = 20.0
 
 
-def spec_of_a_face_test(identifier: str, **changes) -> Spec:
+def spec_of_a_test(identifier: str, **changes) -> Spec:
     spec = Spec(
         version=SPEC_VERSION,
         id=identifier,
         title="Write tests: wrap.py",
         params=StartParams(recipe="tests"),
-        recipe=Recipe(name="tests", title="Write tests", returns="tree", fits=Fits(on=["file"]), scope=Scope.BUILTIN),
+        recipe=Recipe(
+            name="tests", title="Write tests", returns="tree", applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN
+        ),
         workspace="/somewhere/project",
-        delegator=Delegator(name="quick", model="m"),
-        explain=Explanation(delegator="quick", tried=[], because="you asked for it"),
+        candidates=[SpecCandidate(delegator=Delegator(name="quick", model="m"), limits=Limits())],
+        explain=Explanation(delegator="quick", candidates=[], reason="you asked for it"),
         files=[],
         context=[],
         checks=[],
         slots=2,
         bootstrap=Bootstrap(copy=[], link=[], setup=[], setup_timeout_seconds=1.0),
         trusted=True,
+        asked_by=AskedBy(frontend="cli", depth=0),
         created_at="2026-11-21T00:45:12.000Z",
         buffers={},
         notes=[],
@@ -48,8 +53,9 @@ def spec_of_a_face_test(identifier: str, **changes) -> Spec:
     return msgspec.structs.replace(spec, **changes)
 
 
-def delegation_of_a_face_test(**changes) -> Delegation:
+def delegation_of_a_test(**changes) -> Delegation:
     found = Delegation(
+        asked_by=AskedBy(frontend="cli", depth=0),
         id="20261121-004512-k3f9q",
         title="Write tests: wrap.py",
         recipe="tests",
@@ -72,7 +78,7 @@ def delegation_of_a_face_test(**changes) -> Delegation:
 
 @pytest.fixture
 def delegation() -> Callable[..., Delegation]:
-    return delegation_of_a_face_test
+    return delegation_of_a_test
 
 
 @pytest.fixture
@@ -81,7 +87,7 @@ def journal() -> Iterator[Callable[..., Writer]]:
     with contextlib.ExitStack() as stack:
 
         def new(**changes) -> Writer:
-            folder, lock = store.create(lambda name: spec_of_a_face_test(name, **changes), {})
+            folder, lock = delegation_folder.create(lambda name: spec_of_a_test(name, **changes), {})
             stack.callback(os.close, lock)
             return stack.enter_context(Writer(folder, lock))
 

@@ -5,8 +5,8 @@ import json
 import httpx
 import pytest
 
-from understudy.testing import messages_scenarios
 from understudy.testing import model_server as scripted
+from understudy.testing.model_server import messages_scenarios
 
 
 @pytest.fixture

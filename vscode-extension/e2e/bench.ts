@@ -1,26 +1,26 @@
 /**
- * The extension's figures: what activation costs, how large it is, how fast its views are drawn.
+ * Measure activation, bundle size and drawing of views.
  *
  *     scripts/vscode.py --bench [--vsix FILE]
  *
- * Activation is loading the code and the call of `activate`, measured inside the extension host in processor time, so
- * that a busy machine does not count; the median of several windows. Elapsed time, and what VS Code itself shows in "Show
- * Running Extensions", stand beside it.
+ * Activation is loading the code and calling `activate`, measured as processor time inside the extension host, so
+ * that a busy machine does not matter; the median of several windows. Elapsed time, and what “Show Running
+ * Extensions” reports, are printed next to it.
  */
 import fs from "node:fs";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
-import { ARTIFACTS, BUILT, until } from "./rig/base.ts";
-import { Code, extensionFolder, prepareExtension, startBrowser } from "./rig/code.ts";
-import { runInHost } from "./rig/inhost.ts";
-import { Workbench } from "./rig/workbench.ts";
-import { World } from "./rig/world.ts";
+import { ARTIFACTS, BUILT, until } from "./driver/environment.ts";
+import { Code, extensionFolder, prepareExtension, startBrowser } from "./driver/vscodeServer.ts";
+import { runInHost } from "./driver/extensionHost.ts";
+import { Workbench } from "./driver/workbench.ts";
+import { World } from "./driver/fixture.ts";
 
 const WINDOWS = 5;
 const LIMIT = 50;
 const PAST = 500;
-/** From the click until rows are painted, more than with an empty view. */
+/** From pressing the icon until rows are painted, compared with an empty view. */
 const PAST_LIMIT = 300;
 
 const { values: options } = parseArgs({ options: { vsix: { type: "string" } } });
@@ -72,7 +72,7 @@ try {
     for (const [name, server] of Object.entries({ none: code, past }) as ["none" | "past", Code][]) {
       const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
       const vs = new Workbench(await context.newPage(), server, path.join(ARTIFACTS, "bench"));
-      await vs.open("shop/prices.py"); // starts the sidecar: what is measured is the view
+      await vs.open("shop/prices.py"); // starts the sidecar: only the view is measured
       await vs
         .statusItem(/Understudy/)
         .locator(".codicon-check")
@@ -101,10 +101,10 @@ const more = median(drawn.past) - median(drawn.none);
 console.log(
   `past        ${median(drawn.past).toFixed(0)} ms from the click to the rows of ${PAST} past delegations (${list(drawn.past)}), ${median(drawn.none).toFixed(0)} ms to an empty view (${list(drawn.none)}): ${more.toFixed(0)} ms more; limit ${PAST_LIMIT} ms`,
 );
-// Elapsed time is not judged: on a busy machine it says how busy that is.
+// Elapsed time has no limit: on a busy machine it measures the machine.
 process.exitCode = measured <= LIMIT ? 0 : 1;
 
-/** Click the icon; return the milliseconds until a text is painted, as the page itself sees it. */
+/** Press the icon; return the milliseconds until a text is painted, as measured in the page. */
 async function click(vs: Workbench, text: string): Promise<number> {
   return vs.page.evaluate(
     `new Promise((resolve) => {
@@ -120,10 +120,10 @@ async function click(vs: Workbench, text: string): Promise<number> {
   );
 }
 
-/** Have one real delegation, and copies of it from earlier days. */
+/** Create one real delegation, and copies of it with earlier dates. */
 function copyDelegation(world: World, many: number): void {
   const { id } = world.understudy("start", "tests", "shop/prices.py", "--delegator", "quick");
-  world.understudy("discard", id); // a result that is not discarded is to be reviewed
+  world.understudy("discard", id); // a result that was not discarded is to be reviewed
   const folder = path.join(world.state, "delegations");
   for (let number = 1; number < many; number++) {
     const copy = `${new Date(1.7e12 + number * 6e5).toISOString().slice(0, 19).replace(/[-:]/g, "").replace("T", "-")}-a${String(number).padStart(4, "0")}`;

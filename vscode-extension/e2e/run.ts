@@ -3,16 +3,17 @@
  *
  *     UNDERSTUDY_VSCODE_HOST=<folder> node run.ts [--vsix FILE] [--in FILE] [--only TEXT] [--again] [--list]
  *
- * `scripts/vscode.py` calls it with the right Node and host. --in loads one file of tests/ alone (`review`), --only runs
- * the tests whose whole title holds a text; --again runs those that failed the last time. The result is in artifacts/results.json. Exit code: how it went.
+ * `scripts/vscode.py` calls it with the right Node and host. --in loads one file of tests/ (`review`), --only runs
+ * the tests whose full title contains a text, --again runs those that failed the last time. Results are written to
+ * artifacts/results.json. The exit code is 0 if all tests passed.
  */
 import fs from "node:fs";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import Mocha from "mocha";
-import { ARTIFACTS, BUILT, E2E } from "./rig/base.ts";
-import { prepareExtension, startBrowser } from "./rig/code.ts";
-import { endEverything, useBrowser } from "./rig/test.ts";
+import { ARTIFACTS, BUILT, E2E } from "./driver/environment.ts";
+import { prepareExtension, startBrowser } from "./driver/vscodeServer.ts";
+import { endEverything, useBrowser } from "./driver/test.ts";
 
 const { values: options } = parseArgs({
   options: {
@@ -43,7 +44,7 @@ if (options.list) {
   console.log(`The extension was packaged and installed in ${((Date.now() - began) / 1000).toFixed(1)} s.`);
   const { browser, stop } = await startBrowser();
   useBrowser(browser);
-  // Interrupted (Ctrl+C, or out of time): what a test started is in process groups of its own.
+  // When interrupted (Ctrl+C, or a timeout), end the process groups that tests have started.
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => void endEverything().finally(() => process.exit(130)));
   }

@@ -1,4 +1,4 @@
-// Bundles tests/bench/views.ts and runs it: what the views take, and how large the bundles are.
+// Bundle and run tests/bench/views.ts: time to update the views, and size of the bundles.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -24,7 +24,7 @@ try {
     platform: "node",
     format: "esm",
     target: "node20",
-    // Beside the sources, so that the golden messages are found from there.
+    // Next to the sources, so that the golden messages are found.
     define: { "import.meta.dirname": JSON.stringify(join(top, "tests", "support")) },
     logLevel: "warning",
   });

@@ -1,5 +1,5 @@
-// Collects the texts for people, which are the first argument of every t("…"), into l10n/bundle.l10n.json.
-// `--check` compares instead of writing.
+// Collect the texts of the UI, which are the first arguments of t("…"), into l10n/bundle.l10n.json. `--check`
+// compares instead of writing.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import ts from "typescript";
@@ -16,7 +16,9 @@ for (const name of readdirSync(join(top, "src"), { recursive: true }).sort()) {
       const [text] = node.arguments;
       if (text && ts.isStringLiteralLike(text)) texts.add(text.text);
       else
-        wrong.push(`${name}:${source.getLineAndCharacterOfPosition(node.pos).line + 1}: the text of t() is no literal`);
+        wrong.push(
+          `${name}:${source.getLineAndCharacterOfPosition(node.pos).line + 1}: the text of t() must be a literal`,
+        );
     }
     ts.forEachChild(node, visit);
   };
@@ -34,7 +36,7 @@ else {
     now = readFileSync(bundle, "utf8");
   } catch {}
   if (now !== made) {
-    console.error("l10n/bundle.l10n.json is not what the sources say: run `node scripts/l10n.mjs`");
+    console.error("l10n/bundle.l10n.json does not match the sources. Run `node scripts/l10n.mjs`.");
     process.exit(1);
   }
 }

@@ -1,6 +1,6 @@
-// Writes dist/readme.md, which the VSIX carries as long as package.json names no repository: the README without its
-// pictures. The page that VS Code shows of an extension loads pictures from https: alone, neither by a path into the
-// extension nor as data:, and there is no address yet that could be named. The walkthrough shows the same pictures.
+// Write dist/readme.md for the VSIX: the README without its pictures, as long as package.json names no repository. VS
+// Code's page of an extension loads pictures from https: only, not from files of the extension or data: URLs. The
+// walkthrough shows the same pictures.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

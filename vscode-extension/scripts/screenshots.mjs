@@ -1,5 +1,5 @@
-// Copies the pictures that e2e/tests/readme.test.ts has made into media/screenshots, where the README and the walkthrough
-// show them: .venv/bin/python scripts/vscode.py --only pictures, then this.
+// Copy the pictures that e2e/tests/readme.test.ts created to media/screenshots, for the README and the walkthrough.
+// First run: .venv/bin/python scripts/vscode.py --only pictures
 import { copyFileSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 

@@ -1,16 +1,17 @@
-/** What the editor calls. */
+/** Entry points that the editor calls. */
 
-import { createApp, type App } from "./app.ts";
-import { Bag } from "./base/emitter.ts";
-import { languageClient } from "./client/languageClient.ts";
-import { createHost } from "./host/vscode.ts";
+import { createApp } from "./app.ts";
+import { type App } from "./appContext.ts";
+import { DisposableStore } from "./base/events.ts";
+import { languageClient } from "./sidecar/languageClient.ts";
+import { createHost } from "./host/vscode/vscodeHost.ts";
 
-let bag: Bag | undefined;
+let disposables: DisposableStore | undefined;
 let app: App | undefined;
 
-/** Returns what tests inside the editor look at. */
+/** Returns the app for the tests that run inside the editor. */
 export function activate(context: Parameters<typeof createHost>[0]): App {
-  const own = (bag = new Bag());
+  const own = (disposables = new DisposableStore());
   const host = createHost(context, own);
   app = createApp(
     {
@@ -25,5 +26,5 @@ export function activate(context: Parameters<typeof createHost>[0]): App {
 
 export async function deactivate(): Promise<void> {
   await app?.sidecar.end();
-  bag?.dispose();
+  disposables?.dispose();
 }

@@ -1,2 +1,2 @@
-/** The contract with the sidecar: the generated file itself, so that a drift is a type error. Nothing is written here. */
+/** Re-export of the generated wire contract, so that contract drift is a type error. Declare nothing here. */
 export * from "../../protocol/protocol.gen.ts";

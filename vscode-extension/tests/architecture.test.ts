@@ -5,8 +5,8 @@ import manifest from "../package.json" with { type: "json" };
 import lock from "../package-lock.json" with { type: "json" };
 import texts from "../package.nls.json" with { type: "json" };
 import { createApp } from "../src/app.ts";
-import { Bag } from "../src/base/emitter.ts";
-import { EndedError } from "../src/client/wire.ts";
+import { DisposableStore } from "../src/base/events.ts";
+import { ProcessExitError } from "../src/sidecar/connection.ts";
 import { FakeHost } from "./support/fakeHost.ts";
 import { allGolden } from "./support/golden.ts";
 
@@ -22,28 +22,90 @@ const importers = (module: RegExp): string[] =>
     )
     .map(({ name }) => name);
 
+/** The layers, lowest first. A module may import its own layer and lower ones. */
+const LAYERS = [
+  ["protocol.ts", "base/"],
+  ["sidecar/"],
+  ["host/"],
+  ["state/"],
+  ["appContext.ts"],
+  ["transcript/", "delegators/", "health/", "review/"],
+  ["delegations/"],
+  ["app.ts"],
+  ["extension.ts"],
+];
+const layerOf = (name: string): number => LAYERS.findIndex((prefixes) => prefixes.some((one) => name.startsWith(one)));
+/** The features of one layer do not import each other. */
+const featureOf = (name: string): string => name.split("/")[0] ?? "";
+/** Module → modules of src that it imports, types included. */
+const imports = new Map(
+  sources.map(({ name, text }) => [
+    name,
+    [...text.matchAll(/(?:from|import\(|import)\s*"(\.[^"]+)"/g)]
+      .map((match) => path.posix.join(path.posix.dirname(name), match[1] ?? ""))
+      .filter((imported) => !imported.startsWith("..")),
+  ]),
+);
+
 describe("architecture", () => {
-  it("lets one file speak to the editor, and one to its language client", () => {
-    expect(importers(/^vscode$/)).toEqual(["host/vscode.ts"]);
-    expect(importers(/^vscode-languageclient/)).toEqual(["client/languageClient.ts"]);
+  it("only imports vscode in host/vscode/, and the language client in one module", () => {
+    expect(importers(/^vscode$/).filter((name) => !name.startsWith("host/vscode/"))).toEqual([]);
+    expect(importers(/^vscode$/)).toContain("host/vscode/vscodeHost.ts");
+    expect(importers(/^vscode-languageclient/)).toEqual(["sidecar/languageClient.ts"]);
   });
 
-  it("writes no type of the contract by hand", () => {
+  it("imports down the layers only, and no feature imports another one of its layer", () => {
+    expect(sources.map(({ name }) => name).filter((name) => layerOf(name) < 0)).toEqual([]);
+    const wrong = [...imports].flatMap(([name, imported]) =>
+      imported
+        .filter((other) => {
+          const [from, to] = [layerOf(name), layerOf(other)];
+          return to > from || (to === from && from > 0 && featureOf(other) !== featureOf(name));
+        })
+        .map((other) => `${name} imports ${other}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("has no import cycle", () => {
+    const done = new Set<string>();
+    const cycleFrom = (name: string, above: readonly string[]): readonly string[] | undefined => {
+      if (above.includes(name)) return [...above.slice(above.indexOf(name)), name];
+      if (done.has(name)) return undefined;
+      for (const imported of imports.get(name) ?? []) {
+        const cycle = cycleFrom(imported, [...above, name]);
+        if (cycle) return cycle;
+      }
+      done.add(name);
+      return undefined;
+    };
+    expect([...imports.keys()].flatMap((name) => cycleFrom(name, []) ?? [])).toEqual([]);
+  });
+
+  it("gives each module a name of its own", () => {
+    const names = sources.map(({ name }) => path.posix.basename(name));
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
+  });
+
+  it("declares no wire type by hand", () => {
     expect(importers(/protocol\.gen\.ts$/)).toEqual(["protocol.ts"]);
   });
 
   it("registers exactly the commands that package.json names", () => {
     const host = new FakeHost();
     host.folders = [];
-    const bag = new Bag();
-    createApp({ host, connect: () => () => Promise.reject(new EndedError({ code: 1, signal: null, lines: [] })) }, bag);
+    const disposables = new DisposableStore();
+    createApp(
+      { host, connect: () => () => Promise.reject(new ProcessExitError({ code: 1, signal: null, lines: [] })) },
+      disposables,
+    );
     expect([...host.handlers.keys()].sort()).toEqual(
       manifest.contributes.commands.map(({ command }) => command).sort(),
     );
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("keeps its ids apart from the sidecar's, which are the names of requests", () => {
+  it("has command IDs that differ from the sidecar's, which are names of requests", () => {
     const ids = manifest.contributes.commands.map(({ command }) => command);
     const requests = new Set(allGolden().map(({ message }) => message.method));
     expect(ids.every((id) => id.startsWith("understudy."))).toBe(true);
@@ -62,16 +124,16 @@ describe("architecture", () => {
     expect(Object.keys(manifest.contributes.views)).toEqual(["understudy"]);
   });
 
-  it("has a text for every %key%, and no text that is not used", () => {
+  it("defines every %key%, and no unused one", () => {
     const keys = [...JSON.stringify(manifest).matchAll(/"%([^%"]+)%"/g)].map((match) => match[1] ?? "");
     expect(new Set(keys)).toEqual(new Set(Object.keys(texts)));
   });
 
-  it("starts only where it is needed, and declares what it can do", () => {
+  it("activates only when needed, and declares its capabilities", () => {
     expect(manifest.activationEvents).not.toContain("*");
     expect(manifest.activationEvents).not.toContain("onStartupFinished");
     const refs = /^REFERENCES = "(.+)\/"$/mu.exec(
-      readFileSync(path.join(TOP, "../sidecar/understudy/git/base.py"), "utf8"),
+      readFileSync(path.join(TOP, "../sidecar/understudy/git/base/pins.py"), "utf8"),
     )?.[1];
     expect(manifest.activationEvents).toContain(`workspaceContains:.git/${refs}`);
     expect(manifest.extensionKind).toEqual(["workspace"]);
@@ -82,7 +144,7 @@ describe("architecture", () => {
     expect(manifest.capabilities.untrustedWorkspaces.restrictedConfigurations).toEqual([...programs]);
   });
 
-  it("has every picture that it shows, small enough to be loaded", () => {
+  it("contains every image that it shows, small enough to load", () => {
     const readme = readFileSync(path.join(TOP, "README.md"), "utf8");
     const shown = [...readme.matchAll(/!\[[^\]]+\]\(([^)]+)\)/g)].map((match) => match[1] ?? "");
     const [walkthrough] = manifest.contributes.walkthroughs;
@@ -95,7 +157,7 @@ describe("architecture", () => {
     }
   });
 
-  it("describes every setting, in order, and every one in the README", () => {
+  it("describes every setting in order, and in the README", () => {
     const readme = readFileSync(path.join(TOP, "README.md"), "utf8");
     const orders = Object.entries(manifest.contributes.configuration.properties).map(([name, setting]) => {
       expect(readme).toContain(`\`${name}\``);
@@ -106,7 +168,7 @@ describe("architecture", () => {
     expect(orders).toEqual([...new Set(orders)].sort((a, b) => a - b));
   });
 
-  it("is built against the oldest editor that it claims to run in, and pins everything", () => {
+  it("is built against the oldest supported editor, and pins every dependency", () => {
     expect(manifest.engines.vscode).toBe(`^${manifest.devDependencies["@types/vscode"]}`);
     for (const version of Object.values(manifest.devDependencies)) expect(version).toMatch(/^\d+\.\d+\.\d+$/);
     expect(JSON.stringify(lock)).not.toContain('"resolved"');

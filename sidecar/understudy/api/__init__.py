@@ -1,7 +1,7 @@
-"""Floor 5: the method table, one typed function per request of the contract.
+"""Layer 5: the method table, one typed function per request of the API.
 
-No transport is in sight here: a face decodes a request, calls ``call`` (or the function itself) with
-a ``Caller`` and encodes what comes back. Functions are synchronous and may block up to the limit that
-their parameters name; an asynchronous face runs them in threads. ``table`` is the contract (and what
-``protocol/`` is generated from), ``messages`` its structures, ``caller`` what a face must offer.
+This package knows no transport: a frontend decodes a request, calls ``method_table.call`` with a ``Caller`` and
+encodes the result. Handlers are synchronous and may block up to the limit in their parameters; an asynchronous
+frontend runs them in threads. ``method_table`` is the contract, from which ``protocol/`` is generated; ``messages``
+has its structures; ``caller`` is what a frontend offers to handlers.
 """

@@ -1,35 +1,89 @@
-"""What a face offers to the functions of the table: who asks, what they see, and how to reach them."""
+"""The interface between a frontend and request handlers: identity, open documents and subscriptions of the caller."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
+from understudy.config.discovery import declarations
+from understudy.journal import delegation_folder
+from understudy.model.delegations import AskedBy
+from understudy.model.errors import UnderstudyError
+from understudy.model.text import path_quoting, sanitize
+
 if TYPE_CHECKING:
-    from understudy.engine.buffers import BufferEdit, Editor
+    from understudy.engine.review.editor_buffers import BufferEdit as BufferEdit  # noqa: PLC0414 - for frontends
+    from understudy.engine.review.editor_buffers import Editor
+
+
+DELEGATION_VARIABLE = "UNDERSTUDY_DELEGATION"
+"""The environment variable with the id of the delegation to which a process belongs (``process.leftovers``)."""
+MAX_NAME_CHARACTERS = 200
+"""Longest name of a client or session, in characters; longer names are cut."""
+
+
+def describe_asker(
+    frontend: str,
+    *,
+    pid: int | None,
+    cwd: Path | None,
+    environ: Mapping[str, str],
+    client: str | None = None,
+) -> AskedBy:
+    """Describe the client of a frontend; ``environ`` is the client's environment."""
+    variables = (name for tool in declarations.tools().values() for name in tool.session_variables)
+    session = next((environ[name] for name in variables if environ.get(name)), None)
+    parent = environ.get(DELEGATION_VARIABLE)
+    if parent is not None and not delegation_folder.is_id(parent):
+        parent = None
+    return AskedBy(
+        frontend=frontend,
+        client=_name(client),
+        session=_name(session),
+        pid=pid,
+        cwd=None if cwd is None else path_quoting.quote(os.fsencode(cwd)),
+        parent=parent,
+        depth=0 if parent is None else _depth_of(parent) + 1,
+    )
+
+
+def _depth_of(delegation: str) -> int:
+    try:
+        return delegation_folder.read_spec(delegation_folder.open_folder(delegation)).asked_by.depth
+    except UnderstudyError:
+        return 0  # it was removed while its agent still runs
+
+
+def _name(text: str | None) -> str | None:
+    return sanitize.one_line(text)[:MAX_NAME_CHARACTERS] or None if text else None
 
 
 class Caller(Protocol):
-    """The asker of one request."""
+    """The caller of one request."""
 
     name: str
-    """Which face: ``cli``, ``rpc``, ``lsp``."""
+    """The frontend: ``cli``, ``rpc`` or ``lsp``."""
+
+    def asked_by(self) -> AskedBy:
+        """Return a description of the calling process, for the specification of a delegation."""
+        ...
 
     def documents(self) -> Mapping[str, str]:
-        """Return the open documents that differ, or may differ, from disk: URI → text."""
+        """Return the open documents that may differ from the files on disk: URI → text."""
         ...
 
     def folder(self) -> Path | None:
-        """Return the folder to fall back on when a request names no file and no workspace."""
+        """Return the folder for requests that name no file and no workspace."""
         ...
 
     def cancelled(self) -> bool:
-        """Tell whether the asker has withdrawn this request; asked at least once a second while it waits."""
+        """Return whether the caller cancelled this request; checked at least once a second while it waits."""
         ...
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
-        """Send ``understudy/event`` for one delegation or all from now on (``delegations/subscribe``)."""
+        """Start sending ``understudy/event`` for one delegation or for all (``delegations/subscribe``)."""
         ...
 
     def unfollow(self, delegation: str | None) -> None:
@@ -37,46 +91,50 @@ class Caller(Protocol):
         ...
 
 
-class Wary(Caller, Protocol):
-    """A caller for whom trust may be withdrawn, for as long as it lives: an editor that trusts less than its person."""
+class TrustAwareCaller(Caller, Protocol):
+    """A caller that can distrust workspaces in spite of the record, as an editor in restricted mode does."""
 
-    withdrawn: Callable[[Path], bool] | None
-    """Tells of a workspace's real path whether it counts as untrusted, whatever is recorded; None: none does."""
+    distrusts: Callable[[Path], bool] | None
+    """Return whether the workspace with this real path counts as untrusted; None: the record alone decides."""
 
     def trusts(self, workspace: Path) -> None:
-        """Take note that the person trusts this workspace after all: it was recorded on this caller's behalf."""
+        """Stop distrusting this workspace: the user trusted it through this caller."""
         ...
 
 
-class Editing(Caller, Protocol):
-    """A caller that can change documents that are open in it: an ``engine.buffers.Editor``, which says what counts."""
+class EditingCaller(Caller, Protocol):
+    """A caller that can edit its open documents; see ``engine.review.editor_buffers.Editor``."""
 
     def editable(self) -> Collection[str]:
         """Return the URIs, as in ``documents()``, of the documents that ``edit`` can change."""
         ...
 
     def edit(self, edits: list[BufferEdit]) -> bool:
-        """Change all or none, each only if it still holds ``before``; false when it was refused."""
+        """Apply all edits or none, each only if the document still has ``before``; return false if refused."""
         ...
 
 
-def editor_of(caller: Caller) -> Editor | None:
-    """Return the caller as an editor if it is one."""
+def as_editor(caller: Caller) -> Editor | None:
+    """Return the caller as an editor, None if it cannot edit documents."""
     able = callable(getattr(caller, "edit", None)) and callable(getattr(caller, "editable", None))
     return cast("Editor", caller) if able else None
 
 
-class Here:
+class TerminalCaller:
     """A caller without an editor: the command line, or a script."""
 
     name = "cli"
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Use ``folder`` where a request names none."""
+        """Use ``folder`` for requests that name none."""
         self._folder = folder
 
+    def asked_by(self) -> AskedBy:
+        """Return this process, and the agent in whose environment it runs."""
+        return describe_asker(self.name, pid=os.getpid(), cwd=self._folder, environ=os.environ)
+
     def documents(self) -> Mapping[str, str]:
-        """Return nothing: what is on disk is what the person sees."""
+        """Return no documents: the user sees the files on disk."""
         return {}
 
     def folder(self) -> Path | None:
@@ -88,13 +146,13 @@ class Here:
         return False
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
-        """Refuse: there is nowhere to send notifications to."""
-        from understudy.model.errors import ErrorKind, UnderstudyError  # noqa: PLC0415 - the rare path
+        """Raise ``unknown_method``: this caller cannot receive notifications."""
+        from understudy.model.errors import ErrorKind, UnderstudyError
 
         _ = delegation, after
         raise UnderstudyError(
             ErrorKind.UNKNOWN_METHOD,
-            "This face cannot send notifications.",
+            "This frontend cannot send notifications.",
             hint="Use delegations/events with waitSeconds.",
         )
 

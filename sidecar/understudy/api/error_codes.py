@@ -1,4 +1,4 @@
-"""How our errors travel in JSON-RPC: one mapping for every face that speaks it."""
+"""Map error kinds to JSON-RPC error codes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 REQUEST_CANCELLED = -32800
-"""LSP 3.17's code for a request that its client withdrew."""
-UNDERSTUDY = 1001
-"""Everything else: outside every range that JSON-RPC 2.0 §5.1 and LSP reserve."""
+"""LSP 3.17's code for a request that its client cancelled."""
+UNDERSTUDY_ERROR = 1001
+"""All other errors; outside the ranges that JSON-RPC 2.0 §5.1 and LSP reserve."""
 
 _STANDARD = {ErrorKind.UNKNOWN_METHOD: METHOD_NOT_FOUND, ErrorKind.INVALID_PARAMS: INVALID_PARAMS}
 
 
-def of(error: UnderstudyError, *, withdrawn: bool = False) -> tuple[int, str, dict[str, Any]]:
-    """Return code, message and data of an error; ``withdrawn``: the client had cancelled the request."""
+def to_json_rpc(error: UnderstudyError, *, cancelled: bool = False) -> tuple[int, str, dict[str, Any]]:
+    """Return code, message and data of an error; ``cancelled``: the client cancelled the request."""
     data: dict[str, Any] = msgspec.to_builtins(error.info())
-    if withdrawn and error.kind is ErrorKind.CANCELLED:
+    if cancelled and error.kind is ErrorKind.CANCELLED:
         return REQUEST_CANCELLED, error.message, data
-    return _STANDARD.get(error.kind, UNDERSTUDY), error.message, data
+    return _STANDARD.get(error.kind, UNDERSTUDY_ERROR), error.message, data

@@ -1,4 +1,4 @@
-"""Faults of our own: the person gets one sentence, the traceback goes into a file that they can send."""
+"""Internal errors: the user sees one sentence, the traceback goes into a log file for a bug report."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import traceback
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 KEPT_BYTES = 1_000_000
-"""The log of faults starts anew above this size."""
+"""The log file is rotated above this size."""
 
 
-def internal(what: str, error: BaseException) -> UnderstudyError:
-    """Write ``error``'s traceback to ``<state>/faults.log`` and return the typed error that names the file."""
-    if isinstance(error, OSError) and error.errno in {28, 122}:  # ENOSPC, EDQUOT: the commonest fault is a full disk
+def internal_error(what: str, error: BaseException) -> UnderstudyError:
+    """Write ``error``'s traceback to ``<state>/internal-errors.log`` and return the typed error that names the file."""
+    if isinstance(error, OSError) and error.errno in {28, 122}:  # ENOSPC, EDQUOT: the most common cause
         return UnderstudyError(
-            ErrorKind.STORE_FULL, f"{what}: the disk is full.", hint="Free some space and try again; nothing was lost."
+            ErrorKind.DISK_FULL, f"{what}: the disk is full.", hint="Free some space and try again; no data was lost."
         )
     path = None
     with contextlib.suppress(Exception):
-        from understudy.journal.store import state_root  # noqa: PLC0415 - floor 2, only when it goes wrong
+        from understudy.journal.state_folder import state_root
 
-        path = state_root() / "faults.log"
+        path = state_root() / "internal-errors.log"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         if path.exists() and path.stat().st_size > KEPT_BYTES:
             path.replace(path.with_suffix(".old"))
@@ -33,6 +33,6 @@ def internal(what: str, error: BaseException) -> UnderstudyError:
             log.writelines(traceback.format_exception(error))
     return UnderstudyError(
         ErrorKind.INTERNAL,
-        f"{what}: {type(error).__name__}: {error}",
-        hint=f"This is a fault of Understudy; the details are in {path}." if path else "This is a fault of Understudy.",
+        f"Internal error in {what}: {type(error).__name__}: {error}.",
+        hint=f"This is a bug in Understudy; {path} has the details." if path else "This is a bug in Understudy.",
     )

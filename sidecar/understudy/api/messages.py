@@ -1,4 +1,4 @@
-"""Parameters and results of every request; the nouns in them are declared in ``understudy.model``."""
+"""Parameters and results of requests; the structures in them are declared in ``understudy.model``."""
 
 from __future__ import annotations
 
@@ -6,81 +6,85 @@ from typing import Literal
 
 import msgspec
 
-from understudy.model.delegations import Delegation, Explanation, FileDiff
-from understudy.model.delegators import (
-    Delegator,
+from understudy.model.config.config_entries import (
+    BackendEntry,
     DelegatorEntry,
-    Honoured,
-    Model,
-    ModelServer,
     ModelServerEntry,
     Problem,
-    Recipe,
+    ServerPreset,
     ToolEntry,
 )
+from understudy.model.config.delegators import Delegator, Model, ModelServer
+from understudy.model.config.recipes import Recipe
+from understudy.model.delegations import Delegation, Explanation, GroupKind
 from understudy.model.events import AnyEvent
+from understudy.model.hunks import FileDiff
 from understudy.model.states import State
 from understudy.model.wire import Strict, Wire
 
 EditableScope = Literal["user", "workspace"]
 
 
-class Nothing(Strict, kw_only=True):
+class NoParams(Strict, kw_only=True):
     """No parameters."""
 
 
-class Done(Wire, kw_only=True):
+class EmptyResult(Wire, kw_only=True):
     """An empty result."""
 
 
 class TrustParams(Strict, kw_only=True):
-    """Trust a workspace, or withdraw it; without ``trusted``, only ask how it stands."""
+    """Trust a workspace or revoke its trust; without ``trusted``, only return whether it is trusted."""
 
     workspace: str
-    """URI or absolute path of the workspace's folder."""
+    """URI or absolute path of the workspace, or of a file or folder in it."""
     trusted: bool | None = None
-    seen: str | None = None
-    """``seen`` of the answer that was shown; when it changed meanwhile, nothing is recorded (``conflict``)."""
+    digest: str | None = None
+    """``digest`` of the result that was shown; if it has changed since, nothing is recorded (``conflict``)."""
 
 
 class TrustResult(Wire, kw_only=True):
-    """How the workspace stands."""
+    """Whether the workspace is trusted, and the effects of trusting it."""
 
+    workspace: str
+    """Absolute path of the workspace: the top level of its repository if it has one."""
     trusted: bool
-    allows: list[str]
-    """What trusting it allows, in words."""
+    effects: list[str]
+    """What trusting the workspace would run or allow, as text."""
     changed: list[str]
-    """What is different from what was trusted before."""
-    seen: str
-    """Stands for exactly what is listed; pass it back with ``trusted``."""
+    """What changed since the workspace was trusted."""
+    digest: str
+    """Digest of the listed effects; pass it with ``trusted``."""
+    declined: bool = False
+    """The user declined to trust the workspace with these effects."""
 
 
 class WorkspaceParams(Strict, kw_only=True):
-    """A list as seen from a workspace; absent: the person's own configuration only."""
+    """The workspace whose configuration is returned; absent: only the user's configuration."""
 
     workspace: str | None = None
 
 
 class NameParams(Strict, kw_only=True):
-    """One thing by its name."""
+    """A delegator or model server, by its name."""
 
     name: str
     workspace: str | None = None
 
 
 class DelegatorTestParams(Strict, kw_only=True):
-    """Try a delegator: the saved one of this name, or one that is not saved."""
+    """Test a delegator: the saved one with this name, or an unsaved one."""
 
     name: str
     delegator: Delegator | None = None
-    """Try exactly this one in its place; nothing is saved, and nothing need be saved under the name."""
+    """Test this declaration instead of the saved one; it is not saved."""
     scope: EditableScope = "user"
-    """Where ``delegator`` would be saved: this decides which model servers it can use."""
+    """Where ``delegator`` would be saved; decides which model servers it can use."""
     workspace: str | None = None
 
 
 class DeleteParams(Strict, kw_only=True):
-    """Remove one thing; with ``revision``, only if it is still that revision."""
+    """Remove a delegator or model server; with ``revision``, only if it still has that revision."""
 
     name: str
     revision: str | None = None
@@ -88,14 +92,14 @@ class DeleteParams(Strict, kw_only=True):
 
 
 class DelegatorsResult(Wire, kw_only=True):
-    """Every delegator, and what is wrong with the configuration."""
+    """Every delegator, and the problems of the configuration."""
 
     delegators: list[DelegatorEntry]
     problems: list[Problem]
 
 
 class DelegatorCreateParams(Strict, kw_only=True):
-    """Make a delegator."""
+    """Create a delegator."""
 
     delegator: Delegator
     scope: EditableScope = "user"
@@ -112,7 +116,7 @@ class DelegatorUpdateParams(Strict, kw_only=True):
 
 
 class DelegatorFromToolParams(Strict, kw_only=True):
-    """Make a delegator for an agent CLI, with a generated name."""
+    """Create a delegator for an agent CLI, with a generated name."""
 
     tool: str
     model: str | None = None
@@ -121,14 +125,14 @@ class DelegatorFromToolParams(Strict, kw_only=True):
 
 
 class ModelServersResult(Wire, kw_only=True):
-    """Every model server, and what is wrong with the configuration."""
+    """Every model server, and the problems of the configuration."""
 
     model_servers: list[ModelServerEntry]
     problems: list[Problem]
 
 
 class ModelServerCreateParams(Strict, kw_only=True):
-    """Make a model server."""
+    """Create a model server."""
 
     model_server: ModelServer
     scope: EditableScope = "user"
@@ -153,27 +157,33 @@ class SetKeyParams(Strict, kw_only=True):
 
 
 class ModelsResult(Wire, kw_only=True):
-    """What a model server offers."""
+    """The models of a model server."""
 
     models: list[Model]
 
 
 class ToolsParams(Strict, kw_only=True):
-    """Which agent CLIs are there; ``refresh`` asks each of them for its version again."""
+    """List agent CLIs; ``refresh`` queries their versions again."""
 
     refresh: bool = False
 
 
 class ToolsResult(Wire, kw_only=True):
-    """Every agent CLI that Understudy knows, found or not."""
+    """Every supported agent CLI, installed or not."""
 
     tools: list[ToolEntry]
-    own: Honoured
-    """What a delegator without a tool (our own loop on a model server) may set."""
+    backends: list[BackendEntry]
+    """The agent loops of Understudy itself; the protocol of the model server decides which one runs a delegator."""
+
+
+class PresetsResult(Wire, kw_only=True):
+    """Every kind of model server."""
+
+    presets: list[ServerPreset]
 
 
 class RecipesParams(Strict, kw_only=True):
-    """The recipes that apply to a file; absent: all of the person's own."""
+    """The file to which the recipes must apply; absent: list all recipes of the user."""
 
     uri: str | None = None
 
@@ -186,14 +196,14 @@ class RecipesResult(Wire, kw_only=True):
 
 
 class StartResult(Wire, kw_only=True):
-    """The delegation is under way."""
+    """The delegation has started."""
 
     id: str
     explain: Explanation
 
 
 class PreviewFile(Wire, kw_only=True):
-    """A file that would be sent, or why it would not."""
+    """A file that would be sent, or why it would be withheld."""
 
     path: str
     bytes: int
@@ -202,48 +212,67 @@ class PreviewFile(Wire, kw_only=True):
 
 
 class PreviewResult(Wire, kw_only=True):
-    """Exactly what would be sent; tokens are estimates (bytes divided by four)."""
+    """Exactly what a start would send; tokens are estimates (bytes divided by four)."""
 
     prompt: str
     files: list[PreviewFile]
     tokens: int
-    estimated_usd: str | None = None
     explain: Explanation
 
 
 class IdParams(Strict, kw_only=True):
-    """One delegation; an unambiguous beginning of its id is enough."""
+    """One delegation, by its ID or an unambiguous prefix of it."""
 
     id: str
 
 
 class WaitParams(Strict, kw_only=True):
-    """Wait for the end, at most ``timeoutSeconds`` (default 3600, at most 86400)."""
+    """Wait for the end, for at most ``timeoutSeconds`` (default 3600, maximum 86400)."""
 
     id: str
     timeout_seconds: float | None = None
 
 
+class GroupCreateParams(Strict, kw_only=True):
+    """Create an empty group; delegations join it with ``groupId`` of their start."""
+
+    kind: GroupKind
+
+
+class GroupWaitParams(Strict, kw_only=True):
+    """Wait until every member has finished, for at most ``timeoutSeconds`` (default 3600, maximum 86400)."""
+
+    id: str
+    timeout_seconds: float | None = None
+
+
+class GroupResult(Wire, kw_only=True):
+    """The current members of a group, in the order in which they joined."""
+
+    delegations: list[Delegation]
+
+
 class ListParams(Strict, kw_only=True):
-    """Delegations, newest first; ``limit`` at most 1000, default 100."""
+    """List delegations, newest first; ``limit`` is at most 1000, default 100."""
 
     states: list[State] | None = None
     workspace: str | None = None
     delegator: str | None = None
+    group_id: str | None = None
     text: str | None = None
     limit: int | None = None
     cursor: str | None = None
 
 
 class ListResult(Wire, kw_only=True):
-    """A page; ``cursor`` is there when more follow."""
+    """A page; ``cursor`` is present if more follow."""
 
     delegations: list[Delegation]
     cursor: str | None = None
 
 
 class EventsParams(Strict, kw_only=True):
-    """Events after ``after``; with ``waitSeconds`` (at most 60), wait for the next when there is none."""
+    """Return events after ``after``; with ``waitSeconds`` (at most 60), wait for the next one if there is none."""
 
     id: str
     after: int = 0
@@ -252,35 +281,45 @@ class EventsParams(Strict, kw_only=True):
 
 
 class EventsResult(Wire, kw_only=True):
-    """Events in order, and the last ``seq`` among them (``after`` where there is none)."""
+    """Events in order, and the last ``seq`` among them (``after`` if there is none)."""
 
     events: list[AnyEvent]
     last: int
 
 
 class SubscribeParams(Strict, kw_only=True):
-    """Follow one delegation, or all; ``after`` says per delegation what the client has already."""
+    """Follow one delegation or all; ``after`` has, for each delegation, the last ``seq`` that the client knows."""
 
     id: str | None = None
     after: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class UnsubscribeParams(Strict, kw_only=True):
-    """Stop following one delegation, or all."""
+    """Stop following one delegation or all."""
 
     id: str | None = None
 
 
+class UndoableAccept(Wire, kw_only=True):
+    """An accept that ``delegations/undo`` can undo."""
+
+    undo_token: str
+    paths: list[str]
+    """The files that it changed, as ``delegations/diff`` names them."""
+
+
 class DiffResult(Wire, kw_only=True):
-    """What changed between base and result."""
+    """The changes between base and result."""
 
     base: str
     head: str
     files: list[FileDiff]
+    undoable: list[UndoableAccept]
+    """Accepts that are in effect, newest first."""
 
 
 class FileParams(Strict, kw_only=True):
-    """One file on one side of the review; paths as ``delegations/diff`` spells them."""
+    """One file on one side of the review; paths as ``delegations/diff`` names them."""
 
     id: str
     path: str
@@ -288,7 +327,7 @@ class FileParams(Strict, kw_only=True):
 
 
 class FileResult(Wire, kw_only=True):
-    """Its content, as text where it is UTF-8; ``mode`` as git writes it (``100644``)."""
+    """The contents, as text if they are UTF-8; ``mode`` as git writes it (``100644``)."""
 
     text: str | None = None
     base64: str | None = None
@@ -296,7 +335,7 @@ class FileResult(Wire, kw_only=True):
 
 
 class DoctorCheck(Wire, kw_only=True):
-    """One thing looked at."""
+    """One finding of the diagnostics."""
 
     name: str
     ok: bool
@@ -305,13 +344,13 @@ class DoctorCheck(Wire, kw_only=True):
 
 
 class DoctorResult(Wire, kw_only=True):
-    """How this installation is."""
+    """The state of this installation."""
 
     checks: list[DoctorCheck]
 
 
 class VersionResult(Wire, kw_only=True):
-    """Which version this is, and which contract it speaks."""
+    """The version of Understudy and of its protocol."""
 
     version: str
     protocol_version: int
@@ -325,6 +364,6 @@ class EventNotification(Wire, kw_only=True):
 
 
 class ChangedNotification(Wire, kw_only=True):
-    """``understudy/changed``: read these collections again."""
+    """``understudy/changed``: these collections changed; read them again."""
 
     collections: list[Literal["delegations", "delegators", "modelServers", "recipes", "trust"]]

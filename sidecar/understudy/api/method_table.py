@@ -1,6 +1,6 @@
 """The contract: every request with its parameters, its result and the function that answers it.
 
-``protocol/`` is generated from this table (``make generate``), and every face serves it, so a method
+``protocol/`` is generated from this table (``make generate``), and every frontend serves it, so a method
 exists when, and only when, it has a line here.
 """
 
@@ -15,11 +15,12 @@ import msgspec
 from understudy.api import messages as m
 from understudy.api import review_messages as r
 from understudy.api.caller import Caller
-from understudy.model import delegations, delegators
+from understudy.model import delegations
+from understudy.model.config import config_entries
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 PREFIX = "understudy/"
 
 
@@ -30,180 +31,225 @@ class Method(msgspec.Struct, frozen=True):
     params: type
     result: type
     function: str
-    """``module:function`` below ``understudy.api``; imported when it is first called."""
+    """``module:function`` below ``understudy.api.handlers``; imported when it is first called."""
     summary: str
     needs_notifications: bool = False
-    """Served only by faces that can send notifications."""
+    """Served only by frontends that can send notifications."""
+    slow: bool = False
+    """May wait for minutes; frontends answer it in threads reserved for slow methods."""
 
     @property
     def wire_name(self) -> str:
-        """Return the method name as it travels."""
+        """Return the method name on the wire."""
         return PREFIX + self.name
 
 
 _ROWS: tuple[Method, ...] = (
     Method(
         "version",
-        m.Nothing,
+        m.NoParams,
         m.VersionResult,
         "installation:version",
-        "Which version this is, and which contract it speaks.",
+        "Return the version of Understudy and of its protocol.",
     ),
     Method(
         "doctor",
-        m.Nothing,
+        m.NoParams,
         m.DoctorResult,
-        "installation:doctor",
-        "Look at everything that a run needs, and say what to do about what is missing.",
+        "doctor:doctor",
+        "Check everything that a delegation needs, and return how to fix what is missing.",
+        slow=True,
     ),
     Method(
         "tools/list",
         m.ToolsParams,
         m.ToolsResult,
         "installation:tools",
-        "Every agent CLI that Understudy knows, found or not, with its version.",
+        "List the supported agent CLIs, installed or not, with their versions.",
+        slow=True,
     ),
     Method(
         "workspace/trust",
         m.TrustParams,
         m.TrustResult,
         "configuration:trust",
-        "Trust a workspace, withdraw it, or ask how it stands.",
+        "Trust a workspace, revoke its trust, or return whether it is trusted.",
     ),
     Method(
-        "recipes/list", m.RecipesParams, m.RecipesResult, "configuration:recipes", "The recipes that apply to a file."
+        "recipes/list",
+        m.RecipesParams,
+        m.RecipesResult,
+        "configuration:recipes",
+        "List the recipes that apply to a file.",
     ),
     Method(
         "delegators/list",
         m.WorkspaceParams,
         m.DelegatorsResult,
         "configuration:delegators",
-        "Every delegator with where it comes from, and every problem of the configuration.",
+        "List the delegators with where each is configured, and the problems of the configuration.",
     ),
-    Method("delegators/get", m.NameParams, delegators.DelegatorEntry, "configuration:delegator", "One delegator."),
+    Method(
+        "delegators/get",
+        m.NameParams,
+        config_entries.DelegatorEntry,
+        "configuration:delegator",
+        "Return one delegator.",
+    ),
     Method(
         "delegators/create",
         m.DelegatorCreateParams,
-        delegators.DelegatorEntry,
+        config_entries.DelegatorEntry,
         "configuration:create_delegator",
-        "Make a delegator: one file in the folder of its scope.",
+        "Create a delegator: one file in the folder of its scope.",
     ),
     Method(
         "delegators/createFromTool",
         m.DelegatorFromToolParams,
-        delegators.DelegatorEntry,
+        config_entries.DelegatorEntry,
         "configuration:create_delegator_from_tool",
-        "Make a delegator for an agent CLI, with a generated unique name.",
+        "Create a delegator for an agent CLI, with a generated unique name.",
     ),
     Method(
         "delegators/update",
         m.DelegatorUpdateParams,
-        delegators.DelegatorEntry,
+        config_entries.DelegatorEntry,
         "configuration:update_delegator",
         "Replace a delegator; a stale revision is a conflict.",
     ),
-    Method("delegators/delete", m.DeleteParams, m.Done, "configuration:delete_delegator", "Remove a delegator."),
+    Method("delegators/delete", m.DeleteParams, m.EmptyResult, "configuration:delete_delegator", "Remove a delegator."),
     Method(
         "delegators/test",
         m.DelegatorTestParams,
-        delegators.ProbeResult,
-        "probes:test_delegator",
-        "Try a delegator, saved or not: its tool, its server, key and model, and a real round trip of a few words.",
+        config_entries.ConnectionTest,
+        "connection_tests:test_delegator",
+        "Test a delegator, saved or not: its tool or its server, key and model, and a short round trip.",
+        slow=True,
     ),
     Method(
         "modelServers/list",
         m.WorkspaceParams,
         m.ModelServersResult,
         "configuration:model_servers",
-        "Every model server with where it comes from.",
+        "List the model servers with where each is configured.",
     ),
     Method(
-        "modelServers/get", m.NameParams, delegators.ModelServerEntry, "configuration:model_server", "One model server."
+        "modelServers/get",
+        m.NameParams,
+        config_entries.ModelServerEntry,
+        "configuration:model_server",
+        "Return one model server.",
     ),
     Method(
         "modelServers/create",
         m.ModelServerCreateParams,
-        delegators.ModelServerEntry,
+        config_entries.ModelServerEntry,
         "configuration:create_model_server",
-        "Make a model server.",
+        "Create a model server.",
     ),
     Method(
         "modelServers/update",
         m.ModelServerUpdateParams,
-        delegators.ModelServerEntry,
+        config_entries.ModelServerEntry,
         "configuration:update_model_server",
         "Replace a model server; a stale revision is a conflict.",
     ),
     Method(
-        "modelServers/delete", m.DeleteParams, m.Done, "configuration:delete_model_server", "Remove a model server."
+        "modelServers/delete",
+        m.DeleteParams,
+        m.EmptyResult,
+        "configuration:delete_model_server",
+        "Remove a model server.",
     ),
     Method(
-        "modelServers/probe",
+        "modelServers/test",
         m.NameParams,
-        delegators.ProbeResult,
-        "probes:probe_model_server",
-        "Reach a model server and try its key.",
+        config_entries.ConnectionTest,
+        "connection_tests:test_model_server",
+        "Test a model server: reach it and use its key.",
+        slow=True,
     ),
-    Method("modelServers/models", m.NameParams, m.ModelsResult, "probes:models", "The models that a server offers."),
+    Method(
+        "modelServers/presets",
+        m.NoParams,
+        m.PresetsResult,
+        "configuration:presets",
+        "List the kinds of model servers, their usual addresses, and which run on this machine.",
+        slow=True,
+    ),
+    Method(
+        "modelServers/models",
+        m.NameParams,
+        m.ModelsResult,
+        "connection_tests:models",
+        "List the models of a server.",
+        slow=True,
+    ),
     Method(
         "modelServers/setKey",
         m.SetKeyParams,
-        m.Done,
+        m.EmptyResult,
         "configuration:set_key",
-        "Store a server's API key in the OS keyring or a 0600 file, and refer to it.",
+        "Store a server's API key in the OS keyring or a file with mode 0600, and refer to it.",
     ),
     Method(
         "delegations/start",
         delegations.StartParams,
         m.StartResult,
         "delegations:start",
-        "Start a delegation; answered at once, with which delegator and why.",
+        "Start a delegation; return at once, with the chosen delegator and the reason.",
     ),
     Method(
         "delegations/preview",
         delegations.StartParams,
         m.PreviewResult,
         "delegations:preview",
-        "Show exactly what a start would send; nothing is sent.",
+        "Return exactly what a start would send, without sending it.",
     ),
     Method(
-        "delegations/get", m.IdParams, delegations.Delegation, "delegations:get", "One delegation as it stands now."
+        "delegations/get",
+        m.IdParams,
+        delegations.Delegation,
+        "delegations:get",
+        "Return the current state of one delegation.",
     ),
     Method(
         "delegations/list",
         m.ListParams,
         m.ListResult,
         "delegations:list_page",
-        "Delegations, newest first, a page at a time.",
+        "List delegations, newest first, page by page.",
     ),
     Method(
         "delegations/wait",
         m.WaitParams,
         delegations.Delegation,
         "delegations:wait",
-        "Wait for the end; the limit passed is not an error: look at `state`.",
+        "Wait for the end of a delegation; a timeout is not an error: check `state`.",
+        slow=True,
     ),
     Method(
         "delegations/events",
         m.EventsParams,
         m.EventsResult,
         "delegations:events",
-        "Events after a sequence number; may wait for the next one.",
+        "Return events after a sequence number; may wait for the next one.",
+        slow=True,
     ),
     Method(
         "delegations/subscribe",
         m.SubscribeParams,
-        m.Done,
+        m.EmptyResult,
         "delegations:subscribe",
-        "Be sent events: missed ones first, then live ones, none twice, none lost.",
+        "Start sending events: missed ones first, then live ones, each exactly once.",
         needs_notifications=True,
     ),
     Method(
         "delegations/unsubscribe",
         m.UnsubscribeParams,
-        m.Done,
+        m.EmptyResult,
         "delegations:unsubscribe",
-        "Stop being sent events.",
+        "Stop sending events.",
         needs_notifications=True,
     ),
     Method(
@@ -211,106 +257,141 @@ _ROWS: tuple[Method, ...] = (
         m.IdParams,
         delegations.Delegation,
         "delegations:cancel",
-        "Stop a delegation within five seconds; its work is kept. Idempotent.",
+        "Cancel a delegation within five seconds; its partial work is kept. Idempotent.",
     ),
-    Method("delegations/diff", m.IdParams, m.DiffResult, "review:diff", "The result as files and hunks."),
     Method(
-        "delegations/file", m.FileParams, m.FileResult, "delegations:file", "One file of the base or of the result."
+        "groups/create",
+        m.GroupCreateParams,
+        delegations.Group,
+        "groups:create",
+        "Create an empty group of delegations.",
+    ),
+    Method("groups/get", m.IdParams, delegations.Group, "groups:get", "Return a group with the IDs of its members."),
+    Method(
+        "groups/wait",
+        m.GroupWaitParams,
+        m.GroupResult,
+        "groups:wait",
+        "Wait for the end of every member; a timeout is not an error: check each `state`.",
+        slow=True,
+    ),
+    Method(
+        "groups/cancel",
+        m.IdParams,
+        m.GroupResult,
+        "groups:cancel",
+        "Cancel every member that has not finished; its partial work is kept. Idempotent.",
+        slow=True,
+    ),
+    Method("delegations/diff", m.IdParams, m.DiffResult, "review:diff", "Return the result as files and hunks."),
+    Method(
+        "delegations/file",
+        m.FileParams,
+        m.FileResult,
+        "delegations:file",
+        "Return one file of the base or of the result.",
     ),
     Method(
         "delegations/check",
         m.IdParams,
         delegations.Delegation,
         "delegations:check",
-        "Run the checks again on the result, and say the verdict anew.",
+        "Run the checks of a result again and update its verdict.",
+        slow=True,
     ),
     Method(
         "delegations/decide",
         r.DecideParams,
         r.DecideResult,
         "review:decide",
-        "Accept hunks, which merges them into what the person sees now, or reject them with a reason.",
+        "Accept hunks, merging them into the user's current files and buffers, or reject them with a reason.",
     ),
-    Method("delegations/undo", r.UndoParams, m.Done, "review:undo", "Take an accept back; later edits stay."),
+    Method("delegations/undo", r.UndoParams, m.EmptyResult, "review:undo", "Undo an accept; keep later edits."),
     Method(
         "delegations/amend",
         r.AmendParams,
         r.AmendResult,
         "review:amend",
-        "Edit a file of the result by hand; its hunks are split anew.",
+        "Edit a file of the result; it is split into hunks again.",
     ),
     Method(
         "delegations/reply",
         r.ReplyParams,
         r.StartedResult,
         "review:reply",
-        "Send a result back with words: a new delegation in the same tree and tool session.",
+        "Send a result back with instructions: a new delegation in the same worktree and tool session.",
     ),
     Method(
         "delegations/retry",
         r.RetryParams,
         r.StartedResult,
         "review:retry",
-        "Try again from the original base, perhaps with another delegator.",
+        "Run a delegation again from its original base, optionally with another delegator.",
     ),
     Method(
         "delegations/answer",
         r.AnswerParams,
-        m.Done,
+        m.EmptyResult,
         "review:answer",
-        "Answer an agent's question; the first valid answer counts, a second one is a conflict.",
+        "Answer a permission request of an agent; the first valid answer counts, a second one is a conflict.",
     ),
     Method(
         "delegations/export",
         r.ExportParams,
         r.ExportResult,
         "review:export",
-        "Take a result, without what was rejected, out as a branch, a commit or a patch.",
+        "Export a result, without rejected hunks, as a branch, commit or patch.",
     ),
     Method(
         "delegations/discard",
         m.IdParams,
         r.RescueResult,
         "review:discard",
-        "Take the tree of a result away; the rescue ref brings it back byte for byte.",
+        "Discard a result and its worktree; the rescue ref restores it byte for byte.",
     ),
-    Method("worktrees/list", m.Nothing, r.WorktreesResult, "review:worktrees", "Every tree on disk, and who has it."),
+    Method(
+        "worktrees/list",
+        m.NoParams,
+        r.WorktreesResult,
+        "review:worktrees",
+        "List the worktrees on disk with their owners.",
+    ),
     Method(
         "worktrees/remove",
         m.IdParams,
         r.RescueResult,
         "review:remove_worktree",
-        "Take a tree away by its id in the list; the rescue ref brings it back.",
+        "Remove a worktree by its ID in the list; the rescue ref restores it.",
     ),
     Method(
         "worktrees/restore",
         r.RestoreParams,
         r.RestoreResult,
         "review:restore_worktree",
-        "Bring a tree back to where it was.",
+        "Restore a removed worktree at its path.",
     ),
 )
 
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
-"""Every request by its name without the ``understudy/`` prefix."""
+"""Every request, by its name without the ``understudy/`` prefix."""
 
 NOTIFICATIONS: dict[str, type] = {
     "event": m.EventNotification,
     "changed": m.ChangedNotification,
 }
-"""Notifications to the client by their name without the prefix."""
+"""Notifications to the client, by their name without the prefix."""
 
 
 def method(name: str) -> Method:
-    """Return the method of this name, with or without prefix; raise ``unknown_method``."""
+    """Return the method with this name, with or without prefix; raise ``unknown_method``."""
     found = METHODS.get(name.removeprefix(PREFIX))
     if found is None:
-        import difflib  # noqa: PLC0415 - only when it goes wrong
+        import difflib
 
         raise UnderstudyError(
             ErrorKind.UNKNOWN_METHOD,
             f"There is no method {name!r}.",
-            hint="`understudy version` tells which contract this version speaks",
+            hint="Run `understudy version` to see the version of the protocol.",
             names=difflib.get_close_matches(name.removeprefix(PREFIX), METHODS, n=3),
         )
     return found
@@ -318,6 +399,12 @@ def method(name: str) -> Method:
 
 def decode_params(found: Method, params: Any) -> Any:
     """Return ``params`` (parsed JSON; None counts as ``{}``) as the method's structure; raise ``invalid_params``."""
+    if isinstance(params, list):
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"The parameters of {found.wire_name} are an array.",
+            hint="Pass them by name, as an object.",
+        )
     try:
         return msgspec.convert({} if params is None else params, ready(found.params))
     except msgspec.ValidationError as error:
@@ -327,25 +414,25 @@ def decode_params(found: Method, params: Any) -> Any:
 
 
 def call(name: str, params: Any, caller: Caller) -> Any:
-    """Answer one request: ``params`` is parsed JSON or already the structure. Raises ``UnderstudyError`` only."""
+    """Answer one request; ``params`` is parsed JSON or the method's structure. Raises only ``UnderstudyError``."""
     found = method(name)
     decoded = params if isinstance(params, ready(found.params)) else decode_params(found, params)
     try:
-        withdrawn = getattr(caller, "withdrawn", None)
-        if withdrawn is not None:
-            from understudy.config import trust  # noqa: PLC0415 - few callers withdraw trust
+        distrusts = getattr(caller, "distrusts", None)
+        if distrusts is not None:
+            from understudy.config.trust import records
 
-            with trust.withdrawing(withdrawn):
+            with records.withdrawing(distrusts):
                 return _function(found)(caller, decoded)
         return _function(found)(caller, decoded)
     except UnderstudyError:
         raise
     except Exception as error:
-        from understudy.api.faults import internal  # noqa: PLC0415 - only when it goes wrong
+        from understudy.api.internal_errors import internal_error
 
-        raise internal(found.name, error) from error
+        raise internal_error(found.name, error) from error
 
 
 def _function(found: Method) -> Callable[[Caller, Any], Any]:
     module, _, function = found.function.partition(":")
-    return getattr(importlib.import_module(f"understudy.api.{module}"), function)  # type: ignore[no-any-return]
+    return getattr(importlib.import_module(f"understudy.api.handlers.{module}"), function)  # type: ignore[no-any-return]

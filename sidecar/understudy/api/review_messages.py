@@ -1,38 +1,38 @@
-"""Parameters and results of the requests with which a person decides what becomes of a result."""
+"""Parameters and results of review requests."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from understudy.model.delegations import Hunk
+from understudy.model.hunks import Hunk
 from understudy.model.wire import Strict, Wire
 
 
 class Decision(Strict, kw_only=True):
-    """One decision: without ``path`` on everything pending, without ``hunk`` on the whole file."""
+    """One decision: on all pending hunks without ``path``, on the whole file without ``hunk``."""
 
     path: str | None = None
     hunk: str | None = None
     decision: Literal["accept", "reject"]
     reason: str | None = None
-    """Why it is turned down; a follow-up tells the agent."""
-    by_hand: bool = False
-    """The person has merged it into their files already: an accept that changes none of them."""
+    """Why the hunk is rejected; a follow-up sends it to the agent."""
+    merged_manually: bool = False
+    """The user merged the hunk by hand: accept it without changing a file."""
 
 
 class DecideParams(Strict, kw_only=True):
-    """Decide on hunks; accepting merges them into what the person sees now, in the same call."""
+    """Decide on hunks; accepted hunks are merged into the user's current files and buffers in the same request."""
 
     id: str
     decisions: list[Decision]
-    flagged: bool = False
-    """The person has seen that hooks, CI, editor or agent configuration or package scripts change, and means it."""
+    include_flagged: bool = False
+    """The user confirmed changes to hooks, CI, editor or agent configuration, or package scripts."""
 
 
 class Conflict(Wire, kw_only=True):
-    """A hunk that does not merge; it stays pending.
+    """A hunk that conflicts with the user's file; it stays pending.
 
-    The three sides are texts (what is not UTF-8 in them is replaced), each absent where that side has no file.
+    The three sides are texts, in which invalid UTF-8 is replaced; a side is absent if it has no file.
     """
 
     path: str
@@ -40,28 +40,28 @@ class Conflict(Wire, kw_only=True):
     base: str | None = None
     result: str | None = None
     yours: str | None = None
-    in_the_way: bool = False
-    """At ``yours`` is a folder, or something else that is neither file nor link."""
+    blocked: bool = False
+    """The user's path is a folder, or something else that is neither a file nor a link."""
 
 
 class DecideResult(Wire, kw_only=True):
-    """Every hunk as it stands now, what did not merge, and how to take the accept back."""
+    """The current state of every hunk, the conflicts, and the token to undo the accept."""
 
     hunks: list[Hunk]
-    moved: list[str]
-    """Ids of the hunks that this call accepted or rejected; another one's decisions of the same moment are not here."""
+    decided: list[str]
+    """Ids of the hunks that this request accepted or rejected, without concurrent decisions of other processes."""
     conflicts: list[Conflict]
     undo_token: str | None = None
 
 
 class UndoParams(Strict, kw_only=True):
-    """Take an accept back."""
+    """Undo an accept."""
 
     undo_token: str
 
 
 class AmendParams(Strict, kw_only=True):
-    """Change a file on the result side by hand; ``head`` is the result it was read from."""
+    """Edit a file of the result; ``head`` is the result from which it was read."""
 
     id: str
     path: str
@@ -70,28 +70,28 @@ class AmendParams(Strict, kw_only=True):
 
 
 class AmendResult(Wire, kw_only=True):
-    """The new result, split into hunks anew; the verdict is ``unverified`` until the checks ran again."""
+    """The new result with its hunks; the verdict is ``unverified`` until the checks run again."""
 
     head: str
     hunks: list[Hunk]
 
 
 class ReplyParams(Strict, kw_only=True):
-    """Send a result back with words."""
+    """Send a result back with instructions."""
 
     id: str
     text: str
 
 
 class RetryParams(Strict, kw_only=True):
-    """Try again from the original base."""
+    """Run a delegation again from its original base."""
 
     id: str
     delegator: str | None = None
 
 
 class AnswerParams(Strict, kw_only=True):
-    """Answer a question of an agent by the id of an option."""
+    """Answer a permission request of an agent with the ID of an option."""
 
     id: str
     request_id: str
@@ -106,7 +106,7 @@ class StartedResult(Wire, kw_only=True):
 
 
 class ExportParams(Strict, kw_only=True):
-    """Take a result out as a branch, a commit or a patch; the person's branch and files stay as they are."""
+    """Export a result as a branch, commit or patch; the user's branch and files do not change."""
 
     id: str
     to: Literal["branch", "commit", "patch"]
@@ -115,7 +115,7 @@ class ExportParams(Strict, kw_only=True):
 
 
 class ExportResult(Wire, kw_only=True):
-    """Where it is now."""
+    """Where the exported result is."""
 
     branch: str | None = None
     commit: str | None = None
@@ -123,49 +123,49 @@ class ExportResult(Wire, kw_only=True):
 
 
 class RescueResult(Wire, kw_only=True):
-    """What brings it back."""
+    """How to restore the worktree."""
 
     rescue_ref: str
 
 
 class RestoreParams(Strict, kw_only=True):
-    """Bring back a tree that was removed."""
+    """Restore a removed worktree."""
 
     rescue_ref: str
 
 
 class RestoreResult(Wire, kw_only=True):
-    """Where it is again."""
+    """Where the restored worktree is."""
 
     path: str
 
 
 class WorktreeEntry(Wire, kw_only=True):
-    """A tree on disk."""
+    """A worktree on disk."""
 
     id: str
     path: str
     repo: str
     bytes: int
-    state: Literal["working", "undecided", "decided", "expired", "orphaned"]
-    leased_by: str | None = None
+    state: Literal["working", "pending", "decided", "expired", "orphaned"]
+    owner: str | None = None
 
 
 class RescueEntry(Wire, kw_only=True):
-    """A tree that was removed and can be brought back."""
+    """A removed worktree that can be restored."""
 
     rescue_ref: str
     path: str
-    """Where it was, and would be again."""
+    """The path of the worktree, before its removal and after a restore."""
     repo: str
     at: str
     """When it was removed."""
     notes: list[str]
-    """What could not be kept."""
+    """Files that could not be kept."""
 
 
 class WorktreesResult(Wire, kw_only=True):
-    """Every tree that Understudy made, and those it removed that can be brought back, the newest first."""
+    """Every worktree of Understudy, and the removed ones that can be restored, newest first."""
 
     worktrees: list[WorktreeEntry]
     rescues: list[RescueEntry]

@@ -1,30 +1,24 @@
-"""Floor 2: from files to one configuration, with the place each value came from, and back.
+"""Layer 2: files to one configuration, with the place of every value, and back.
 
-``load`` reads every layer and lists what is wrong; ``edit`` makes and changes the files that a face
-may write; ``trust`` remembers which workspaces a person trusts, and with what in them; ``tools``
-looks for agent CLIs, ``servers`` for model servers on this machine. The rules of what a
-configuration may say are in ``semantics``, how files spell the contract's structures in ``shapes``.
+``load`` reads all layers and reports what is wrong; ``edit`` creates and changes generated files; ``trust`` records
+which workspaces the user trusts; ``discovery`` finds the declarations of tools and backends, installed agent CLIs and
+running model servers; ``validation`` holds the rules; ``parsing`` reads files; ``reference`` describes their fields.
 
-What may not happen here: no program of a workspace is started, no file of an untrusted workspace is
-read as configuration, no hand-written file is rewritten, no key is read, and nothing a file says
-ends in an exception.
+What must not happen here: starting a program of a workspace, reading a file of an untrusted workspace as
+configuration, rewriting a hand-written file, reading a key, raising an exception for the content of a file.
 """
 
 from __future__ import annotations
 
-from understudy.config.folders import fingerprint, user_folder
-from understudy.config.load import Configuration, Defaults, Worktrees, load
-from understudy.config.semantics import DEFAULT_ABILITIES, OUR_LOOP, Abilities, unsupported_fields
+from understudy.config.configuration import Configuration, Defaults, Worktrees
+from understudy.config.load import load
+from understudy.config.locations import fingerprint, user_folder
 
 __all__ = [
-    "DEFAULT_ABILITIES",
-    "OUR_LOOP",
-    "Abilities",
     "Configuration",
     "Defaults",
     "Worktrees",
     "fingerprint",
     "load",
-    "unsupported_fields",
     "user_folder",
 ]

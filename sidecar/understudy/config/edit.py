@@ -1,9 +1,8 @@
-"""Making, changing and removing delegators and model servers: one file each, never somebody's own words.
+"""Create, update and delete delegators and model servers: one file each, never a file edited by hand.
 
-A file is edited only while it is exactly what a face would write for what it says; comments, other
-spellings, an own order make it a person's file (``not_editable``, with its place). Between reading
-and writing a lock is held, so two processes cannot lose each other's edits, and a revision that is
-no longer current is a ``conflict``.
+A file is edited only if it is exactly what Understudy would write for its values; comments, aliases
+or another order mean that the user edited it (``not_editable``, with its place). A lock is held from reading
+to writing, so two processes cannot overwrite each other's edits; an outdated revision is a ``conflict``.
 """
 
 from __future__ import annotations
@@ -16,12 +15,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, overload
 
-from understudy.config import folders, locks, semantics, shapes
-from understudy.config.load import Configuration, load, render
-from understudy.config.semantics import Abilities
-from understudy.config.sources import unusable_value
-from understudy.config.trust import keeping, status
-from understudy.model.delegators import NAME_PATTERN, Delegator, DelegatorEntry, ModelServer, ModelServerEntry, Scope
+from understudy.config import locations
+from understudy.config.configuration import Configuration
+from understudy.config.load import load
+from understudy.config.parsing import file_schema
+from understudy.config.parsing.source_file import unusable_value
+from understudy.config.rendering import render
+from understudy.config.trust.records import preserving_trust, status
+from understudy.config.validation import delegator_rules, server_rules, workspace_rules
+from understudy.files import durable, locks
+from understudy.model.config.config_entries import DelegatorEntry, ModelServerEntry
+from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 Kind = Literal["delegator", "model_server"]
@@ -35,33 +39,26 @@ _UNKNOWN: dict[Kind, ErrorKind] = {
 
 
 class Editor:
-    """Edits the configuration as seen from one workspace.
+    """Edit the configuration of one workspace and of the user.
 
-    ``state`` is the state folder (for trust), ``abilities`` what the runners honour. Every method
-    reads the files anew, and returns what a ``load`` in any process returns from then on.
+    ``state`` is the state folder (for trust). Every method reads the files again, and returns what ``load`` returns
+    after the edit.
     """
 
-    def __init__(
-        self,
-        workspace: Path | None,
-        *,
-        state: Path,
-        abilities: Mapping[str, Abilities] = semantics.DEFAULT_ABILITIES,
-    ) -> None:
-        """Keep what all edits need; nothing is read yet."""
+    def __init__(self, workspace: Path | None, *, state: Path) -> None:
+        """Store the arguments; nothing is read yet."""
         self.workspace = workspace
         self.state = state
-        self.abilities = abilities
 
     @overload
     def create(self, thing: Delegator, scope: Scope) -> DelegatorEntry: ...
     @overload
     def create(self, thing: ModelServer, scope: Scope) -> ModelServerEntry: ...
     def create(self, thing: Delegator | ModelServer, scope: Scope) -> DelegatorEntry | ModelServerEntry:
-        """Write a new thing into ``scope``.
+        """Write a new delegator or model server into ``scope``.
 
-        Kinds: ``already_exists``, ``config_invalid`` (with everything that is wrong), ``untrusted_workspace``,
-        ``invalid_params`` (a builtin scope, no workspace), ``store_unavailable``.
+        Raises ``already_exists``, ``config_invalid`` (with all problems), ``untrusted_workspace``,
+        ``invalid_params`` (a builtin scope, no workspace), ``state_unavailable``.
         """
         kind = _kind(thing)
         _check_name(kind, thing.name)
@@ -81,9 +78,9 @@ class Editor:
     def update(
         self, name: str, thing: Delegator | ModelServer, revision: str | None = None
     ) -> DelegatorEntry | ModelServerEntry:
-        """Replace the thing called ``name``, in its own scope; another name in ``thing`` renames it.
+        """Replace the delegator or model server ``name`` in its scope; another name in ``thing`` renames it.
 
-        Kinds: those of ``create``, ``unknown_delegator`` or ``unknown_model_server``, ``not_editable`` with
+        Raises what ``create`` raises, ``unknown_delegator`` or ``unknown_model_server``, ``not_editable`` with
         the place, ``conflict`` when ``revision`` is not the current one.
         """
         kind = _kind(thing)
@@ -103,7 +100,7 @@ class Editor:
             return self._entry(self._load(), kind, thing.name)
 
     def judge(self, thing: Delegator | ModelServer, scope: Scope) -> None:
-        """Raise what ``create`` would raise for the values of ``thing``; whether its name is free is not asked."""
+        """Raise what ``create`` would raise for the values of ``thing``, without checking that its name is free."""
         _check_name(_kind(thing), thing.name)
         self._root(scope)
         before = self._load()
@@ -111,7 +108,7 @@ class Editor:
         self._judge(before, thing, scope)
 
     def delete(self, kind: Kind, name: str, revision: str | None = None) -> None:
-        """Remove the thing called ``name``; kinds as for ``update``."""
+        """Remove the delegator or model server called ``name``; raises what ``update`` raises."""
         root = self._editable(self._entry(self._load(), kind, name), kind, name).parent.parent
         with self._locked(root):
             entry = self._entry(self._load(), kind, name)
@@ -120,7 +117,7 @@ class Editor:
             self._apply(root, [(path, None)])
 
     def generate_name(self, tool: str, model: str = "") -> str:
-        """Return a name for a delegator of ``tool`` and ``model`` that nothing in this configuration has."""
+        """Return an unused name for a delegator of ``tool`` and ``model``."""
         own = model.rpartition("/")[2]
         base = re.sub(r"[^a-z0-9._-]+", "-", f"{tool}-{own}".lower()).strip("-._")[:56] or "delegator"
         taken = self._load().delegators
@@ -131,35 +128,35 @@ class Editor:
 
     def _root(self, scope: Scope) -> Path:
         if scope is Scope.USER:
-            return folders.user_folder()
+            return locations.user_folder()
         if scope is Scope.BUILTIN or self.workspace is None:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
-                "Nothing can be added to what is built in."
+                "Entries cannot be added to the scope `builtin`."
                 if scope is Scope.BUILTIN
-                else "A thing of the workspace needs a workspace, and none is given.",
+                else "The scope `workspace` needs a workspace, and the request names none.",
                 hint="Use the scope `user`, or name the workspace.",
             )
-        return self.workspace / folders.WORKSPACE_FOLDER
+        return self.workspace / locations.WORKSPACE_FOLDER
 
     def _refuse_untrusted(self, before: Configuration, scope: Scope) -> None:
         if scope is Scope.WORKSPACE and not before.trusted:
             raise UnderstudyError(
                 ErrorKind.UNTRUSTED_WORKSPACE,
-                f"{self.workspace} is not trusted, so what is written into it would have no effect.",
+                f"{self.workspace} is not trusted, so its configuration would have no effect.",
                 hint="Run `understudy trust` there first, or use the scope `user`.",
             )
 
     def _load(self) -> Configuration:
         trusted = self.workspace is not None and status(self.workspace, self.state).trusted
-        return load(self.workspace, trusted=trusted, abilities=self.abilities)
+        return load(self.workspace, trusted=trusted)
 
     def _entry(self, configuration: Configuration, kind: Kind, name: str) -> DelegatorEntry | ModelServerEntry:
         entries: Mapping[str, DelegatorEntry | ModelServerEntry]
         entries = configuration.delegators if kind == "delegator" else configuration.model_servers
         entry = entries.get(name)
         if entry is None:
-            from understudy.config.problems import near  # noqa: PLC0415 - only when something is wrong
+            from understudy.config.suggestions import near
 
             raise UnderstudyError(
                 _UNKNOWN[kind], f"There is no {_TITLE[kind]} `{name}`.", hint=near(name, entries), names=sorted(entries)
@@ -172,16 +169,16 @@ class Editor:
             raise UnderstudyError(
                 ErrorKind.NOT_EDITABLE,
                 f"The {_TITLE[kind]} `{name}` is "
-                + ("built in." if builtin else "written by hand, so it is left alone."),
-                hint="Make one of your own under another name." if builtin else "Change the file itself.",
+                + ("built in." if builtin else "written by hand, so Understudy does not change it."),
+                hint="Create one with another name." if builtin else "Edit the file itself.",
                 location=entry.location,
             )
-        # The location was made by ``load`` from this very path; as a path it is known again by scope and name.
-        for layer in folders.layers(self.workspace, trusted=True):
+        # ``load`` made the location from this path, so scope and name find the path again.
+        for layer in locations.layers(self.workspace, trusted=True):
             path = _file(layer.root, kind, name)
             if path.as_uri() == entry.location.uri:
                 return path
-        raise UnderstudyError(ErrorKind.INTERNAL, f"The file of {_TITLE[kind]} `{name}` is in no known folder.")
+        raise UnderstudyError(ErrorKind.INTERNAL, f"The file of {_TITLE[kind]} `{name}` is not in a known folder.")
 
     def _refuse_taken(self, before: Configuration, kind: Kind, name: str, scope: Scope, root: Path) -> None:
         entries: Mapping[str, DelegatorEntry | ModelServerEntry]
@@ -189,54 +186,51 @@ class Editor:
         entry = entries.get(name)
         path = _file(root, kind, name)
         taken = entry is not None and entry.scope is scope
-        # A file that cannot be read is somebody's all the same.
+        # An unreadable file must not be overwritten either.
         if taken or os.path.lexists(path):
             raise UnderstudyError(
                 ErrorKind.ALREADY_EXISTS,
-                f"There is a {_TITLE[kind]} `{name}` already.",
-                hint="Choose another name, or change that one.",
+                f"The {_TITLE[kind]} `{name}` already exists.",
+                hint="Choose another name, or edit that one.",
                 location=entry.location if entry is not None and taken else None,
             )
 
     def _judge(self, before: Configuration, thing: Delegator | ModelServer, scope: Scope) -> None:
-        """Raise ``config_invalid`` for what ``load`` would say of it: nothing that does not work is ever written."""
-        mapping = shapes.to_file(thing)
+        """Raise ``config_invalid`` for errors that ``load`` would report, so that nothing invalid is ever written."""
+        mapping = file_schema.to_file(thing)
         unusable = unusable_value(mapping)
         if unusable is not None or _holds_null(mapping):
             where = ".".join(map(str, unusable[0])) if unusable else "A value"
-            why = unusable[1] if unusable else "is null, which a TOML file cannot hold"
-            raise UnderstudyError(ErrorKind.INVALID_PARAMS, f"{where} {why}.", hint="Leave it out.")
-        personal = load(None, trusted=False, abilities=self.abilities)
+            why = unusable[1] if unusable else "is null, which a TOML file cannot contain"
+            raise UnderstudyError(ErrorKind.INVALID_PARAMS, f"{where} {why}.", hint="Omit it.")
+        personal = load(None, trusted=False)
         servers = {name: entry.model_server for name, entry in before.model_servers.items()}
         own_servers = {name: entry.model_server for name, entry in personal.model_servers.items()}
         if isinstance(thing, ModelServer):
-            findings = list(semantics.check_server(thing))
+            findings = list(server_rules.check_server(thing))
             if scope is Scope.WORKSPACE:
-                findings += semantics.check_workspace_server(thing, own_servers)
+                findings += workspace_rules.check_workspace_server(thing, own_servers)
         else:
-            from understudy.config.tools import TOOLS  # noqa: PLC0415 - a table
-
             visible = servers if scope is Scope.WORKSPACE else own_servers
-            around = semantics.Surroundings(self.abilities, visible, frozenset(TOOLS))
-            findings = list(semantics.check_delegator(thing, around))
+            findings = list(delegator_rules.check_delegator(thing, delegator_rules.Surroundings(visible)))
             if scope is Scope.WORKSPACE:
                 own = {
                     name: entry.delegator for name, entry in personal.delegators.items() if entry.scope is Scope.USER
                 }
-                findings += semantics.check_workspace_delegator(thing, own, servers)
+                findings += workspace_rules.check_workspace_delegator(thing, own, servers)
         errors = [finding for finding in findings if finding.severity == "error"]
         if errors:
             message = " ".join(finding.message for finding in errors)
             raise UnderstudyError(ErrorKind.CONFIG_INVALID, message, hint=errors[0].hint)
 
     def _ours(self, root: Path) -> Path | None:
-        """Return the workspace when ``root`` is (in) its folder."""
-        inside = self.workspace is not None and root.is_relative_to(self.workspace / folders.WORKSPACE_FOLDER)
+        """Return the workspace if it contains ``root``."""
+        inside = self.workspace is not None and root.is_relative_to(self.workspace / locations.WORKSPACE_FOLDER)
         return self.workspace if inside else None
 
     @contextlib.contextmanager
     def _locked(self, root: Path) -> Iterator[None]:
-        """Hold the lock of a scope: of a workspace the folder that is always there, so that asking makes nothing."""
+        """Hold the lock of a scope; for a workspace, lock the workspace folder itself, so that no folder is created."""
         folder = self._ours(root)
         with _told(root):
             if folder is None:
@@ -245,7 +239,7 @@ class Editor:
                 yield
 
     def _apply(self, root: Path, changes: list[tuple[Path, bytes | None]]) -> None:
-        """Write and remove (``None``) files, each in one step, in this order; the workspace's trust goes along."""
+        """Write or remove (``None``) files, each atomically, in this order, and preserve the workspace's trust."""
         workspace = self._ours(root)
         folder = changes[0][0].parent
         if workspace is None:
@@ -255,15 +249,15 @@ class Editor:
         if not os.path.realpath(folder).startswith(os.path.realpath(workspace) + os.sep):
             raise UnderstudyError(
                 ErrorKind.PATH_ESCAPE,
-                f"{folder} leads out of the workspace by a link, so nothing is written there.",
-                hint="Make it a folder.",
+                f"{folder} is a link to a folder outside the workspace, so nothing was written there.",
+                hint="Replace the link with a folder.",
             )
-        ignore = workspace / folders.WORKSPACE_FOLDER / ".gitignore"
+        ignore = workspace / locations.WORKSPACE_FOLDER / ".gitignore"
         if not os.path.lexists(ignore):
-            # What a person chooses for themselves in a workspace is not the repository's.
-            changes = [(ignore, f"{folders.LOCAL_FOLDER}/\n".encode()), *changes]
+            # The user's own choices in a workspace do not belong in the repository.
+            changes = [(ignore, f"{locations.LOCAL_FOLDER}/\n".encode()), *changes]
         steps = [(path.relative_to(workspace).as_posix(), data) for path, data in changes]
-        with keeping(workspace, self.state, steps=steps):
+        with preserving_trust(workspace, self.state, steps=steps):
             folder.mkdir(parents=True, exist_ok=True)
             _write(changes, mode=0o644)
 
@@ -276,20 +270,20 @@ def _write(changes: list[tuple[Path, bytes | None]], *, mode: int) -> None:
     for path, data in changes:
         if data is None:
             path.unlink(missing_ok=True)
-            locks.sync_folder(path.parent)
+            durable.sync_folder(path.parent)
         else:
-            locks.replace(path, data, mode=mode)
+            durable.replace(path, data, mode=mode, sync=True)
 
 
 @contextlib.contextmanager
 def _told(folder: Path) -> Iterator[None]:
-    """Turn what the disk says into a typed error."""
+    """Convert disk errors to typed errors."""
     try:
         yield
     except OSError as error:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         raise UnderstudyError(
-            ErrorKind.STORE_FULL if full else ErrorKind.STORE_UNAVAILABLE,
+            ErrorKind.DISK_FULL if full else ErrorKind.STATE_UNAVAILABLE,
             f"{folder} cannot be written: {error.strerror}.",
             hint="Free some space and try again." if full else "Make the folder writable and try again.",
         ) from error
@@ -304,7 +298,7 @@ def _check_name(kind: Kind, name: str) -> None:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"{name!r} cannot be the name of a {_TITLE[kind]}.",
-            hint="Use lower case letters, digits, dots, dashes and underscores, at most 64.",
+            hint="Use lowercase letters, digits, dots, hyphens and underscores; at most 64.",
         )
 
 
@@ -312,14 +306,14 @@ def _refuse_stale(entry: DelegatorEntry | ModelServerEntry, kind: Kind, name: st
     if revision is not None and revision != entry.revision:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
-            f"The {_TITLE[kind]} `{name}` has been changed since it was read.",
-            hint="Read it again and make the change on what it is now.",
+            f"The {_TITLE[kind]} `{name}` has changed since it was read.",
+            hint="Read it again and repeat the change.",
             location=entry.location,
         )
 
 
 def _holds_null(value: object) -> bool:
-    """Tell whether there is a null in a value that is known not to be deep."""
+    """Return whether a value, which must not be deeply nested, contains a null."""
     if isinstance(value, dict):
         return any(_holds_null(item) for item in value.values())
     if isinstance(value, list):

@@ -1,131 +1,66 @@
-"""All files of all layers, made into one configuration, with everything that is wrong in them.
+"""Merge the files of all layers into one configuration, with every problem found in them.
 
-``load`` never raises for what a file says: a part that cannot be used becomes a ``Problem`` with its
+``load`` never raises for the content of a file: a part that cannot be used becomes a ``Problem`` with its
 place, and every other part works. A delegator or model server that can be read but not used is
-listed with its problems and is not ready, so that whoever names it hears why.
+listed with its problems and is not ready, so that a request that names it fails with the reason.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from understudy.config import folders, positions, reading, semantics, shapes
-from understudy.config.problems import close, near
-from understudy.config.reading import REPLACEABLE, Item, Reading
-from understudy.config.semantics import Abilities, Finding, Surroundings
-from understudy.config.sources import Remark
-from understudy.config.tools import TOOLS
-from understudy.model.delegators import (
-    Check,
-    Delegator,
-    DelegatorEntry,
-    EntryState,
-    Limits,
-    ModelServer,
-    ModelServerEntry,
-    Problem,
-    Recipe,
-    Scope,
-    ServerState,
-)
-
-SETUP_TIMEOUT_SECONDS = 600.0
-"""A set-up command installs a project's dependencies; ten minutes is a slow `npm ci`."""
-KEEP_DAYS = 14.0
-"""A tree that nobody has touched for two weeks goes; a rescue ref brings it back."""
-KEEP_BYTES = 20_000_000_000
-"""All trees together: a laptop's disk can spare as much, and it holds some hundred trees of a middling project."""
+from understudy.config import locations
+from understudy.config.configuration import Configuration, Defaults, Worktrees
+from understudy.config.discovery import declarations
+from understudy.config.findings import Finding, KeyPath, LocatedFinding
+from understudy.config.parsing import config_file, file_schema
+from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading
+from understudy.config.rendering import is_own, revision
+from understudy.config.retention import Retention, invalid_fields
+from understudy.config.suggestions import close, near
+from understudy.config.validation import delegator_rules, server_rules, workspace_rules
+from understudy.config.validation.delegator_rules import Surroundings
+from understudy.model.checks import Check
+from understudy.model.config.config_entries import DelegatorEntry, EntryState, ModelServerEntry, Problem, ServerState
+from understudy.model.config.delegators import Limits, Scope
+from understudy.model.config.recipes import Recipe
 
 
-@dataclass(frozen=True)
-class Defaults:
-    """Which delegator does what nobody was named for; the workspace's word goes before the person's."""
+def load(workspace: Path | None, *, trusted: bool) -> Configuration:
+    """Return the configuration of ``workspace`` (``None``: only the user's own); never raises for a file's content.
 
-    delegator: str | None = None
-    recipes: Mapping[str, str] = field(default_factory=dict)
-    """Recipe → delegator."""
-    scope: Scope | None = None
-    """Where ``delegator`` was said."""
-
-
-@dataclass(frozen=True)
-class Worktrees:
-    """What a new tree gets besides tracked files, and how long trees are kept."""
-
-    copy: list[str] = field(default_factory=list)
-    link: list[str] = field(default_factory=list)
-    setup: list[str] = field(default_factory=list)
-    setup_timeout_seconds: float = SETUP_TIMEOUT_SECONDS
-    keep_days: float = KEEP_DAYS
-    keep_bytes: int = KEEP_BYTES
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """Everything that is configured, as seen from one workspace."""
-
-    workspace: Path | None
-    trusted: bool
-    delegators: dict[str, DelegatorEntry]
-    model_servers: dict[str, ModelServerEntry]
-    checks: dict[str, Check]
-    recipes: dict[str, Recipe]
-    defaults: Defaults
-    limits: Limits
-    slots: int | None
-    worktrees: Worktrees
-    python: str | None
-    """The project's interpreter, absolute, where one is configured."""
-    problems: list[Problem]
-    missing: list[Problem] = field(default_factory=list)
-    """Problems for which something is missing that holds for every delegation: a limit, a check, how a tree is set up,
-    or a whole hand-written file. Who starts anything has to hear of them first."""
-
-
-def load(
-    workspace: Path | None,
-    *,
-    trusted: bool,
-    abilities: Mapping[str, Abilities] = semantics.DEFAULT_ABILITIES,
-) -> Configuration:
-    """Return the configuration of ``workspace`` (``None``: the person's own alone); never raises for a file's content.
-
-    Of an untrusted workspace no file is read.
+    Files of an untrusted workspace are not read.
     """
     found = readings(workspace, trusted=trusted)
-    return Loader(workspace, found, trusted=trusted, abilities=abilities).run()
+    return Loader(workspace, found, trusted=trusted).run()
 
 
 def readings(workspace: Path | None, *, trusted: bool) -> list[Reading]:
-    """Return what every file says, the weakest layer first."""
-    layers = folders.layers(workspace, trusted=trusted)
-    return [reading.read_file(layer, kind, path) for layer in layers for kind, path in reading.files(layer)]
+    """Return every file, read and decoded, the lowest layer first."""
+    layers = locations.layers(workspace, trusted=trusted)
+    return [config_file.read_file(layer, kind, path) for layer in layers for kind, path in config_file.files(layer)]
 
 
 class Loader:
-    """Judges and merges what files say, the weakest layer first; what it is given is changed by it."""
+    """Check and merge files, the lowest layer first; modifies the readings it is given."""
 
-    def __init__(
-        self, workspace: Path | None, found: Iterable[Reading], *, trusted: bool, abilities: Mapping[str, Abilities]
-    ) -> None:
-        """Take what ``load`` takes, and what ``readings`` returns."""
+    def __init__(self, workspace: Path | None, found: Iterable[Reading], *, trusted: bool) -> None:
+        """Take the arguments of ``load`` and the result of ``readings``."""
         self.workspace = workspace
         self.trusted = trusted
-        self.abilities = abilities
-        self.problems: list[Remark] = []
-        self.missing: list[Remark] = []
+        self.problems: list[LocatedFinding] = []
+        self.missing: list[LocatedFinding] = []
         self.broken: set[tuple[str, str]] = set()
         self.delegators: list[Item] = []
         self.servers: list[Item] = []
         self.checks: list[Item] = []
         self.recipes: list[Item] = []
-        self.sections: dict[str, list[Item]] = {name: [] for name in shapes.SECTIONS}
+        self.sections: dict[str, list[Item]] = {name: [] for name in file_schema.SECTIONS}
         for one in found:
             self.delegators += one.delegators
             self.servers += one.servers
@@ -137,8 +72,8 @@ class Loader:
             for name, item in one.sections:
                 self.sections[name].append(item)
 
-    def remarks(self) -> list[Remark]:
-        """Return everything there is to say of the files."""
+    def remarks(self) -> list[LocatedFinding]:
+        """Return all findings in the files."""
         self.run()
         return self.problems
 
@@ -149,7 +84,7 @@ class Loader:
         servers = self._judge_servers()
         self._judge_delegators(servers)
         for item in self.checks:
-            self._note(item, semantics.check_check(item.value))
+            self._note(item, delegator_rules.check_check(item.value))
         delegators = _winners(self.delegators, lambda item: item.value.name)
         checks = {
             name: item.value
@@ -165,12 +100,15 @@ class Loader:
         limits, slots = self._limits()
         defaults = self._defaults(delegators, recipes)
         worktrees = self._worktrees()
+        retention = self._retention()
         python = self._python()
         for items in (self.delegators, self.servers, self.checks, self.recipes, *self.sections.values()):
             self.problems += [problem for item in items for problem in item.problems]
-        if self.workspace is not None and not self.trusted and (self.workspace / folders.WORKSPACE_FOLDER).is_dir():
+        if self.workspace is not None and not self.trusted and (self.workspace / locations.WORKSPACE_FOLDER).is_dir():
             message = "The workspace is not trusted, so its .understudy folder is not read."
-            self.problems.append(Remark(severity="information", message=message, hint="Run `understudy trust`."))
+            self.problems.append(
+                LocatedFinding(severity="information", message=message, hint="Run `understudy trust`.")
+            )
         return Configuration(
             workspace=self.workspace,
             trusted=self.trusted,
@@ -182,12 +120,13 @@ class Loader:
             limits=limits,
             slots=slots,
             worktrees=worktrees,
+            retention=retention,
             python=python,
             problems=plain(self.problems),
             missing=plain(self._missing()),
         )
 
-    def _missing(self) -> list[Remark]:
+    def _missing(self) -> list[LocatedFinding]:
         sections = [item for name, items in self.sections.items() if name not in REPLACEABLE for item in items]
         judged = [problem for item in (*self.checks, *sections) for problem in item.problems]
         return [problem for problem in (*self.missing, *judged) if problem.severity == "error"]
@@ -199,7 +138,7 @@ class Loader:
             item.note(finding)
 
     def _find_twice(self, items: list[Item]) -> None:
-        """Show a name that one layer gives twice on both places; the first of them is kept, and is not ready."""
+        """Report a name that occurs twice in a layer at both places; the first is kept, and is not ready."""
         seen: dict[tuple[Path, str], Item] = {}
         kept: list[Item] = []
         for item in items:
@@ -217,34 +156,33 @@ class Loader:
     def _judge_servers(self) -> dict[str, Item]:
         own = self._values(self.servers, Scope.USER)
         for item in self.servers:
-            self._note(item, semantics.check_server(item.value))
+            self._note(item, server_rules.check_server(item.value))
             if item.layer.scope is Scope.WORKSPACE:
-                self._note(item, semantics.check_workspace_server(item.value, own))
+                self._note(item, workspace_rules.check_workspace_server(item.value, own))
         return _winners(self.servers, lambda item: item.value.name)
 
     def _judge_delegators(self, servers: dict[str, Item]) -> None:
         own = self._values(self.delegators, Scope.USER)
         everywhere = {name: item.value for name, item in servers.items()}
         broken = {name for name, item in servers.items() if not item.usable}
-        # A person's own delegator means their own server: no repository can put another in its place.
+        # A user's own delegator always uses the user's own server: a repository cannot replace it.
         personal = self._values(self.servers, Scope.USER)
         for item in self.delegators:
             visible = everywhere if item.layer.scope is Scope.WORKSPACE else personal
-            around = Surroundings(self.abilities, visible, frozenset(TOOLS))
-            findings = semantics.check_delegator(item.value, around)
+            findings = delegator_rules.check_delegator(item.value, Surroundings(visible))
             self._note(item, (self._broken(one, "model_servers", item.value.model_server) for one in findings))
             if item.layer.scope is Scope.WORKSPACE:
-                self._note(item, semantics.check_workspace_delegator(item.value, own, everywhere))
+                self._note(item, workspace_rules.check_workspace_delegator(item.value, own, everywhere))
             if item.value.model_server in broken:
                 message = f"The model server `{item.value.model_server}` has errors."
-                item.note(Finding(("model_server",), message, "See its own problems."))
+                item.note(Finding(("model_server",), message, "See the problems of that entry."))
 
     def _broken(self, finding: Finding, kind: str, name: str | None) -> Finding:
-        """Return the finding about a name that is not known, or what is so when the name is there and has errors."""
+        """Return the finding about an unknown name, or another one if the name exists but has errors."""
         if finding.code != "unknown_name" or name is None or (kind, name) not in self.broken:
             return finding
         message = f"The {kind.removesuffix('s').replace('_', ' ')} `{name}` has errors."
-        return Finding(finding.path, message, "See its own problems.", key=finding.key)
+        return Finding(finding.path, message, "See the problems of that entry.", key=finding.key)
 
     def _values(self, items: list[Item], scope: Scope) -> dict[str, Any]:
         return {item.value.name: item.value for item in items if item.layer.scope is scope}
@@ -254,7 +192,7 @@ class Loader:
     def _defaults(self, delegators: Mapping[str, Item], recipes: Mapping[str, Item]) -> Defaults:
         merged = Defaults()
         for item in self.sections["defaults"]:
-            table: shapes.DefaultsTable = item.value
+            table: file_schema.DefaultsTable = item.value
             named = [
                 (("delegator",), table.delegator),
                 *((("recipes", key), name) for key, name in table.recipes.items()),
@@ -272,13 +210,12 @@ class Loader:
         return merged
 
     def _limits(self) -> tuple[Limits, int | None]:
-        """Merge the limits: a workspace may set and tighten them, and never loosen what the person set."""
+        """Merge the limits: a workspace may set and tighten them, but never loosen the user's limits."""
         merged: dict[str, Any] = {}
-        honoured = frozenset(Limits.__struct_fields__)
         for item in self.sections["limits"]:
             given = {name: getattr(item.value, name) for name in (*Limits.__struct_fields__, "slots")}
             limits = Limits(**{name: value for name, value in given.items() if name != "slots"})
-            findings = list(semantics.check_limits(limits, honoured, "anything"))
+            findings = list(delegator_rules.check_limits(limits))
             if given["slots"] is not None and given["slots"] < 1:
                 findings.append(Finding(("slots",), "`slots` must be at least 1."))
             self._note(item, findings)
@@ -288,7 +225,7 @@ class Loader:
                     continue
                 before = merged.get(name)
                 if before is not None and item.layer.scope is Scope.WORKSPACE and float(value) > float(before):
-                    message = f"`{name}` is above your own limit of {before}, which holds."
+                    message = f"`{name}` is above your own limit of {before}, which applies."
                     item.note(Finding((name,), message, severity="warning"))
                     continue
                 merged[name] = value
@@ -298,25 +235,46 @@ class Loader:
     def _worktrees(self) -> Worktrees:
         merged = Worktrees()
         for item in self.sections["worktrees"]:
-            table: shapes.WorktreesTable = item.value
+            table: file_schema.WorktreesTable = item.value
             for name in ("copy", "link"):
                 for number, path in enumerate(getattr(table, name) or []):
-                    if not semantics.is_inside(path):
-                        message = f"`{name}` takes paths inside the workspace."
-                        item.note(Finding((name, number), message, "Write it relative, without `..`, and not in .git."))
+                    if not delegator_rules.is_inside(path):
+                        message = f"`{name}` accepts only paths inside the workspace."
+                        item.note(
+                            Finding((name, number), message, "Use a relative path without `..` that is not in .git.")
+                        )
             if table.setup is not None and any("\0" in argument for argument in table.setup):
-                item.note(Finding(("setup",), "An argument holds a NUL byte."))
+                item.note(Finding(("setup",), "An argument contains a NUL byte."))
             if table.setup_timeout_seconds is not None and table.setup_timeout_seconds <= 0:
                 item.note(Finding(("setup_timeout_seconds",), "`setup_timeout_seconds` must be above zero."))
             for name in ("keep_days", "keep_bytes"):
                 kept = getattr(table, name)
                 if kept is not None and item.layer.scope is Scope.WORKSPACE:
-                    message = f"`{name}` is for a person's own configuration: it decides when their trees go."
+                    message = (
+                        f"`{name}` is allowed only in your own configuration: it controls the removal of worktrees."
+                    )
                     item.note(Finding((name,), message, "Move it to your own config.toml."))
                 elif kept is not None and kept < 0:
                     item.note(Finding((name,), f"`{name}` must not be negative."))
             if item.usable:
                 given = {name: getattr(table, name) for name in table.__struct_fields__}
+                merged = replace(merged, **{name: value for name, value in given.items() if value is not None})
+        return merged
+
+    def _retention(self) -> Retention:
+        merged = Retention()
+        for item in self.sections["retention"]:
+            if item.layer.scope is Scope.WORKSPACE:
+                item.note(
+                    Finding(
+                        (), "A workspace cannot limit what a user keeps.", "Move `[retention]` to your own config.toml."
+                    )
+                )
+                continue
+            for name in invalid_fields(item.value):
+                item.note(Finding((name,), f"`{name}` must be zero or a positive number."))
+            if item.usable:
+                given = msgspec.structs.asdict(item.value)
                 merged = replace(merged, **{name: value for name, value in given.items() if value is not None})
         return merged
 
@@ -335,33 +293,18 @@ class Loader:
             else:
                 item.note(
                     Finding(
-                        ("python",), "`python` must be an absolute path here.", "Only a workspace's may be relative."
+                        ("python",),
+                        "`python` must be an absolute path here.",
+                        "Only a workspace may use a relative path.",
                     )
                 )
         return python
 
 
-def revision(data: bytes) -> str:
-    """Return what changes with every change of ``data``."""
-    return hashlib.sha256(data).hexdigest()[:16]
-
-
-def render(value: Delegator | ModelServer) -> bytes:
-    """Return the file that a face writes for ``value``; the same value gives the same bytes."""
-    import tomli_w  # noqa: PLC0415 - only where files are made or compared
-
-    return tomli_w.dumps(shapes.to_file(value)).encode()
-
-
-def is_own(item: Item) -> bool:
-    """Tell whether a file is a face's own: writing it anew gives the same bytes, so no person's words are in it."""
-    return item.whole and not item.source.path.is_symlink() and render(item.value) == item.source.data
-
-
 def _winners(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, Item]:
-    """Return the last of each name: later layers override earlier ones, and say so.
+    """Return the last item of each name: later layers override earlier ones, with a finding.
 
-    What has errors takes nobody's place: a repository cannot switch off what a person configured.
+    An item with errors overrides nothing: a repository cannot disable the user's configuration.
     """
     found: dict[str, Item] = {}
     for item in items:
@@ -373,20 +316,22 @@ def _winners(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, It
             and hidden.layer.scope is not Scope.BUILTIN
             and hidden.layer.scope is not item.layer.scope
         ):
-            message = f"This takes the place of `{name(item)}` in {hidden.source.path}."
+            message = f"This overrides `{name(item)}` in {hidden.source.path}."
             item.note(Finding((), message, severity="information", code="overrides"))
         found[name(item)] = item
     return found
 
 
 def _delegator_entry(item: Item) -> DelegatorEntry:
+    tool = declarations.tools().get(item.value.tool or "")
     return DelegatorEntry(
         delegator=item.value,
         scope=item.layer.scope,
         revision=_revision(item),
         editable=_editable(item),
         location=_location(item),
-        state=EntryState(ready=item.usable, problems=plain(item.problems), circuit="closed", running=0, queued=0),
+        tool_display_name=tool.title if tool is not None else None,
+        state=EntryState(ready=item.usable, problems=plain(item.problems), running=0, queued=0),
     )
 
 
@@ -423,16 +368,16 @@ def _recipe_findings(recipe: Recipe, delegators: Mapping[str, Item], checks: Map
             finding = _unknown(("checks", number), "check", name, checks)
             yield replace(finding, hint=finding.hint or "Declare it under [[checks]] in config.toml.")
     for number, glob in enumerate(recipe.writes or []):
-        if not semantics.is_inside(glob):
-            yield Finding(("writes", number), "`writes` takes patterns of paths inside the workspace.")
+        if not delegator_rules.is_inside(glob):
+            yield Finding(("writes", number), "`writes` accepts only patterns of paths inside the workspace.")
 
 
-def _unknown(path: positions.Path, what: str, name: str, known: Iterable[str]) -> Finding:
+def _unknown(path: KeyPath, what: str, name: str, known: Iterable[str]) -> Finding:
     names = list(known)
     message = f"There is no {what} `{name}`."
     return Finding(path, message, near(name, names), code="unknown_name", names=close(name, names))
 
 
-def plain(remarks: Iterable[Remark]) -> list[Problem]:
-    """Return the problems as they travel."""
+def plain(remarks: Iterable[LocatedFinding]) -> list[Problem]:
+    """Return the problems as wire structures."""
     return [remark.plain() for remark in remarks]

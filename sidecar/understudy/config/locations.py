@@ -1,4 +1,4 @@
-"""Where configuration lies, and a cheap way to see that some of it changed."""
+"""Where configuration files are, and a cheap fingerprint that changes with them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.model.delegators import Scope
+from understudy.model.config.delegators import Scope
 
 WORKSPACE_FOLDER = ".understudy"
 LOCAL_FOLDER = "local"
 MAX_FILES = 1000
-"""Files read in one folder; more of them is not something a person made."""
+"""The most files read in one folder; no user writes more."""
 
 BUILTIN = Path(__file__).parent / "builtin"
 
 
 class FileKind(enum.StrEnum):
-    """Which of Understudy's own files a file is."""
+    """The kinds of configuration files."""
 
     CONFIG = "config"
-    """``config.toml``, by hand only."""
+    """``config.toml``, only written by hand."""
     DELEGATOR = "delegator"
     """``delegators/<name>.toml``."""
     MODEL_SERVER = "model-server"
@@ -37,32 +37,32 @@ PLACES: dict[FileKind, tuple[str, str]] = {
     FileKind.MODEL_SERVER: ("model-servers", ".toml"),
     FileKind.RECIPE: ("recipes", ".md"),
 }
-"""Folder and ending of what lies one thing a file, in the order in which they are read."""
+"""Folder and ending of the kinds with one entry per file, in the order in which they are read."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One place of configuration; later layers override earlier ones."""
+    """One folder of configuration; later layers override earlier ones."""
 
     scope: Scope
     root: Path
     inside: Path | None
-    """The workspace that the files must lie in; ``None`` where links may lead anywhere."""
+    """The workspace that must contain the files; ``None`` if links may lead anywhere."""
     title: str
 
 
 def user_folder() -> Path:
-    """Return the person's configuration folder: ``$UNDERSTUDY_CONFIG``, else the platform's."""
+    """Return the user's configuration folder: ``$UNDERSTUDY_CONFIG``, else the platform's."""
     given = os.environ.get("UNDERSTUDY_CONFIG")
     if given:
         return Path(given).absolute()
-    import platformdirs  # noqa: PLC0415 - not needed where the folder is given
+    import platformdirs
 
     return Path(platformdirs.user_config_dir("understudy", appauthor=False))
 
 
 def layers(workspace: Path | None, *, trusted: bool) -> list[Layer]:
-    """Return the layers that count, the weakest first: builtin, user, workspace, the person's own part of that."""
+    """Return the layers that apply, the lowest first: builtin, user, workspace, the user's part of it."""
     found = [Layer(Scope.BUILTIN, BUILTIN, None, "built in"), Layer(Scope.USER, user_folder(), None, "user")]
     if workspace is not None and trusted:
         root = workspace / WORKSPACE_FOLDER
@@ -72,10 +72,10 @@ def layers(workspace: Path | None, *, trusted: bool) -> list[Layer]:
 
 
 def place_of(path: Path) -> tuple[FileKind, Layer] | None:
-    """Return which of Understudy's own files ``path`` is, and its layer; ``None`` when it is none. It need not exist.
+    """Return the kind and the layer of a configuration file, which need not exist; ``None`` for any other file.
 
-    Below any ``.understudy``, whether that folder is trusted or not, and in the person's own folder,
-    also where that is reached by links (files that people keep elsewhere and link from there).
+    Configuration files are below any ``.understudy``, trusted or not, and in the user's own folder, also
+    if that folder links to them (some users keep their configuration elsewhere).
     """
     kind = _kind(path)
     if kind is None:
@@ -112,9 +112,9 @@ def names_in(folder: Path, suffix: str) -> Iterator[Path]:
 
 
 def fingerprint(workspace: Path | None) -> str:
-    """Return a digest that changes when any configuration file does; it opens none of them.
+    """Return a digest that changes when any configuration file does, without opening files.
 
-    It covers the workspace whether trusted or not: somebody may have to be asked about the change.
+    It covers an untrusted workspace too: the user may have to be asked about the change.
     """
     digest = hashlib.sha256()
     for layer in layers(workspace, trusted=True):

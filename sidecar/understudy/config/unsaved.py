@@ -1,48 +1,46 @@
-"""A file as somebody is writing it: what ``load`` would say of it if it were saved now. Nothing is written."""
+"""Check the unsaved text of a configuration file as ``load`` would check it if it were saved. Nothing is written."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from understudy.config import reading, semantics
-from understudy.config.folders import LOCAL_FOLDER, FileKind, Layer, place_of
-from understudy.config.load import Configuration, Loader, readings
-from understudy.config.reading import Reading
-from understudy.config.semantics import Abilities
-from understudy.config.sources import Remark
-from understudy.model.delegators import Scope
+from understudy.config.configuration import Configuration
+from understudy.config.findings import LocatedFinding
+from understudy.config.load import Loader, readings
+from understudy.config.locations import LOCAL_FOLDER, FileKind, Layer, place_of
+from understudy.config.parsing import config_file
+from understudy.config.parsing.config_file import Reading
+from understudy.model.config.delegators import Scope
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The configuration as its files were at one moment, and what it takes to judge one of them with another text."""
+    """The configuration files at one moment, for checking one of them with another text."""
 
     configuration: Configuration
     readings: tuple[Reading, ...]
-    abilities: Mapping[str, Abilities]
 
-    def remarks(self, path: Path, data: bytes) -> list[Remark]:
-        """Return what a load would say of ``path`` if it held ``data``, by place; starts and reads nothing.
+    def remarks(self, path: Path, data: bytes) -> list[LocatedFinding]:
+        """Return what ``load`` would report for ``path`` with the content ``data``, by place; starts and reads nothing.
 
-        A file of a workspace that is not trusted is judged as well, because it is open before a person's
-        eyes; what it names may be in files beside it that are not read, so an unknown name is no error there.
+        A file of an untrusted workspace is checked too, because the user has it open. Names that it uses may be
+        defined in files that are not read, so an unknown name is not an error there.
         """
         place = place_of(path)
         if place is None:
             return []
         kind, layer = place
-        draft = reading.read_text(layer, kind, path, data)
+        draft = config_file.read_text(layer, kind, path, data)
         others = [one.fresh() for one in self.readings if not _same(one, draft)]
         loader = Loader(
             self.configuration.workspace,
             sorted([*others, draft], key=_order),
             trusted=self.configuration.trusted,
-            abilities=self.abilities,
         )
         uri = path.as_uri()
         found = [remark for remark in loader.remarks() if remark.location is not None and remark.location.uri == uri]
@@ -51,21 +49,19 @@ class Snapshot:
         return sorted(_once(found), key=_position)
 
 
-def snapshot(
-    workspace: Path | None, *, trusted: bool, abilities: Mapping[str, Abilities] = semantics.DEFAULT_ABILITIES
-) -> Snapshot:
-    """Return the configuration of ``workspace`` with what its files say; arguments and behaviour as of ``load``."""
+def snapshot(workspace: Path | None, *, trusted: bool) -> Snapshot:
+    """Return the configuration of ``workspace`` with its files; arguments as for ``load``."""
     found = readings(workspace, trusted=trusted)
     kept = tuple(one.fresh() for one in found)
-    configuration = Loader(workspace, found, trusted=trusted, abilities=abilities).run()
-    return Snapshot(configuration, kept, abilities)
+    configuration = Loader(workspace, found, trusted=trusted).run()
+    return Snapshot(configuration, kept)
 
 
 _KINDS = list(FileKind)
 
 
 def _order(one: Reading) -> tuple[int, int, str]:
-    """Return what puts readings into the order in which a load finds them."""
+    """Return a key that sorts readings in the order in which ``load`` finds them."""
     return _rank(one.layer), _KINDS.index(one.kind), one.path.name
 
 
@@ -78,22 +74,22 @@ def _rank(layer: Layer) -> int:
 def _same(one: Reading, other: Reading) -> bool:
     if one.path == other.path:
         return True
-    # The same file, reached in another way.
+    # The same file under another path.
     alike = one.kind is other.kind and one.layer.scope is other.layer.scope and one.path.name == other.path.name
     return alike and os.path.realpath(one.path) == os.path.realpath(other.path)
 
 
-def _doubtful(remark: Remark) -> Remark:
+def _doubtful(remark: LocatedFinding) -> LocatedFinding:
     why = "The workspace is not trusted, so the files beside this one are not read."
     hint = f"{remark.hint} {why}" if remark.hint else why
     return msgspec.structs.replace(remark, severity="information", hint=hint)
 
 
-def _once(remarks: Iterable[Remark]) -> list[Remark]:
+def _once(remarks: Iterable[LocatedFinding]) -> list[LocatedFinding]:
     unique = {(remark.message, remark.severity, str(remark.location)): remark for remark in remarks}
     return list(unique.values())
 
 
-def _position(remark: Remark) -> tuple[int, int, str]:
+def _position(remark: LocatedFinding) -> tuple[int, int, str]:
     start = remark.location.range.start if remark.location else None
     return (start.line, start.character, remark.message) if start else (0, 0, remark.message)

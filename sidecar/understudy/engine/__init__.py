@@ -1,7 +1,9 @@
-"""Floor 4: one delegation from its start to its verdict.
+"""Layer 4: run a delegation from its request to its verdict, and apply the decisions on its result.
 
-``resolve`` decides who does what and says why; ``start`` makes the folder and a worker; ``worker`` is the
-process that owns a run, ``run`` its life; ``queue`` hands out slots; ``checks`` judges the result. Nothing
-here knows a transport, prints, or asks a person: a face does that, two floors up. To add an agent CLI go
-to ``runners/``, to add a request go to ``api/``.
+``planning`` turns a request into a plan; ``running`` starts the worker process and runs the attempts; ``worktrees``
+manages the worktrees; ``checks`` runs the checks on a result; ``review`` accepts, rejects and amends hunks;
+``retention`` discards and expires files; ``follow_ups`` replies to a result or retries it, ``recheck`` runs its checks
+again; ``workspaces`` and ``text_encoding`` map open documents to files. Nothing here depends on a transport, prints, or
+asks the user: frontends (layer 6) do that. Start with ``running.start`` and ``running.lifecycle``. Agent CLIs are added
+in ``runners``, methods in ``api``.
 """

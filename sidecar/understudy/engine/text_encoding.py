@@ -1,4 +1,4 @@
-"""From the text of an open document to the bytes it would have on disk."""
+"""Encode the text of an open document like the file on disk."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 
 def bytes_like(disk: bytes | None, text: str) -> bytes | None:
-    """Return ``text`` in the first encoding in which ``disk`` decodes and ``text`` encodes, or None if none fits.
+    """Encode ``text`` with the first encoding that can decode ``disk`` and encode ``text``; None if there is none.
 
-    In order: UTF-8 (a byte order mark is kept), UTF-16 with a byte order mark, Latin-1. A file that is not
-    on disk yet is UTF-8.
+    The order is UTF-8 (a byte order mark is kept), UTF-16 with a byte order mark, Latin-1. A file that does not exist
+    yet is UTF-8.
     """
     found = encoding_like(disk, text)
     return None if found is None else encode(text, *found)
 
 
 def encoding_like(disk: bytes | None, text: str) -> tuple[str, bytes] | None:
-    """Return Python's name of the encoding that ``bytes_like`` takes, and the byte order mark before the text."""
+    """Return Python's name of the encoding that ``bytes_like`` uses, and the byte order mark before the text."""
     for decoding, mark in _encodings(disk or b""):
         try:
             (disk or b"")[len(mark) :].decode(decoding)
@@ -29,7 +29,7 @@ def encoding_like(disk: bytes | None, text: str) -> tuple[str, bytes] | None:
 
 
 def encode(text: str, encoding: str, mark: bytes) -> bytes:
-    """Return the text's bytes; a mark of its own is not written a second time."""
+    """Return the text's bytes; a byte order mark in the text is not written twice."""
     return mark + text.removeprefix("\ufeff").encode(encoding)
 
 
@@ -45,7 +45,7 @@ def _encodings(disk: bytes) -> list[tuple[str, bytes]]:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return what is on disk, or None where there is no readable regular file."""
+    """Return the file's content, or None if there is no readable regular file."""
     try:
         return path.read_bytes() if path.is_file() else None
     except OSError:

@@ -1,13 +1,12 @@
-"""The few ways in which this room touches the disk, and how their failures are named."""
+"""Private files written atomically and durably, bounded reads, and one form for disk errors."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,27 +16,27 @@ PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 
 OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Never inherited, never through a planted link, never waiting for the other end of a planted pipe."""
+"""Not inherited by children, follows no planted link, and does not block on a planted pipe."""
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""``EFBIG`` is what a file size limit (``ulimit -f``) answers."""
+"""``EFBIG`` is the error of a file size limit (``ulimit -f``)."""
 
 _CHUNK = 256 * 1024
 
 
 def failure(error: OSError, path: Path) -> UnderstudyError:
-    """Return ``store_full`` or ``store_unavailable`` for what the operating system said about ``path``."""
+    """Return ``disk_full`` or ``state_unavailable`` for an error of the operating system about ``path``."""
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return UnderstudyError(
-            ErrorKind.STORE_FULL,
-            f"No room to write {path}: {reason}.",
-            hint="Free space on that disk, or set UNDERSTUDY_STATE to a folder on another one.",
+            ErrorKind.DISK_FULL,
+            f"No space left to write {path}: {reason}.",
+            hint="Free some space on that disk, or set UNDERSTUDY_STATE to a folder on another disk.",
         )
     return UnderstudyError(
-        ErrorKind.STORE_UNAVAILABLE,
+        ErrorKind.STATE_UNAVAILABLE,
         f"Cannot use {path}: {reason}.",
-        hint="Make the folder readable and writable for you, or set UNDERSTUDY_STATE to another one.",
+        hint="Make the folder readable and writable for your user, or set UNDERSTUDY_STATE to another folder.",
     )
 
 
@@ -50,9 +49,9 @@ def named_failures(path: Path) -> Iterator[None]:
         raise failure(error, path) from error
 
 
-def open_regular(path: Path, flags: int) -> int:
-    """Open ``path`` (created 0600 where ``flags`` say so) and refuse anything that is no regular file."""
-    descriptor = os.open(path, flags | OPEN_FLAGS, PRIVATE_FILE)
+def open_regular(path: Path, flags: int, mode: int = PRIVATE_FILE) -> int:
+    """Open ``path``, creating it with ``mode`` if ``flags`` say so; refuse anything but a regular file."""
+    descriptor = os.open(path, flags | OPEN_FLAGS, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -60,19 +59,19 @@ def open_regular(path: Path, flags: int) -> int:
 
 
 def write_at(descriptor: int, data: bytes, offset: int) -> None:
-    """Write all of ``data`` at ``offset``: one system call, and more only where the kernel took less."""
+    """Write all of ``data`` at ``offset``, in one system call unless the kernel writes less."""
     done = os.pwrite(descriptor, data, offset)
     while done < len(data):
         done += os.pwrite(descriptor, memoryview(data)[done:], offset + done)
 
 
-def create(path: Path, data: bytes, *, sync: bool = False) -> None:
-    """Write a new file, 0600; with ``sync``, it is on the disk when this returns."""
-    descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+def create(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, sync: bool = False) -> None:
+    """Write a file; with ``sync``, its content is on disk when this returns."""
+    descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:
         if data and not sync and hasattr(os, "posix_fallocate"):
             # ext4 flushes a file whose blocks are not allocated yet when it is renamed over another one (auto_da_alloc,
-            # ext4(5)): up to 200 ms beside a busy disk. With blocks allocated beforehand there is nothing to flush.
+            # ext4(5)): up to 200 ms on a busy disk. With blocks allocated beforehand there is nothing to flush.
             with contextlib.suppress(OSError):
                 os.posix_fallocate(descriptor, 0, len(data))
         write_at(descriptor, data, 0)
@@ -82,19 +81,37 @@ def create(path: Path, data: bytes, *, sync: bool = False) -> None:
         os.close(descriptor)
 
 
-def replace(path: Path, data: bytes, *, sync: bool = False) -> None:
-    """Put ``data`` in the place of ``path``: readers see the old content or the new one, never a mixture.
+def replace(
+    path: Path, data: bytes, *, mode: int = PRIVATE_FILE, sync: bool = False, several_writers: bool = False
+) -> None:
+    """Replace ``path`` atomically: readers see the old content or the new one. With ``sync``, survive a power cut.
 
-    The temporary name is fixed, so the caller must be the only writer of ``path``.
+    The name of the temporary file is fixed, so that a killed writer leaves one at most; the caller must be the only
+    writer of ``path``. With ``several_writers``, each has a temporary file of its own, and the last one wins.
     """
-    temporary = path.with_name(path.name + ".new")
+    own = f".{os.getpid()}-{threading.get_ident()}" if several_writers else ""
+    temporary = path.with_name(f".{path.name}{own}.new")
     try:
-        create(temporary, data, sync=sync)
+        # A file of that name was left by a process that died, or planted: never write through it.
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+        create(temporary, data, mode=mode, sync=sync)
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+    if sync:
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals in ``folder`` durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_whole(path: Path, limit: int) -> bytes:
@@ -111,7 +128,7 @@ def read_whole(path: Path, limit: int) -> bytes:
 
 
 def end_of_last_line(descriptor: int) -> int:
-    """Return the offset behind the last newline of the file: what follows it is torn."""
+    """Return the offset after the last newline of the file; bytes after it are a torn line."""
     end = os.fstat(descriptor).st_size
     while end > 0:
         start = max(0, end - _CHUNK)
@@ -123,27 +140,8 @@ def end_of_last_line(descriptor: int) -> int:
 
 
 def cut_torn_tail(descriptor: int) -> int:
-    """Cut what follows the last newline; return the size that is left."""
+    """Cut the bytes after the last newline; return the new size."""
     end = end_of_last_line(descriptor)
     if end != os.fstat(descriptor).st_size:
         os.ftruncate(descriptor, end)
     return end
-
-
-def flock_within(descriptor: int, seconds: float, path: Path) -> None:
-    """Take an exclusive flock, waiting at most ``seconds``; ``store_unavailable`` names who is waited for."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise UnderstudyError(
-                    ErrorKind.STORE_UNAVAILABLE,
-                    f"Another process has held {path} for {seconds:g} s.",
-                    hint="Try again; if it stays, look for a stopped process that uses the file (`fuser -v` names it).",
-                ) from None
-            # Held for a few system calls only, so waiting in short steps is cheap.
-            time.sleep(0.002)
-        else:
-            return

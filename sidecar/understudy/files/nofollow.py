@@ -1,7 +1,7 @@
-"""Writing files into an isolated tree without ever leaving it.
+"""Write files into a worktree without following links out of it.
 
-Each component of the path is opened below the one before it and no symbolic link is followed, so neither ``..`` nor
-a link that an agent left (or swaps in meanwhile) leads outside.
+Each component of the path is opened relative to its parent without following symbolic links, so neither ``..`` nor a
+link that an agent created, even in the meantime, leads outside.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def safe_parts(relative: str) -> tuple[str, ...]:
-    """Return the components of a POSIX path that stays inside the tree; ``path_escape`` for any other."""
+    """Return the components of a POSIX path; raise ``path_escape`` if it is not inside the worktree."""
     parts = PurePosixPath(relative).parts
     bad = (
         not parts
@@ -30,12 +30,12 @@ def safe_parts(relative: str) -> tuple[str, ...]:
         or any(character in "\\:" or ord(character) < 0x20 or ord(character) == 0x7F for character in relative)
     )
     if bad:
-        raise _escape(relative, "is no plain path inside the tree")
+        raise _escape(relative, "is not a plain path inside the worktree")
     return parts
 
 
 def write_new(tree: Path, relative: str, content: bytes) -> None:
-    """Create ``relative`` with ``content``; ``target_exists`` when something has that name, else ``path_escape``."""
+    """Create ``relative`` with ``content``; raise ``target_exists`` if it exists, or ``path_escape``."""
     with _parent(tree, relative) as (folder, name):
         try:
             descriptor = os.open(
@@ -50,7 +50,7 @@ def write_new(tree: Path, relative: str, content: bytes) -> None:
 
 
 def write_over(tree: Path, relative: str, content: bytes) -> bool:
-    """Create or replace the regular file ``relative``, keeping its mode; return whether it was there before."""
+    """Create or replace the regular file ``relative``, keeping its mode; return whether it existed before."""
     with _parent(tree, relative) as (folder, name):
         mode = 0o644
         try:
@@ -78,13 +78,13 @@ def write_over(tree: Path, relative: str, content: bytes) -> bool:
 
 
 def remove(tree: Path, relative: str) -> None:
-    """Remove the file ``relative`` (a link itself, never what it points to); nothing there is fine."""
+    """Remove the file ``relative`` if it exists; of a link, remove the link and not its target."""
     with _parent(tree, relative) as (folder, name), suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
 
 
 def exists(tree: Path, relative: str) -> bool:
-    """Return whether anything, a dangling link included, has this name."""
+    """Return whether anything has this name, even a dangling link."""
     return os.path.lexists(tree.joinpath(*safe_parts(relative)))
 
 
@@ -99,7 +99,9 @@ def _parent(tree: Path, relative: str) -> Iterator[tuple[int, str]]:
             try:
                 below = os.open(part, _FOLDER, dir_fd=current)
             except OSError as error:
-                raise _escape(relative, f"passes {part!r}, which is no folder of the tree ({error.strerror})") from None
+                raise _escape(
+                    relative, f"passes through {part!r}, which is not a folder inside the worktree ({error.strerror})"
+                ) from None
             os.close(current)
             current = below
         yield current, name
@@ -112,5 +114,5 @@ def _escape(relative: str, why: str) -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.PATH_ESCAPE,
         f"The path {shown!r} {why}.",
-        hint="Nothing was written there; name a path relative to the workspace.",
+        hint="Nothing was written there. Name a path relative to the workspace.",
     )

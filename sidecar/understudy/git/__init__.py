@@ -1,22 +1,22 @@
-"""Floor 2: the one way to call git, and everything that is made with it.
+"""Layer 2: everything that Understudy does with git; no other package calls git.
 
-``call`` holds the only function that starts git. ``repository`` finds and reads the user's repository, ``store`` makes
-Understudy's own git directory beside it, ``base`` writes what the user sees into that store, ``tree`` makes working
-trees of it and reads them back, ``bootstrap`` brings in what git does not carry, ``diff`` splits a result into hunks,
-``names`` knows paths.
+``command`` holds the only function that starts git. ``repository`` finds and reads the user's repository,
+``object_store`` is Understudy's own bare git directory, ``base`` commits exactly what the user sees to that store,
+``worktree`` creates worktrees of it and reads them back, ``diff`` splits a result into hunks, ``path_rules`` classifies
+paths.
 
-What becomes of a result: ``merge`` puts chosen hunks into what the user sees now, in memory (``lines`` is its
-arithmetic); ``apply`` writes that into the user's files, all or nothing (``disk`` has the steps, ``recover`` the way
-back), and ``undo`` takes it back; ``commits`` amends a result, ``follow`` starts from one, ``export`` takes it into the
-user's history, ``rescue`` keeps a tree that is removed.
+Handling a result: ``merge`` merges selected hunks into what the user sees now, in memory; ``apply`` writes that to the
+user's files, all or nothing; ``merge.undo`` computes the changes that undo it; ``commits`` amends a result,
+``merge.carry_over`` creates the base of a follow-up, ``export`` adds a result to the user's history, and
+``worktree.rescue`` keeps removed worktrees restorable. ``changes`` declares the entries and changes that they exchange.
 
-What must not happen here: git never discovers a repository through a folder that an agent wrote (git directory and work
-tree are always explicit), nothing a repository configures is ever run (hooks, filters, drivers, monitors), and the
-user's ``.git`` is only read, but for the one reference that ``base.pin`` writes, and what ``export`` adds when the
-user asks for it. All functions are synchronous.
+Rules: git never discovers a repository through a folder that an agent wrote (git directory and work tree are always
+explicit). Nothing that a repository configures runs (hooks, filters, drivers, monitors). The user's ``.git`` is only
+read, except for the one reference that ``base.pins`` writes and what ``export`` adds when the user asks for it. All
+functions are synchronous.
 
-Contents are bytes: a base holds each file exactly as it lies in the user's checkout, so no line-ending or encoding
-conversion takes place in a store or in a tree of it (``store.ATTRIBUTES``).
+Contents are bytes: a base contains each file exactly as it is in the user's checkout, so a store and its worktrees
+convert neither line endings nor encodings (``object_store.ATTRIBUTES``).
 
-Go on with ``call``, then ``base.write_base``, then ``tree.create_tree``.
+Start with ``command``, then ``base.capture.write_base``, then ``worktree.worktree.create_worktree``.
 """

@@ -1,9 +1,9 @@
-"""The one function that starts git.
+"""Start git; no other module does.
 
 Git runs programs that a repository names: hooks, filters, text converters, diff and merge drivers, file-system
-monitors, credential helpers, editors, pagers. And it looks for the repository upwards from where it stands. On a tree
-that an agent wrote both are ways to run the agent's code, so neither is left on: the environment is built from
-nothing, the git directory is always named, and every setting that names a program is overridden.
+monitors, credential helpers, editors, pagers. It also searches for the repository upwards from its working directory.
+In a worktree that an agent wrote, both are ways to run the agent's code. So both are off: the environment starts empty,
+the git directory is always explicit, and every setting that names a program is overridden.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from pathlib import Path
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 MINIMUM_VERSION = (2, 39)
-"""The oldest git that is tried: Debian 12 ships it, and it knows GIT_NO_LAZY_FETCH and safe.bareRepository."""
+"""The oldest supported git: Debian 12 ships it, and it has GIT_NO_LAZY_FETCH and safe.bareRepository."""
 
 DEFAULT_TIMEOUT_SECONDS = 300.0
-"""Longest call: a checkout of 100,000 files took 33 s on a slow disk; nine times that."""
+"""Time limit of a call: nine times the 33 s that a checkout of 100,000 files took on a slow disk."""
 
 DEFAULT_OUTPUT_LIMIT = 256 * 1024 * 1024
-"""Bytes of standard output kept; a listing of a million paths stays below."""
+"""Bytes of standard output kept; a listing of a million paths is smaller."""
 
 _ERROR_LIMIT = 64 * 1024
 """Bytes of standard error kept: the first ones, which name the cause."""
@@ -41,8 +41,8 @@ _IDENTITY_NAME = "Understudy"
 _IDENTITY_EMAIL = "understudy@understudy.invalid"
 
 _CONFIGURATION: dict[str, str] = {
-    # A key is never set to "" where git would then run an empty command (diff.external); such keys are simply absent,
-    # because no configuration file that could hold them is read.
+    # A key is never set to "" if git would then run an empty command (diff.external). Such keys are absent, because no
+    # configuration file that could contain them is read.
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
     "core.untrackedCache": "false",
@@ -84,15 +84,15 @@ _NO_SPACE = re.compile(rb"no space left on device|disk quota exceeded|out of dis
 _NOT_WRITTEN = re.compile(
     rb"(unable|failed|could not|cannot) (to )?(write|create)|write error|short write", re.IGNORECASE
 )
-"""What git says of some writes without the reason; then the disk is looked at."""
+"""Messages of git about failed writes that omit the reason; then check the disk."""
 
 _ROOM = 16 * 1024 * 1024
-"""Bytes free below which a write that failed without a reason failed for want of space: a file's worth may be left."""
+"""With fewer free bytes, a write that failed without a reason is taken to have failed because the disk is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """How a call of git ended.
+    """The outcome of a call of git.
 
     ``stdout`` is cut at the call's output limit (``truncated``), ``stderr`` at 64 KiB.
     """
@@ -103,7 +103,7 @@ class Completed:
     truncated: bool = False
 
 
-def git(
+def git_output(
     *arguments: str | bytes | Path,
     git_dir: Path,
     work_tree: Path | None = None,
@@ -119,16 +119,15 @@ def git(
 ) -> bytes:
     """Run ``git *arguments`` and return its standard output; an exit code other than 0 is an error.
 
-    ``git_dir`` is the git directory, never discovered; ``work_tree`` the working tree, which is then also the current
-    folder. ``index``, ``object_directory`` and ``alternates`` replace the ones of the git directory. ``extra_config``
-    is set on top of the overrides of this module. ``user_settings`` lets git see the person's own home; it is for
-    reading settings and nothing else. ``literal_pathspecs`` is turned off for the one command that refuses it.
+    ``git_dir`` is the git directory, never discovered; ``work_tree`` is the working tree, and then also the current
+    folder. ``index``, ``object_directory`` and ``alternates`` replace those of the git directory. ``extra_config``
+    is added to the overrides of this module. ``user_settings`` lets git see the user's home, only to read settings.
+    ``literal_pathspecs`` is turned off for the one command that refuses it.
 
-    Errors: ``tool_missing`` (no git, or one that is too old), ``timed_out``, ``store_full`` (no space left),
-    ``file_too_large`` (more output than ``output_limit``), ``internal`` (anything else; the message carries the end of
-    git's own).
+    Errors: ``tool_missing`` (git is missing or too old), ``timed_out``, ``disk_full``, ``file_too_large`` (more output
+    than ``output_limit``), ``internal`` (anything else; the message contains the end of git's own).
     """
-    done = try_git(
+    done = run_git(
         *arguments,
         git_dir=git_dir,
         work_tree=work_tree,
@@ -145,15 +144,15 @@ def git(
     if done.truncated:
         raise UnderstudyError(
             ErrorKind.FILE_TOO_LARGE,
-            f"git {_verb(arguments)} said more than {output_limit // 1024 // 1024} MiB about {work_tree or git_dir}",
-            hint="Work in a smaller folder, or have git ignore what is generated.",
+            f"git {_verb(arguments)} printed over {output_limit // 1024 // 1024} MiB about {work_tree or git_dir}.",
+            hint="Work in a smaller folder, or have git ignore generated files.",
         )
     if done.code != 0:
         raise failure(arguments, done, work_tree or git_dir)
     return done.stdout
 
 
-def try_git(
+def run_git(
     *arguments: str | bytes | Path,
     git_dir: Path,
     work_tree: Path | None = None,
@@ -167,9 +166,9 @@ def try_git(
     user_settings: bool = False,
     literal_pathspecs: bool = True,
 ) -> Completed:
-    """Run git as ``git`` does, and return how it ended instead of judging the exit code.
+    """Run git like ``git_output``, but return the outcome instead of raising for an exit code.
 
-    A full disk, a passed limit and a missing git are errors here too.
+    A full disk, an exceeded limit and a missing git are errors here too.
     """
     program = _program()
     environment = _environment(extra_config, user_settings=user_settings)
@@ -190,15 +189,15 @@ def try_git(
     done = _run(argv, environment, folder, stdin=stdin, timeout_seconds=timeout_seconds, output_limit=output_limit)
     if done.code != 0 and _was_full(done.stderr, (git_dir, work_tree, index, object_directory)):
         raise UnderstudyError(
-            ErrorKind.STORE_FULL,
-            f"The disk is full: git {_verb(arguments)} could not write under {git_dir}",
+            ErrorKind.DISK_FULL,
+            f"The disk is full: git {_verb(arguments)} could not write to {git_dir}.",
             hint="Free some space, or set UNDERSTUDY_STATE to a folder on another disk.",
         )
     return done
 
 
 def abort() -> None:
-    """End the calls that run now and refuse new ones (``cancelled``) until ``resume``; from any thread."""
+    """End the running calls and refuse new ones (``cancelled``) until ``resume``; callable from any thread."""
     _aborted.set()
     with _running_lock:
         for process in _running:
@@ -211,22 +210,22 @@ def resume() -> None:
 
 
 def mark_calls(name: str, value: str) -> None:
-    """Give every git from now on an environment variable by which a sweep finds it when this process was killed."""
+    """Set an environment variable for every later git, by which its processes are found if this process is killed."""
     _marks[name] = value
 
 
 def failure(arguments: Iterable[str | bytes | Path], done: Completed, place: Path) -> UnderstudyError:
     """Return the error for a call that ended with an exit code other than 0."""
-    said = done.stderr.decode(errors="replace").strip()[-600:] or "it said nothing"
+    said = done.stderr.decode(errors="replace").strip()[-600:] or "it printed no message"
     return UnderstudyError(
         ErrorKind.INTERNAL,
-        f"git {_verb(tuple(arguments))} ended with {done.code} on {place}: {said}",
-        hint="If git works there by hand, please report this.",
+        f"git {_verb(tuple(arguments))} failed with exit code {done.code} on {place}: {said}",
+        hint="If git works there in a terminal, please report this.",
     )
 
 
 def version() -> tuple[int, int]:
-    """Return major and minor version of the git in use; ``tool_missing`` when there is none or it is too old."""
+    """Return the major and minor version of git; raise ``tool_missing`` when it is missing or too old."""
     return _checked_version(_find())
 
 
@@ -248,7 +247,7 @@ def _verb(arguments: tuple[str | bytes | Path, ...]) -> str:
 
 
 def _search_path() -> str:
-    # Relative entries would look into whatever folder git stands in, which may be a tree that an agent wrote.
+    # Relative entries would be resolved in git's working directory, which may be a tree that an agent wrote.
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(entry for entry in entries if entry.startswith("/"))
 
@@ -257,7 +256,7 @@ def _find() -> str:
     program = shutil.which("git", path=_search_path())
     if program is None:
         raise UnderstudyError(
-            ErrorKind.TOOL_MISSING, "git is not installed, or not in PATH", hint="Install git 2.39 or newer."
+            ErrorKind.TOOL_MISSING, "git is not installed, or not in PATH.", hint="Install git 2.39 or newer."
         )
     return program
 
@@ -277,7 +276,7 @@ def _checked_version(program: str) -> tuple[int, int]:
     if found < MINIMUM_VERSION:
         said = done.stdout.decode(errors="replace").strip() or "an unknown version"
         raise UnderstudyError(
-            ErrorKind.TOOL_MISSING, f"{program} is too old: {said}", hint="Install git 2.39 or newer."
+            ErrorKind.TOOL_MISSING, f"{program} is too old: {said}.", hint="Install git 2.39 or newer."
         )
     return found
 
@@ -340,9 +339,9 @@ def _run(
             start_new_session=True,
         )
     except OSError as error:
-        kind = ErrorKind.STORE_FULL if error.errno == errno.ENOSPC else ErrorKind.TOOL_MISSING
+        kind = ErrorKind.DISK_FULL if error.errno == errno.ENOSPC else ErrorKind.TOOL_MISSING
         raise UnderstudyError(
-            kind, f"git could not be started in {folder}: {error.strerror}", hint="Run `understudy doctor`."
+            kind, f"git could not be started in {folder}: {error.strerror}.", hint="Run `understudy doctor`."
         ) from error
     with _running_lock:
         _running.add(process)
@@ -358,7 +357,7 @@ def _run(
     if outcome is None:
         raise UnderstudyError(
             ErrorKind.TIMED_OUT,
-            f"git {os.fsdecode(argv[-1] if len(argv) < 3 else argv[2])} took over {timeout_seconds:g} s in {folder}",
+            f"git {os.fsdecode(argv[-1] if len(argv) < 3 else argv[2])} took over {timeout_seconds:g} s in {folder}.",
             hint="Look for a slow or hanging disk, or work in a smaller folder.",
         )
     output, errors, truncated = outcome
@@ -368,7 +367,7 @@ def _run(
 def _pump(
     process: subprocess.Popen[bytes], stdin: bytes | None, deadline: float, output_limit: int
 ) -> tuple[bytes, bytes, bool] | None:
-    """Feed and read the process until it ends; None when the deadline passes first."""
+    """Write to the process and read from it until it ends; return None when the deadline passes first."""
     output = bytearray()
     errors = bytearray()
     pending = memoryview(stdin or b"")
@@ -413,7 +412,7 @@ def _pump(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Leave no process of the call behind, whatever way it ended."""
+    """End every process of the call."""
     if process.poll() is None:
         _kill(process)
         process.wait()
@@ -424,15 +423,15 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    # Not waited for yet, so the number is still its own.
+    # Not waited for yet, so the pid cannot have been reused.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def check_not_aborted() -> None:
-    """Raise ``cancelled`` after ``abort``: for long work beside git (copying, sweeping), once per file."""
+    """Raise ``cancelled`` after ``abort``. Long work without git (copying, deleting) calls this once per file."""
     if _aborted.is_set():
-        raise UnderstudyError(ErrorKind.CANCELLED, "The work on the tree was stopped.", hint="Start it again.")
+        raise UnderstudyError(ErrorKind.CANCELLED, "The work on the worktree was stopped.", hint="Start it again.")
 
 
 def _check_not_aborted(argv: list[str | bytes]) -> None:
@@ -440,5 +439,5 @@ def _check_not_aborted(argv: list[str | bytes]) -> None:
         raise UnderstudyError(
             ErrorKind.CANCELLED,
             f"git {os.fsdecode(argv[2] if len(argv) > 2 else argv[-1])} was stopped.",
-            hint="Start again when you want it after all.",
+            hint="Start it again if needed.",
         )

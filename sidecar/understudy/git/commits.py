@@ -1,22 +1,23 @@
-"""Read a commit of a store file by file, and make a commit of another with a few files changed."""
+"""Read files of a commit, and create commits with a few changed files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from understudy.git.changes import OTHER, Change, Entry, Reader
 from understudy.git.diff import read_file
-from understudy.git.merge import OTHER, Change, Entry, Reader
-from understudy.git.names import quote, refused
+from understudy.git.object_store import ObjectStore
 from understudy.git.objects import write_blob
-from understudy.git.store import Store
+from understudy.git.path_rules import refused
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.path_quoting import quote
 
 _LIMIT = 1 << 28
-"""Bytes of one file read from a commit: five times what a result may hold (``tree.RESULT_FILE_BYTES``)."""
+"""Largest file read from a commit: five times the limit for results (``collect.RESULT_FILE_BYTES``)."""
 
 
-def reader(store: Store, commit: str) -> Reader:
-    """Return a ``Reader`` of a commit, for ``merge.plan``. A folder or submodule has the mode ``merge.OTHER``."""
+def reader(store: ObjectStore, commit: str) -> Reader:
+    """Return a ``Reader`` of a commit, for ``hunk_merge.plan``. Folders and submodules have the mode ``OTHER``."""
 
     def read(path: bytes) -> Entry | None:
         found = read_file(store, commit, path, limit=_LIMIT)
@@ -24,7 +25,9 @@ def reader(store: Store, commit: str) -> Reader:
             return Entry(found[1], found[0])
         parts = path.split(b"/")
         for length in range(1, len(parts) + 1):
-            listing = store.git("ls-tree", "-z", "--full-tree", "--end-of-options", commit, b"/".join(parts[:length]))
+            listing = store.git_output(
+                "ls-tree", "-z", "--full-tree", "--end-of-options", commit, b"/".join(parts[:length])
+            )
             if not listing:
                 return None
             if length == len(parts) or not listing.startswith(b"040000"):
@@ -34,11 +37,11 @@ def reader(store: Store, commit: str) -> Reader:
     return read
 
 
-def write_commit(store: Store, parent: str, changes: Iterable[Change], message: str) -> str:
-    """Commit ``parent``'s files with ``changes`` (their ``after`` counts), on ``parent``; no difference: ``parent``."""
+def write_commit(store: ObjectStore, parent: str, changes: Iterable[Change], message: str) -> str:
+    """Commit ``parent`` with ``changes`` applied (only their ``after``); return ``parent`` if nothing differs."""
     null = "0" * len(store.empty_tree)
     listed = list(changes)
-    # What leaves goes first: the index refuses a file where it still has a folder.
+    # Removals come first: the index refuses a file where it still has a folder.
     lines = [f"0 {null}\t".encode() + change.path + b"\0" for change in listed if change.after is None]
     for change in listed:
         if change.after is not None:
@@ -48,28 +51,30 @@ def write_commit(store: Store, parent: str, changes: Iterable[Change], message: 
         return parent
     with store.temporary() as folder:
         index = folder / "index"
-        store.git("read-tree", parent, index=index)
-        store.git("update-index", "--replace", "-z", "--index-info", stdin=b"".join(lines), index=index)
-        tree = store.git("write-tree", index=index).decode().strip()
-    if tree == store.git("rev-parse", "--verify", "--end-of-options", parent + "^{tree}").decode().split()[-1]:
+        store.git_output("read-tree", parent, index=index)
+        store.git_output("update-index", "--replace", "-z", "--index-info", stdin=b"".join(lines), index=index)
+        tree = store.git_output("write-tree", index=index).decode().strip()
+    if tree == store.git_output("rev-parse", "--verify", "--end-of-options", parent + "^{tree}").decode().split()[-1]:
         return parent
-    return store.git("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode()).decode().strip()
+    return store.git_output("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode()).decode().strip()
 
 
-def amend(store: Store, base: str, head: str, path: bytes, content: bytes) -> str:
-    """Return a new head: ``head`` with the contents of ``path`` replaced, its mode kept; split it into hunks anew.
+def amend(store: ObjectStore, base: str, head: str, path: bytes, content: bytes) -> str:
+    """Return a new head: ``head`` with the contents of ``path`` replaced, its mode kept; split it into hunks again.
 
-    ``path`` is a file of ``head``, or one that ``base`` has and the result deleted (it then comes back).
+    ``path`` is a file of ``head``, or a file of ``base`` that the result deleted, which restores it.
     Errors: ``invalid_params`` when it is neither, ``path_escape``.
     """
     if refused(path):
-        raise UnderstudyError(ErrorKind.PATH_ESCAPE, f"{quote(path)} is no path of a file", hint="Name a file.")
+        raise UnderstudyError(
+            ErrorKind.PATH_ESCAPE, f"{quote(path)} cannot be the path of a file.", hint="Name a file."
+        )
     known = read_file(store, head, path, limit=_LIMIT) or read_file(store, base, path, limit=_LIMIT)
     if known is None or known[1] not in {"100644", "100755"}:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
-            f"{quote(path)} is no file of the result",
-            hint="Only a file that the result or its base has can be edited.",
+            f"{quote(path)} is not a file of the result.",
+            hint="Only a file of the result or its base can be edited.",
         )
     after = Entry(known[1], content)
     return write_commit(store, head, [Change(path, None, after)], "Edited by hand")

@@ -1,7 +1,7 @@
-"""Split the difference of two commits of a store into hunks, count it, print it.
+"""Diff two commits of a store: split the difference into hunks, count its lines, print it.
 
-Only contents decide: no attributes of the tree, no external program, no text converter take part, so what an agent
-writes into `.gitattributes` cannot hide a change.
+Only contents matter: attributes in the commits, external programs and text converters are ignored, so an agent cannot
+hide a change by writing to `.gitattributes`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from understudy.git.names import flagged, quote
-from understudy.git.store import Store
-from understudy.model.delegations import FileDiff, FileStat, Hunk, HunkState
+from understudy.git.object_store import ObjectStore
+from understudy.git.path_rules import flagged
+from understudy.model.delegations import FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.text.path_quoting import quote
 
 Status = Literal["added", "deleted", "modified", "renamed", "mode", "type"]
 
 FILE_BYTES = 32 * 1024 * 1024
-"""A file above this is not read for a client (``read_file``) and counts as binary in a diff."""
+"""A larger file is not read for a client (``read_file``) and counts as binary in a diff."""
 
 UNIFIED_BYTES = 16 * 1024 * 1024
-"""Bytes of ``unified``; an editor opens that much, and nobody reads more."""
+"""Largest diff of ``unified``; editors can open it, and users do not read more."""
 
 _OPTIONS = (
     "--no-ext-diff",
@@ -41,7 +43,7 @@ _WORDS: dict[str, Status] = {"A": "added", "D": "deleted", "M": "modified", "R":
 
 
 LineRange = tuple[int, int, int, int]
-"""Old start, old lines, new start, new lines, as in ``@@`` of `git diff -U0`."""
+"""Old start, old lines, new start, new lines: as in the ``@@`` line of `git diff -U0`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class RawChange:
 
     @property
     def status(self) -> Status:
-        """What happened, in the words of a ``FileDiff``."""
+        """The status as in ``FileDiff``."""
         if self.letter == "M" and self.old_blob == self.new_blob:
             return "mode"
         return _WORDS[self.letter]
@@ -66,14 +68,14 @@ class RawChange:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One changed file and its ranges, before those of a file that is one hunk are joined."""
+    """One changed file and its ranges, before the ranges of a single-hunk file are joined."""
 
     change: RawChange
     binary: bool
     ranges: list[LineRange]
     removed: list[bytes]
     added: list[bytes]
-    """The lines of all ranges in their order, as the patch has them; line feeds included."""
+    """The lines of all ranges in order, as in the patch, including line feeds."""
 
 
 @dataclass(slots=True)
@@ -86,15 +88,15 @@ class _Section:
     added: list[bytes] = field(default_factory=list)
 
 
-def file_diffs(store: Store, base: str, head: str) -> list[FileDiff]:
-    """Return what changed from ``base`` to ``head``, file by file, in the order of paths; every hunk pending.
+def file_diffs(store: ObjectStore, base: str, head: str) -> list[FileDiff]:
+    """Return the changes from ``base`` to ``head`` by file, in the order of paths; every hunk is pending.
 
-    A hunk is a maximal run of changed lines (histogram, no context), its starts as in `git diff -U0`: one-based, and
-    the line before for an empty side. Creation, deletion, rename, change of type or mode and binary contents are one
-    hunk each; when the mode changes along with the contents, its hunk comes first and is all zeros, as are hunks
-    without lines. A hunk's id depends on path, both blobs and its place in the file alone.
+    A hunk is a maximal run of changed lines (histogram, no context), with starts as in `git diff -U0`: one-based, and
+    for an empty side the line before. Creation, deletion, rename, change of type or mode and binary contents are one
+    hunk each. If the mode changes along with the contents, its hunk comes first. Hunks without lines are all zeros.
+    A hunk's id depends only on the path, both blobs and its place in the file.
 
-    Errors: ``base_unavailable`` when a commit is not there, ``file_too_large`` for a difference beyond bounds.
+    Errors: ``base_unavailable`` when a commit is missing, ``file_too_large`` for a difference beyond the limits.
     """
     return [
         FileDiff(
@@ -102,17 +104,17 @@ def file_diffs(store: Store, base: str, head: str) -> list[FileDiff]:
             from_=quote(split.change.source) if split.change.letter == "R" else None,
             status=split.change.status,
             binary=split.binary,
-            flagged=flagged(split.change.path) or flagged(split.change.source),
+            flag_reason=flagged(split.change.path) or flagged(split.change.source),
             hunks=_hunks(split.change, split.ranges, binary=split.binary),
         )
         for split in splits(store, base, head)
     ]
 
 
-def splits(store: Store, base: str, head: str) -> list[Split]:
-    """Return what ``file_diffs`` is made of: one call of git, paths as bytes, every range of a file that is one hunk.
+def splits(store: ObjectStore, base: str, head: str) -> list[Split]:
+    """Return the data for ``file_diffs`` from one call of git: paths as bytes, and every range of single-hunk files.
 
-    Two commits never change, so the last differences are remembered. The errors are those of ``file_diffs``.
+    Commits never change, so the last differences are cached. Raises the errors of ``file_diffs``.
     """
     key = (str(store.path), base, head)
     remembered = _remembered.get(key)
@@ -130,9 +132,9 @@ _REMEMBERED_BYTES = 1 << 20
 _remembered: dict[tuple[str, str, str], list[Split]] = {}
 
 
-def _splits(store: Store, base: str, head: str) -> list[Split]:
+def _splits(store: ObjectStore, base: str, head: str) -> list[Split]:
     output = _diff_tree(store, base, head, "--raw", "-p", "-U0", "-z", "--full-index")
-    # Raw lines end with a NUL each and one more follows them; the patch quotes its names all the same.
+    # Each raw line ends with a NUL, and another NUL follows the last; the patch still quotes its names.
     raw, _, patch = output.partition(b"\0\0")
     changes = _parse_changes(raw.split(b"\0")) if raw else []
     sections = _parse_sections(patch)
@@ -147,17 +149,17 @@ def _splits(store: Store, base: str, head: str) -> list[Split]:
         ranges = [] if binary else [each for section in own for each in section.ranges]
         found.append(Split(change, binary, ranges, own[0].removed if own else [], own[-1].added if own else []))
     if position != len(sections):
-        raise UnderstudyError(ErrorKind.INTERNAL, f"The difference of {base[:12]} and {head[:12]} could not be parsed")
+        raise UnderstudyError(ErrorKind.INTERNAL, f"The difference of {base[:12]} and {head[:12]} could not be parsed.")
     return found
 
 
 def hunk_ids(split: Split) -> list[str]:
-    """Return the ids of a file's hunks in ``file_diffs``, in their order."""
+    """Return the ids of a file's hunks in ``file_diffs``, in order."""
     return [hunk.id for hunk in _hunks(split.change, split.ranges, binary=split.binary)]
 
 
-def line_splits(store: Store, base: str, head: str) -> dict[bytes, Split]:
-    """Return path → ranges of changed lines between two trees, taking every content for text; for ``merge``."""
+def line_splits(store: ObjectStore, base: str, head: str) -> dict[bytes, Split]:
+    """Return path → ranges of changed lines between two trees, treating every content as text; for ``merge``."""
     output = _diff_tree(store, base, head, "--raw", "-p", "-U0", "-z", "--full-index", "--text", "--no-renames")
     raw, _, patch = output.partition(b"\0\0")
     changes = _parse_changes(raw.split(b"\0")) if raw else []
@@ -167,7 +169,7 @@ def line_splits(store: Store, base: str, head: str) -> dict[bytes, Split]:
     }
 
 
-def stats(store: Store, base: str, head: str) -> list[FileStat]:
+def stats(store: ObjectStore, base: str, head: str) -> list[FileStat]:
     """Return the number of added and deleted lines of each changed file; binary files count no lines."""
     fields = _diff_tree(store, base, head, "--numstat", "-z").split(b"\0")[:-1]
     counts: dict[bytes, tuple[int, int]] = {}
@@ -175,7 +177,7 @@ def stats(store: Store, base: str, head: str) -> list[FileStat]:
     while position < len(fields):
         added, deleted, path = fields[position].split(b"\t", 2)
         position += 1
-        if not path:  # a rename: both names follow
+        if not path:  # a rename: the old and the new name follow
             path = fields[position + 1]
             position += 2
         lines = (int(added), int(deleted)) if added.isdigit() and deleted.isdigit() else (0, 0)
@@ -192,16 +194,16 @@ def stats(store: Store, base: str, head: str) -> list[FileStat]:
     ]
 
 
-def unified(store: Store, base: str, head: str) -> bytes:
+def unified(store: ObjectStore, base: str, head: str) -> bytes:
     """Return an ordinary `git diff` with three lines of context.
 
-    Where that is above 16 MiB, large files have their header only, so that one of them cannot hide the others; what is
-    still above is cut before the file that does not fit. A last line says so.
+    Above 16 MiB, only the headers of large files are included, so that one of them cannot displace the others. If it
+    is still too large, it ends before the first file that does not fit, with a line that says so.
     """
     arguments = ("-r", "-p", "-U3", "--full-index", *_OPTIONS, "--end-of-options", base, head)
     for shown in (FILE_BYTES, UNIFIED_BYTES // 16, UNIFIED_BYTES // 256):
         config = _CONFIG | {"core.bigFileThreshold": str(shown)}
-        done = store.try_git("diff-tree", *arguments, output_limit=UNIFIED_BYTES, extra_config=config)
+        done = store.run_git("diff-tree", *arguments, output_limit=UNIFIED_BYTES, extra_config=config)
         if done.truncated:
             continue
         if done.code != 0:
@@ -213,17 +215,17 @@ def unified(store: Store, base: str, head: str) -> bytes:
     return done.stdout[:whole] + b"# The rest of this difference is too large to be shown.\n"
 
 
-def changed_paths(store: Store, a: str, b: str) -> list[tuple[Status, bytes]]:
-    """Return status and path of everything that differs; a rename is a deletion and an addition."""
+def changed_paths(store: ObjectStore, a: str, b: str) -> list[tuple[Status, bytes]]:
+    """Return the status and path of every difference; a rename is a deletion and an addition."""
     return [(change.status, change.path) for change in _changes(store, a, b, "--no-renames")]
 
 
-def read_file(store: Store, commit: str, path: bytes, *, limit: int = FILE_BYTES) -> tuple[bytes, str] | None:
-    """Return contents and git's mode of a file in a commit; None when it has no such file (or a submodule there).
+def read_file(store: ObjectStore, commit: str, path: bytes, *, limit: int = FILE_BYTES) -> tuple[bytes, str] | None:
+    """Return the contents and git's mode of a file in a commit; None when there is no such file, or a submodule.
 
-    A link's contents are its target. ``file_too_large`` above ``limit`` bytes.
+    A link's contents are its target. Raises ``file_too_large`` above ``limit`` bytes.
     """
-    listing = store.try_git("ls-tree", "-z", "--full-tree", "--end-of-options", commit, path)
+    listing = store.run_git("ls-tree", "-z", "--full-tree", "--end-of-options", commit, path)
     if listing.code != 0:
         raise _unavailable(commit, commit, listing.stderr)
     details, _, name = listing.stdout.rstrip(b"\0").partition(b"\t")
@@ -232,14 +234,14 @@ def read_file(store: Store, commit: str, path: bytes, *, limit: int = FILE_BYTES
     mode, kind, identifier = details.decode().split(" ")
     if kind != "blob":
         return None
-    size = int(store.git("cat-file", "-s", identifier))
+    size = int(store.git_output("cat-file", "-s", identifier))
     if size > limit:
         raise UnderstudyError(
             ErrorKind.FILE_TOO_LARGE,
-            f"{quote(path)} has {size} bytes, the limit is {limit}",
-            hint="Open it in the tree itself.",
+            f"{quote(path)} has {size} bytes (limit {limit}).",
+            hint="Open it in the worktree.",
         )
-    return store.git("cat-file", "blob", identifier, output_limit=limit), mode
+    return store.git_output("cat-file", "blob", identifier, output_limit=limit), mode
 
 
 def _hunks(change: RawChange, ranges: list[LineRange], *, binary: bool) -> list[Hunk]:
@@ -266,7 +268,7 @@ def _hunks(change: RawChange, ranges: list[LineRange], *, binary: bool) -> list[
 
 
 def _joined(ranges: list[LineRange]) -> LineRange:
-    """Return the smallest range around all; a deletion and a creation (a change of type) become one replacement."""
+    """Return the smallest range around all; a deletion and a creation (a change of type) become a replacement."""
     if not ranges:
         return 0, 0, 0, 0
     olds = [(start, start + lines) for start, lines, _, _ in ranges if lines]
@@ -276,20 +278,20 @@ def _joined(ranges: list[LineRange]) -> LineRange:
     return old_start, old_end - old_start, new_start, new_end - new_start
 
 
-def _diff_tree(store: Store, base: str, head: str, *options: str) -> bytes:
-    done = store.try_git("diff-tree", "-r", *_OPTIONS, *options, "--end-of-options", base, head, extra_config=_CONFIG)
+def _diff_tree(store: ObjectStore, base: str, head: str, *options: str) -> bytes:
+    done = store.run_git("diff-tree", "-r", *_OPTIONS, *options, "--end-of-options", base, head, extra_config=_CONFIG)
     if done.truncated:
         raise UnderstudyError(
             ErrorKind.FILE_TOO_LARGE,
-            f"The difference of {base[:12]} and {head[:12]} is too large to be split into hunks",
-            hint="Look at the tree itself.",
+            f"The difference of {base[:12]} and {head[:12]} is too large to be split into hunks.",
+            hint="Review the files in the worktree.",
         )
     if done.code != 0:
         raise _unavailable(base, head, done.stderr)
     return done.stdout
 
 
-def _changes(store: Store, base: str, head: str, *options: str) -> list[RawChange]:
+def _changes(store: ObjectStore, base: str, head: str, *options: str) -> list[RawChange]:
     return _parse_changes(_diff_tree(store, base, head, "--raw", "-z", "--full-index", *options).split(b"\0")[:-1])
 
 
@@ -337,11 +339,11 @@ def _unavailable(base: str, head: str, said: bytes) -> UnderstudyError:
         place = moved[1].decode(errors="replace")
         return UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
-            f"The repository that this began from is not there any more: nothing is at {place}.",
-            hint="Put it back where it was; the change as text is still in `understudy diff`.",
+            f"The repository that this delegation started from no longer exists at {place}.",
+            hint="Move it back to that path. `understudy diff` still shows the change as text.",
         )
     return UnderstudyError(
         ErrorKind.BASE_UNAVAILABLE,
         f"{base[:12]} and {head[:12]} cannot be compared: {said.decode(errors='replace').strip()[-300:]}",
-        hint="Their store may have been removed.",
+        hint="Their object store may have been removed.",
     )

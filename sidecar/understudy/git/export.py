@@ -1,6 +1,6 @@
-"""Take a result into the user's repository as a branch or a commit, or out of it as a patch: the user's decision only.
+"""Export a result to the user's repository as a branch or a commit, or as a patch, when the user asks for it.
 
-The user's files, index and HEAD stay as they are. Hooks and filters never run.
+The user's files, index and HEAD do not change. Hooks and filters never run.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.git.base import REFERENCES
-from understudy.git.call import git, try_git
+from understudy.git.base.pins import REFERENCES
+from understudy.git.changes import Change, Entry, Selection
+from understudy.git.command import git_output, run_git
 from understudy.git.commits import reader, write_commit
 from understudy.git.diff import hunk_ids, splits
-from understudy.git.merge import Change, Entry, MergePlan, Selection, plan
-from understudy.git.names import quote
+from understudy.git.merge.hunk_merge import MergePlan, plan
+from understudy.git.object_store import ObjectStore
 from understudy.git.repository import Repository
-from understudy.git.store import Store
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.path_quoting import quote
 
 _PATCH_BYTES = 256 * 1024 * 1024
-"""Bytes of a patch; what ``call.git`` keeps of an output."""
+"""Largest patch in bytes: the output limit of ``git_output``."""
 
 _CONVERSIONS = ("core.autocrlf", "core.eol", "core.symlinks", "core.filemode", "core.precomposeunicode")
 """The user's settings that decide how contents are stored; none names a program."""
@@ -31,7 +32,7 @@ _CONVERSIONS = ("core.autocrlf", "core.eol", "core.symlinks", "core.filemode", "
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A commit in the user's repository, the full name of the reference that holds it, and sentences for a person."""
+    """A commit in the user's repository, the full name of its reference, and notes for the user."""
 
     commit: str
     reference: str
@@ -39,7 +40,7 @@ class Exported:
 
 
 def export(
-    store: Store,
+    store: ObjectStore,
     repository: Repository,
     base: str,
     head: str,
@@ -51,10 +52,10 @@ def export(
 ) -> Exported:
     """Commit the change ``base``..``head`` on ``parent`` (HEAD at the base; None: before the first commit).
 
-    ``branch`` is a new branch's short name; without it the commit is held by ``refs/understudy/export-<commit>``.
-    ``selection`` leaves hunks out (None: all). Contents are converted as the user's attributes and settings say (line
-    endings, encodings); files with a filter are left out and noted. Where the user had uncommitted changes in a file,
-    only the result's hunks are taken when they merge; else the whole file, noted.
+    ``branch`` is the short name of a new branch; without it ``refs/understudy/export-<commit>`` keeps the commit.
+    ``selection`` chooses hunks (None: all). Contents are converted by the user's attributes and settings (line
+    endings, encodings); files with a filter are left out and noted. If the user had uncommitted changes in a file,
+    only the result's hunks are exported if they merge, else the whole file, with a note.
 
     Errors: ``isolation_unavailable`` (no repository), ``already_exists`` (the branch), ``invalid_params`` (its name),
     ``config_invalid`` (no user.name or user.email), ``input_empty`` (nothing to export), ``base_unavailable``.
@@ -62,7 +63,7 @@ def export(
     if repository.common_dir is None:
         raise UnderstudyError(
             ErrorKind.ISOLATION_UNAVAILABLE,
-            f"{repository.top} has no git history to export to",
+            f"{repository.top} has no git history to export to.",
             hint="Export a patch instead.",
         )
     if branch is not None:
@@ -77,8 +78,8 @@ def export(
         if tree == exporter.parent_tree:
             raise UnderstudyError(
                 ErrorKind.INPUT_EMPTY,
-                "Nothing of the result is left to be committed. " + " ".join(exporter.notes),
-                hint="Accept it instead; it may be in your last commit already.",
+                "The result contains no changes that could be committed. " + " ".join(exporter.notes),
+                hint="Your last commit may contain them already. If not, accept the result instead.",
             )
         lines = [
             f"tree {tree}",
@@ -89,7 +90,7 @@ def export(
         text = "\n".join(lines) + "\n\n" + message.strip() + "\n"
         commit = exporter.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=text.encode(errors="replace"))
         name = commit.decode().strip()
-        # One pack, which git sees only when it is complete; objects that the store lends would not be in the user's.
+        # One pack, which git sees only when it is complete; objects only borrowed from the store would be missing.
         wanted = f"{name}\n" + (f"^{parent}\n" if parent else "")
         exporter.git("pack-objects", "-q", "--revs", repository.common_dir / "objects/pack/pack", stdin=wanted.encode())
     reference = f"refs/heads/{branch}" if branch is not None else f"{REFERENCES}export-{name[:12]}"
@@ -97,13 +98,13 @@ def export(
     return Exported(name, reference, exporter.notes)
 
 
-def patch(store: Store, base: str, head: str, selection: Selection | None = None) -> bytes:
-    """Return the change as a patch that `git apply` takes, binary contents included; ``file_too_large``."""
+def patch(store: ObjectStore, base: str, head: str, selection: Selection | None = None) -> bytes:
+    """Return the change as a patch for `git apply`, including binary contents; may raise ``file_too_large``."""
     target = head
     if selection is not None:
         planned = plan(store, base, head, selection, reader(store, base))
         target = write_commit(store, base, planned.changes, "A part of the result")
-    return store.git(
+    return store.git_output(
         "diff-tree",
         "-r",
         "-p",
@@ -121,7 +122,7 @@ def patch(store: Store, base: str, head: str, selection: Selection | None = None
     )
 
 
-def _complete(store: Store, base: str, head: str, selection: Selection | None) -> Selection:
+def _complete(store: ObjectStore, base: str, head: str, selection: Selection | None) -> Selection:
     if selection is not None:
         return selection
     return {split.change.path: set(hunk_ids(split)) for split in splits(store, base, head)}
@@ -131,30 +132,30 @@ def _check_branch(repository: Repository, branch: str) -> None:
     name = f"refs/heads/{branch}"
     git_dir = repository.common_dir or Path("/nonexistent")
     usable = branch.isprintable() and not branch.startswith("-") and branch != "HEAD"
-    if not usable or try_git("check-ref-format", name, git_dir=git_dir).code != 0:
+    if not usable or run_git("check-ref-format", name, git_dir=git_dir).code != 0:
         raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS, f"{branch!r} cannot be the name of a branch", hint="Choose another name."
+            ErrorKind.INVALID_PARAMS, f"{branch!r} is not a valid branch name.", hint="Choose another name."
         )
-    if try_git("rev-parse", "--verify", "--quiet", "--end-of-options", name, git_dir=git_dir).code == 0:
+    if run_git("rev-parse", "--verify", "--quiet", "--end-of-options", name, git_dir=git_dir).code == 0:
         raise UnderstudyError(
-            ErrorKind.ALREADY_EXISTS, f"There is a branch {branch} already", hint="Choose another name."
+            ErrorKind.ALREADY_EXISTS, f"The branch {branch} already exists.", hint="Choose another name."
         )
 
 
 def _create_reference(repository: Repository, reference: str, commit: str, *, new: bool) -> None:
     git_dir = repository.common_dir or Path("/nonexistent")
-    old = ["0" * len(commit)] if new else []  # refused by git when somebody was quicker
-    done = try_git("update-ref", "--end-of-options", reference, commit, *old, git_dir=git_dir)
+    old = ["0" * len(commit)] if new else []  # git refuses when another process created it first
+    done = run_git("update-ref", "--end-of-options", reference, commit, *old, git_dir=git_dir)
     if done.code != 0:
         raise UnderstudyError(
             ErrorKind.ALREADY_EXISTS if new else ErrorKind.BASE_UNAVAILABLE,
-            f"{reference} could not be made: {done.stderr.decode(errors='replace').strip()[-300:]}",
-            hint="Choose another name, or look for a lock file left in the git folder.",
+            f"{reference} could not be created: {done.stderr.decode(errors='replace').strip()[-300:]}",
+            hint="Choose another name, or look for a stale lock file in the git folder.",
         )
 
 
 def _person(repository: Repository, role: str) -> str:
-    """Return name, address and time as a commit has them: the person's own, by git's rules."""
+    """Return the user's name, email address and time in the format of a commit, by git's rules."""
     found = []
     for part in ("name", "email"):
         value = (
@@ -168,8 +169,8 @@ def _person(repository: Repository, role: str) -> str:
         if not plain:
             raise UnderstudyError(
                 ErrorKind.CONFIG_INVALID,
-                f"git does not know your {part}, and a commit needs it",
-                hint=f"git config --global user.{part} …",
+                f"git does not know your {part}, which a commit needs.",
+                hint=f"Set it: git config --global user.{part} …",
             )
         found.append(plain)
     now = time.time()
@@ -179,9 +180,9 @@ def _person(repository: Repository, role: str) -> str:
 
 
 class _Exporter:
-    """One export: the changes in the form of the user's history, as objects of the user's repository."""
+    """One export: writes the changes as objects of the user's repository, converted by its attributes."""
 
-    def __init__(self, store: Store, repository: Repository, folder: Path, parent: str | None) -> None:
+    def __init__(self, store: ObjectStore, repository: Repository, folder: Path, parent: str | None) -> None:
         self.store = store
         self.repository = repository
         self.parent = parent
@@ -203,7 +204,7 @@ class _Exporter:
 
     def git(self, *arguments: str | bytes | Path, **keywords: Any) -> bytes:
         """Run git on the store's objects (and through them the user's) with the user's attributes."""
-        return git(
+        return git_output(
             *arguments,
             git_dir=self.store.own / "attributes.git",
             work_tree=self.files,
@@ -214,7 +215,7 @@ class _Exporter:
         )
 
     def changes(self, base: str, head: str, selection: Selection) -> list[Change]:
-        """Return what the commit changes: the result's hunks on the parent, where they merge with it."""
+        """Return the changes of the commit: the result's hunks merged into the parent, as far as possible."""
         on_base = plan(self.store, base, head, selection, reader(self.store, base))
         if self.parent is None or self.parent == base:
             return list(on_base.changes)
@@ -236,13 +237,13 @@ class _Exporter:
         return found
 
     def _converted_reader(self, parent: str) -> Any:
-        """Read the parent as files, the way a checkout of the user's has them: line endings, encodings."""
+        """Return a reader of the parent's files as a checkout of the user would have them: line endings, encodings."""
 
         def read(path: bytes) -> Entry | None:
             found = reader(self.store, parent)(path)
             if found is None or not found.mode.startswith("100"):
                 return found
-            # Only a filter could run a program, and no configuration that names one is read.
+            # Only a filter could run a program, and no configuration that names a filter is read.
             name = b"--path=" + path
             content = self.git("cat-file", "--filters", name, f"{parent}:".encode() + path)
             return Entry(found.mode, content)
@@ -250,7 +251,7 @@ class _Exporter:
         return read
 
     def write(self, changes: list[Change]) -> str:
-        """Put the changes into the index as git would add them, and return the tree."""
+        """Add the changes to the index as git would, and return the tree."""
         attributes = [c for c in changes if c.path.rpartition(b"/")[2] == b".gitattributes"]
         rest = [c for c in changes if c not in attributes]
         # The attributes of the new state decide about the other files.
@@ -294,7 +295,7 @@ class _Exporter:
             self.git("update-index", "-z", "--index-info", stdin=facts)
 
     def _set_modes(self, changes: Iterable[Change]) -> None:
-        """Give each entry the mode of the result, whatever this file system and ``core.filemode`` make of it."""
+        """Set the mode of each entry to that of the result, independent of the file system and ``core.filemode``."""
         wanted = {change.path: change.after.mode for change in changes if change.after is not None}
         lines = []
         for line in self.git("ls-files", "-s", "-z").split(b"\0")[:-1]:

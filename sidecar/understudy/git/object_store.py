@@ -1,9 +1,9 @@
-"""Understudy's own git directory beside the user's: bare, made by hand, borrowing the user's objects.
+"""Understudy's own bare git directory, which borrows the objects of the user's repository.
 
-A store belongs to one delegation or to a chain of them. It holds every object that the user's repository might lose
-(what is staged, changed, untracked or unsaved), the indexes of the trees made from it, and the pattern from which a
-tree's private `.git` is made. Its configuration is a short list of settings that describe the file system; nothing of
-the user's that names a program can get in.
+A store belongs to one delegation or to a chain of them. It contains every object that the user's repository might lose
+(staged, changed, untracked or unsaved content), the indexes of its worktrees, and the template of a worktree's private
+`.git`. It is created without git. Its configuration is a short list of settings that describe the file system; it never
+contains a user's setting that names a program.
 """
 
 from __future__ import annotations
@@ -20,57 +20,59 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from understudy.git.call import Completed, git, try_git
-from understudy.git.names import c_quote
+from understudy.git.command import Completed, git_output, run_git
 from understudy.git.repository import Repository, settings_without_repository
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.path_quoting import c_quote
 
 TEMPORARY = ".understudy-apply-"
-"""How the names of temporary files in the user's folders begin; never part of a base or of a result."""
+"""Prefix of temporary files in the user's folders; never part of a base or a result."""
 
 SCRATCH = ".understudy-run"
-"""The folder in a tree for prompt files and hand-over; never part of a result."""
+"""The folder in a worktree for prompt files and other handover files; never part of a result."""
 
 ATTRIBUTES = b"* -text -ident -filter -working-tree-encoding\n"
-"""Attributes of a store and of its trees: contents are bytes.
+"""Attributes of a store and of its worktrees: contents are bytes.
 
-`info/attributes` goes before every `.gitattributes` (gitattributes(5)), so no line ending, keyword, encoding or filter
-is converted, in either direction: a tree gets the bytes that the user sees, and a result holds the bytes that the agent
-wrote. Whoever writes a result into the user's history converts it there, with the user's settings.
+`info/attributes` overrides every `.gitattributes` (gitattributes(5)), so no line ending, keyword, encoding or filter is
+converted in either direction: a worktree gets the bytes that the user sees, and a result contains the bytes that the
+agent wrote. ``export`` converts a result for the user's history, with the user's settings.
 """
 
 _KEPT_SETTINGS = ("core.filemode", "core.ignorecase", "core.symlinks", "core.precomposeunicode")
-"""The settings that are taken over: each describes the file system, none names a program or a path."""
+"""The settings that are copied: each describes the file system, none names a program or a path."""
 
 _COPIED_LIMIT = 16 * 1024 * 1024
-"""Bytes of an exclude, attributes, sparse-checkout or shallow file; the largest sparse lists seen are below 1 MiB."""
+"""Largest exclude, attributes, sparse-checkout or shallow file; the largest known sparse lists are below 1 MiB."""
 
 _REFERENCE_NAME = re.compile(r"refs/(?:heads|tags)/[^\x00-\x20\x7f~^:?*\[\\]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ObjectStore:
     """An open store. ``path`` is a git directory."""
 
     path: Path
     description: Mapping[str, Any]
 
     @classmethod
-    def create(cls, path: Path, repository: Repository) -> Store:
-        """Make a store for ``repository`` (or for a folder without git) at ``path``, which must not exist.
+    def create(cls, path: Path, repository: Repository) -> ObjectStore:
+        """Create a store for ``repository`` (or for a folder without git) at ``path``, which must not exist.
 
-        Errors: ``isolation_unavailable`` for a bare repository, ``already_exists``, ``store_full``,
-        ``store_unavailable``.
+        Errors: ``isolation_unavailable`` for a bare repository, ``already_exists``, ``disk_full``,
+        ``state_unavailable``.
         """
         if repository.bare:
             raise UnderstudyError(
                 ErrorKind.ISOLATION_UNAVAILABLE,
-                f"{repository.top} is a bare repository: there are no files to start from",
-                hint="Open a working tree of it (`git worktree add` makes one).",
+                f"{repository.top} is a bare repository, so it has no files to start from.",
+                hint="Open a working tree of it (`git worktree add` creates one).",
             )
         if path.exists():
-            raise UnderstudyError(ErrorKind.ALREADY_EXISTS, f"{path} exists already", hint="Open it instead.")
-        with _typed(path):
+            raise UnderstudyError(
+                ErrorKind.ALREADY_EXISTS, f"{path} already exists.", hint="Open the existing store instead."
+            )
+        with _typed_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
             try:
@@ -82,44 +84,46 @@ class Store:
         return cls(path, description)
 
     @classmethod
-    def open(cls, path: Path) -> Store:
-        """Open a store made before; ``store_unavailable`` when there is none."""
+    def open(cls, path: Path) -> ObjectStore:
+        """Open an existing store; raise ``state_unavailable`` when there is none."""
         try:
             description = json.loads((path / "understudy" / "store.json").read_bytes())
         except (OSError, ValueError) as error:
             raise UnderstudyError(
-                ErrorKind.STORE_UNAVAILABLE, f"{path} is no store of Understudy's: {error}", hint="Start anew."
+                ErrorKind.STATE_UNAVAILABLE,
+                f"{path} is not an object store of Understudy: {error}.",
+                hint="Start the delegation again.",
             ) from error
         return cls(path, description)
 
     @property
     def own(self) -> Path:
-        """The folder inside for what is not git's: indexes, the pattern for trees, temporary files."""
+        """The folder inside for files that are not git's: indexes, the template of worktrees, temporary files."""
         return self.path / "understudy"
 
     @property
     def top(self) -> Path:
-        """The user's workspace that this store was made for."""
+        """The user's workspace to which this store belongs."""
         return Path(os.fsdecode(bytes.fromhex(self.description["top"])))
 
     @property
     def branch(self) -> str:
-        """Full name of the branch that a tree stands on; empty when the user's HEAD is detached."""
+        """Full name of the branch of a worktree; empty when the user's HEAD is detached."""
         return str(self.description["branch"])
 
     @property
     def sparse(self) -> bool:
-        """Whether trees have the user's sparse cone."""
+        """Whether worktrees use the user's sparse cone."""
         return bool(self.description["sparse"])
 
     @property
     def base_index(self) -> Path:
-        """The index of the last base that was written, for asking what is tracked."""
+        """The index of the last base, which shows what is tracked."""
         return self.own / "base.index"
 
     @property
     def empty_tree(self) -> str:
-        """Object id of the tree without files."""
+        """Object id of the empty tree."""
         return (
             "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
             if self.description["objectFormat"] == "sha256"
@@ -127,42 +131,42 @@ class Store:
         )
 
     def base_commit(self) -> str | None:
-        """Return the base that was written last, whose ignore rules hold for every tree of the store."""
+        """Return the last base, whose ignore rules apply to every worktree of the store."""
         try:
             return (self.own / "base").read_text()
         except FileNotFoundError:
             return None
 
     def hide(self, commit: str, paths: list[bytes]) -> None:
-        """Remember the base, and which of its files the user does not see because they lie outside the sparse cone."""
+        """Store the base, and which of its files the user does not see because they are outside the sparse cone."""
         (self.own / "base").write_text(commit)
         if self.sparse:
             (self.own / "hidden").write_bytes(commit.encode() + b"\0" + b"\0".join(paths))
 
     def hidden(self, commit: str) -> set[bytes]:
-        """Return the files of ``commit`` that no tree shows: those hidden in the base that it leaves as they are."""
+        """Return the files of ``commit`` that no worktree shows: those hidden in the base that it does not change."""
         record = self.own / "hidden"
         if not record.exists():
             return set()
         base, *paths = record.read_bytes().split(b"\0")
-        changed = set(self.git("diff-tree", "-r", "-z", "--name-only", base, commit).split(b"\0"))
+        changed = set(self.git_output("diff-tree", "-r", "-z", "--name-only", base, commit).split(b"\0"))
         return set(paths) - changed - {b""}
 
-    def git(self, *arguments: str | bytes | Path, **keywords: Any) -> bytes:
-        """Run ``call.git`` on this store."""
+    def git_output(self, *arguments: str | bytes | Path, **keywords: Any) -> bytes:
+        """Run ``command.git_output`` on this store."""
         self._protect()
-        return git(*arguments, git_dir=self.path, **keywords)
+        return git_output(*arguments, git_dir=self.path, **keywords)
 
-    def try_git(self, *arguments: str | bytes | Path, **keywords: Any) -> Completed:
-        """Run ``call.try_git`` on this store."""
+    def run_git(self, *arguments: str | bytes | Path, **keywords: Any) -> Completed:
+        """Run ``command.run_git`` on this store."""
         self._protect()
-        return try_git(*arguments, git_dir=self.path, **keywords)
+        return run_git(*arguments, git_dir=self.path, **keywords)
 
     def _protect(self) -> None:
-        """Write anew what decides what git runs, where it is not what Understudy wrote.
+        """Rewrite the files that decide which programs git runs, if they have changed.
 
-        An agent that is not confined can write here, too: a filter in the configuration with an attribute that turns
-        it on would be run by the next reading of its tree.
+        An agent without a sandbox can write here, too: git would run a filter from the configuration with an attribute
+        that enables it when it next reads the worktree.
         """
         expected = {"config": _configuration(self.description), "info/attributes": ATTRIBUTES}
         for name, content in expected.items():
@@ -175,10 +179,10 @@ class Store:
                 (self.path / name).unlink()
 
     def attribute(self, name: str, paths: list[bytes], work_tree: Path) -> dict[bytes, bytes]:
-        """Return the value of an attribute for those of ``paths`` where the user's attributes set it to a string."""
+        """Return the value of an attribute for the ``paths`` where the user's attributes set it to a string."""
         if not paths:
             return {}
-        output = git(
+        output = git_output(
             "check-attr",
             "-z",
             "--stdin",
@@ -198,14 +202,14 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Turn faults of the disk into ``store_full`` and ``store_unavailable``."""
-        with _typed(self.path):
+        """Turn errors of the disk into ``disk_full`` and ``state_unavailable``."""
+        with _typed_errors(self.path):
             yield
 
     @contextmanager
     def temporary(self) -> Iterator[Path]:
-        """Give a folder inside the store that is removed at the end."""
-        with _typed(self.path):
+        """Yield a temporary folder inside the store."""
+        with _typed_errors(self.path):
             folder = Path(tempfile.mkdtemp(prefix="tmp.", dir=self.own))
         try:
             yield folder
@@ -213,12 +217,12 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_tree_git_dir(store: Store, git_dir: Path, commit: str, index: Path | None) -> None:
-    """Make a private, complete `.git` folder for a tree that holds exactly ``commit``.
+def write_worktree_git_dir(store: ObjectStore, git_dir: Path, commit: str, index: Path | None) -> None:
+    """Create a private, complete `.git` folder for a worktree of exactly ``commit``.
 
-    Objects come from the store and the user's repository by alternates; branches and tags are copies; HEAD is on the
-    user's branch, which here points at ``commit``, or detached. No remotes, hooks, identity.
-    ``git_dir`` must not exist.
+    Objects come from the store and the user's repository by alternates; branches and tags are copied; HEAD is on the
+    user's branch, which points at ``commit`` here, or detached. There are no remotes, hooks or identity. ``git_dir``
+    must not exist.
     """
     _empty_git_dir(git_dir)
     (git_dir / "config").write_bytes(_configuration(store.description))
@@ -243,12 +247,12 @@ def write_tree_git_dir(store: Store, git_dir: Path, commit: str, index: Path | N
     (git_dir / "packed-refs").write_bytes(b"".join(line + b"\n" for line in references))
     if index is not None:
         shutil.copyfile(index, git_dir / "index")
-        # The index's own time decides which entries git must look at again, so it travels along.
+        # The index's own time decides which entries git must check again, so copy it too.
         shutil.copystat(index, git_dir / "index")
 
 
 def borrowing_git_dir(git_dir: Path, objects: list[Path], object_format: str, *, commit: str | None = None) -> None:
-    """Make a git directory by hand that borrows ``objects``: for submodules, and for questions about attributes."""
+    """Create a git directory that borrows ``objects``: for submodules, and to query attributes."""
     _empty_git_dir(git_dir)
     (git_dir / "config").write_bytes(_configuration({"objectFormat": object_format, "settings": {}, "sparse": False}))
     _write_alternates(git_dir, objects)
@@ -319,12 +323,12 @@ def _empty_git_dir(path: Path) -> None:
 
 
 def _configuration(description: Mapping[str, Any]) -> bytes:
-    """Return the text of a configuration file: the settings kept, their values known words, and nothing else."""
+    """Return the text of a configuration file: only the copied settings, and only with known values."""
     sha256 = description["objectFormat"] == "sha256"
     lines = ["[core]", f"\trepositoryformatversion = {int(sha256)}", "\tbare = false"]
     for key, value in sorted(description["settings"].items()):
         if key not in (*_KEPT_SETTINGS, "core.sparsecheckoutcone"):
-            continue  # a description may come from a file that somebody else could write
+            continue  # the settings may come from a file that another program can write
         truth = "true" if str(value).strip().lower() in {"true", "yes", "on", "1"} else "false"
         lines.append(f"\t{key.partition('.')[2]} = {truth}")
     if description["sparse"]:
@@ -357,7 +361,7 @@ def _copied(path: Path) -> bytes:
 
 
 def _global_file(settings: Mapping[str, str], key: str, default: str) -> bytes:
-    """Return the user's own exclude or attributes file: where ``key`` says, else git's default place."""
+    """Return the user's own exclude or attributes file: the path in the setting ``key``, else git's default."""
     home = os.environ.get("HOME", "")
     value = settings.get(key)
     if value is None:
@@ -369,29 +373,29 @@ def _global_file(settings: Mapping[str, str], key: str, default: str) -> bytes:
 
 
 @contextmanager
-def naming_a_full_disk(path: Path) -> Iterator[None]:
-    """Raise ``store_full`` for a write that finds no room; every other fault of the disk goes on as it is."""
+def disk_full_errors(path: Path) -> Iterator[None]:
+    """Raise ``disk_full`` for a write without space; do not change other disk errors."""
     try:
         yield
     except OSError as error:
-        import errno  # noqa: PLC0415 - only in the error path
+        import errno
 
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise UnderstudyError(
-                ErrorKind.STORE_FULL, f"The disk under {path} is full", hint="Free some space there."
+                ErrorKind.DISK_FULL, f"The disk under {path} is full.", hint="Free some space there."
             ) from error
         raise
 
 
 @contextmanager
-def _typed(path: Path) -> Iterator[None]:
-    """Turn faults of the disk under the store into errors a person can act on."""
+def _typed_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the disk under the store into errors that the user can act on."""
     try:
-        with naming_a_full_disk(path):
+        with disk_full_errors(path):
             yield
     except OSError as error:
         raise UnderstudyError(
-            ErrorKind.STORE_UNAVAILABLE,
-            f"{path} cannot be written: {error.strerror}",
+            ErrorKind.STATE_UNAVAILABLE,
+            f"{path} cannot be written: {error.strerror}.",
             hint="Check the permissions, or set UNDERSTUDY_STATE to another folder.",
         ) from error

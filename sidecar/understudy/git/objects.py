@@ -1,6 +1,6 @@
-"""Objects of a store without a process: write them as git does, read many at once.
+"""Read and write objects of a store with as few git processes as possible.
 
-An accept has to be about as quick as `git apply`; each start of git costs some 4 ms.
+An accept has to be about as fast as `git apply`, and each start of git costs about 4 ms.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from understudy.git.call import git
-from understudy.git.store import Store
+from understudy.git.command import git_output
+from understudy.git.object_store import ObjectStore
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _READ_LIMIT = 1 << 30
-"""Bytes read in one call: twice what a result may hold (``tree.RESULT_TOTAL_BYTES``)."""
+"""Bytes read in one call: twice the limit for results (``collect.RESULT_TOTAL_BYTES``)."""
 
 _LOOSE_LIMIT = 8 << 20
-"""Bytes of a blob that is read without git; a larger one costs more than a start of git."""
+"""Largest blob that is read without git; a larger one takes longer than a start of git."""
 
 
 def object_id(kind: str, content: bytes, object_format: str) -> str:
@@ -33,9 +33,9 @@ def object_id(kind: str, content: bytes, object_format: str) -> str:
 
 
 def write_object(git_dir: Path, kind: str, content: bytes, object_format: str, *, sync: bool = False) -> str:
-    """Write a loose object below ``git_dir`` unless it is there, and return its id; ``sync`` makes it durable.
+    """Write a loose object below ``git_dir`` unless it exists, and return its id; ``sync`` makes it durable.
 
-    Raises OSError as the disk says.
+    Raises the disk's OSError.
     """
     identifier = object_id(kind, content, object_format)
     folder = git_dir / "objects" / identifier[:2]
@@ -43,7 +43,8 @@ def write_object(git_dir: Path, kind: str, content: bytes, object_format: str, *
     if target.exists():
         return identifier
     folder.mkdir(mode=0o700, exist_ok=True)
-    temporary = folder / f"tmp_obj_{secrets.token_hex(8)}"  # git's own prefix: its clean-up knows it
+    # git's own prefix, so that its garbage collection removes the file.
+    temporary = folder / f"tmp_obj_{secrets.token_hex(8)}"
     try:
         with temporary.open("xb") as stream:
             os.fchmod(stream.fileno(), 0o444)
@@ -59,14 +60,14 @@ def write_object(git_dir: Path, kind: str, content: bytes, object_format: str, *
     return identifier
 
 
-def write_blob(store: Store, content: bytes, *, sync: bool = False) -> str:
-    """Write a blob into the store; ``store_full`` and ``store_unavailable`` as the disk says."""
+def write_blob(store: ObjectStore, content: bytes, *, sync: bool = False) -> str:
+    """Write a blob into the store; raise ``disk_full`` or ``state_unavailable`` for disk errors."""
     with store.writing():
         return write_object(store.path, "blob", content, str(store.description["objectFormat"]), sync=sync)
 
 
-def write_flat_tree(store: Store, entries: Iterable[tuple[bytes, str, str]]) -> str:
-    """Write a tree of (name, mode, blob) without folders, the names in the order of bytes."""
+def write_flat_tree(store: ObjectStore, entries: Iterable[tuple[bytes, str, str]]) -> str:
+    """Write a tree without folders from (name, mode, blob), sorted by the bytes of the names."""
     content = b"".join(
         mode.encode() + b" " + name + b"\0" + bytes.fromhex(identifier) for name, mode, identifier in sorted(entries)
     )
@@ -74,27 +75,29 @@ def write_flat_tree(store: Store, entries: Iterable[tuple[bytes, str, str]]) -> 
         return write_object(store.path, "tree", content, str(store.description["objectFormat"]))
 
 
-def read_blobs(store: Store, identifiers: Iterable[str]) -> dict[str, bytes]:
-    """Return the contents of blobs in one call; ``base_unavailable`` when one is missing."""
+def read_blobs(store: ObjectStore, identifiers: Iterable[str]) -> dict[str, bytes]:
+    """Return the contents of blobs with one call of git; raise ``base_unavailable`` when one is missing."""
     asked = list(dict.fromkeys(identifiers))
     if not asked:
         return {}
-    return _contents(asked, store.git("cat-file", "--batch", stdin=_lines(asked), output_limit=_READ_LIMIT), store.path)
+    return _contents(
+        asked, store.git_output("cat-file", "--batch", stdin=_lines(asked), output_limit=_READ_LIMIT), store.path
+    )
 
 
 def read_kept_blobs(git_dir: Path, identifiers: Iterable[str]) -> dict[str, bytes]:
-    """Do the same for a git directory that is no store."""
+    """Read blobs as ``read_blobs`` does, from a git directory that is not a store."""
     asked = list(dict.fromkeys(identifiers))
     if not asked:
         return {}
-    output = git("cat-file", "--batch", git_dir=git_dir, stdin=_lines(asked), output_limit=_READ_LIMIT)
+    output = git_output("cat-file", "--batch", git_dir=git_dir, stdin=_lines(asked), output_limit=_READ_LIMIT)
     return _contents(asked, output, git_dir)
 
 
 def read_loose(git_dir: Path, identifier: str, object_format: str) -> bytes | None:
-    """Return the contents of a blob that lies below ``git_dir`` as a file of its own; None when it does not.
+    """Return the contents of a blob that is a loose object below ``git_dir``, without git; None if it is not.
 
-    No start of git. What is there counts only if it has that id.
+    The contents are used only if they have this id.
     """
     try:
         packed = (git_dir / "objects" / identifier[:2] / identifier[2:]).read_bytes()
@@ -119,8 +122,8 @@ def _contents(asked: list[str], output: bytes, place: Path) -> dict[str, bytes]:
         if len(words) != 3:
             raise UnderstudyError(
                 ErrorKind.BASE_UNAVAILABLE,
-                f"The object {identifier[:12]} is not in {place} any more",
-                hint="The result can no longer be reviewed; what it was made from may have been removed.",
+                f"The object {identifier[:12]} is no longer in {place}.",
+                hint="The result can no longer be reviewed: the commits that it is based on may have been removed.",
             )
         size = int(words[2])
         found[identifier] = output[end + 1 : end + 1 + size]

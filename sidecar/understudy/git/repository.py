@@ -1,7 +1,6 @@
-"""Find the user's repository and read it, without ever letting git look for it.
+"""Find and read the user's repository, without letting git search for it.
 
-Everything here reads files; git is asked only for settings and for the meaning of a revision, with the git directory
-named. Nothing is written.
+This module only reads files; it runs git only for settings and to resolve revisions, with an explicit git directory.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from understudy.git.call import try_git
+from understudy.git.command import run_git
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _SMALL_FILE = 64 * 1024
-"""Bytes: `.git` files, `HEAD`, `commondir` and loose references are far below; what is larger is not one of them."""
+"""Largest `.git` file, `HEAD`, `commondir` or loose reference; real ones are far smaller."""
 
 _REFERENCES_LIMIT = 64 * 1024 * 1024
 """Bytes of `packed-refs` that are read: about a million references."""
@@ -39,7 +38,7 @@ _OBJECT_ID = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """What was found at a place. ``top`` is the workspace: git's top level, or the folder itself without git."""
+    """The repository or folder of a path. ``top`` is the workspace: git's top level, or the folder without git."""
 
     top: Path
     git_dir: Path | None = None
@@ -55,11 +54,11 @@ class Repository:
     shallow: bool = False
     sparse: bool = False
     partial: bool = False
-    """A partial clone: some objects may live only at its promisor."""
+    """Whether it is a partial clone: only its promisor may have some of its objects."""
     operation: str | None = None
-    """`a merge`, `a rebase` … when one is under way."""
+    """`a merge`, `a rebase` … while one is in progress."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The user's effective settings as data, keys in lower case; never in effect in a call of ours."""
+    """The user's effective settings as data, keys in lower case; they do not apply when Understudy runs git."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -69,15 +68,15 @@ class Repository:
 
     @property
     def merging(self) -> bool:
-        """Whether a merge is under way."""
+        """Whether a merge is in progress."""
         return self.operation == "a merge"
 
     def objects(self) -> list[Path]:
-        """Return the object folders of the repository: its own, then the ones it borrows from; all absolute."""
+        """Return the object folders of the repository as absolute paths: its own, then those it borrows from."""
         return _object_folders(self.common_dir / "objects") if self.common_dir else []
 
     def setting(self, key: str, *, default: bool = False) -> bool:
-        """Return a boolean setting of the user's."""
+        """Return a boolean setting of the user."""
         return _boolean(self.settings.get(key.lower()), default=default)
 
     def references(self) -> dict[str, str]:
@@ -88,11 +87,11 @@ class Repository:
 def locate(path: Path) -> Repository:
     """Return the repository that ``path`` (a file or a folder, existing or not) belongs to.
 
-    The search goes upwards, as git's does, but never through the home folder into which the path only happens to
-    fall, and takes a `.git` only when it holds what a git directory holds. A submodule's files belong to the submodule.
+    The search goes upwards, as git's does, but not through the home folder from below, and accepts a `.git` only if it
+    has the contents of a git directory. A submodule's files belong to the submodule.
 
-    Errors: ``isolation_unavailable`` when the repository belongs to another user or keeps its references or working
-    tree in a way that is not supported; ``base_unavailable`` when it cannot be read.
+    Errors: ``isolation_unavailable`` when the repository belongs to another user or stores its references or working
+    tree in an unsupported way; ``base_unavailable`` when it cannot be read.
     """
     start = Path(os.path.realpath(path))
     while not start.is_dir():
@@ -126,9 +125,9 @@ def workspace_of(path: Path) -> Path:
 
 
 def resolve(repository: Repository, revision: str) -> str:
-    """Return the commit that a revision names in the user's repository; ``base_unavailable`` when it names none."""
+    """Return the commit of a revision in the user's repository; raise ``base_unavailable`` when there is none."""
     if repository.git_dir is not None and "\0" not in revision:
-        done = try_git(
+        done = run_git(
             "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}", git_dir=repository.git_dir
         )
         found = done.stdout.decode().strip()
@@ -136,8 +135,8 @@ def resolve(repository: Repository, revision: str) -> str:
             return found
     raise UnderstudyError(
         ErrorKind.BASE_UNAVAILABLE,
-        f"{revision!r} names no commit in {repository.top}",
-        hint="Name a branch, a tag or a commit id, or leave the base out to start from what you see.",
+        f"{revision!r} does not name a commit in {repository.top}.",
+        hint="Name a branch, a tag or a commit id, or omit the base to start from your current files.",
     )
 
 
@@ -160,7 +159,7 @@ def _home() -> Path | None:
 
 
 def _small(path: Path) -> str | None:
-    """Return a small regular file's text, without following a link; None when there is none."""
+    """Return the text of a small regular file, without following a link; None when there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -202,15 +201,15 @@ def _describe(top: Path, git_dir: Path) -> Repository:
     if settings.get("extensions.refstorage", "files").lower() != "files":
         raise UnderstudyError(
             ErrorKind.ISOLATION_UNAVAILABLE,
-            f"{top} keeps its references in the format {settings['extensions.refstorage']!r}, not supported yet",
-            hint="`git refs migrate --ref-format=files` converts it.",
+            f"{top} stores its references in the format {settings['extensions.refstorage']!r}, which is not supported.",
+            hint="Convert it with `git refs migrate --ref-format=files`.",
         )
     declared = settings.get("core.worktree")
     if declared and git_dir == common and Path(os.path.realpath(git_dir / declared)) != top:
         raise UnderstudyError(
             ErrorKind.ISOLATION_UNAVAILABLE,
-            f"{git_dir} says that its working tree is {declared}, not {top}",
-            hint="Unset core.worktree, or open the folder that it names.",
+            f"{git_dir} declares the working tree {declared} instead of {top}.",
+            hint="Unset core.worktree, or open that folder.",
         )
     head_ref, head_commit = _head(git_dir, common)
     operation = next((words for name, words in _OPERATIONS if (git_dir / name).exists()), None)
@@ -235,7 +234,7 @@ def _describe(top: Path, git_dir: Path) -> Repository:
 
 
 def _check_owner(top: Path, git_dir: Path, safe: list[str]) -> None:
-    """Refuse a repository of another user, as git does, and honour the exceptions that the user gave git."""
+    """Refuse a repository of another user, as git does, except for those in the user's `safe.directory`."""
     me = os.geteuid()
     accepted = {me}
     if me == 0 and os.environ.get("SUDO_UID", "").isdigit():
@@ -245,25 +244,25 @@ def _check_owner(top: Path, git_dir: Path, safe: list[str]) -> None:
         return
     raise UnderstudyError(
         ErrorKind.ISOLATION_UNAVAILABLE,
-        f"{top} belongs to another user",
-        hint=f"If you trust it: git config --global --add safe.directory {top}",
+        f"{top} belongs to another user.",
+        hint=f"If you trust it, run: git config --global --add safe.directory {top}",
     )
 
 
 def settings_without_repository() -> dict[str, str]:
-    """Return the user's own settings, for a folder that is no repository."""
+    """Return the user's own settings, for a folder that is not a repository."""
     return _settings(Path("/nonexistent"))[0]
 
 
 def _settings(git_dir: Path) -> tuple[dict[str, str], list[str]]:
-    """Return the user's effective settings, and the folders that they declared safe in their own files."""
-    done = try_git("config", "--includes", "--show-scope", "--null", "--list", git_dir=git_dir, user_settings=True)
+    """Return the user's effective settings, and the folders in the user's own `safe.directory`."""
+    done = run_git("config", "--includes", "--show-scope", "--null", "--list", git_dir=git_dir, user_settings=True)
     if done.code != 0:
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
-            f"The git configuration in effect in {git_dir} cannot be read: "
+            f"The effective git configuration of {git_dir} cannot be read: "
             + done.stderr.decode(errors="replace").strip()[-300:],
-            hint="`git config --list` there shows the faulty line.",
+            hint="Run `git config --list` there to see the invalid line.",
         )
     settings: dict[str, str] = {}
     safe: list[str] = []
@@ -288,7 +287,7 @@ def _head(git_dir: Path, common: Path) -> tuple[str | None, str | None]:
     text = _small(git_dir / "HEAD")
     if text is None:
         raise UnderstudyError(
-            ErrorKind.BASE_UNAVAILABLE, f"{git_dir / 'HEAD'} cannot be read", hint="Run `git fsck` there."
+            ErrorKind.BASE_UNAVAILABLE, f"{git_dir / 'HEAD'} cannot be read.", hint="Run `git fsck` there."
         )
     text = text.strip()
     if _OBJECT_ID.fullmatch(text):
@@ -358,7 +357,7 @@ def _object_folders(objects: Path, depth: int = 0) -> list[Path]:
         if not line or line.startswith("#"):
             continue
         if line.startswith('"'):
-            from understudy.git.names import unquote  # noqa: PLC0415 - a rare line
+            from understudy.model.text.path_quoting import unquote
 
             line = os.fsdecode(unquote(line))
         for more in _object_folders(folder / line, depth + 1):

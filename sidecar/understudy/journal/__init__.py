@@ -1,10 +1,11 @@
-"""Floor 2: a delegation's folder.
+"""Layer 2: the state folder, and in it the folder of each delegation.
 
-One folder, one writer: whoever holds the flock of ``lock`` appends to ``events.jsonl``; everyone
-else reads. Nothing here runs a delegation, knows a face, talks to a network or keeps anything in
-memory that the files do not say; nothing is asynchronous, because quick commands use it too.
+A delegation's folder has one writer: the process that holds the flock of ``lock`` appends to ``events.jsonl``; all
+others read. Nothing here runs a delegation, depends on a frontend, uses a network or keeps state in memory that is not
+in the files. Nothing is asynchronous, because short commands use it too.
 
-Start with ``store`` (where folders are and how one is born). ``writer`` appends, ``reader`` tails,
-``summary`` folds events into a ``Delegation`` and lists many, ``locks`` says who is at work,
-``control`` carries wishes to the worker, ``bell`` wakes whoever waits, ``recover`` ends what died.
+Start with ``state_folder`` and ``delegation_folder`` (create, find, open). ``writer`` appends events, ``reader`` reads
+them, ``summaries`` turns them into a ``Delegation``. ``worker_lock`` shows which process runs a delegation,
+``worker_requests`` carries cancels and answers to it, ``change_notifications`` wakes processes that wait,
+``dead_workers`` finishes delegations whose worker died. ``groups`` and ``ledger`` are files beside the delegations.
 """

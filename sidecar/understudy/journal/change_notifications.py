@@ -1,8 +1,8 @@
-"""The bell: whoever changes a file wakes whoever waits for it, with one datagram.
+"""Change notifications: a process that changes a file wakes the processes that wait for it, with one datagram.
 
-A listener binds a datagram socket of its own in a folder that all processes of the user agree on; a
-ringer sends the name of what changed to every socket there. A bell carries no data and may get lost
-(a full queue, another ``XDG_RUNTIME_DIR``): every waiter also looks once a second.
+Each listener binds its own datagram socket in a folder that all processes of the user share; a sender sends the
+name of what changed to every socket in it. A notification carries no data and may get lost (a full queue, another
+``XDG_RUNTIME_DIR``), so every listener also polls once a second.
 """
 
 from __future__ import annotations
@@ -23,59 +23,60 @@ from pathlib import Path
 from typing import Self
 
 POLL_SECONDS = 1.0
-"""What a lost bell costs at most."""
+"""The interval of polling: the longest delay that a lost notification causes."""
 
 EVERYTHING = "*"
-"""In an answer of ``wait`` and ``drain``: names may have been lost, look at everything you follow."""
+"""In the result of ``wait`` and ``drain``: names may have been lost, so check everything you follow."""
 
 _LONGEST_NAME = 255
 _LONGEST_PATH = 100
 """``sun_path`` holds 108 bytes on Linux and 104 on macOS, the final zero included (unix(7))."""
 
 _FILTER = "@"
-"""Between a socket's own name and the marks of what its owner wants to hear; without it, everything."""
+"""Separates a socket's name from the marks of the names that its owner wants; without marks it wants all."""
 _MARK = 8
 _LONGEST_FILE = 1 + 10 + 1 + 8 + 1 + 4 * _MARK
 
 _MOST_DATAGRAMS = 4096
 _QUEUE_FILE = Path("/proc/sys/net/unix/max_dgram_qlen")
 
-_ringer: tuple[int, socket.socket] | None = None
+_sender: tuple[int, socket.socket] | None = None
 _known: dict[tuple[str, str], tuple[str, int]] = {}
 
 
 def folder() -> Path:
-    """Return the folder of the sockets: in ``$XDG_RUNTIME_DIR`` where that is usable, else in the temporary folder."""
+    """Return the folder of the sockets: in ``$XDG_RUNTIME_DIR`` if that is usable, else in the temporary folder."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime.startswith("/") and _is_mine(runtime):
-        return Path(runtime) / "understudy" / "bell"
-    return Path(tempfile.gettempdir()) / f"understudy-{os.geteuid()}" / "bell"
+        return Path(runtime) / "understudy" / "changes"
+    return Path(tempfile.gettempdir()) / f"understudy-{os.geteuid()}" / "changes"
 
 
-def ring(name: str) -> None:
-    """Tell every listener that ``name`` changed. Never waits, never raises; sockets of the dead are removed."""
+def notify(name: str) -> None:
+    """Notify every listener that ``name`` changed, and remove sockets of dead processes. Never waits, never raises."""
     with contextlib.suppress(OSError, ValueError):
-        _ring(name.encode("utf-8", "replace")[:_LONGEST_NAME])
+        _send(name.encode("utf-8", "replace")[:_LONGEST_NAME])
 
 
-class Bell:
-    """A listener; use it as a context manager.
+class ChangeListener:
+    """Receive change notifications; a context manager.
 
-    ``fileno`` is readable when something rang. Where no socket can be bound (no writable runtime folder), the
-    bell is deaf: ``wait`` then just takes its time, and the caller's poll finds what changed.
+    ``fileno`` is readable when a notification has arrived. If no socket can be bound (there is no writable runtime
+    folder), none arrive: ``wait`` then returns after its timeout, and the caller's polling finds the changes.
     """
 
     def __init__(self, only: Iterable[str] | None = None) -> None:
-        """Bind a socket, or be deaf. ``only``: at most four names; whoever rings leaves this bell alone for others.
+        """Bind a socket if possible. ``only``: at most four names; senders skip this listener for all others.
 
-        Twenty workers that each write thirty events a second would wake each other twelve thousand times.
+        Without ``only``, twenty workers that write thirty events a second each would cause twelve thousand wake-ups a
+        second.
         """
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._path: str | None = None
         self._pid = os.getpid()
         self._only = "" if only is None else _FILTER + "".join(sorted(_mark(name.encode()) for name in only))
-        # The kernel queues so many datagrams per socket; as many in hand mean that more may have been refused.
+        # The kernel queues this many datagrams per socket; if we receive as many at once, more may have been dropped.
         try:
             self._full = max(1, int(_QUEUE_FILE.read_bytes()))
         except (OSError, ValueError):
@@ -84,15 +85,15 @@ class Bell:
             self._bind()
 
     def __enter__(self) -> Self:
-        """Return the bell itself."""
+        """Return the listener."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
+        """Close the listener."""
         self.close()
 
     @property
-    def deaf(self) -> bool:
+    def polls_only(self) -> bool:
         """Whether no socket could be bound."""
         return self._path is None
 
@@ -101,7 +102,7 @@ class Bell:
         return self._socket.fileno()
 
     def drain(self) -> set[str]:
-        """Return the names that rang since the last call, without waiting (``EVERYTHING``: some were lost)."""
+        """Return the names received since the last call, without waiting (``EVERYTHING``: some were lost)."""
         names: set[str] = set()
         for count in range(1, _MOST_DATAGRAMS + 1):
             try:
@@ -114,7 +115,7 @@ class Bell:
         return names
 
     def wait(self, timeout: float) -> set[str]:
-        """Wait until something rings, at most ``timeout`` seconds; return the names, none after the time."""
+        """Wait up to ``timeout`` seconds for a notification; return the names, none on a timeout."""
         poller = select.poll()
         poller.register(self._socket, select.POLLIN)
         poller.poll(max(0.0, timeout) * 1000)
@@ -123,7 +124,7 @@ class Bell:
     def close(self) -> None:
         """Remove the socket."""
         self._socket.close()
-        # A forked child that ends must not take its parent's socket away.
+        # A forked child that exits must not remove its parent's socket.
         if self._path is not None and os.getpid() == self._pid:
             with contextlib.suppress(OSError):
                 Path(self._path).unlink()
@@ -142,23 +143,24 @@ class Bell:
         self._path = str(place / name)
 
 
-def wait_for(predicate: Callable[[], bool], bell: Bell, timeout: float) -> bool:
-    """Wait until ``predicate()`` is true, at most ``timeout`` seconds; return whether it is.
+def wait_for(predicate: Callable[[], bool], listener: ChangeListener, timeout: float) -> bool:
+    """Wait up to ``timeout`` seconds until ``predicate()`` is true; return whether it is.
 
-    It is asked first, after every bell, and once a second. Open the bell before looking for the first time.
+    It is called at once, after every notification, and once a second. Open the listener before you first read the
+    state.
     """
     deadline = time.monotonic() + timeout
     while not predicate():
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        bell.wait(min(left, POLL_SECONDS))
+        listener.wait(min(left, POLL_SECONDS))
     return True
 
 
-def _ring(data: bytes) -> None:
-    global _ringer  # noqa: PLW0603 - one socket per process; a fork makes its own
-    # ``folder()`` costs more than the datagram; it follows from these two and from who owns what.
+def _send(data: bytes) -> None:
+    global _sender  # noqa: PLW0603 - one socket per process; a fork makes its own
+    # ``folder()`` costs more than the datagram. Its result depends on these two variables and on who owns the folders.
     inputs = (os.environ.get("XDG_RUNTIME_DIR", ""), os.environ.get("TMPDIR", ""))
     place, inode = _known.get(inputs, ("", -1))
     try:
@@ -176,12 +178,12 @@ def _ring(data: bytes) -> None:
     names = os.listdir(place)  # noqa: PTH208 - one of the few calls made for every event
     if not names:
         return
-    if _ringer is None or _ringer[0] != os.getpid():
+    if _sender is None or _sender[0] != os.getpid():
         sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         sender.setblocking(False)
-        _ringer = (os.getpid(), sender)
+        _sender = (os.getpid(), sender)
         atexit.register(sender.close)
-    sender, mark = _ringer[1], _mark(data)
+    sender, mark = _sender[1], _mark(data)
     with _short(place) as short:
         for name in names:
             _, filtered, wanted = name.partition(_FILTER)
@@ -190,23 +192,23 @@ def _ring(data: bytes) -> None:
             try:
                 sender.sendto(data, f"{short}/{name}")
             except ConnectionRefusedError:
-                # Nobody will ever receive on it again: its process is gone.
+                # The process that owned this socket is gone.
                 with contextlib.suppress(OSError):
                     path = Path(place, name)
                     if path.is_socket():
                         path.unlink()
             except OSError:
-                continue  # a full queue (its owner has enough to wake up for), or no socket of ours
+                continue  # a full queue (its owner wakes up anyway), or not one of our sockets
 
 
 def _mark(name: bytes) -> str:
-    """Return a short stand-in for a name in the name of a socket, whose path must be short; two may share one."""
+    """Return a short hash of a name for a socket's path, which must be short; two names may have the same hash."""
     return f"{zlib.crc32(name):0{_MARK}x}"
 
 
 @contextlib.contextmanager
 def _short(place: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a generator behind the decorator
-    """Give a way to name files of ``place`` that fits into a socket address."""
+    """Yield a path of the folder ``place`` that is short enough for a socket address."""
     if len(os.fsencode(place)) + _LONGEST_FILE <= _LONGEST_PATH:
         yield place
         return
@@ -220,7 +222,7 @@ def _short(place: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a gene
 
 
 def _is_mine(path: str) -> bool:
-    """Tell whether ``path`` is a folder, not a link, of this user, in which nobody else may write."""
+    """Return whether ``path`` is a folder (not a link) that this user owns and only this user may write to."""
     try:
         found = os.lstat(path)
     except OSError:

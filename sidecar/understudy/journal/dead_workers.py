@@ -1,7 +1,7 @@
-"""Ending what died: a delegation whose state needs a holder while its lock is free has lost its worker.
+"""Finish delegations whose worker died: the state requires a worker, but no process holds the lock.
 
-Whoever sees it ends it. Several may try at once: the lock decides, and what is true is looked at again
-under it, so there is exactly one terminal event.
+Any process that notices this writes the end. Several may try at once: they take the lock first and check the state
+again under it, so the journal gets exactly one terminal event.
 """
 
 from __future__ import annotations
@@ -10,55 +10,58 @@ import os
 import time
 from signal import SIGKILL
 
-from understudy.journal import locks, store, summary
-from understudy.journal.locks import Holder
+from understudy.journal import ledger, worker_lock
+from understudy.journal.delegation_folder import Folder
 from understudy.journal.reader import Tail
-from understudy.journal.store import Folder
+from understudy.journal.summaries import summary
+from understudy.journal.worker_lock import Holder
 from understudy.journal.writer import Writer
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import Finished, Note
-from understudy.model.states import NEEDS_HOLDER, State, Verdict
+from understudy.model.states import STATES_WITH_WORKER, State
+from understudy.model.verdicts import Verdict
 from understudy.process import identity
 from understudy.process.identity import Identity
 
 END_SECONDS = 5.0
-"""A killed process is gone within milliseconds; one in an uninterruptible call is waited for this long."""
+"""How long to wait for a killed process: usually it is gone within milliseconds, but not in an uninterruptible call."""
 
 GUARDIAN_SECONDS = 0.5
-"""How long a guardian has to end its tree before it is killed itself; it takes some 20 ms."""
+"""How long a guardian may take to end its process tree before it is killed itself; usually 20 ms."""
 
 _INTERRUPTED = ErrorInfo(
     ErrorKind.INTERRUPTED,
-    "The worker of this delegation was gone before the end.",
-    "What it left is kept; start it again when you want it.",
+    "The worker process of this delegation died.",
+    "Partial work is kept; start the delegation again to redo it.",
 )
 _CANCELLED = ErrorInfo(
     ErrorKind.CANCELLED,
-    "The delegation was cancelled; its worker did not answer and was ended.",
-    "What it left is kept.",
+    "The delegation was cancelled; its worker did not respond and was killed.",
+    "Partial work is kept.",
 )
 
 
 def recover(folder: Folder) -> bool:
     """End a delegation whose worker died; return whether this call did.
 
-    Takes the lock, ends the processes that the dead worker left (by identity, never by number alone, and not
-    across a reboot), cuts a torn line, appends ``finished {interrupted}``. False when nothing is to be
-    done: somebody is at work on it, somebody else recovers it, it waits in the queue, or it has ended.
-    Raises ``store_full`` and ``store_unavailable``; then the next caller tries again.
+    This takes the lock, ends the leftover processes of the dead worker (by identity, never by pid alone, and not across
+    a reboot), cuts a torn line, and appends ``finished {interrupted}``. Return False when there is nothing to do: a
+    worker is running the delegation, another process is recovering it, it waits in the queue, or it has ended. Raises
+    ``disk_full`` and ``state_unavailable``; the next caller then tries again.
     """
-    if locks.is_held(folder):
+    if worker_lock.is_held(folder):
         return False
-    if summary.load(folder).state not in NEEDS_HOLDER:
+    if summary.load(folder).state not in STATES_WITH_WORKER:
+        complete_ledger(folder)
         return False
-    lock = locks.try_lock(folder)
+    lock = worker_lock.try_lock(folder)
     if lock is None:
         return False
     try:
-        # Whoever held the lock a moment ago may have written the end.
-        if summary.load(folder).state not in NEEDS_HOLDER:
+        # The previous holder of the lock may have written the end.
+        if summary.load(folder).state not in STATES_WITH_WORKER:
             return False
-        holder = locks.read_holder(folder)
+        holder = worker_lock.read_holder(folder)
         if holder is None or holder.boot_id == identity.boot_id():
             _end_everything(folder, holder)
         _finish(folder, lock, Verdict.INTERRUPTED, _INTERRUPTED)
@@ -67,51 +70,45 @@ def recover(folder: Folder) -> bool:
     return True
 
 
-def recover_all(limit: int = 1000, seconds: float = 2.0) -> list[str]:
-    """Recover what died among the ``limit`` newest delegations, for at most about ``seconds``; return the ids.
-
-    Folders that cannot be read, and disks that are full, are passed over: this is called on the way to something
-    else. What it does not reach is recovered when somebody looks at it.
-    """
-    deadline = time.monotonic() + seconds
-    store.remove_abandoned()
-    root = store.delegations_root()
-    recovered: list[str] = []
-    for delegation_id in store.ids()[:limit]:
-        if time.monotonic() >= deadline:
-            break
-        folder = Folder(delegation_id, root / delegation_id)
-        try:
-            if summary.peek(folder).state in NEEDS_HOLDER and recover(folder):
-                recovered.append(delegation_id)
-        except (UnderstudyError, OSError):
-            continue
-    return recovered
+def complete_ledger(folder: Folder) -> None:
+    """Record the attempts of a finished delegation whose worker was killed before it wrote them to the ledger."""
+    if not ledger.is_open(folder):
+        return
+    lock = worker_lock.try_lock(folder)
+    if lock is None:
+        return
+    try:
+        found = summary.load(folder)
+        if found.state is State.FINISHED:
+            ledger.record(folder, found)
+    finally:
+        os.close(lock)
 
 
 def end_and_finish(folder: Folder, verdict: Verdict = Verdict.CANCELLED, *, seconds: float = END_SECONDS) -> bool:
-    """End a delegation whose worker does not react, and write its end; return whether this call wrote it.
+    """Kill an unresponsive worker and write the end of its delegation; return whether this call wrote it.
 
-    Also ends one that waits in the queue. False when it finished meanwhile. ``timed_out`` when the worker can be
-    neither identified nor ended within ``seconds``, or belongs to another boot or machine.
+    This also ends a delegation that waits in the queue. Return False if it has finished in the meantime. Raises
+    ``timed_out`` when the worker cannot be identified or killed within ``seconds``, or belongs to another boot or
+    machine.
     """
     deadline = time.monotonic() + seconds
-    while (lock := locks.try_lock(folder)) is None:
-        holder = locks.read_holder(folder)
-        # A lock taken a moment ago says nothing yet, or still names its former holder: look again each time.
+    while (lock := worker_lock.try_lock(folder)) is None:
+        holder = worker_lock.read_holder(folder)
+        # A lock that was just taken names no holder yet, or still the previous one: read it again each time.
         if holder is not None:
             _kill([holder.identity])
         if time.monotonic() >= deadline:
             raise UnderstudyError(
                 ErrorKind.TIMED_OUT,
-                f"The worker of delegation {folder.id} could not be ended within {seconds:g} s.",
-                hint=f"`fuser -v {folder.lock}` names the process that holds it; end that one.",
+                f"The worker of delegation {folder.id} could not be killed within {seconds:g} s.",
+                hint=f"Run `fuser -v {folder.lock}` to find the process that holds its lock, and kill that process.",
             )
         time.sleep(0.01)
     try:
         if summary.load(folder).state is State.FINISHED:
             return False
-        holder = locks.read_holder(folder)
+        holder = worker_lock.read_holder(folder)
         if holder is None or holder.boot_id == identity.boot_id():
             _end_everything(folder, holder)
         _finish(folder, lock, verdict, _CANCELLED if verdict is Verdict.CANCELLED else None)
@@ -124,19 +121,19 @@ def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None
     before = _earlier_end(folder)
     with Writer(folder, lock) as writer:
         attempts = writer.delegation.attempts
-        attempt = max((one.n for one in attempts), default=0)
+        attempt = max((one.number for one in attempts), default=0)
         if before is None:
             writer.append(Finished(verdict=verdict, reservations=[], error=error), attempt=attempt)
             return
-        # Checks that ran again were stopped. How the work itself ended is not changed by that.
-        text = "The checks that ran again did not come to their end; the verdict is the one from before."
+        # Checks that were running again were stopped. This does not change how the work itself ended.
+        text = "The re-run of the checks did not finish, so the previous verdict applies."
         writer.append(Note(level="warning", text=text), attempt=attempt)
         again = Finished(verdict=before.verdict, reservations=before.reservations, error=before.error)
         writer.append(again, attempt=attempt)
 
 
 def _earlier_end(folder: Folder) -> Finished | None:
-    """Return the last ``finished`` of the journal, if there is one."""
+    """Return the last ``finished`` event of the journal, if there is one."""
     tail, found = Tail(folder), None
     while events := tail.read(1000):
         found = next((event for event in reversed(events) if isinstance(event, Finished)), found)
@@ -144,22 +141,22 @@ def _earlier_end(folder: Folder) -> Finished | None:
 
 
 def _end_everything(folder: Folder, holder: Holder | None) -> None:
-    """End what a dead worker left: its guardians, then everything that carries the delegation's mark."""
-    from understudy.process.sweep import sweep  # noqa: PLC0415 - quick commands recover nothing
+    """Kill the leftover processes of a dead worker: its guardians, then all that carry the delegation's mark."""
+    from understudy.process.leftovers import kill_leftovers
 
     if holder is not None:
         _kill([holder.identity])
-        # A guardian whose worker died ends its whole tree by itself, and finds more of it than anybody else can.
+        # A guardian whose worker died ends its process tree itself, more completely than other processes can.
         if not _gone_within(holder.children, GUARDIAN_SECONDS):
             _kill(holder.children)
             _gone_within(holder.children, END_SECONDS)
-    sweep(folder.id)
+    kill_leftovers(folder.id)
 
 
 def _kill(processes: list[Identity]) -> None:
     for one in processes:
-        # A worker that died in another boot has nobody left here: ``end`` compares, and would refuse.
-        # This process is named only when a worker ends its own delegation.
+        # A worker that died in another boot has no processes here: ``end`` compares boots, and would refuse.
+        # This process is listed only when a worker ends its own delegation.
         if one.pid != os.getpid():
             identity.end(one, SIGKILL)
 

@@ -1,15 +1,14 @@
-"""Where delegations live, and how the folder of one is born, found and opened.
+"""Create, find and open the folder of a delegation.
 
-``<state>/delegations/<id>/`` holds one delegation, ``<state>/keys/`` what idempotency keys came to.
+``<state>/delegations/<id>/`` holds one delegation; ``<state>/keys/`` maps idempotency keys to delegations.
 ``<state>`` is ``$UNDERSTUDY_STATE``, else the platform's state folder + ``understudy``, on a local
-disk: flock, atomic renames and byte offsets are not dependable on network file systems.
+disk: flock, atomic renames and byte offsets are not reliable on network file systems.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import hashlib
 import os
 import re
@@ -21,10 +20,10 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.journal import disk
+from understudy.files import durable, locks
+from understudy.journal.state_folder import state_root
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.spec import Spec, initial
-from understudy.model.wire import ready
+from understudy.model.spec import Spec, decode, initial
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuv"
 """Base 32 in ASCII order ("base32hex"), so that ids sort by time as text."""
@@ -32,38 +31,26 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuv"
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-v]{5}", re.ASCII)
 
 _UNBORN = ".new-"
-"""What the names of folders that are still being made begin with; no id does."""
+"""The prefix of folders that are still being created; no id begins with it."""
 
 _SPEC_LIMIT = 64 * 1024 * 1024
 _ABANDONED_SECONDS = 3600.0
 
-_MOUNTINFO = Path("/proc/self/mountinfo")
-
-NETWORK_FILE_SYSTEMS = frozenset(
-    {
-        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "9p", "afs", "coda", "ceph", "lustre", "gpfs", "beegfs"),
-        *("glusterfs", "davfs", "davfs2", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.s3fs"),
-        *("fuse.rclone", "fuse.davfs", "fuse.davfs2", "fuse.curlftpfs", "fuse.gcsfuse", "fuse.goofys", "fuse.juicefs"),
-        *("fuse.afp", "fuse.smbnetfs", "fuse.kio-fuse", "fuse.gvfsd-fuse", "fuse.blobfuse", "fuse.blobfuse2"),
-    }
-)
-"""File systems, as mountinfo spells them (proc(5)), whose other end is another machine."""
-
 
 class Folder(msgspec.Struct, frozen=True):
-    """One delegation's folder and the files in it (some come into being later)."""
+    """One delegation's folder and the files in it (some are created later)."""
 
     id: str
     path: Path
 
     @property
     def spec(self) -> Path:
-        """What was asked; written once, before the folder can be seen."""
+        """The specification; written once, before the folder becomes visible."""
         return self.path / "spec.json"
 
     @property
     def buffers(self) -> Path:
-        """Folder of the texts that differ from disk."""
+        """The folder of editor buffers that differ from the files on disk."""
         return self.path / "buffers"
 
     @property
@@ -78,12 +65,12 @@ class Folder(msgspec.Struct, frozen=True):
 
     @property
     def control(self) -> Path:
-        """What faces ask of the worker."""
-        return self.path / "control.jsonl"
+        """Requests of frontends to the worker."""
+        return self.path / "requests.jsonl"
 
     @property
     def prompt(self) -> Path:
-        """The prompt as it was handed over."""
+        """The prompt, as the agent received it."""
         return self.path / "prompt.md"
 
     @property
@@ -93,76 +80,32 @@ class Folder(msgspec.Struct, frozen=True):
 
     @property
     def stdout(self) -> Path:
-        """The agent's raw output."""
+        """The agent's raw standard output."""
         return self.path / "stdout.log"
 
     @property
     def stderr(self) -> Path:
-        """The agent's raw error output."""
+        """The agent's raw standard error."""
         return self.path / "stderr.log"
 
     @property
     def lock(self) -> Path:
-        """The flock whose holder may append; its content says who that is."""
+        """The file whose flock the writer of the journal holds; its content identifies the holder."""
         return self.path / "lock"
 
     @property
     def reserve(self) -> Path:
-        """A few blocks held back while a worker lives, given up so that the end still fits on a full disk."""
+        """A few blocks reserved while a worker runs, released so that its end can still be written to a full disk."""
         return self.path / "reserve"
 
 
-def state_root() -> Path:
-    """Return ``<state>``, made 0700 where it was missing.
-
-    Raises ``store_unavailable`` when it belongs to somebody else, others may write in it, or it is on a
-    network file system; ``store_full`` when it cannot be made for want of room.
-    """
-    configured = os.environ.get("UNDERSTUDY_STATE")
-    if configured:
-        path = Path(configured).expanduser()
-        if not path.is_absolute():
-            raise UnderstudyError(
-                ErrorKind.STORE_UNAVAILABLE,
-                f"UNDERSTUDY_STATE is {configured!r}, which is no absolute path.",
-                hint="Set it to an absolute path on a local disk, or unset it.",
-            )
-    else:
-        import platformdirs  # noqa: PLC0415 - not needed where the variable is set
-
-        path = Path(platformdirs.user_state_dir("understudy", appauthor=False))
-    with disk.named_failures(path):
-        path.mkdir(mode=disk.PRIVATE_FOLDER, parents=True, exist_ok=True)
-        found = path.stat()
-    if found.st_uid != os.geteuid():
-        raise UnderstudyError(
-            ErrorKind.STORE_UNAVAILABLE,
-            f"The state folder {path} belongs to user {found.st_uid}, not to you.",
-            hint="Set UNDERSTUDY_STATE to a folder of your own.",
-        )
-    if found.st_mode & 0o022:
-        raise UnderstudyError(
-            ErrorKind.STORE_UNAVAILABLE,
-            f"Others may write in the state folder {path}.",
-            hint=f"Run `chmod go-w {path}`, or set UNDERSTUDY_STATE to a folder of your own.",
-        )
-    kind = _file_system(os.path.realpath(path))
-    if kind in NETWORK_FILE_SYSTEMS:
-        raise UnderstudyError(
-            ErrorKind.STORE_UNAVAILABLE,
-            f"The state folder {path} is on a network file system ({kind}), where locks are not dependable.",
-            hint="Set UNDERSTUDY_STATE to a folder on a local disk.",
-        )
-    return path
-
-
 def delegations_root() -> Path:
-    """Return ``<state>/delegations``, made where it was missing."""
+    """Return ``<state>/delegations``; create it if it is missing."""
     return _subfolder("delegations")
 
 
 def new_id(now: float | None = None) -> str:
-    """Return an id such as ``20261121-004512-k3f9q``: UTC, then the millisecond (two digits) and chance (three).
+    """Return an id such as ``20261121-004512-k3f9q``: UTC, then the millisecond (two digits) and a random part (three).
 
     ``now`` is in seconds since the epoch. Ids sort by age as text, down to the millisecond.
     """
@@ -176,36 +119,36 @@ def new_id(now: float | None = None) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Tell whether ``text`` has the shape of an id; only then it may become part of a path."""
+    """Return whether ``text`` has the form of an id; only then may it become part of a path."""
     return _ID.fullmatch(text) is not None
 
 
 def create(build: Callable[[str], Spec], buffers: Mapping[str, bytes]) -> tuple[Folder, int]:
-    """Make the folder of a new delegation, its lock held; return it and the descriptor that holds the lock.
+    """Create the folder of a new delegation and lock it; return it and the descriptor that holds the lock.
 
-    ``build`` gets the id and returns the specification; it may be called again with another id when the
-    first is taken. ``buffers`` maps file names (no folders) to bytes. The folder is made under a hidden name
-    and appears complete and locked, in one rename; a name that is taken is refused by the kernel, because
-    no folder of a delegation is empty. The descriptor is close-on-exec: hand it to the worker explicitly,
-    then close it here. On any failure nothing is left. Raises ``store_full``, ``store_unavailable``.
+    ``build`` gets the id and returns the specification; it is called again with another id if the first one is taken.
+    ``buffers`` maps file names (without folders) to bytes. The folder is created under a hidden name and then renamed,
+    so it appears complete and locked; the kernel refuses a name that is taken, because no delegation's folder is empty.
+    The descriptor is close-on-exec: pass it to the worker explicitly, then close it. On any failure the folder is
+    removed. Raises ``disk_full``, ``state_unavailable``.
     """
     folder, descriptor = _create(build, buffers, key=None)
-    if descriptor is None:  # only a key can be somebody else's
+    if descriptor is None:  # only with a key could another process have created it
         raise UnderstudyError(ErrorKind.INTERNAL, "A delegation without a key was not created.")
     return folder, descriptor
 
 
 def create_once(key: str, build: Callable[[str], Spec], buffers: Mapping[str, bytes]) -> tuple[Folder, int | None]:
-    """Like ``create``, but at most once per ``key``: later callers get the first one's folder and no descriptor.
+    """Do as ``create``, but at most once per ``key``: later callers get the first one's folder and no descriptor.
 
-    Claim and birth happen under one flock, so of two processes one creates and the other gets its folder, and a
-    claim whose process died in between is void.
+    The key is claimed and the folder created under one flock, so of two processes one creates the folder and the
+    other gets it, and a claim whose process died in between is void.
     """
     return _create(build, buffers, key=key)
 
 
 def open_folder(delegation_id: str) -> Folder:
-    """Return the folder of a delegation; ``unknown_delegation`` (with near ids) when there is none."""
+    """Return the folder of a delegation; raise ``unknown_delegation`` (with similar ids) when there is none."""
     root = delegations_root()
     if is_id(delegation_id) and (root / delegation_id).is_dir():
         return Folder(delegation_id, root / delegation_id)
@@ -215,7 +158,7 @@ def open_folder(delegation_id: str) -> Folder:
 def ids() -> list[str]:
     """Return all ids, newest first."""
     root = delegations_root()
-    with disk.named_failures(root):
+    with durable.named_failures(root):
         names = os.listdir(root)  # noqa: PTH208 - ten thousand Path objects would cost more than the listing
     names.sort(reverse=True)
     matches = _ID.fullmatch
@@ -223,9 +166,9 @@ def ids() -> list[str]:
 
 
 def resolve_id(prefix: str) -> str:
-    """Return the one id that begins with ``prefix``, or ends in ``-prefix``; else ``unknown_delegation``.
+    """Return the one id that begins with ``prefix``, or ends in ``-prefix``; else raise ``unknown_delegation``.
 
-    ``names`` of the error lists candidates when there are several.
+    When there are several, ``names`` of the error lists them.
     """
     if is_id(prefix):
         return open_folder(prefix).id
@@ -240,31 +183,31 @@ def resolve_id(prefix: str) -> str:
         raise _unknown(prefix)
     raise UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATION,
-        f"{len(found)} delegations fit {prefix!r}.",
-        hint="Give more of the id.",
+        f"{len(found)} delegations match {prefix!r}.",
+        hint="Type more of the ID.",
         names=found[:5],
     )
 
 
 def read_spec(folder: Folder) -> Spec:
-    """Return what a delegation was asked to be; ``store_unavailable`` when the file cannot be read or understood."""
-    with disk.named_failures(folder.spec):
-        data = disk.read_whole(folder.spec, _SPEC_LIMIT)
+    """Return the specification of a delegation; raise ``state_unavailable`` when it cannot be read or decoded."""
+    with durable.named_failures(folder.spec):
+        data = durable.read_whole(folder.spec, _SPEC_LIMIT)
     try:
-        spec = msgspec.json.decode(data, type=ready(Spec))
+        spec = decode(data)
         if spec.id != folder.id:
-            raise msgspec.ValidationError(f"it is of delegation {spec.id[:64]}")
+            raise msgspec.ValidationError(f"it belongs to delegation {spec.id[:64]}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnderstudyError(
-            ErrorKind.STORE_UNAVAILABLE,
-            f"{folder.spec} cannot be understood: {error}.",
-            hint="It was written by another version or damaged; the delegation can only be read as files.",
+            ErrorKind.STATE_UNAVAILABLE,
+            f"{folder.spec} cannot be decoded: {error}.",
+            hint="Another version wrote it, or it is damaged. You can still open the delegation's files.",
         ) from error
     return spec
 
 
 def remove_abandoned() -> int:
-    """Remove folders whose maker died before they could be seen (an hour old, lock free); return how many."""
+    """Remove hidden folders whose process died while creating them (an hour old, not locked); return how many."""
     root = delegations_root()
     removed = 0
     with contextlib.suppress(OSError), os.scandir(root) as entries:
@@ -284,28 +227,28 @@ def _create(
     root = delegations_root()
     for name in buffers:
         if name in {"", ".", ".."} or "/" in name or "\0" in name:
-            raise UnderstudyError(ErrorKind.INTERNAL, f"{name!r} cannot be the name of a buffer.")
+            raise UnderstudyError(ErrorKind.INTERNAL, f"{name!r} is not a valid name of a buffer.")
     if key is not None and (claimed := _claimed(_key_file(key))) is not None:
         return claimed, None
     unborn = Folder("", root / f"{_UNBORN}{os.getpid()}-{secrets.token_hex(8)}")
     descriptor = -1
     born = False
     try:
-        with disk.named_failures(root):
-            unborn.path.mkdir(mode=disk.PRIVATE_FOLDER)
-            descriptor = disk.open_regular(unborn.lock, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        with durable.named_failures(root):
+            unborn.path.mkdir(mode=durable.PRIVATE_FOLDER)
+            descriptor = durable.open_regular(unborn.lock, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            unborn.buffers.mkdir(mode=disk.PRIVATE_FOLDER)
+            unborn.buffers.mkdir(mode=durable.PRIVATE_FOLDER)
             for name, data in buffers.items():
-                disk.create(unborn.buffers / name, data)
+                durable.create(unborn.buffers / name, data)
             if key is None:
-                folder = _bear(root, unborn, build, None)
+                folder = _publish(root, unborn, build, None)
             else:
                 with _keys_locked():
                     claimed = _claimed(_key_file(key))
                     if claimed is not None:
                         return claimed, None
-                    folder = _bear(root, unborn, build, _key_file(key))
+                    folder = _publish(root, unborn, build, _key_file(key))
             born = True
             return folder, descriptor
     finally:
@@ -315,23 +258,23 @@ def _create(
             shutil.rmtree(unborn.path, ignore_errors=True)
 
 
-def _bear(root: Path, unborn: Folder, build: Callable[[str], Spec], key_file: Path | None) -> Folder:
-    """Complete an unborn folder and let it be seen under an id of its own."""
+def _publish(root: Path, unborn: Folder, build: Callable[[str], Spec], key_file: Path | None) -> Folder:
+    """Complete a hidden folder and rename it to a new id."""
     while True:
         delegation_id = new_id()
         spec = build(delegation_id)
-        disk.create(unborn.spec, msgspec.json.encode(spec), sync=True)
-        disk.create(unborn.summary, msgspec.json.encode(initial(spec)))
+        durable.create(unborn.spec, msgspec.json.encode(spec), sync=True)
+        durable.create(unborn.summary, msgspec.json.encode(initial(spec)))
         if (root / delegation_id).exists():
             continue
         if key_file is not None:
-            disk.replace(key_file, delegation_id.encode())
+            durable.replace(key_file, delegation_id.encode())
         try:
             unborn.path.rename(root / delegation_id)
         except FileExistsError:
             continue
         except OSError as error:
-            if (root / delegation_id).exists():  # "not empty": somebody was quicker
+            if (root / delegation_id).exists():  # "not empty": another process took the id
                 continue
             raise error from None
         return Folder(delegation_id, root / delegation_id)
@@ -342,9 +285,9 @@ def _key_file(key: str) -> Path:
 
 
 def _claimed(key_file: Path) -> Folder | None:
-    """Return the folder that a key stands for, when there is one and it was born."""
+    """Return the folder that a key was claimed for, if it was created."""
     try:
-        delegation_id = disk.read_whole(key_file, 64).decode("ascii", "replace")
+        delegation_id = durable.read_whole(key_file, 64).decode("ascii", "replace")
     except FileNotFoundError:
         return None
     path = delegations_root() / delegation_id
@@ -353,54 +296,27 @@ def _claimed(key_file: Path) -> Folder | None:
 
 @contextlib.contextmanager
 def _keys_locked():  # type: ignore[no-untyped-def]  # noqa: ANN202 - a generator behind the decorator
-    path = _subfolder("keys") / ".lock"
-    descriptor = disk.open_regular(path, os.O_RDWR | os.O_CREAT)
-    try:
-        disk.flock_within(descriptor, 10.0, path)
+    with locks.file_lock(_subfolder("keys") / ".lock"):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _subfolder(name: str) -> Path:
     path = state_root() / name
-    with disk.named_failures(path):
-        path.mkdir(mode=disk.PRIVATE_FOLDER, exist_ok=True)
+    with durable.named_failures(path):
+        path.mkdir(mode=durable.PRIVATE_FOLDER, exist_ok=True)
     return path
 
 
 def _unknown(asked: str) -> UnderstudyError:
     names: list[str] = []
     if len(asked) <= 64:
-        import difflib  # noqa: PLC0415 - only an error needs it
+        import difflib
 
-        # A person mistypes what they saw lately; comparing with everything would take seconds.
+        # Users mistype ids they saw recently; comparing with all would take seconds.
         names = difflib.get_close_matches(asked, ids()[:500], n=3, cutoff=0.75)
     return UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATION,
         f"There is no delegation {asked[:64]!r}.",
-        hint="`understudy list` shows the ids.",
+        hint="`understudy list` shows the IDs.",
         names=names or None,
     )
-
-
-@functools.lru_cache(maxsize=8)
-def _file_system(real_path: str) -> str | None:
-    """Return the type of the file system that holds ``real_path``; None where the platform does not say."""
-    try:
-        table = _MOUNTINFO.read_text("utf-8", "surrogateescape")
-    except OSError:
-        return None
-    best, kind = -1, None
-    for line in table.splitlines():
-        # proc(5): id parent major:minor root mount-point options [optional…] - type source options
-        fields, _, rest = line.partition(" - ")
-        parts = fields.split(" ")
-        if len(parts) < 5 or not rest:
-            continue
-        mount_point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), parts[4])
-        below = mount_point if mount_point.endswith("/") else mount_point + "/"
-        # A later mount on the same point hides the earlier one.
-        if (real_path + "/").startswith(below) and len(below) >= best:
-            best, kind = len(below), rest.split(" ", 1)[0]
-    return kind

@@ -1,4 +1,4 @@
-"""One event as one line of bounded length, whatever an agent put into it."""
+"""Encode an event as one line of bounded length, whatever an agent wrote into it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from understudy.model.events import Event
 from understudy.model.wire import ready
 
 LONGEST_LINE = 1024 * 1024
-"""An event is one ``write`` and one message to a client; more than this belongs into a file."""
+"""An event is one ``write`` and one message to a client; anything larger belongs in a file."""
 
 _SHORTEST_TEXT = 64
 _DEEPEST = 64
@@ -19,12 +19,12 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(event: Event) -> tuple[Event, bytes]:
-    """Return the event as it is written, and its line, newline included.
+    """Return the event that is written, and its line with the newline.
 
-    Text that is no Unicode (lone surrogates) gets replacement characters. Above ``LONGEST_LINE`` the longest texts
-    are cut to their beginning with ``… [N characters left out]``, then lists to their beginning, until
-    it fits; ``truncatedBytes`` of a ``tool_result`` says how much went. The event returned equals what a
-    reader will read.
+    Invalid Unicode (lone surrogates) is replaced. If the line is longer than ``LONGEST_LINE``, the longest texts
+    are cut (``… [N characters left out]``), then lists, until
+    it fits; ``truncatedBytes`` of a ``tool_result`` counts what was cut. The event returned equals what a
+    reader will decode.
     """
     try:
         line = _encoder.encode(event)
@@ -42,13 +42,13 @@ def _plain(event: Event) -> Event:
 
 
 def _writable(value: Any, depth: int) -> Any:
-    """Return ``value`` with everything replaced that JSON cannot carry."""
+    """Return ``value`` with everything replaced that JSON cannot represent."""
     if isinstance(value, str):
         return type(value)(value) if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, bool) or value is None or isinstance(value, float):
         return value
     if isinstance(value, int):
-        # What other programs read as a JSON number ends with 64 bits.
+        # Other programs read JSON numbers of at most 64 bits.
         return value if -(2**63) <= value < 2**63 else hex(value)
     if depth > _DEEPEST:
         return "… [nested too deeply]"
@@ -95,5 +95,5 @@ def _cut(value: Any, text: int, items: int) -> Any:
 
 
 def _without_free_form(data: Any) -> Any:
-    """Drop what an agent may nest as it likes; nothing else can still be this large."""
+    """Drop free-form values that an agent may nest; nothing else can still be this large."""
     return {key: None if key == "input" else [] if isinstance(value, list) else value for key, value in data.items()}

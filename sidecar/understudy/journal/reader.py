@@ -1,7 +1,7 @@
-"""Reading a journal while somebody writes it.
+"""Read a journal while another process writes it.
 
-A line counts from its newline on: what follows the last one is torn or still being written. A line
-that cannot be understood is an event too (``Unknown``), so ``seq`` stays the line number for everybody.
+A line is complete when its newline is written: bytes after the last newline are torn or still being written. A line
+that cannot be decoded is an event too (``Unknown``), so ``seq`` is the line number for every reader.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.journal import disk
-from understudy.journal.store import Folder
+from understudy.files import durable
+from understudy.journal.delegation_folder import Folder
 from understudy.model import events
 from understudy.model.events import AnyEvent, Event, Finished, Unknown
 from understudy.model.wire import ready
 
 CHUNK = 256 * 1024
 LONGEST_LINE = 2 * 1024 * 1024
-"""The writer keeps lines below half of this; a longer one is somebody else's and is not held in memory."""
+"""The writer's lines are below half of this; a longer line comes from another program and is not kept in memory."""
 MOST_BYTES = 4 * 1024 * 1024
-"""What one call of ``read`` decodes at most (and one line more)."""
+"""The most bytes that one call of ``read`` decodes (plus one line)."""
 ORIGINAL_CHARACTERS = 4096
-"""How much of a line that was not understood is passed on."""
+"""How much of a line that cannot be decoded is passed on."""
 
 _REMEMBERED_LINES = 64
 _REMEMBERED_BYTES = 128
@@ -41,7 +41,7 @@ _stamp_decoder = msgspec.json.Decoder(ready(_Stamp))
 
 
 def decode(line: bytes, seq: int) -> Event:
-    """Return the event of one line, its ``seq`` being the line number; never raises."""
+    """Return the event of one line, with the line number as its ``seq``; never raises."""
     event: Event
     try:
         event = _decoder.decode(line)
@@ -58,10 +58,10 @@ def decode(line: bytes, seq: int) -> Event:
 
 
 class Lines:
-    """The complete lines of a growing file, each once and in order, with memory that does not grow with it.
+    """Read the complete lines of a growing file, each once and in order, in constant memory.
 
-    When the file's past changed (bytes that the writer did not write were read here before it cut them off),
-    reading goes back to the last line that still stands: the true lines follow under the same numbers.
+    If lines already read have changed (the writer cut off bytes that it had not written), reading returns to the last
+    line that is still the same, and the repaired lines follow with the same numbers.
     """
 
     def __init__(self, path: Path, after: int = 0) -> None:
@@ -76,14 +76,14 @@ class Lines:
     def read(self, limit: int) -> list[bytes]:
         """Return at most ``limit`` further lines without their newlines, none when there is nothing new."""
         try:
-            descriptor = disk.open_regular(self.path, os.O_RDONLY)
+            descriptor = durable.open_regular(self.path, os.O_RDONLY)
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise disk.failure(error, self.path) from error
+            raise durable.failure(error, self.path) from error
         try:
-            with disk.named_failures(self.path):
-                self._return_to_what_stands(descriptor)
+            with durable.named_failures(self.path):
+                self._return_to_unchanged(descriptor)
                 if self.count < self._target and not self._skip(descriptor):
                     return []
                 return self._read(descriptor, limit)
@@ -98,7 +98,7 @@ class Lines:
             end = data.rfind(b"\n") + 1
             if end:
                 pieces = data[:end].split(b"\n", limit - len(lines))
-                pieces.pop()  # what follows the last newline that counts
+                pieces.pop()  # the bytes after the last newline that counts
                 for line in pieces:
                     taken += len(line)
                     self._pass(line, len(line) + 1)
@@ -122,7 +122,7 @@ class Lines:
             self._past.append((self.count, self._offset, line[-_REMEMBERED_BYTES:]))
 
     def _skip(self, descriptor: int) -> bool:
-        """Go forward to the line after ``_target``; tell whether it is reached."""
+        """Skip to the line after ``_target``; return whether it was reached."""
         while self.count < self._target:
             data = os.pread(descriptor, CHUNK, self._offset)
             found = data.count(b"\n")
@@ -146,7 +146,7 @@ class Lines:
             self.count = self._target
         return True
 
-    def _return_to_what_stands(self, descriptor: int) -> None:
+    def _return_to_unchanged(self, descriptor: int) -> None:
         if not self._past:
             if self._offset and os.pread(descriptor, 1, self._offset - 1) != b"\n":
                 self._offset, self.count = 0, 0
@@ -164,17 +164,17 @@ class Lines:
 
 
 class Tail:
-    """The events of one delegation from a place on."""
+    """Read the events of one delegation after a given ``seq``."""
 
     def __init__(self, folder: Folder, after: int = 0) -> None:
-        """Begin behind the event with ``seq`` ``after``."""
+        """Begin after the event with ``seq`` ``after``."""
         self.has_finished = False
-        """Whether the last event read that begins or ends a run was ``finished``."""
+        """Whether the delegation had finished at the last event read (no later event started it again)."""
         self._lines = Lines(folder.events, after)
 
     @property
     def last(self) -> int:
-        """The ``seq`` of the last event passed."""
+        """The ``seq`` of the last event read."""
         return self._lines.count
 
     def read(self, limit: int = 1000) -> list[Event]:
@@ -193,7 +193,7 @@ class Tail:
 
 
 def read_events(folder: Folder, after: int = 0, limit: int = 1000) -> list[Event]:
-    """Return at most ``limit`` events behind ``seq`` ``after``."""
+    """Return at most ``limit`` events after ``seq`` ``after``."""
     tail = Tail(folder, after)
     found: list[Event] = []
     while len(found) < limit and (more := tail.read(limit - len(found))):
@@ -205,7 +205,7 @@ def last_seq(folder: Folder) -> int:
     """Return how many complete lines the journal has, without decoding them."""
     count = 0
     try:
-        descriptor = disk.open_regular(folder.events, os.O_RDONLY)
+        descriptor = durable.open_regular(folder.events, os.O_RDONLY)
     except OSError:
         return 0
     try:

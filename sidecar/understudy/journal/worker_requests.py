@@ -1,7 +1,7 @@
-"""What faces ask of a worker: ``cancel`` and ``answer``, one line each in ``control.jsonl``.
+"""Requests of frontends to a worker: ``cancel`` and ``answer``, one line each in ``requests.jsonl``.
 
-Any process may append, one at a time, under a flock of the file itself. The worker reads in order and
-takes the first valid one; whoever appends a second answer is told so.
+Any process may append, one at a time, under a flock of the file itself. The worker reads in order and uses the first
+valid answer; appending a second answer raises ``conflict``.
 """
 
 from __future__ import annotations
@@ -11,28 +11,29 @@ import time
 
 import msgspec
 
-from understudy.journal import bell, disk
+from understudy.files import durable, locks
+from understudy.journal import change_notifications
+from understudy.journal.delegation_folder import Folder
 from understudy.journal.reader import Lines
-from understudy.journal.store import Folder
 from understudy.model.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
 
 LONGEST_LINE = 64 * 1024
 LARGEST_FILE = 4 * 1024 * 1024
-"""More than any person writes in a delegation's life."""
+"""Far more than users write for one delegation."""
 LOCK_SECONDS = 5.0
 
 
 class Cancel(msgspec.Struct, tag="cancel", tag_field="type", rename="camel", omit_defaults=True, kw_only=True):
-    """Stop, and keep what is there. ``by`` names the face (``cli``, ``lsp`` …)."""
+    """A request to stop and keep partial work. ``by`` names the frontend (``cli``, ``lsp`` …)."""
 
     by: str
     at: str = ""
 
 
 class Answer(msgspec.Struct, tag="answer", tag_field="type", rename="camel", omit_defaults=True, kw_only=True):
-    """A person's answer to a permission request; ``option`` is the id of one of its options."""
+    """The user's answer to a permission request; ``option`` is the id of one of its options."""
 
     request_id: str
     option: str
@@ -46,17 +47,17 @@ Item = Cancel | Answer
 _decoder = msgspec.json.Decoder(ready(Item))
 
 
-def bell_of(identifier: str) -> str:
-    """Return the name that rings for the worker of a delegation alone, when it is asked for something."""
+def worker_topic(identifier: str) -> str:
+    """Return the name of the change notification that is sent to the worker of a delegation with a request."""
     return f"{identifier}:control"
 
 
-def append_control(folder: Folder, item: Item) -> None:
-    """Append a wish and ring; ``at`` is filled in.
+def append_request(folder: Folder, item: Item) -> None:
+    """Append a request and notify the worker; ``at`` is filled in.
 
-    Raises ``store_full``, ``store_unavailable``, ``unknown_delegation``.
+    Raises ``disk_full``, ``state_unavailable``, ``unknown_delegation``.
 
-    For an answer to a question that is known, use ``append_answer``.
+    For an answer to a known permission request, use ``append_answer``.
     """
     _append(folder, item, request=None)
 
@@ -64,43 +65,36 @@ def append_control(folder: Folder, item: Item) -> None:
 def append_answer(folder: Folder, answer: Answer, request: PermissionRequest) -> None:
     """Append the answer to ``request``.
 
-    ``invalid_params`` when it is no answer to it (``names`` lists the options), ``conflict`` when a valid one is there.
+    Raises ``invalid_params`` when it is not one of the options (``names`` lists them), ``conflict`` when the request
+    has a valid answer already.
     """
     if not _is_valid(answer, request):
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
-            f"{answer.option!r} is no answer to request {answer.request_id!r}.",
-            hint="Give the id of one of its options.",
+            f"{answer.option!r} is not an option of request {answer.request_id!r}.",
+            hint="Give the ID of one of its options.",
             names=[option.id for option in request.options],
         )
     _append(folder, answer, request=request)
 
 
 def first_answer(items: list[Item], request: PermissionRequest) -> Answer | None:
-    """Return the answer that counts: the first valid one."""
+    """Return the first valid answer, the one that counts."""
     for item in items:
         if isinstance(item, Answer) and _is_valid(item, request):
             return item
     return None
 
 
-def first_cancel(items: list[Item]) -> Cancel | None:
-    """Return the first cancel."""
-    for item in items:
-        if isinstance(item, Cancel):
-            return item
-    return None
-
-
-class ControlTail:
-    """The wishes for one delegation, each once and in order."""
+class RequestTail:
+    """Read the requests for one delegation, each once and in order."""
 
     def __init__(self, folder: Folder) -> None:
-        """Begin with the first one."""
+        """Begin with the first request."""
         self._lines = Lines(folder.control)
 
     def read(self) -> list[Item]:
-        """Return what came since the last call; lines that are no wish are passed over."""
+        """Return the requests since the last call; skip invalid lines."""
         items: list[Item] = []
         while lines := self._lines.read(1000):
             for line in lines:
@@ -112,9 +106,9 @@ class ControlTail:
         return items
 
 
-def read_control(folder: Folder) -> list[Item]:
-    """Return all wishes so far."""
-    return ControlTail(folder).read()
+def read_requests(folder: Folder) -> list[Item]:
+    """Return all requests so far."""
+    return RequestTail(folder).read()
 
 
 def _is_valid(answer: Answer, request: PermissionRequest) -> bool:
@@ -126,41 +120,41 @@ def _append(folder: Folder, item: Item, *, request: PermissionRequest | None) ->
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATION,
             f"The folder of delegation {folder.id} is gone.",
-            hint="`understudy list` shows the ids.",
+            hint="`understudy list` shows the IDs.",
         )
     now = time.time()
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
     try:
         line = msgspec.json.encode(msgspec.structs.replace(item, at=stamp)) + b"\n"
     except UnicodeEncodeError:
-        raise UnderstudyError(ErrorKind.INVALID_PARAMS, "The text is no valid Unicode.") from None
+        raise UnderstudyError(ErrorKind.INVALID_PARAMS, "The text is not valid Unicode.") from None
     if len(line) > LONGEST_LINE:
         raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS, f"The note has {len(line)} bytes.", hint=f"Keep it below {LONGEST_LINE}."
+            ErrorKind.INVALID_PARAMS, f"The note has {len(line)} bytes.", hint=f"Keep it below {LONGEST_LINE} bytes."
         )
-    with disk.named_failures(folder.control):
-        descriptor = disk.open_regular(folder.control, os.O_RDWR | os.O_CREAT)
+    with durable.named_failures(folder.control):
+        descriptor = durable.open_regular(folder.control, os.O_RDWR | os.O_CREAT)
         try:
-            disk.flock_within(descriptor, LOCK_SECONDS, folder.control)
-            end = disk.cut_torn_tail(descriptor)
+            locks.flock_within(descriptor, folder.control, LOCK_SECONDS)
+            end = durable.cut_torn_tail(descriptor)
             if end + len(line) > LARGEST_FILE:
                 raise UnderstudyError(
-                    ErrorKind.STORE_FULL,
+                    ErrorKind.DISK_FULL,
                     f"{folder.control} has reached {LARGEST_FILE} bytes.",
-                    hint="Something appends to it in a loop; end that, then cancel again.",
+                    hint="A process is appending to it in a loop. Stop that process, then cancel again.",
                 )
-            if request is not None and first_answer(read_control(folder), request) is not None:
+            if request is not None and first_answer(read_requests(folder), request) is not None:
                 raise UnderstudyError(
                     ErrorKind.CONFLICT,
                     f"Request {request.request_id!r} was already answered.",
                     hint="The first answer counts.",
                 )
             try:
-                disk.write_at(descriptor, line, end)
+                durable.write_at(descriptor, line, end)
             except OSError:
                 os.ftruncate(descriptor, end)
                 raise
         finally:
             os.close(descriptor)
-    bell.ring(bell_of(folder.id))
-    bell.ring(folder.id)
+    change_notifications.notify(worker_topic(folder.id))
+    change_notifications.notify(folder.id)

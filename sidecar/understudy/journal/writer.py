@@ -1,9 +1,9 @@
-"""The one function that appends to a journal, and what it does when somebody else wrote there.
+"""Append to a journal, and repair it when another process wrote to it.
 
-The holder of the lock is the only writer, so it knows where the file must end and what it must hold.
-Bytes that it did not write come from outside, most likely from an agent that is not confined: they are
-cut off, what they replaced is restored as far as this writer remembers it, a ``note`` says so, and
-``tampered`` stays true to the end.
+The holder of the lock is the only writer, so it knows where the file must end and what it must contain.
+Bytes that it did not write most likely come from an agent without a sandbox. They are
+cut off, the lines they replaced are restored as far as this writer remembers them, a ``note`` reports it, and
+``tampered`` stays true.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ from typing import Any, Self
 
 import msgspec
 
-from understudy.journal import bell, disk, locks, reader, summary
-from understudy.journal.bounds import encode
-from understudy.journal.store import Folder
+from understudy.files import durable
+from understudy.journal import change_notifications, ledger, reader, worker_lock
+from understudy.journal.delegation_folder import Folder
+from understudy.journal.event_encoding import encode
+from understudy.journal.summaries import fold, summary
 from understudy.model import events
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event, Finished, Note
-from understudy.model.states import Reservation, Verdict
+from understudy.model.events import Event, Finished, Note, Started
+from understudy.model.verdicts import Reservation, Verdict
+from understudy.process.failpoints import failpoint
 
 SUMMARY_SECONDS = 1.0
-"""How old ``summary.json`` may be where nothing that a list shows has changed."""
+"""The maximum age of ``summary.json`` while nothing changes that a list shows."""
 RESERVE_BYTES = 16 * 1024
-"""Enough for a note, an end and a summary, on a disk that has filled up."""
+"""Bytes reserved: enough for a note, the end and a summary on a full disk."""
 MOST_NOTES = 5
-"""Notes about foreign bytes: one who floods the journal must not do it through us."""
+"""The most notes about foreign bytes, so that a process that keeps writing them cannot flood the journal with notes."""
 
 _REMEMBERED_BYTES = 4 * 1024 * 1024
 _DELTAS = (events.Text, events.Thinking, events.ToolCall, events.ToolResult, events.File, events.Plan, events.Phase)
@@ -42,24 +45,24 @@ _CHUNK = 256 * 1024
 
 
 class Writer:
-    """Appends events to one delegation's journal. For one thread; a context manager that closes itself.
+    """Append events to one delegation's journal. Not thread-safe; a context manager.
 
-    ``lock`` is the descriptor that holds the folder's lock; it stays the caller's (close it after the writer)
-    and is made close-on-exec. ``conflict`` when somebody else holds the lock.
+    ``lock`` is the descriptor that holds the folder's lock; the caller closes it after the writer. It is made
+    close-on-exec. Raises ``conflict`` when another process holds the lock.
     """
 
     def __init__(self, folder: Folder, lock: int) -> None:
-        """Open the journal: cut a torn tail off, count its lines, bring the summary up to date."""
-        if not locks.holds(folder, lock):
+        """Open the journal: cut off a torn line, count the lines, and update the summary."""
+        if not worker_lock.holds(folder, lock):
             raise UnderstudyError(
                 ErrorKind.CONFLICT,
-                f"Another process is at work on delegation {folder.id}.",
-                hint="Wait until it has ended, or cancel it.",
+                f"Another process is using delegation {folder.id}.",
+                hint="Wait until it has finished, or cancel the delegation.",
             )
         os.set_inheritable(lock, False)
         self.folder = folder
         self.tampered = False
-        """Whether the journal ever held bytes that this writer did not write, since it was opened."""
+        """Whether bytes that this writer did not write were found since it opened the journal."""
         self._lock = lock
         self._notes = 0
         self._attempt = 0
@@ -68,10 +71,10 @@ class Writer:
         self._remembered: dict[int, bytes] = {}
         self._remembered_bytes = 0
         self._journal = -1
-        with disk.named_failures(folder.events):
-            self._journal = disk.open_regular(folder.events, os.O_RDWR | os.O_CREAT)
+        with durable.named_failures(folder.events):
+            self._journal = durable.open_regular(folder.events, os.O_RDWR | os.O_CREAT)
             try:
-                self._end = disk.cut_torn_tail(self._journal)
+                self._end = durable.cut_torn_tail(self._journal)
                 self._hash, self._seq = _hash_and_count(self._journal, self._end)
                 self.delegation: Delegation = summary.load(folder)
                 """The delegation after the last event."""
@@ -99,14 +102,14 @@ class Writer:
         return self._seq
 
     def append(self, event: Event, *, attempt: int) -> int:
-        """Write ``event`` as the next line; return its ``seq``. What this accepted, no SIGKILL takes back.
+        """Write ``event`` as the next line; return its ``seq``. When this returns, the event survives a SIGKILL.
 
         ``seq``, ``at`` and ``attempt`` (0: before the first) are filled in; an event above 1 MiB is shortened (see
-        ``bounds``). Raises ``store_full`` or ``store_unavailable`` with nothing written, and ``internal`` for
-        a move that no delegation makes. A ``finished`` event is written after the whole journal was compared
+        ``event_encoding``). Raises ``disk_full`` or ``state_unavailable`` with nothing written, and ``internal`` for
+        an illegal transition. Before a ``finished`` event the whole journal is compared
         with what was written; if it was tampered with, the event gets that reservation and is not ``verified``.
         """
-        if summary.state_after(self.delegation.state, event) is None:
+        if fold.state_after(self.delegation.state, event) is None:
             raise UnderstudyError(
                 ErrorKind.INTERNAL,
                 f"Delegation {self.folder.id} is {self.delegation.state} and cannot take {type(event).__name__!r} now.",
@@ -118,20 +121,28 @@ class Writer:
             if self.tampered:
                 event = _with_tampered(event)
         else:
-            with disk.named_failures(self.folder.events):
+            with durable.named_failures(self.folder.events):
                 self._expect_own_end()
+        if isinstance(event, Started):
+            ledger.open_entry(self.folder)
+            with contextlib.suppress(UnderstudyError):
+                ledger.record(self.folder, self.delegation, before=self._attempt)
         seq = self._append(event)
         if isinstance(event, Finished):
             self.sync()
             self._release_reserve()
+            failpoint("finished")
+            # If this fails, the mark stays and another process records the attempts.
+            with contextlib.suppress(UnderstudyError):
+                ledger.record(self.folder, self.delegation)
         return seq
 
     def verify(self) -> bool:
-        """Compare the whole journal with what was written; restore and note what differs; tell whether it was whole.
+        """Compare the whole journal with what was written; repair and note differences; return whether it was intact.
 
-        Call it before deciding on a verdict; ``append`` of ``finished`` calls it once more.
+        Call it before computing a verdict; appending ``finished`` calls it once more.
         """
-        with disk.named_failures(self.folder.events):
+        with durable.named_failures(self.folder.events):
             self._expect_own_end()
             whole: bool = _hash_and_count(self._journal, self._end)[0].digest() == self._hash.digest()
             if not whole:
@@ -140,12 +151,12 @@ class Writer:
         return whole
 
     def sync(self) -> None:
-        """Return when everything appended so far is on the disk."""
-        with disk.named_failures(self.folder.events):
+        """Block until everything appended so far is on the disk."""
+        with durable.named_failures(self.folder.events):
             os.fsync(self._journal)
 
     def flush_summary(self) -> None:
-        """Write ``summary.json`` if it is behind. A full disk is no failure here: readers fold what it lacks."""
+        """Write ``summary.json`` if it is behind. Ignore a full disk: readers fold the events it lacks."""
         if not self._dirty:
             return
         with contextlib.suppress(OSError):
@@ -154,7 +165,7 @@ class Writer:
         self._saved = time.monotonic()
 
     def close(self) -> None:
-        """Bring the summary up to date and close the journal. The lock stays held until its descriptor is closed."""
+        """Update the summary and close the journal. The lock is held until its descriptor is closed."""
         if self._journal < 0:
             return
         self.flush_summary()
@@ -169,12 +180,12 @@ class Writer:
         try:
             self._write(line, spend=not isinstance(event, _DELTAS) and len(line) < RESERVE_BYTES // 4)
         except OSError as error:
-            raise disk.failure(error, self.folder.events) from error
+            raise durable.failure(error, self.folder.events) from error
         self._end += len(line)
         self._seq = seq
         self._hash.update(line)
         self._remember(stamped, line)
-        before, self.delegation = self.delegation, summary.fold(self.delegation, stamped)
+        before, self.delegation = self.delegation, fold.fold(self.delegation, stamped)
         self._dirty = True
         if (
             isinstance(stamped, _AT_ONCE)
@@ -182,27 +193,27 @@ class Writer:
             or time.monotonic() - self._saved >= SUMMARY_SECONDS
         ):
             self.flush_summary()
-        bell.ring(self.folder.id)
+        change_notifications.notify(self.folder.id)
         return seq
 
     def _write(self, line: bytes, *, spend: bool) -> None:
-        # At the offset where this writer ended, not at the file's end: foreign bytes that arrive between the look
-        # and the write are overwritten instead of being taken for the beginning of this line.
+        # Write at this writer's own offset, not at the file's end: foreign bytes that arrive between the check
+        # and the write are overwritten instead of becoming the beginning of this line.
         try:
-            disk.write_at(self._journal, line, self._end)
+            durable.write_at(self._journal, line, self._end)
         except OSError:
             os.ftruncate(self._journal, self._end)
-            # The reserve is for how it ended, not for more of the answer that filled the disk.
+            # The reserve is for the end of the delegation, not for more of the output that filled the disk.
             if not spend or not self._release_reserve():
                 raise
             try:
-                disk.write_at(self._journal, line, self._end)
+                durable.write_at(self._journal, line, self._end)
             except OSError:
                 os.ftruncate(self._journal, self._end)
                 raise
 
     def _expect_own_end(self) -> None:
-        """Look whether the journal is the file that this writer knows, and ends where it must; repair it if not."""
+        """Check that the journal is the file this writer opened and ends where it must; repair it if not."""
         found = os.fstat(self._journal)
         try:
             named = self.folder.events.stat(follow_symlinks=False)
@@ -227,15 +238,15 @@ class Writer:
         )
 
     def _rebuild(self) -> None:
-        """Write the journal anew: each line as it is remembered, else as it stands, else as ``unknown``."""
+        """Rewrite the journal: each line as remembered, else as it is in the file, else as ``unknown``."""
         temporary = self.folder.events.with_name("events.jsonl.new")
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
-        fresh = disk.open_regular(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        fresh = durable.open_regular(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
             digest = hashlib.sha256()
             end = 0
-            # The file that this writer knows, even where its name is gone or taken.
+            # The file that this writer opened, even if it was removed or replaced.
             standing = _lines_of(self._journal)
             for seq in range(1, self._seq + 1):
                 line = next(standing, None)
@@ -244,7 +255,7 @@ class Writer:
                 elif line is None or not _is_line(line, seq):
                     lost = events.Unknown(seq=seq, at=self._at, attempt=self._attempt, original="")
                     line = msgspec.json.encode(lost) + b"\n"
-                disk.write_at(fresh, line, end)
+                durable.write_at(fresh, line, end)
                 digest.update(line)
                 end += len(line)
             temporary.replace(self.folder.events)
@@ -259,18 +270,18 @@ class Writer:
         self._notes += 1
         if self._notes > MOST_NOTES:
             return
-        rest = "; what the worker still knew was restored, the rest is marked as unknown." if restored else "."
+        rest = "; lines that the worker remembered were restored, the others marked as unknown." if restored else "."
         self._append(Note(level="warning", text=text + rest))
 
     def _remember(self, event: Event, line: bytes) -> None:
-        """Keep what the state follows from; the many small pieces of an answer are not kept."""
+        """Remember the lines that determine the state, but not the many small pieces of an answer."""
         if isinstance(event, _DELTAS) or self._remembered_bytes + len(line) > _REMEMBERED_BYTES:
             return
         self._remembered[self._seq] = line
         self._remembered_bytes += len(line)
 
     def _now(self) -> str:
-        """Return RFC 3339 UTC with milliseconds, never before what was written last."""
+        """Return RFC 3339 UTC with milliseconds, never before the last event."""
         seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
         if seconds != self._second:
             self._second = seconds
@@ -279,9 +290,9 @@ class Writer:
         return self._at
 
     def _hold_reserve(self) -> None:
-        """Take a few blocks of the disk. On a disk without them the worker finds out with its first event."""
+        """Reserve a few blocks of the disk. If the disk is full, the first event will fail."""
         with contextlib.suppress(OSError):
-            disk.create(self.folder.reserve, b"\0" * RESERVE_BYTES)
+            durable.create(self.folder.reserve, b"\0" * RESERVE_BYTES)
 
     def _release_reserve(self) -> bool:
         try:
@@ -292,7 +303,7 @@ class Writer:
 
 
 def _shows(delegation: Delegation) -> tuple[Any, ...]:
-    """Return what must be in the summary at once when it changes."""
+    """Return the fields that must be in the summary at once when they change."""
     return (
         delegation.state,
         delegation.verdict,
@@ -324,7 +335,7 @@ def _hash_and_count(descriptor: int, end: int) -> tuple[Any, int]:
 
 
 def _lines_of(descriptor: int):  # type: ignore[no-untyped-def]  # noqa: ANN202 - bytes with newline, one by one
-    """Give the complete lines of a file; one that is too long to be ours is given without its middle."""
+    """Yield the complete lines of a file; a line too long to be ours is yielded without its middle."""
     offset = 0
     rest = b""
     while data := os.pread(descriptor, _CHUNK, offset):

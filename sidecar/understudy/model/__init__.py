@@ -1,7 +1,6 @@
-"""Floor 0: what things are.
+"""Layer 0: data declarations, without I/O.
 
-Data and nothing else: no file is opened here, no process started, no clock read. Every structure
-is declared once and serves the wire, the journal and the configuration files alike. Start with
-``errors`` (what can go wrong) and ``states`` (how a delegation moves); ``delegators`` and
-``delegations`` are the nouns of the contract, ``events`` is what a journal holds.
+This package opens no file, starts no process and reads no clock. Every structure is declared once, for the wire, the
+journal and the configuration files alike. Start with ``errors`` (the error kinds) and ``states`` (the lifecycle of a
+delegation); ``config.delegators`` and ``delegations`` are the main structures, ``events`` the content of a journal.
 """

@@ -1,13 +1,16 @@
-"""The work: what is asked for, what a delegation is at any moment, and what came of it."""
+"""Delegations: the start request, the current state, attempts, usage and result."""
 
 from __future__ import annotations
 
-import enum
 from typing import Any, Literal
 
-from understudy.model.delegators import Limits
+from understudy.model.checks import CheckResult
+from understudy.model.config.delegators import Limits
+from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorInfo, Range
-from understudy.model.states import Reservation, State, Verdict
+from understudy.model.hunks import Review
+from understudy.model.states import State
+from understudy.model.verdicts import Reservation, Verdict
 from understudy.model.wire import Strict, Wire
 
 
@@ -19,49 +22,49 @@ class Buffer(Strict, kw_only=True):
 
 
 class StartParams(Strict, kw_only=True):
-    """What to delegate. Only ``recipe`` is always needed."""
+    """What to delegate. Only ``recipe`` is always required."""
 
     recipe: str
     task: str | None = None
-    """What the person adds in their own words."""
+    """Instructions of the user."""
     files: list[str] | None = None
-    """URIs of the files the work is about; for ``tests``, the files under test."""
+    """URIs of the files to work on; for ``tests``, the files under test."""
     range: Range | None = None
     diagnostics: list[Any] | None = None
-    context: list[str] | None = None
-    """URIs of files to read along."""
+    context_files: list[str] | None = None
+    """URIs of files attached for reading."""
     input: str | None = None
     """Text to work on, for recipes that return text."""
     target: str | None = None
     """URI of the file to write, for recipes that return a file."""
     delegator: str | None = None
-    route: str | None = None
-    agent: str | None = None
     workspace: str | None = None
     """URI of the workspace; absent: the git top level of the first file, else its folder."""
     base: str | None = None
-    """``seen`` (what the person sees, the default), ``head``, or a revision."""
+    """``current`` (the user's files and buffers, the default), ``head``, or a revision."""
     checks: list[str] | None = None
     """Names of configured checks to run instead of the recipe's."""
     limits: Limits | None = None
+    group_id: str | None = None
+    """The group that the delegation joins, made by ``groups/create``."""
     idempotency_key: str | None = None
     work_done_token: str | int | None = None
     buffers: list[Buffer] | None = None
 
 
-class Tried(Wire, kw_only=True):
+class Candidate(Wire, kw_only=True):
     """A delegator that was considered."""
 
     name: str
-    skipped: str | None = None
+    skipped_because: str | None = None
 
 
 class Explanation(Wire, kw_only=True):
-    """Which delegator, and why."""
+    """The chosen delegator, and why."""
 
     delegator: str
-    tried: list[Tried]
-    because: str
+    candidates: list[Candidate]
+    reason: str
 
 
 class Usage(Wire, kw_only=True):
@@ -77,7 +80,7 @@ class Usage(Wire, kw_only=True):
 
 
 def no_usage() -> Usage:
-    """Return a usage of nothing."""
+    """Return a usage of zero."""
     return Usage(
         input_tokens=0,
         output_tokens=0,
@@ -92,21 +95,21 @@ def no_usage() -> Usage:
 class Attempt(Wire, kw_only=True):
     """One try on one delegator."""
 
-    n: int
+    number: int
     delegator: str
     tool: str | None = None
+    model_server: str | None = None
     model: str
     started_at: str
     finished_at: str | None = None
     session_id: str | None = None
-    from_: str
-    to: str | None = None
+    start_commit: str
+    end_commit: str | None = None
     usage: Usage
     cost_usd: str | None = None
     cost_estimated: bool = False
-    """The amount was computed from counted text, not reported."""
+    """Whether the amount was computed from counted text instead of reported."""
     failure: ErrorInfo | None = None
-    handover: str | None = None
 
 
 class FileStat(Wire, kw_only=True):
@@ -119,42 +122,11 @@ class FileStat(Wire, kw_only=True):
 
 
 class DelegationResult(Wire, kw_only=True):
-    """What came back."""
+    """The result of a delegation."""
 
     text: str | None = None
     summary: str | None = None
     files: list[FileStat]
-
-
-class Control(Wire, kw_only=True):
-    """The control run: the code under test broken on purpose."""
-
-    bitten: int
-    """Tests that fail when the code under test raises."""
-    survived: list[str]
-    """Tests that pass all the same, by their id."""
-
-
-class CheckResult(Wire, kw_only=True):
-    """What one check came to on one tree."""
-
-    name: str
-    argv: list[str]
-    exit_code: int | None = None
-    seconds: float
-    tree: str
-    """Object id of the tree that was judged."""
-    passed: int | None = None
-    failed: int | None = None
-    skipped: int | None = None
-    output_tail: str
-    control: Control | None = None
-    flaky: bool
-    fails_on_base: bool
-    wrong_tree: list[str] | None = None
-    ok: bool
-    """Green on this tree (also when flaky)."""
-    required: bool
 
 
 class PermissionOption(Wire, kw_only=True):
@@ -165,69 +137,65 @@ class PermissionOption(Wire, kw_only=True):
     kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 
 
+PermissionKind = Literal["read", "edit", "execute", "fetch", "other"]
+"""What a tool would do: read files, change files, run a command, access the network, or something else."""
+
+
 class PermissionRequest(Wire, kw_only=True):
-    """What an agent asks a person."""
+    """A permission request of an agent."""
 
     request_id: str
     attempt: int
     title: str
     detail: str
     options: list[PermissionOption]
+    tool: str = ""
+    """The tool, as the agent names it."""
+    kind: PermissionKind = "other"
+    command: str | None = None
+    """For ``execute``: the complete command line; absent when it is too long to be shown."""
+    paths: list[str] | None = None
+    """For ``read`` and ``edit``: the files; absent when they are not known, or too many."""
     deadline: str | None = None
-    on_deadline: str
+    deadline_action: str
 
 
-class HunkState(enum.StrEnum):
-    """Where a hunk stands in review."""
+class AskedBy(Wire, kw_only=True):
+    """Who started a delegation or made a group, as far as the frontend knows."""
 
-    PENDING = "pending"
-    """Not decided."""
-    ACCEPTED = "accepted"
-    """Merged into the user's files."""
-    REJECTED = "rejected"
-    """Turned down."""
-    SUPERSEDED = "superseded"
-    """A follow-up took it over."""
+    frontend: str
+    """``cli``, ``rpc`` or ``lsp``."""
+    client: str | None = None
+    """Name and version of the editor or other client, as it introduced itself."""
+    session: str | None = None
+    """Session of the agent that made the request, from its environment."""
+    pid: int | None = None
+    """Process of the client."""
+    cwd: str | None = None
+    """Folder in which the client works."""
+    parent: str | None = None
+    """Delegation whose agent made the request."""
+    depth: int
+    """How many delegations are above: 0 for one that a user started."""
 
 
-class Hunk(Wire, kw_only=True):
-    """The unit of review: a maximal run of changed lines between base and result (one-based, no context)."""
+GroupKind = Literal["batch", "compare"]
+"""Different tasks that belong together, or one task on several delegators."""
+
+
+class Group(Wire, kw_only=True):
+    """Delegations that were started together."""
 
     id: str
-    """First 12 hex digits of SHA-256 over path, both blobs and ordinal."""
-    old_start: int
-    old_lines: int
-    new_start: int
-    new_lines: int
-    state: HunkState
-    conflict: bool
-    edited: bool
-    reason: str | None = None
-    by: str | None = None
-
-
-class FileDiff(Wire, kw_only=True):
-    """One changed file. Paths that are not UTF-8 or begin with ``"`` are C-quoted as git does."""
-
-    path: str
-    from_: str | None = None
-    status: Literal["added", "deleted", "modified", "renamed", "mode", "type"]
-    binary: bool
-    flagged: str | None = None
-    """Why an accept of it wants the person's word (``flagged``): what executes or obeys such a file."""
-    hunks: list[Hunk]
-
-
-class Review(Wire, kw_only=True):
-    """How many hunks are undecided, accepted, rejected."""
-
-    pending: int
-    accepted: int
-    rejected: int
+    kind: GroupKind
+    delegations: list[str]
+    """Ids in the order in which they joined; replies and retries of members join too."""
+    asked_by: AskedBy
+    created_at: str
 
 
 class Delegation(Wire, kw_only=True):
-    """One piece of delegated work as it stands now."""
+    """The current state of one delegation."""
 
     id: str
     title: str
@@ -242,21 +210,25 @@ class Delegation(Wire, kw_only=True):
     head: str | None = None
     worktree: str | None = None
     rescue_ref: str | None = None
-    """What ``worktrees/restore`` takes to bring its tree back; only while it is removed."""
+    """The ref for ``worktrees/restore``; only while the worktree is removed."""
     result: DelegationResult | None = None
     checks: list[CheckResult]
     review: Review
+    sandbox: Sandbox | None = None
+    """The isolation of its agents, the weakest of all attempts; absent while no agent ran a program."""
     confined: bool
+    """Whether the isolation is `landlock` or stronger."""
     usage: Usage
     cost_usd: str | None = None
     cost_known: bool
     activity: str | None = None
+    asked_by: AskedBy
     started_at: str
     finished_at: str | None = None
     error: ErrorInfo | None = None
     group_id: str | None = None
     parent_id: str | None = None
     superseded_by: str | None = None
-    """The follow-up that took over what was undecided here; None again when that came to nothing."""
+    """The follow-up that continues the pending hunks; None again if that follow-up failed."""
     waiting_for: PermissionRequest | None = None
     last_seq: int

@@ -1,76 +1,71 @@
-"""Every way in which something can go wrong, as one closed list.
+"""The closed list of error kinds, and the one exception.
 
     Exception
     └── UnderstudyError        carries one ErrorKind, a message, and what to do next
-        (no subclasses: whoever handles an error looks at ``kind``, so a new kind
+        (no subclasses: handlers check ``kind``, so a new kind
         is a line in ``ErrorKind`` and a line in the generated table of protocol/README.md)
 
-On the wire the same object travels as ``error.data`` of JSON-RPC code 1001, as ``ErrorInfo``
-inside attempts and ``finished`` events, and as the body that ``--json`` prints.
+Clients receive it as ``error.data`` of JSON-RPC code 1001, as ``ErrorInfo`` in attempts and ``finished`` events, and in
+the output of ``--json``.
 """
 
 from __future__ import annotations
 
 import enum
+from datetime import UTC, datetime
 
 import msgspec
 
 
 class ErrorKind(enum.StrEnum):
-    """The closed list of error kinds; the value is what travels on the wire."""
+    """The closed list of error kinds; the value is the one on the wire."""
 
     INVALID_PARAMS = "invalid_params"
     """A request's parameters have the wrong shape or contradict each other."""
     UNKNOWN_METHOD = "unknown_method"
     """No method of this name is served."""
     UNKNOWN_DELEGATOR = "unknown_delegator"
-    """No delegator of this name is configured; ``names`` lists near ones."""
+    """No delegator of this name is configured; ``names`` lists similar ones."""
     UNKNOWN_MODEL_SERVER = "unknown_model_server"
     """No model server of this name is configured."""
     UNKNOWN_TOOL = "unknown_tool"
     """No agent CLI of this name is known."""
     UNKNOWN_RECIPE = "unknown_recipe"
     """No recipe of this name exists."""
-    UNKNOWN_ROUTE = "unknown_route"
-    """No route of this name is configured."""
     UNKNOWN_CHECK = "unknown_check"
     """No check of this name is configured."""
     UNKNOWN_DELEGATION = "unknown_delegation"
-    """No delegation has this id."""
-    UNKNOWN_AGENT = "unknown_agent"
-    """No agent definition of this name exists."""
-    REMOTE_ONLY_DELEGATOR = "remote_only_delegator"
-    """The delegator names a remote agent and cannot run here."""
+    """No delegation has this ID."""
+    UNKNOWN_GROUP = "unknown_group"
+    """No group has this ID."""
     CONFIG_INVALID = "config_invalid"
-    """A configuration file or value cannot be used as it is."""
+    """A configuration file or value is invalid."""
     NOT_EDITABLE = "not_editable"
-    """A person wrote this file by hand, so no face rewrites it."""
+    """The file was written by hand, so Understudy does not rewrite it."""
     CONFLICT = "conflict"
-    """Somebody else changed or answered it first; read again and decide again."""
+    """Another process changed or answered it first; read the current state and retry."""
     ALREADY_EXISTS = "already_exists"
     """The name is taken."""
     UNTRUSTED_WORKSPACE = "untrusted_workspace"
-    """Nothing of this workspace may run before a person trusts it."""
+    """No file of this workspace may run before the user trusts it."""
     BASE_UNAVAILABLE = "base_unavailable"
     """The state to start from cannot be read."""
     ISOLATION_UNAVAILABLE = "isolation_unavailable"
-    """No isolated tree can be made of this folder."""
-    SANDBOX_UNAVAILABLE = "sandbox_unavailable"
-    """A sandbox was required and this machine has none."""
+    """A worktree cannot be created from this folder."""
     TOOL_MISSING = "tool_missing"
-    """A program that is needed is not installed."""
+    """A required program is not installed."""
     TOOL_CRASHED = "tool_crashed"
     """A program ended with an error."""
     TOOL_NO_RESULT = "tool_no_result"
-    """A program ended without saying that it had finished."""
+    """A program exited without reporting that it had finished."""
     AUTH_FAILED = "auth_failed"
     """The server refused the key."""
     QUOTA_EXHAUSTED = "quota_exhausted"
     """The account behind the key has no credit left."""
     RATE_LIMITED = "rate_limited"
-    """Too many requests; trying later helps."""
+    """Too many requests; try again later."""
     OVERLOADED = "overloaded"
-    """The server is busy or failing; trying later helps."""
+    """The server is busy or failing; try again later."""
     BAD_REQUEST = "bad_request"
     """The server refused the request as malformed."""
     CONTEXT_TOO_LONG = "context_too_long"
@@ -90,39 +85,37 @@ class ErrorKind(enum.StrEnum):
     OUTPUT_TRUNCATED = "output_truncated"
     """The model stopped at its output limit."""
     EMPTY_OUTPUT = "empty_output"
-    """It ended well and said nothing where a result is due."""
+    """It finished successfully without a result."""
     MALFORMED_OUTPUT = "malformed_output"
-    """What came back cannot be parsed."""
+    """The output cannot be parsed."""
     BUDGET_EXHAUSTED = "budget_exhausted"
     """A limit on tokens, turns or money was reached."""
     CANCELLED = "cancelled"
-    """A person stopped it."""
+    """The user cancelled it."""
     INTERRUPTED = "interrupted"
-    """Its worker was gone before the end."""
+    """Its worker process died."""
     PERMISSION_DENIED = "permission_denied"
     """The operating system or a policy forbids it."""
     SECRET_WITHHELD = "secret_withheld"  # noqa: S105 - the name of a kind, not a secret
-    """A key may not be used or text may not leave this way."""
+    """A key may not be used here, or text may not leave this machine."""
     PATH_ESCAPE = "path_escape"
     """A path leads outside the folder it must stay in."""
     TARGET_EXISTS = "target_exists"
     """The file to be written already exists."""
-    CORPUS_EMPTY = "corpus_empty"
-    """No file was left to read."""
-    CORPUS_TOO_LARGE = "corpus_too_large"
+    INPUT_TOO_LARGE = "input_too_large"
     """The files together are above the limit."""
     FILE_TOO_LARGE = "file_too_large"
     """One file is above the limit."""
     INPUT_EMPTY = "input_empty"
     """There is nothing to work on."""
-    APPLY_CONFLICT = "apply_conflict"
-    """A change cannot be merged into what is there now."""
-    STORE_UNAVAILABLE = "store_unavailable"
+    MERGE_CONFLICT = "merge_conflict"
+    """A change conflicts with the current files."""
+    STATE_UNAVAILABLE = "state_unavailable"
     """The state folder cannot be used."""
-    STORE_FULL = "store_full"
+    DISK_FULL = "disk_full"
     """The disk under the state folder is full."""
     INTERNAL = "internal"
-    """A fault of Understudy itself; please report it."""
+    """A bug in Understudy; please report it."""
 
 
 class Position(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -146,21 +139,65 @@ class Location(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
     range: Range
 
 
+class ErrorScope(enum.StrEnum):
+    """What a failure affects, and so what may still work."""
+
+    REQUEST = "request"
+    """Only this request; another one may succeed at once."""
+    MODEL = "model"
+    """Every request to this model on this server."""
+    ACCOUNT = "account"
+    """Every request with this key or login."""
+    TOOL = "tool"
+    """Every use of this agent CLI on this machine."""
+
+
+_SCOPES = {
+    ErrorKind.AUTH_FAILED: ErrorScope.ACCOUNT,
+    ErrorKind.QUOTA_EXHAUSTED: ErrorScope.ACCOUNT,
+    ErrorKind.RATE_LIMITED: ErrorScope.ACCOUNT,
+    ErrorKind.OVERLOADED: ErrorScope.MODEL,
+    ErrorKind.CONNECTION_FAILED: ErrorScope.MODEL,
+    ErrorKind.MODEL_NOT_FOUND: ErrorScope.MODEL,
+    ErrorKind.CONTEXT_TOO_LONG: ErrorScope.MODEL,
+    ErrorKind.BAD_REQUEST: ErrorScope.REQUEST,
+    ErrorKind.CONTENT_REFUSED: ErrorScope.REQUEST,
+    ErrorKind.TOOL_MISSING: ErrorScope.TOOL,
+}
+
+
+def scope_of(kind: ErrorKind) -> ErrorScope | None:
+    """Return what a failure of a model server or a tool affects; None if its kind does not determine that."""
+    return _SCOPES.get(kind)
+
+
+def retry_time(epoch_seconds: float) -> str | None:
+    """Return a time in the format of ``retryAt``; None if it is out of range."""
+    try:
+        moment = datetime.fromtimestamp(epoch_seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 class ErrorInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """An error as it travels: what happened, to what, and what to do next."""
+    """An error as sent to clients: what happened, to what, and what to do next."""
 
     kind: ErrorKind
     message: str
     hint: str | None = None
     location: Location | None = None
     names: list[str] | None = None
+    retry_at: str | None = None
+    """When a retry can succeed, if the server or tool reports it (RFC 3339, UTC)."""
+    scope: ErrorScope | None = None
 
 
 class UnderstudyError(Exception):
-    """The one exception that crosses rooms.
+    """The one exception that crosses packages.
 
-    ``message`` says what happened and to what; ``hint`` says what to do next; ``names`` lists what
-    would have been right (near spellings of an unknown name).
+    ``message`` says what happened and to what; ``hint`` says what to do next; ``names`` lists valid alternatives (names
+    similar to an unknown one).
     """
 
     def __init__(
@@ -171,20 +208,34 @@ class UnderstudyError(Exception):
         hint: str | None = None,
         location: Location | None = None,
         names: list[str] | None = None,
+        retry_at: str | None = None,
+        scope: ErrorScope | None = None,
     ) -> None:
-        """Keep the parts; ``str(error)`` is the message alone."""
+        """Store the parts; ``str(error)`` is only the message."""
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.hint = hint
         self.location = location
         self.names = names
+        self.retry_at = retry_at
+        self.scope = scope
 
     def info(self) -> ErrorInfo:
         """Return the wire form."""
-        return ErrorInfo(self.kind, self.message, self.hint, self.location, self.names)
+        return ErrorInfo(
+            self.kind, self.message, self.hint, self.location, self.names, retry_at=self.retry_at, scope=self.scope
+        )
 
     @classmethod
     def from_info(cls, info: ErrorInfo) -> UnderstudyError:
         """Return the exception for an error that arrived as data."""
-        return cls(info.kind, info.message, hint=info.hint, location=info.location, names=info.names)
+        return cls(
+            info.kind,
+            info.message,
+            hint=info.hint,
+            location=info.location,
+            names=info.names,
+            retry_at=info.retry_at,
+            scope=info.scope,
+        )

@@ -1,6 +1,6 @@
-"""What a journal holds: one ``Event`` a line, oldest first, ``seq`` being the line number.
+"""The events of a journal: one ``Event`` per line, oldest first; ``seq`` is the line number.
 
-A runner makes an event without ``seq``, ``at`` and ``attempt``; the journal's one writer fills them in.
+A runner creates events without ``seq``, ``at`` and ``attempt``; the journal's only writer sets them.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model.delegations import CheckResult, Control, FileStat, PermissionOption, Review
+from understudy.model.checks import CheckResult, MutationResult
+from understudy.model.confinement import Sandbox
+from understudy.model.delegations import FileStat, PermissionKind, PermissionOption
 from understudy.model.errors import ErrorInfo
-from understudy.model.states import Reservation, State, Verdict
+from understudy.model.hunks import Review
+from understudy.model.states import State
+from understudy.model.verdicts import Reservation, Verdict
 from understudy.model.wire import Wire
 
 UNSTAMPED = -1
 
 
 class Event(Wire, tag_field="type", kw_only=True):
-    """What every event carries. ``at`` is RFC 3339 UTC with milliseconds; ``attempt`` 0 is before the first."""
+    """The fields of every event. ``at`` is RFC 3339 UTC with milliseconds; ``attempt`` 0 is before the first."""
 
     seq: int = UNSTAMPED
     at: str = ""
@@ -34,7 +38,7 @@ class Base(Event, tag="base", kw_only=True):
 
 
 class Worktree(Event, tag="worktree", kw_only=True):
-    """The isolated tree is there."""
+    """The worktree was created."""
 
     path: str
     seconds: float
@@ -53,19 +57,25 @@ class Started(Event, tag="started", kw_only=True):
     tool: str | None = None
     model_server: str | None = None
     model: str
-    why: str
-    confined: bool = False
-    """Whether this attempt's processes run in a sandbox."""
+    reason: str
+    commit: str | None = None
+    """The contents of the worktree when the attempt starts, as a commit; absent without a worktree."""
+
+
+class AgentStarted(Event, tag="agent_started", kw_only=True):
+    """The program of an attempt's agent runs; a delegator without a tool runs no program."""
+
+    sandbox: Sandbox
 
 
 class Phase(Event, tag="phase", kw_only=True):
-    """What is going on, in a few words for people."""
+    """The current activity, as a short text for people."""
 
     text: str
 
 
 class Prompt(Event, tag="prompt", kw_only=True):
-    """The prompt was handed over; its text is in ``prompt.md``."""
+    """The prompt was sent; its text is in ``prompt.md``."""
 
     tokens: int
 
@@ -92,7 +102,7 @@ class ToolCall(Event, tag="tool_call", kw_only=True):
 
 
 class ToolResult(Event, tag="tool_result", kw_only=True):
-    """What the tool said."""
+    """The output of the tool."""
 
     call_id: str
     ok: bool
@@ -101,14 +111,14 @@ class ToolResult(Event, tag="tool_result", kw_only=True):
 
 
 class File(Event, tag="file", kw_only=True):
-    """The agent says that it changed a file."""
+    """The agent reports that it changed a file."""
 
     path: str
     change: Literal["added", "modified", "deleted", "renamed"]
 
 
 class Plan(Event, tag="plan", kw_only=True):
-    """The agent's plan as it is now."""
+    """The agent's current plan."""
 
     entries: list[Any]
 
@@ -134,18 +144,22 @@ class Session(Event, tag="session", kw_only=True):
 
 
 class Permission(Event, tag="permission", kw_only=True):
-    """The agent asks a person; the fields are those of ``PermissionRequest``."""
+    """The agent asks the user for permission; the fields are those of ``PermissionRequest``."""
 
     request_id: str
     title: str
     detail: str
     options: list[PermissionOption]
+    tool: str = ""
+    kind: PermissionKind = "other"
+    command: str | None = None
+    paths: list[str] | None = None
     deadline: str | None = None
-    on_deadline: str
+    deadline_action: str
 
 
 class PermissionAnswered(Event, tag="permission_answered", kw_only=True):
-    """Somebody, or the deadline, answered."""
+    """The user or the deadline answered."""
 
     request_id: str
     option: str
@@ -153,24 +167,23 @@ class PermissionAnswered(Event, tag="permission_answered", kw_only=True):
 
 
 class AttemptFailed(Event, tag="attempt_failed", kw_only=True):
-    """The attempt is over and came to nothing."""
+    """The attempt failed; its partial work is kept."""
 
-    kind: str
-    message: str
-    hint: str | None = None
+    error: ErrorInfo
     will_retry: bool
+    """Whether the same delegator is tried again."""
     next_delegator: str | None = None
     wait_seconds: float | None = None
 
 
 class Checkpoint(Event, tag="checkpoint", kw_only=True):
-    """What the attempt left in the tree, as a commit."""
+    """The partial work of the attempt, as a commit."""
 
     commit: str
 
 
 class Result(Event, tag="result", kw_only=True):
-    """What came back: a commit and its files, or a text."""
+    """The result: a commit and its files, or a text."""
 
     head: str | None = None
     files: list[FileStat]
@@ -198,12 +211,13 @@ class CheckFinished(Event, tag="check_finished", kw_only=True):
     failed: int | None = None
     skipped: int | None = None
     output_tail: str
-    control: Control | None = None
+    mutation: MutationResult | None = None
     flaky: bool
     fails_on_base: bool
-    wrong_tree: list[str] | None = None
+    checkout_files: list[str] | None = None
     ok: bool
     required: bool
+    sandbox: Sandbox | None = None
 
     @classmethod
     def of(cls, result: CheckResult) -> CheckFinished:
@@ -217,14 +231,14 @@ class CheckFinished(Event, tag="check_finished", kw_only=True):
 
 
 class Note(Event, tag="note", kw_only=True):
-    """Something a person should know."""
+    """A message for the user."""
 
     level: Literal["info", "warning", "error"]
     text: str
 
 
 class Finished(Event, tag="finished", kw_only=True):
-    """The end. Exactly one of a run; ``delegations/check`` adds another after the checks ran again."""
+    """The end of a run, exactly one; ``delegations/check`` adds another after the checks ran again."""
 
     verdict: Verdict
     reservations: list[Reservation]
@@ -232,18 +246,18 @@ class Finished(Event, tag="finished", kw_only=True):
 
 
 class Decided(Event, tag="decided", kw_only=True):
-    """A person decided on a hunk."""
+    """The user decided on a hunk."""
 
     path: str
     hunk: str
     decision: Literal["accept", "reject", "pending"]
     was: Literal["accept", "reject", "pending", "superseded"] = "pending"
-    """What the hunk's decision was before, so that counts follow from the events alone.
+    """The previous decision on the hunk, so that counts follow from the events alone.
 
-    ``superseded``: the follow-up that was to take it over ended before it did; it is undecided again.
+    ``superseded``: the follow-up that was to continue it ended too early; the hunk is pending again.
     """
     conflict: bool = False
-    """An accept was tried and does not merge into what the person sees; the hunk stays pending."""
+    """An accept failed because the hunk conflicts with the user's file; the hunk stays pending."""
     reason: str | None = None
     by: str
 
@@ -257,7 +271,7 @@ class Applied(Event, tag="applied", kw_only=True):
 
 
 class Undone(Event, tag="undone", kw_only=True):
-    """An accept was taken back."""
+    """An accept was undone."""
 
     undo_token: str
 
@@ -268,27 +282,27 @@ class Amended(Event, tag="amended", kw_only=True):
     path: str
     head: str
     carried: dict[str, str] = msgspec.field(default_factory=dict)
-    """Hunk of the new result → the same hunk before: its decision holds. Every other hunk is pending."""
+    """Hunk of the new result → the same hunk before, whose decision is kept. Every other hunk is pending."""
     edited: list[str] = msgspec.field(default_factory=list)
-    """Hunks of the new result that hold what was edited by hand."""
+    """Hunks of the new result that contain the edit."""
     review: Review | None = None
     """The counts after the edit."""
 
 
 class Discarded(Event, tag="discarded", kw_only=True):
-    """The tree is gone; the rescue ref brings it back."""
+    """The worktree was removed; the rescue ref restores it."""
 
     rescue_ref: str
 
 
 class Superseded(Event, tag="superseded", kw_only=True):
-    """A follow-up took over what was undecided."""
+    """A follow-up continues the pending hunks."""
 
     by: str
 
 
 class Unknown(Event, tag="unknown", kw_only=True):
-    """An event of a newer version: kept in its place, its content not understood."""
+    """An event of a newer version, or a line that cannot be decoded."""
 
     original: str
 
@@ -298,6 +312,7 @@ AnyEvent = (
     | Worktree
     | Queued
     | Started
+    | AgentStarted
     | Phase
     | Prompt
     | Text

@@ -1,4 +1,4 @@
-"""The two base classes of everything that travels, and how it is encoded.
+"""The base classes of all structures that are sent or received, and their encoding.
 
 Field names are snake_case here and camelCase on the wire. A field without a default is always
 present; an optional one is left out while it has its default.
@@ -26,7 +26,7 @@ class Strict(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_
 
 
 def encode(message: Any) -> bytes:
-    """Return JSON. Where a path is no UTF-8, each byte that is none is told as U+FFFD: JSON has no way to say it."""
+    """Return JSON. In a path that is not UTF-8, each invalid byte becomes U+FFFD: JSON cannot represent it."""
     try:
         return _encoder.encode(message)
     except UnicodeEncodeError:
@@ -45,16 +45,16 @@ def whole(value: Any) -> Any:
 
 
 def camel(name: str) -> str:
-    """Return the wire spelling of a snake_case field name (``base_url`` → ``baseUrl``)."""
+    """Return the wire name of a snake_case field (``base_url`` → ``baseUrl``)."""
     head, *rest = name.split("_")
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
 def ready(kind: _Kind) -> _Kind:
-    """Return ``kind``, a type that msgspec is to decode or convert to, when any thread may do so.
+    """Prepare ``kind``, a type for msgspec to decode or convert to, for use in any thread, and return it.
 
-    msgspec 0.22 builds what it needs to know of a structure when it first decodes one, and publishes it before it is
-    whole: a second thread that decodes the same structure meanwhile reads a null pointer, and the process is gone.
+    msgspec 0.22 builds its data about a structure when it first decodes one, and publishes the data before it is
+    complete: a second thread that decodes the same structure at that moment reads a null pointer, and the process dies.
     """
     if kind not in _ready:
         with _building:

@@ -1,26 +1,26 @@
-"""Floor 1: start, watch and end a process tree.
+"""Layer 1: start, watch and end process trees.
 
-This room is the only place of the product that starts a program. It knows nothing of delegations,
-journals or configuration: it takes an argument vector, a folder, an environment and a mark, and
-promises how the tree of processes ends. No shell is ever involved, and no environment is inherited.
+Only this package starts programs. It does not depend on delegations, journals or configuration: it takes an argument
+vector, a folder, an environment and a mark, and guarantees that the whole process tree ends. It never uses a shell, and
+children get only the environment that the caller passes.
 
-What is promised, on Linux (`guardian` has the reasons):
+Guarantees on Linux (``guardian.program`` explains how):
 
 ================================  =======================================  ====================================
-what happens                      with a PID namespace                     where namespaces are refused
+what happens                      with a PID namespace                     without one
 ================================  =======================================  ====================================
 the program ends                  nothing outlives it                      nothing outlives it
 the owner is killed               nothing is left                          nothing is left
-the guardian is killed            nothing is left                          only what dropped its mark is left
-both are killed at once           nothing is left                          the same, once ``sweep`` was called
+the guardian is killed            nothing is left                          only processes without their mark are left
+both are killed at once           nothing is left                          the same, after ``kill_leftovers``
 ================================  =======================================  ====================================
 
-Not promised: that a guardian somebody *stopped* (SIGSTOP, with its namespace's init) notices its owner's death; ending
-it by its identity ends the tree. A process which somebody else's server starts on the program's behalf (``docker run``,
-``systemd-run``, an already running tmux server) is not its descendant. On macOS there is neither a
-namespace nor a subreaper: descendants and the program's process group are ended, a daemon that left both is not found.
+Not guaranteed: a guardian that was *stopped* (SIGSTOP, together with the init of its namespace) does not notice that
+its owner died; ending it by its identity ends the tree. A process that another server starts for the program (``docker
+run``, ``systemd-run``, a running tmux server) is not its descendant. macOS has neither namespaces nor subreapers:
+descendants and the program's process group are killed, but a daemon outside both is not found.
 
-Where to go next: ``children`` starts a guarded child (asyncio), ``short`` runs a version probe,
-``detach`` starts a worker that is nobody's child, ``identity`` names a process so that a reused pid is
-never taken for it, ``sweep`` finds what a double kill left, ``environment`` builds what a child may see.
+Start with ``children`` (a guarded child, asyncio). ``unguarded`` runs a short trusted program, ``detached`` starts a
+worker that outlives its parent, ``identity`` identifies a process across PID reuse, ``leftovers`` kills what survived
+its guardian, ``environment`` builds the environment of a child.
 """

@@ -1,12 +1,13 @@
-"""Guarded children: start a program, talk to it, and be sure of its end.
+"""Run guarded children: start a program, exchange data with it, and end it with everything it started.
 
     async with await start(argv, cwd=tree, env=base_environment(), mark=delegation_id) as child:
         async for line in child.stdout_lines():
             ...
         exit = await child.wait()
 
-Leaving the block, cancelling ``wait``, dropping the last reference, or dying in any way ends the whole tree. Standard
-error is always drained; standard output waits for its reader, and so does the child once pipe and buffer are full.
+The whole tree ends when the block is left, ``wait`` is cancelled, the last reference is dropped, or this process dies.
+Standard error is always drained. Standard output waits for its reader, and so does the child when pipe and buffer are
+full.
 """
 
 from __future__ import annotations
@@ -25,110 +26,113 @@ from typing import Self
 
 import msgspec
 
-from understudy.process.failures import check_call, start_failure
-from understudy.process.guard import Exit, Guard, encode_call
+from understudy.model.confinement import Confinement, Sandbox
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.executables import check_call, start_failure
+from understudy.process.guardian.owner import Exit, GuardianProcess, encode_call
 from understudy.process.identity import Identity
+from understudy.process.leftovers import CHILD_MARK, MARK
 from understudy.process.pipes import CappedFile, Input, Output, Tail
-from understudy.process.short import Completed, run_short
-from understudy.process.sweep import CHILD_MARK, MARK
+from understudy.process.unguarded import Completed
 
-__all__ = ["Child", "Completed", "Exit", "run", "run_short", "start"]
+__all__ = ["Child", "Completed", "Exit", "run", "start"]
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""The default bound on one line of output: agent CLIs put a whole tool result, images included, into one line."""
+"""Default limit of one line of output: agent CLIs put a whole tool result, images included, on one line."""
 
 STDERR_TAIL_BYTES = 64 * 1024
-"""How much of standard error is kept for messages."""
+"""How many bytes of standard error are kept for messages."""
 
 FILE_CAP_BYTES = 32 * 1024 * 1024
-"""How much of a stream goes into its log file."""
+"""How many bytes of a stream go into its log file."""
 
 _BEYOND_GRACE_SECONDS = 0.5
-"""When a guardian has not finished so long after the grace, it is killed itself."""
+"""A guardian that has not finished this long after the grace period is killed itself."""
 
 _RUN_GRACE_SECONDS = 2.0
-"""What ``run`` grants between SIGTERM and SIGKILL after its limit."""
+"""Seconds between SIGTERM and SIGKILL when ``run`` reaches its time limit."""
 
 
 class Child:
-    """A running program and everything it started. Made by ``start``."""
+    """A running program and everything it started, created by ``start``."""
 
-    def __init__(self, guard: Guard, guardian: Identity, stdout: Output, stderr: Tail) -> None:
-        """Take over what ``start`` has set up."""
+    def __init__(self, guard: GuardianProcess, guardian: Identity, stdout: Output, stderr: Tail) -> None:
+        """Store what ``start`` has set up."""
         self._guard = guard
         self._stdout = stdout
         self._stderr = stderr
         self.guardian = guardian
-        """The guardian's identity: ending it ends the tree (see the table in the room's docstring)."""
+        """The guardian's identity: ending it ends the tree (see the table in the package's docstring)."""
         self.stdin: Input | None = None
-        """With ``keep_stdin``: ``await write(bytes)``, which waits while the program is behind, and ``close()``."""
+        """With ``keep_stdin``: ``await write(bytes)`` waits until the program reads, ``close()`` ends the input."""
         self.last_line_complete = True
-        """After ``stdout_lines``: whether the last line had its end, or the program died in the middle of it."""
+        """After ``stdout_lines``: whether the last line ended with a newline, or the program died inside it."""
 
     @property
-    def namespaced(self) -> bool:
-        """Whether the tree runs in a PID namespace, which nothing can leave."""
-        return self._guard.namespaced
+    def sandbox(self) -> Sandbox:
+        """The requested isolation, and the level that this machine could provide."""
+        return self._guard.sandbox
 
     @property
-    def why_not_namespaced(self) -> str:
-        """What refused the namespace; empty when there is one."""
+    def refusal(self) -> str:
+        """Why the requested isolation was not reached; empty when it was."""
         return self._guard.reason
 
     @property
     def ended(self) -> Exit | None:
-        """How it ended, or ``None`` while it runs."""
+        """How the program ended, or ``None`` while it runs."""
         return self._guard.exited.result() if self._guard.exited.done() else None
 
     async def stdout_lines(self, max_line_bytes: int = MAX_LINE_BYTES) -> AsyncIterator[bytes]:
-        """Yield each line of standard output without its end; the bytes are as written, valid UTF-8 or not.
+        """Yield each line of standard output without its newline, as raw bytes that may not be valid UTF-8.
 
-        A last line without an end is yielded too (see ``last_line_complete``). Raises ``malformed_output`` for
-        a line longer than the bound. One reader at a time. Cancelling the wait for a line harms nothing.
+        A last line without a newline is yielded too (see ``last_line_complete``). Raises ``malformed_output`` for a
+        line above the limit. Only one reader at a time is allowed. Cancelling the wait for a line loses no data.
         """
         while (read := await self._stdout.read_line(max_line_bytes)) is not None:
             line, self.last_line_complete = read
             yield line
 
     async def read_stdout(self, size: int = 65536) -> bytes:
-        """Return up to ``size`` bytes of standard output as soon as there are some; ``b""`` at its end."""
+        """Return up to ``size`` bytes of standard output as soon as some are available; ``b""`` at its end."""
         return await self._stdout.read(size)
 
     def stderr_tail(self) -> bytes:
-        """Return the last of what came on standard error."""
+        """Return the last bytes of standard error."""
         return self._stderr.bytes()
 
     async def wait(self) -> Exit:
-        """Wait until the program has ended and nothing it started lives. Cancelling this wait ends the tree.
+        """Wait until the program and everything it started have ended. Cancelling this wait ends the tree.
 
-        Somebody must read standard output meanwhile, or the program may wait for that for ever.
+        Read standard output at the same time, or the program may block on a full pipe.
         """
         try:
             return await asyncio.shield(self._guard.exited)
         except asyncio.CancelledError:
-            self._guard.let_go()
+            self._guard.release()
             raise
 
     async def end(self, grace_seconds: float) -> Exit:
-        """End the tree: SIGTERM to everybody, SIGKILL after the grace; at once with a grace of 0.
+        """End the tree: SIGTERM to every process, SIGKILL after the grace period; with 0, SIGKILL at once.
 
-        Returns within the grace and one second. Ending what has ended returns the same ``Exit`` again.
+        Returns within the grace period and one second. Ending it again returns the same ``Exit``.
         """
         exited = self._guard.exited
         try:
             self._guard.end(grace_seconds)
             await asyncio.wait([exited], timeout=grace_seconds + _BEYOND_GRACE_SECONDS)
-            if not exited.done():  # stopped or starved: the kernel, or the sweep that follows, does its work
+            # A guardian that is stopped or starved is killed; the kernel, or ``kill_leftovers``, then ends the tree.
+            if not exited.done():
                 self._guard.kill()
             return await asyncio.shield(exited)
         except asyncio.CancelledError:
-            self._guard.let_go()
+            self._guard.release()
             raise
 
     def close(self) -> None:
-        """End the tree without waiting for it, and read no more; from any thread, more than once is fine."""
-        self._guard.let_go()
-        self._stdout.let_go()
+        """End the tree without waiting for it, and stop reading. Callable from any thread and more than once."""
+        self._guard.release()
+        self._stdout.release()
 
     async def __aenter__(self) -> Self:
         """Return itself."""
@@ -137,26 +141,26 @@ class Child:
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End what still runs, and wait until it has."""
+        """End the tree, and wait until it has ended."""
         try:
             await self.end(0)
         finally:
             self.close()
 
     def __del__(self) -> None:
-        """End the tree that nobody can ask for any more."""
+        """End a tree that is no longer referenced."""
         self.close()
 
 
 _observer: Callable[[Identity, bool], None] | None = None
 
 
-def observe(observer: Callable[[Identity, bool], None] | None) -> None:
-    """Have each guardian of this process reported: with True when its program runs, with False when it has ended.
+def on_child_change(observer: Callable[[Identity, bool], None] | None) -> None:
+    """Call ``observer`` with each guardian of this process: True when its program runs, False when it has ended.
 
-    Whoever owns a run keeps the list where others find it, so that they can end what is left after a kill.
+    A worker records the guardians in its lock, so that other processes can end them after it was killed.
     """
-    global _observer  # noqa: PLW0603 - one owner per process: a worker
+    global _observer  # noqa: PLW0603 - one observer per process: the worker
     _observer = observer
 
 
@@ -168,23 +172,24 @@ async def start(
     mark: str,
     stdin: bytes | None = None,
     keep_stdin: bool = False,
-    own_namespace: bool = True,
+    confinement: Confinement = Confinement.NAMESPACE,
     stdout_file: Path | None = None,
     stderr_file: Path | None = None,
     file_cap_bytes: int = FILE_CAP_BYTES,
 ) -> Child:
     """Start ``argv`` in ``cwd`` under a guardian and return it once it runs.
 
-    ``env`` is the whole environment (see ``base_environment``); marks are added. ``stdin``: ``None`` is ``/dev/null``,
-    bytes are written in the background and then the input ends; ``keep_stdin`` leaves it open as ``Child.stdin``, after
-    those bytes. ``own_namespace=False`` does without a PID namespace even where there could be one. Output is also
-    written to the given files, 0600, up to the cap and then a marker. The program may be started from any thread.
+    ``env`` is the whole environment (see ``base_environment``), to which marks are added. ``stdin``: ``None`` is
+    ``/dev/null``; bytes are written in the background, then the input is closed, unless ``keep_stdin`` keeps it open as
+    ``Child.stdin``. ``confinement`` is the requested isolation, ``Child.sandbox`` the one that was reached. Output is
+    also written to the given files (mode 0600), up to a limit and then a marker. Callable from any thread.
 
     Raises ``tool_missing``, ``permission_denied``, ``invalid_params`` (no such folder, a NUL, arguments too long),
-    ``overloaded`` (no descriptors, processes or memory left), ``tool_crashed``, ``store_unavailable`` (a log file).
+    ``overloaded`` (no descriptors, processes or memory left), ``tool_crashed``, ``isolation_unavailable`` (a level
+    above ``namespace``), ``state_unavailable`` (a log file).
     """
     streams = _Streams(stdin, keep_stdin, stdout_file, stderr_file, file_cap_bytes)
-    child, _ = await _start(argv, cwd, env, mark, streams, own_namespace=own_namespace)
+    child, _ = await _start(argv, cwd, env, mark, streams, asked=confinement)
     return child
 
 
@@ -197,21 +202,21 @@ async def run(
     timeout_seconds: float,
     stdin: bytes | None = None,
     output_limit: int = 1024 * 1024,
-    own_namespace: bool = True,
+    confinement: Confinement = Confinement.NAMESPACE,
 ) -> Completed:
-    """Run ``argv`` to its end under a guardian and return what it said; at the limit its tree is ended (``timed_out``).
+    """Run ``argv`` under a guardian until it ends and return its output; at the limit, end its tree (``timed_out``).
 
-    Of each stream the last ``output_limit`` bytes are kept. Raises as ``start`` does. Cancelling ends the tree.
+    The last ``output_limit`` bytes of each stream are kept. Raises as ``start`` does. Cancelling ends the tree.
     """
     began = time.monotonic()
     tail = Tail(output_limit)
     streams = _Streams(stdin, stdout_tail=tail, stderr_limit=output_limit)
-    child, stdout = await _start(argv, cwd, env, mark, streams, own_namespace=own_namespace)
+    child, stdout = await _start(argv, cwd, env, mark, streams, asked=confinement)
     async with child:
         timed_out = False
         try:
             async with asyncio.timeout(timeout_seconds - (time.monotonic() - began)):
-                # Not ``wait``, whose cancellation would end the tree without grace.
+                # Not ``wait``, whose cancellation would end the tree without a grace period.
                 ended = await asyncio.shield(child._guard.exited)  # noqa: SLF001 - made a few lines above
         except TimeoutError:
             timed_out = True
@@ -226,11 +231,12 @@ async def run(
             timed_out=timed_out,
             seconds=time.monotonic() - began,
             leftovers=ended.leftovers,
+            sandbox=ended.sandbox,
         )
 
 
 class _Streams(msgspec.Struct, frozen=True):
-    """Where the standard streams lead."""
+    """Where the standard streams are connected."""
 
     stdin: bytes | None = None
     keep_stdin: bool = False
@@ -242,15 +248,22 @@ class _Streams(msgspec.Struct, frozen=True):
 
 
 async def _start(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], mark: str, streams: _Streams, *, own_namespace: bool
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], mark: str, streams: _Streams, *, asked: Confinement
 ) -> tuple[Child, Output]:
     program = check_call(argv, cwd, env)
+    if asked.restricts_access:
+        raise UnderstudyError(
+            ErrorKind.ISOLATION_UNAVAILABLE,
+            f"{program!r} cannot be started in the sandbox {asked.value!r}: this version does not support it.",
+            hint="Use `namespace` or `none`.",
+        )
     loop = asyncio.get_running_loop()
-    guard = Guard()
+    guard = GuardianProcess(asked)
     errors = Tail(streams.stderr_limit)
     feeder: Input | None = None
     try:
-        # What is ours is closed when the start fails, which ends the guardian; what is theirs once the guardian has it.
+        # A failed start closes our ends, which ends the guardian. The child's ends are closed once the guardian has
+        # them.
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             try:
                 control, far_control = socket.socketpair()
@@ -282,17 +295,17 @@ async def _start(
             except OSError as error:
                 raise start_failure(error.errno or 0, program, cwd, step="fork") from error
             environment = {**env, MARK: mark, CHILD_MARK: guard.child_mark}
-            transport.write(encode_call(program, argv, cwd, environment, own_namespace=own_namespace))
+            transport.write(encode_call(program, argv, cwd, environment, asked))
             await guard.started(program, cwd)
             ours.pop_all()
     except BaseException:
         await guard.gone()
         raise
-    guard.exited.add_done_callback(lambda _: _settle(stdout, stderr, feeder))
+    guard.exited.add_done_callback(lambda _: _close_pipes(stdout, stderr, feeder))
     if _observer is not None:
-        _observer(guardian, True)  # the second argument: it lives
-        told = _observer
-        guard.exited.add_done_callback(lambda _: told(guardian, False))
+        _observer(guardian, True)  # True: the program runs
+        observer = _observer
+        guard.exited.add_done_callback(lambda _: observer(guardian, False))
     child = Child(guard, guardian, stdout, errors)
     if feeder:
         feeder.feed(streams.stdin or b"")
@@ -303,22 +316,22 @@ async def _start(
     return child, stdout
 
 
-_settling: set[asyncio.Task[None]] = set()
-"""Keeps the tasks below alive: the event loop itself holds a task only weakly."""
+_closing: set[asyncio.Task[None]] = set()
+"""Keeps the tasks below alive: the event loop holds only weak references to tasks."""
 
 
-def _settle(stdout: Output, stderr: Output, feeder: Input | None) -> None:
-    """Close the pipes of a tree that has ended, once what is in them has been read."""
+def _close_pipes(stdout: Output, stderr: Output, feeder: Input | None) -> None:
+    """Close the pipes of a tree that has ended, after their contents have been read."""
     if feeder:
         feeder.abort()
     for stream in (stdout, stderr):
-        task = asyncio.get_running_loop().create_task(stream.settle())
-        _settling.add(task)
-        task.add_done_callback(_settling.discard)
+        task = asyncio.get_running_loop().create_task(stream.drain_and_close())
+        _closing.add(task)
+        task.add_done_callback(_closing.discard)
 
 
 def _pipe(reads: contextlib.ExitStack, writes: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
-    """Return a new pipe, each end in the care of its own stack."""
+    """Return a new pipe; each stack closes one end."""
     read_end, write_end = os.pipe()
     return (
         reads.enter_context(FileIO(read_end, "rb")),

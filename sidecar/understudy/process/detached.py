@@ -1,7 +1,7 @@
-"""Start a program that is nobody's child: it outlives the editor that asked for it.
+"""Start a program that outlives its parent, and so the editor that requested it.
 
-Editors end the process tree of their language server. A worker is therefore started through an intermediate that exits
-at once: its parent becomes init, or the nearest subreaper, and its session is its own.
+Editors end the process tree of their language server. So a worker is started through an intermediate process that exits
+at once: the worker's parent becomes init or the nearest subreaper, and the worker has its own session.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.failures import check_call, start_failure
+from understudy.process.executables import check_call, start_failure
 
 _SETSID = ("/usr/bin/setsid", "/bin/setsid")
-"""util-linux; ``--fork`` makes it the intermediate. A C program: it costs 2 ms where a Python costs 15."""
+"""setsid of util-linux; with ``--fork`` it is the intermediate. It takes 2 ms, a Python 15 ms."""
 
 _INTERMEDIATE = (
     "import os,sys\n"
@@ -28,17 +28,17 @@ _INTERMEDIATE = (
 )
 
 _INTERMEDIATE_SECONDS = 10.0
-"""An intermediate only forks; on a machine where that takes longer, nothing would run anyway."""
+"""Time limit of the intermediate, which only forks."""
 
 
 def start_detached(
     argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, pass_fds: Sequence[int] = (), log: Path | None = None
 ) -> None:
-    """Start ``argv`` with no tie to this process, and return when the intermediate has exited.
+    """Start ``argv`` independent of this process, and return when the intermediate has exited.
 
-    Input is ``/dev/null``; output and errors are appended to ``log`` (0600, no link followed) or dropped. Of our
-    descriptors it gets those in ``pass_fds``, at the same numbers, inheritable. What can be known before the start is
-    raised as from ``start``; what goes wrong in the program itself, from a missing interpreter on, is in the log.
+    Input is ``/dev/null``; output and errors are appended to ``log`` (mode 0600, links are not followed) or dropped. It
+    inherits only the descriptors in ``pass_fds``, with the same numbers. Errors that can be detected before the start
+    are raised as by ``start``; later ones, such as a missing interpreter, are in the log.
     """
     program = check_call(argv, cwd, env)
     command = _through_intermediate(program, argv)
@@ -68,14 +68,14 @@ def start_detached(
     if code != 0:
         raise UnderstudyError(
             ErrorKind.TOOL_CRASHED,
-            f"{program!r} could not be started in the background (its starter ended with {code}).",
-            hint=f"Its log says more: {log}" if log else "Start it in a terminal to see why.",
+            f"{program!r} could not be started in the background (its starter exited with code {code}).",
+            hint=f"See its log: {log}" if log else "Start it in a terminal to see why.",
         )
 
 
 def _through_intermediate(program: str, argv: Sequence[str]) -> list[str]:
     setsid = next((path for path in _SETSID if _is_util_linux(path)), None)
-    # setsid gives a program the name it is found by, so a chosen argv[0] needs the other way.
+    # setsid sets argv[0] to the program's path, so another argv[0] needs the other intermediate.
     if setsid and argv[0] in {program, program.rpartition("/")[2]}:
         return [setsid, "--fork", program, *argv[1:]]
     return [sys.executable, "-I", "-S", "-c", _INTERMEDIATE, program, *argv]
@@ -92,7 +92,7 @@ def _open_log(log: Path) -> int:
         return os.open(log, flags, 0o600)
     except OSError as error:
         raise UnderstudyError(
-            ErrorKind.STORE_UNAVAILABLE,
+            ErrorKind.STATE_UNAVAILABLE,
             f"The log {str(log)!r} cannot be written: {error.strerror}.",
-            hint="Check that its folder exists, is yours, and has room.",
+            hint="Check that its folder exists and belongs to you, and that the disk has space.",
         ) from error

@@ -1,8 +1,8 @@
-"""What a child may see of our environment: an allow-list, by name.
+"""Build the environment of a child from an allow-list.
 
-An inherited environment carries whatever the editor, the shell and other agents left in it: API keys, sockets of an
-SSH agent, the marks by which one agent CLI recognises that it runs inside another (``CLAUDECODE`` makes Claude Code
-refuse). So a child gets what is named here and what its delegator asks for by name, and nothing else.
+An inherited environment contains values of the editor, the shell and other agents: API keys, sockets of an SSH agent,
+the marks by which an agent CLI detects that it runs inside another (``CLAUDECODE`` makes Claude Code refuse to start).
+So a child gets only the variables listed here and those that its delegator names.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _NAMES = frozenset(
         # how a company's network is reached and which certificates it signs with
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "NIX_SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"),
         *("CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "CARGO_HTTP_CAINFO", "DENO_CERT"),
-        # where tool chains were installed when not in their default place; the shims on PATH look here
+        # where tool chains are installed, if not in the default place; the shims on PATH use these
         *("ASDF_DIR", "ASDF_DATA_DIR", "CARGO_HOME", "GOPATH", "GOROOT", "JAVA_HOME", "MISE_DATA_DIR", "NVM_DIR"),
         *("PNPM_HOME", "PYENV_ROOT", "RUSTUP_HOME", "VOLTA_HOME"),
-        # without it no Windows program under WSL starts
+        # without it, no Windows program starts under WSL
         "SYSTEMROOT",
     ]
 )
 _PREFIXES = ("LC_", "XDG_")
 _PROXIES = frozenset(f"{scheme}_proxy" for scheme in ("all", "ftp", "http", "https", "no", "socks", "ws", "wss"))
-"""Listed rather than matched by their ending: ``*_PROXY`` would let anything through that ends so."""
+"""Listed, because a pattern such as ``*_PROXY`` would pass on any variable that ends so."""
 
 
 def base_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a fresh environment: the allow-listed part of ours, overlaid with ``extra``.
+    """Return a new environment: the allow-listed part of this process's environment, plus ``extra``.
 
-    A name in ``extra`` is passed whatever it is called: whoever names it wants it. Values of proxy variables may
-    hold a password (see ``proxy_passwords``). Raises ``invalid_params`` for a name or value no process can have.
+    Every name in ``extra`` is passed, because the caller asked for it. Values of proxy variables may contain a password
+    (see ``proxy_passwords``). Raises ``invalid_params`` for an invalid name or value.
     """
     environment = {name: value for name, value in os.environ.items() if is_allowed(name)}
     environment.update(extra or {})
@@ -46,13 +46,13 @@ def base_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def is_allowed(name: str) -> bool:
-    """Say whether a variable of this name is passed on to children."""
+    """Return whether a variable of this name is passed on to children."""
     return name in _NAMES or name.startswith(_PREFIXES) or name.lower() in _PROXIES
 
 
 def proxy_passwords(environment: Mapping[str, str]) -> list[str]:
-    """Return the passwords inside proxy addresses, as they stand there and decoded: what a redactor must know."""
-    import urllib.parse  # noqa: PLC0415 - rarely needed, and slow to import for a quick command
+    """Return the passwords inside proxy addresses, as written and decoded, for the redactor."""
+    import urllib.parse
 
     passwords: list[str] = []
     for name, value in environment.items():
@@ -66,11 +66,11 @@ def proxy_passwords(environment: Mapping[str, str]) -> list[str]:
 
 
 def check_environment(environment: Mapping[str, str]) -> None:
-    """Raise ``invalid_params`` for a variable that no process can have: an empty name, ``=`` in it, a NUL."""
+    """Raise ``invalid_params`` for an invalid variable: an empty name, ``=`` in the name, or a NUL byte."""
     for name, value in environment.items():
         if not name or "=" in name or "\0" in name or "\0" in value:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
-                f"The environment variable {name!r} cannot be given to a program.",
-                hint="Names are not empty and hold no '='; neither names nor values hold a NUL byte.",
+                f"The environment variable {name!r} cannot be passed to a program.",
+                hint="Use a non-empty name without '='; neither name nor value may contain a NUL byte.",
             )

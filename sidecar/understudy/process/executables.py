@@ -1,4 +1,4 @@
-"""Why a program could not be started, in words a person can act on; and where a program is found."""
+"""Find a program, or explain why it could not be started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, er
 
 
 def check_call(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
-    """Check what can be checked before anything is started, and return the absolute path of the program.
+    """Check a call before anything is started, and return the absolute path of the program.
 
     Raises ``invalid_params`` (nothing to start, a NUL, no such folder), ``tool_missing``, ``permission_denied``.
     """
@@ -28,8 +28,8 @@ def check_call(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
         if not _can_be_passed(text):
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
-                f"A text for {argv[0]!r} holds a NUL byte or half a surrogate pair, which no program can receive.",
-                hint="Remove it, or deliver the text through standard input or a file.",
+                f"An argument for {argv[0]!r} contains a NUL byte or half a surrogate pair.",
+                hint="Remove it, or pass the text on standard input or in a file.",
             )
     if not cwd.is_dir():
         raise _no_folder(cwd)
@@ -37,10 +37,10 @@ def check_call(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
 
 
 def locate(program: str, cwd: Path, env: Mapping[str, str]) -> str:
-    """Return the absolute path of ``program``: a path as seen from ``cwd``, a bare name as found on ``env``'s PATH.
+    """Return the absolute path of ``program``: a path relative to ``cwd``, a bare name from ``env``'s PATH.
 
-    Relative entries of PATH are passed over: they would find what an agent wrote into its tree.
-    Raises ``tool_missing``, or ``permission_denied`` for a file that may not be executed.
+    Relative entries of PATH are skipped: they could find a program that an agent wrote to its worktree. Raises
+    ``tool_missing``, or ``permission_denied`` for a file that may not be executed.
     """
     if "/" in program:
         candidates = [os.path.join(cwd, program)]  # noqa: PTH118 - a Path would drop "..", and with it a link's meaning
@@ -52,7 +52,7 @@ def locate(program: str, cwd: Path, env: Mapping[str, str]) -> str:
         try:
             if not stat.S_ISREG(os.stat(candidate).st_mode):  # noqa: PTH116 - the text as it is, ".." included
                 continue
-        except PermissionError:  # a folder on the way that we may not enter
+        except PermissionError:  # a parent folder that we may not enter
             refused = refused or candidate
             continue
         except OSError:
@@ -71,7 +71,7 @@ def locate(program: str, cwd: Path, env: Mapping[str, str]) -> str:
 
 
 def not_executable(program: str) -> UnderstudyError:
-    """Return the error for a file that exists and may not be executed."""
+    """Return the error for a file that exists but may not be executed."""
     return UnderstudyError(
         ErrorKind.PERMISSION_DENIED,
         f"{program!r} may not be executed.",
@@ -80,7 +80,7 @@ def not_executable(program: str) -> UnderstudyError:
 
 
 def start_failure(code: int, program: str, cwd: Path, *, step: str = "exec") -> UnderstudyError:
-    """Return the error for the errno ``code`` that starting ``program`` gave.
+    """Return the error for ``program``, whose start failed with the errno ``code``.
 
     ``step`` is what failed: ``exec``, ``chdir``, or ``fork`` (everything before).
     """
@@ -88,7 +88,7 @@ def start_failure(code: int, program: str, cwd: Path, *, step: str = "exec") -> 
     if code in _NO_ROOM and step != "chdir":
         return UnderstudyError(
             ErrorKind.OVERLOADED,
-            f"This machine has no room to start {program!r}: {reason}.",
+            f"This machine cannot start another process for {program!r}: {reason}.",
             hint="Run fewer delegations at once, or raise the limits on open files and processes (ulimit -n, -u).",
         )
     if step == "chdir":
@@ -97,7 +97,7 @@ def start_failure(code: int, program: str, cwd: Path, *, step: str = "exec") -> 
         return UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"The arguments of {program!r} are longer than this system allows for a command.",
-            hint="Deliver the prompt through standard input or a file (promptDelivery 'stdin' or 'file').",
+            hint="Pass the prompt on standard input or in a file (promptDelivery 'stdin' or 'file').",
         )
     if code == errno.ENOENT:
         return UnderstudyError(
@@ -111,7 +111,7 @@ def start_failure(code: int, program: str, cwd: Path, *, step: str = "exec") -> 
     return UnderstudyError(
         ErrorKind.TOOL_CRASHED,
         f"{program!r} could not be started: {reason}.",
-        hint="Check that it is a program for this machine by starting it in a terminal.",
+        hint="Start it in a terminal to check that it is a program for this machine.",
     )
 
 
@@ -126,5 +126,5 @@ def _no_folder(cwd: Path, reason: str = "no such folder") -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.INVALID_PARAMS,
         f"The folder {str(cwd)!r} to start in cannot be entered: {reason}.",
-        hint="It may have been removed meanwhile; choose an existing folder.",
+        hint="It may have been removed; choose an existing folder.",
     )

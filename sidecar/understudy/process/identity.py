@@ -1,7 +1,7 @@
-"""Which process: a name for a process which a reused pid cannot take over.
+"""Identify a process even if its pid is reused.
 
-A pid alone names whatever runs under that number now. With the time at which the process started, in the
-kernel's own clock ticks, and the boot in which that clock runs, it names one process for ever.
+A pid alone identifies the process that has that number now. Together with the start time of the process, in the
+kernel's clock ticks, and the boot of that clock, it identifies one process forever.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 _FIRST_USER_PID = 2
-"""0 and negative numbers address groups, 1 is init: nothing we ever started has such a pid."""
+"""0 and negative numbers address groups, and 1 is init: no process that we start has such a pid."""
 
 _ANSWER_SECONDS = 5.0
 """How long ``ps`` and ``sysctl`` may take where there is no ``/proc``."""
@@ -36,27 +36,27 @@ class Identity(msgspec.Struct, frozen=True, rename="camel"):
 def current() -> Identity:
     """Return the identity of this process."""
     own = of(os.getpid())
-    if own is None:  # pragma: no cover - neither /proc nor ps: nothing can be compared, so nothing will ever match
+    if own is None:  # pragma: no cover - neither /proc nor ps: no identity can be compared, so none will match
         return Identity(os.getpid(), -1, boot_id())
     return own
 
 
 def of(pid: int) -> Identity | None:
-    """Return the identity of the process that has this pid now; ``None`` when there is none or it is a zombie."""
+    """Return the identity of the process that has this pid now; ``None`` if there is none or it is a zombie."""
     start_time = _start_time_if_running(pid)
     return None if start_time is None else Identity(pid, start_time, boot_id())
 
 
 def alive(identity: Identity) -> bool:
-    """Say whether exactly this process still runs; a zombie does not."""
+    """Return whether exactly this process still runs; a zombie does not."""
     return of(identity.pid) == identity
 
 
 def end(identity: Identity, signal: signals.Signals = signals.SIGKILL) -> bool:
-    """Send ``signal`` to exactly this process; ``False`` when it is gone or not ours to signal.
+    """Send ``signal`` to exactly this process; return ``False`` if it has ended or may not be signalled.
 
-    The process is pinned by a pidfd first and compared second, so that between the comparison and the signal
-    the number cannot change its owner (pidfd_open(2)). Without pidfds the comparison is all there is.
+    A pidfd is opened before the identity is compared, so that the pid cannot be reused between the comparison and the
+    signal (pidfd_open(2)). Without pidfds, only the comparison protects.
     """
     if identity.pid < _FIRST_USER_PID:
         return False
@@ -82,7 +82,7 @@ def end(identity: Identity, signal: signals.Signals = signals.SIGKILL) -> bool:
 
 @functools.cache
 def boot_id() -> str:
-    """Return what names this boot of the machine; empty where the system does not say."""
+    """Return the id of this boot of the machine; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
@@ -98,10 +98,10 @@ def _start_time_if_running(pid: int) -> int | None:
         line = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # The second field is the name in parentheses, and a name may hold parentheses and spaces: count from the last ")".
+    # The second field is the name in parentheses, which may contain parentheses and spaces: count from the last ")".
     fields = line[line.rfind(b")") + 2 :].split()
     state, threads, start_time = fields[0], int(fields[17]), int(fields[19])
-    # A leader that ended before its other threads is shown as a zombie although the process runs on.
+    # A leader that ended before its other threads is shown as a zombie although the process still runs.
     if state in {b"Z", b"X"} and threads < 2:
         return None
     return start_time
@@ -121,7 +121,7 @@ def _start_time_from_ps(pid: int) -> int | None:
     answer = _answer_of("/bin/ps", "-o", "stat=,lstart=", "-p", str(pid))
     if not answer or answer.startswith("Z"):
         return None
-    import time  # noqa: PLC0415 - only where there is no /proc
+    import time
 
     try:
         return int(time.mktime(time.strptime(answer.split(None, 1)[1], "%a %b %d %H:%M:%S %Y")))
@@ -130,7 +130,7 @@ def _start_time_from_ps(pid: int) -> int | None:
 
 
 def _answer_of(*argv: str) -> str | None:
-    import subprocess  # noqa: PLC0415 - only where there is no /proc
+    import subprocess
 
     try:
         # TZ is fixed so that two readers of the same start time, in two time zones, get the same number.

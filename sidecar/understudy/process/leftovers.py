@@ -1,9 +1,9 @@
-"""Find by its mark, and end, what a double kill left behind.
+"""Find marked processes that survived their owner and guardian, and kill them.
 
-Every guarded process carries ``UNDERSTUDY_DELEGATION=<mark>`` in the environment it was started with. Where there are
-PID namespaces nothing is ever left to sweep. Where they are refused, and owner and guardian were killed together, this
-ends every process that kept its mark, and the descendants of those. A process that started over with an empty
-environment, and whose marked ancestors are gone, is not found: nothing links it to us any more.
+Every guarded process carries ``UNDERSTUDY_DELEGATION=<mark>`` in the environment it was started with. With PID
+namespaces there are no leftovers. Without them, when owner and guardian were killed together, this kills every process
+that kept its mark, and its descendants. A process with an emptied environment whose marked ancestors are gone is not
+found: nothing links it to Understudy.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pathlib import Path
 from understudy.process import identity
 
 MARK = "UNDERSTUDY_DELEGATION"
-"""The name of the variable that every process of a delegation carries."""
+"""Environment variable of every process of a delegation."""
 
 CHILD_MARK = "UNDERSTUDY_CHILD"
-"""The name of the variable that tells one guarded child of a delegation from its siblings."""
+"""Environment variable that distinguishes the guarded children of one delegation."""
 
 _FREEZE_ROUNDS = 20
-"""A stopped process starts no other, so each round finds only what was started before it; a few are enough."""
+"""A stopped process cannot fork, so a few rounds find every process that was started before."""
 
 
-def sweep(mark: str, *, name: str = MARK, limit_seconds: float = 5.0) -> int:
-    """End every process of this user that carries ``name=mark``, with its descendants; return how many there were.
+def kill_leftovers(mark: str, *, name: str = MARK, limit_seconds: float = 5.0) -> int:
+    """Kill every process of this user that carries ``name=mark``, with its descendants; return how many there were.
 
-    Never this process nor its ancestors. Blocks for at most ``limit_seconds``; 0 where there is no ``/proc``.
+    Never kills this process or its ancestors. Blocks for at most ``limit_seconds``; 0 where there is no ``/proc``.
     """
     if sys.platform != "linux":
         return 0
@@ -49,7 +49,7 @@ def sweep(mark: str, *, name: str = MARK, limit_seconds: float = 5.0) -> int:
 
 
 def _freeze(entry: bytes) -> set[identity.Identity]:
-    """Stop every process with the mark, again and again until no new one appears."""
+    """Stop every process with the mark, repeatedly, until no new one appears."""
     frozen: set[identity.Identity] = set()
     for _ in range(_FREEZE_ROUNDS):
         new = _marked(entry) - frozen
@@ -73,14 +73,14 @@ def _marked(entry: bytes) -> set[identity.Identity]:
             parents[pid] = parents_pid
             if folder.stat().st_uid == os.getuid() and entry in (folder / "environ").read_bytes().split(b"\0"):
                 marked.add(pid)
-        except OSError:  # ended meanwhile, or another user's
+        except OSError:  # it ended meanwhile, or belongs to another user
             continue
-    spared = set(_line_of(os.getpid(), parents, set()))
-    chosen = {pid for pid in parents if marked.intersection(_line_of(pid, parents, spared))}
+    spared = set(_ancestry(os.getpid(), parents, set()))
+    chosen = {pid for pid in parents if marked.intersection(_ancestry(pid, parents, spared))}
     return {process for pid in chosen if (process := identity.of(pid)) is not None}
 
 
-def _line_of(pid: int, parents: dict[int, int], spared: set[int]) -> list[int]:
+def _ancestry(pid: int, parents: dict[int, int], spared: set[int]) -> list[int]:
     """Return ``pid`` and its ancestors, up to the first one that is spared."""
     line: list[int] = []
     while pid > 0 and pid not in line and pid not in spared:

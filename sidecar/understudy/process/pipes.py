@@ -1,4 +1,4 @@
-"""Ends of a child's pipes on an event loop: bounded, and never in the child's way by accident."""
+"""Read and write a child's pipes on an event loop, with bounded memory and without blocking the child by accident."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ _HIGH_WATER = 256 * 1024
 """Unread bytes at which reading pauses, so that the child waits instead of our memory growing."""
 
 _AFTER_END_SECONDS = 0.5
-"""How long a pipe may stay silent after its guardian's end before it counts as closed: who escaped may hold it."""
+"""How long a pipe may stay silent after its guardian's end before it is closed: an escaped process may keep it open."""
 
 
 class CappedFile:
-    """A log file, 0600, that takes so many bytes and then one line saying that there was more."""
+    """A log file (mode 0600) of limited size; if it is full, its last line says so."""
 
     def __init__(self, path: Path, cap_bytes: int) -> None:
-        """Open for appending, without following a link; raises ``store_unavailable``."""
+        """Open for appending, without following a link; raise ``state_unavailable`` if that fails."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             self._descriptor = os.open(path, flags, 0o600)
         except OSError as error:
             raise UnderstudyError(
-                ErrorKind.STORE_UNAVAILABLE,
+                ErrorKind.STATE_UNAVAILABLE,
                 f"The log {str(path)!r} cannot be written: {error.strerror}.",
-                hint="Check that its folder exists, is yours, and has room.",
+                hint="Check that its folder exists and belongs to you, and that the disk has space.",
             ) from error
         self._cap = cap_bytes
         self._left = cap_bytes
 
     def write(self, data: bytes) -> None:
-        """Keep what fits; a full disk ends the log and nothing else."""
+        """Write what fits; a full disk ends only the log."""
         if self._left <= 0:
             return
         kept = data[: self._left]
@@ -48,7 +48,7 @@ class CappedFile:
             self._left = 0
 
     def close(self) -> None:
-        """Close the file; more than once is fine."""
+        """Close the file; may be called more than once."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -56,7 +56,7 @@ class CappedFile:
 
 
 class Tail:
-    """The last ``limit`` bytes of a stream, and how many there were in all."""
+    """The last ``limit`` bytes of a stream, and the total number of bytes."""
 
     def __init__(self, limit: int) -> None:
         """Begin empty."""
@@ -65,7 +65,7 @@ class Tail:
         self.total = 0
 
     def add(self, data: bytes) -> None:
-        """Take more of the stream; memory stays below twice the limit."""
+        """Add data; memory stays below twice the limit."""
         self.total += len(data)
         self._kept += data[-self._limit :] if self._limit else b""
         if len(self._kept) > 2 * self._limit:
@@ -77,10 +77,10 @@ class Tail:
 
 
 class Output(asyncio.Protocol):
-    """One output stream of a child: kept for its reader, or (``tail``) drained at once into a bounded tail."""
+    """One output stream of a child: buffered for its reader, or drained into a bounded ``tail``."""
 
     def __init__(self, tail: Tail | None, file: CappedFile | None) -> None:
-        """Keep for a reader when ``tail`` is ``None``; copy everything into ``file`` when there is one."""
+        """Buffer for a reader if ``tail`` is ``None``; copy everything to ``file`` if there is one."""
         self._tail = tail
         self._file = file
         self._buffer = bytearray()
@@ -93,12 +93,12 @@ class Output(asyncio.Protocol):
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember the pipe."""
+        """Store the pipe."""
         if isinstance(transport, asyncio.ReadTransport):
             self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take what the child wrote."""
+        """Handle what the child wrote."""
         self._heard += 1
         if self._file:
             self._file.write(data)
@@ -120,15 +120,15 @@ class Output(asyncio.Protocol):
         self._wake()
 
     async def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes as soon as there are some; ``b""`` at the end."""
+        """Return up to ``size`` bytes as soon as some are available; ``b""`` at the end."""
         while not self._buffer and not self.closed.done():
             await self._more()
         return self._take(min(size, len(self._buffer)))
 
     async def read_line(self, limit: int) -> tuple[bytes, bool] | None:
-        """Return a line without its end, and whether it had one; ``None`` at the end of the stream.
+        """Return a line without its newline, and whether it had one; ``None`` at the end of the stream.
 
-        Raises ``malformed_output`` once ``limit`` bytes have come without a line end.
+        Raises ``malformed_output`` after ``limit`` bytes without a newline.
         """
         while True:
             at = self._buffer.find(b"\n", self._searched)
@@ -136,7 +136,7 @@ class Output(asyncio.Protocol):
                 raise UnderstudyError(
                     ErrorKind.MALFORMED_OUTPUT,
                     f"A line of the program's output is longer than {limit} bytes.",
-                    hint="The raw output is in the delegation's log; the program does not write one message a line.",
+                    hint="The program does not write one message per line; its raw output is in the delegation's log.",
                 )
             if at >= 0:
                 line = self._take(at + 1)
@@ -151,14 +151,14 @@ class Output(asyncio.Protocol):
         if self._transport:
             self._transport.close()
 
-    def let_go(self) -> None:
-        """Close, from whatever thread; nobody will read any more."""
+    def release(self) -> None:
+        """Close from any thread; no more reads follow."""
         if not self.closed.done():
             with contextlib.suppress(RuntimeError):  # the loop is closed, and its pipes with it
                 self._loop.call_soon_threadsafe(self.close)
 
-    async def settle(self) -> None:
-        """After everything that should hold the pipe has died: wait for its end, or for silence, and close it.
+    async def drain_and_close(self) -> None:
+        """Wait for the end of the pipe, or for silence, and close it; call this after its processes have died.
 
         A pipe that its reader has paused is left to the reader.
         """
@@ -179,9 +179,9 @@ class Output(asyncio.Protocol):
     async def _more(self) -> None:
         if self._waiter is not None:
             raise UnderstudyError(
-                ErrorKind.INTERNAL, "Two readers wait for one stream.", hint="Report this as a fault of Understudy."
+                ErrorKind.INTERNAL, "Two readers wait for the same stream.", hint="Report this as a bug in Understudy."
             )
-        # A line longer than the high-water mark is wanted: its reader decides how much may be kept, not the mark.
+        # A reader wants a line longer than the high-water mark: then its limit applies instead of the mark.
         if self._paused:
             self._resume()
         self._waiter = asyncio.get_running_loop().create_future()
@@ -210,46 +210,46 @@ class Input(asyncio.BaseProtocol):
         self._ready.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember the pipe."""
+        """Store the pipe."""
         if isinstance(transport, asyncio.WriteTransport):
             self._transport = transport
 
     def pause_writing(self) -> None:
-        """Hold writers back: the child reads more slowly than we write."""
+        """Pause writers: the child reads more slowly than we write."""
         self._ready.clear()
 
     def resume_writing(self) -> None:
-        """Let writers go on."""
+        """Resume writers."""
         self._ready.set()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter: it is the end
-        """Let writers find out."""
+        """Wake writers, so that they notice the end."""
         self._transport = None
         self._ready.set()
 
     def feed(self, data: bytes) -> None:
-        """Write everything in the background; a child that never reads holds nobody up."""
+        """Write everything in the background; a child that never reads does not block the caller."""
         if self._transport:
             self._transport.write(data)
 
     async def write(self, data: bytes) -> None:
-        """Write, and wait while the child is behind; raises ``tool_crashed`` when it has closed its input."""
+        """Write, and wait while the child is behind; raise ``tool_crashed`` if it has closed its input."""
         await self._ready.wait()
         if self._transport is None or self._transport.is_closing():
             raise UnderstudyError(
                 ErrorKind.TOOL_CRASHED,
                 "The program no longer reads its input.",
-                hint="It has ended or closed its input; its last output says why.",
+                hint="It has ended or closed its input; see its last output.",
             )
         self._transport.write(data)
         await self._ready.wait()
 
     def close(self) -> None:
-        """Write what is still waiting, then close: the child sees the end of its input."""
+        """Write the buffered data, then close, so that the child reads the end of its input."""
         if self._transport:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once; what is still waiting is dropped."""
+        """Close at once and drop buffered data."""
         if self._transport:
             self._transport.abort()

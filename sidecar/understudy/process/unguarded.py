@@ -1,7 +1,7 @@
-"""Run something small to its end: a version probe, ``git --version``. Synchronous, without a guardian.
+"""Run a short trusted program to its end, such as ``git --version``. Synchronous, without a guardian.
 
-The program gets a session of its own and, at the limit, its process group is killed. That is enough for a program that
-only answers; whatever runs an agent's or a project's code goes through ``children``.
+The program gets its own session and, at the limit, its process group is killed. That is enough for a program that only
+prints something; use ``children`` for everything that runs an agent's or a project's code.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.process.failures import check_call, start_failure
+from understudy.model.confinement import Confinement, Sandbox
+from understudy.process.executables import check_call, start_failure
 
 _AFTER_KILL_SECONDS = 0.5
-"""How long a killed program may take to be collected, and a pipe that a grandchild holds to close."""
+"""How long a killed program may take to be reaped."""
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """A program that ran to its end, or to its limit.
+    """A program that ran to its end or to its time limit.
 
     ``code`` or ``signal`` as in ``Exit``. ``stdout`` and ``stderr`` are the last bytes of each stream; ``stdout_bytes``
-    is how many there were, so ``stdout_bytes > len(stdout)`` says that the beginning is missing. ``seconds`` is wall
-    time; ``leftovers`` the processes that outlived the program and were killed (always 0 from ``run_short``).
+    is how many there were, so ``stdout_bytes > len(stdout)`` means that the beginning is missing. ``seconds`` is wall
+    time; ``leftovers`` counts processes that outlived the program and were killed (always 0 from ``run_unguarded``).
     """
 
     code: int | None
@@ -39,9 +40,10 @@ class Completed(msgspec.Struct, frozen=True):
     timed_out: bool
     seconds: float
     leftovers: int
+    sandbox: Sandbox
 
 
-def run_short(
+def run_unguarded(
     argv: Sequence[str],
     *,
     cwd: Path,
@@ -49,10 +51,11 @@ def run_short(
     timeout_seconds: float,
     output_limit: int = 64 * 1024,
 ) -> Completed:
-    """Run ``argv`` with no input and return what it said; at the limit its process group is killed (``timed_out``).
+    """Run ``argv`` with no input and return its output; at the limit its process group is killed (``timed_out``).
 
-    Keeps the last ``output_limit`` bytes of each stream. Blocks; for threads or quick commands. When it cannot start,
-    raises ``tool_missing``, ``permission_denied``, ``invalid_params``, ``overloaded`` or ``tool_crashed``.
+    Keeps the last ``output_limit`` bytes of each stream. Blocks, so use it in a thread or for quick commands.
+    When it cannot start, raises ``tool_missing``, ``permission_denied``, ``invalid_params``, ``overloaded`` or
+    ``tool_crashed``.
     """
     program = check_call(argv, cwd, env)
     began = time.monotonic()
@@ -90,13 +93,14 @@ def run_short(
         timed_out=not in_time,
         seconds=time.monotonic() - began,
         leftovers=0,
+        sandbox=Sandbox(Confinement.NONE, Confinement.NONE),
     )
 
 
 def _collect(
     process: subprocess.Popen[bytes], tails: tuple[bytearray, bytearray], deadline: float, limit: int
 ) -> tuple[list[int], bool]:
-    """Read both streams to their end and wait for the program; return the totals and whether it was in time."""
+    """Read both streams to their end and wait for the program; return the totals and whether it ended in time."""
     totals = [0, 0]
     with selectors.DefaultSelector() as selector:
         for index, pipe in enumerate((process.stdout, process.stderr)):
@@ -106,7 +110,7 @@ def _collect(
             rest = deadline - time.monotonic()
             if rest <= 0:
                 return totals, False
-            # A daemon may hold the pipe after the program's end: look again now and then.
+            # A daemon may hold the pipe open after the program ended, so poll now and then.
             ready = selector.select(min(rest, 0.1))
             for key, _ in ready:
                 data = os.read(key.fd, 65536)

@@ -1,12 +1,11 @@
-"""Floor 3: a task goes in, events come out.
+"""Layer 3: take a task, return events.
 
-A runner drives one kind of worker (an agent CLI, a model server) and tells what it does in
-Understudy's own events; when it cannot, it raises an ``UnderstudyError`` whose kind says why. It must
-not choose delegators, write journals, judge results or run checks: that is the engine's. It must
-not believe an exit code: success needs a terminal event *and* the exit code *and* no error flag
-*and* a result where one is due.
+A runner drives one kind of agent (an agent CLI or a model server) and reports what it does as Understudy's own events.
+When it fails, it raises an ``UnderstudyError`` whose kind says why. It must not choose delegators, write journals,
+judge results or run checks: the engine does that. It must not trust an exit code: success needs an announced result
+*and* exit code 0 *and* no error flag *and* a text if the recipe returns one.
 
-Start with ``base`` (``Task``, ``Outcome``, ``Runner``) and ``registry`` (which runner, what it honours);
-``clis/machinery`` drives every agent CLI, ``clis/generic`` is the smallest user of it, and
-``backends/openai`` speaks to model servers.
+Start with ``runner`` (``Task``, ``Outcome``, ``Runner``) and ``registry`` (which runner drives a delegator). ``driver``
+runs every agent as a ``Source``; ``agent_clis/generic`` is the smallest example, and ``backends/exchange`` is the
+source for a model server.
 """

@@ -1,10 +1,9 @@
-"""From a reference to the key, as late as possible, and the way back for a key that a person typed.
+"""Resolve, store and forget API keys.
 
-Three kinds of places: an environment variable, the operating system's keyring, a file that only its
-owner can read. A keyring backend is used only when it stands in ``BACKENDS``: with ``keyrings.alt``
-installed anywhere in the environment, the ``keyring`` package by itself silently chooses a backend
-that keeps keys in plain text, and a ``keyringrc.cfg`` may name any backend at all. So its own
-selection (which also takes half a second) is never asked.
+A key is in an environment variable, in the operating system's keyring, or in a file that only its owner can read. A
+keyring backend is used only if it is listed in ``BACKENDS``: with ``keyrings.alt`` installed anywhere in the
+environment, the ``keyring`` package by itself silently chooses a backend that keeps keys in plain text, and a
+``keyringrc.cfg`` may name any backend. So its own selection (which also takes half a second) is not used.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from understudy.model.delegators import NAME_PATTERN, KeyReference
+from understudy.model.config.delegators import NAME_PATTERN, KeyReference
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.secrets.redaction import MIN_LENGTH
 
 SERVICE = "understudy"
-"""The service under which entries stand in the keyring."""
+"""The service name of the entries in the keyring."""
 
 BACKENDS: tuple[tuple[str, str, str], ...] = (
     ("keyring.backends.macOS", "Keyring", "macOS Keychain"),
@@ -35,13 +34,13 @@ BACKENDS: tuple[tuple[str, str, str], ...] = (
     ("keyring.backends.libsecret", "Keyring", "libsecret"),
     ("keyring.backends.kwallet", "DBusKeyring", "KWallet"),
 )
-"""The only backends that are ever used: module, class, and what people call it."""
+"""The only backends that are used: module, class, and title."""
 
 KEYRING_TIMEOUT_SECONDS = 10.0
-"""How long a keyring may take; a locked one asks its owner, and nobody may be there."""
+"""How long a keyring may take; a locked one asks the user, who may be absent."""
 
 MAX_KEY_BYTES = 8192
-"""Longer than any API key in use (service-account tokens reach 2-3 KiB), short enough to read without thought."""
+"""Longer than any API key in use (service-account tokens have 2-3 KiB), and small enough to read into memory."""
 
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 _PRINTABLE = re.compile(r"^[\x21-\x7e]+$")
@@ -49,7 +48,7 @@ _Answer = TypeVar("_Answer")
 
 
 class KeyringStatus(msgspec.Struct, frozen=True):
-    """What ``doctor`` says of the keyring."""
+    """The state of the keyring, for ``doctor``."""
 
     available: bool
     backend: str | None
@@ -62,10 +61,10 @@ def resolve(
     *,
     timeout_seconds: float = KEYRING_TIMEOUT_SECONDS,
 ) -> str:
-    """Return the key that ``reference`` points to.
+    """Return the key of ``reference``.
 
     Raises ``config_invalid`` when the reference does not have exactly one field, and
-    ``secret_withheld`` when the key cannot be had; the message names the place, never the value.
+    ``secret_withheld`` when the key is not available; the message names the place, never the value.
     """
     given = [field for field in ("from_env", "keyring", "file") if getattr(reference, field) is not None]
     if len(given) != 1:
@@ -75,40 +74,62 @@ def resolve(
             hint='Write, for example, api_key = { from_env = "OPENAI_API_KEY" }.',
         )
     if reference.from_env is not None:
-        return _from_environment(reference.from_env, environ)
+        return from_environment(reference.from_env, environ).strip()
     if reference.keyring is not None:
         return _from_keyring(reference.keyring, timeout_seconds)
     return _from_file(str(reference.file))
 
 
+def from_environment(name: str, environ: Mapping[str, str], *, purpose: str | None = None) -> str:
+    """Return the value of the environment variable ``name``; errors mention ``purpose``.
+
+    Raises ``config_invalid`` for an invalid name, ``secret_withheld`` for a variable that is not set.
+    """
+    if not _VARIABLE.fullmatch(name):
+        raise UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            "The value of `from_env` is not a valid name of an environment variable.",
+            hint="Give the variable's name, not its value.",
+        )
+    value = environ.get(name, "")
+    if not value.strip():
+        what = f", which {purpose} is taken from," if purpose is not None else ""
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"The environment variable {name}{what} is not set.",
+            hint=f"Set {name} in the environment of the editor or shell that starts Understudy, then restart it.",
+        )
+    return value
+
+
 def store_key(name: str, key: str, *, folder: Path | None = None) -> KeyReference:
-    """Keep a key that a person typed and return where it is; the key itself is never handed out again.
+    """Store a key that the user typed and return a reference to it.
 
-    A key below ``redaction.MIN_LENGTH`` characters is refused: it could not be kept out of what is written. (One that a
-    person refers to elsewhere is used all the same: servers that take any key are given words like ``none``, and
-    replacing those in every text would spoil the texts and protect nothing.)
+    A key shorter than ``redaction.MIN_LENGTH`` characters is refused, because it cannot be redacted. (A reference to
+    such a key elsewhere is allowed: users give words like ``none`` to servers that accept any key, and replacing those
+    in every text would damage the texts and protect nothing.)
 
-    It goes into the operating system's keyring where an allowed one answers, else into a 0600 file
-    ``keys/<name>`` in ``folder`` (default: the person's data folder). Raises ``invalid_params`` for
-    a name or a key that cannot be one, ``store_unavailable`` when neither place takes it.
+    The key is stored in the operating system's keyring if an allowed one responds, else in a file ``keys/<name>`` with
+    mode 0600 in ``folder`` (default: the user's data folder). Raises ``invalid_params`` for an invalid name or key,
+    ``state_unavailable`` when neither place can store it.
     """
     _check_name(name)
     key = key.strip()
     if not key or len(key) > MAX_KEY_BYTES or not _PRINTABLE.fullmatch(key):
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
-            f"What was given as the key of {name} is empty, too long, or has characters no key has.",
+            f"The key of {name} is empty, too long, or contains invalid characters.",
             hint=f"A key is {MIN_LENGTH} to {MAX_KEY_BYTES} printable ASCII characters without spaces.",
         )
     if len(key) < MIN_LENGTH:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
-            f"What was given as the key of {name} has {len(key)} characters; no key of a service is that short.",
-            hint=f"Below {MIN_LENGTH} characters it cannot be kept out of logs. A server that takes any needs none.",
+            f"The key of {name} has only {len(key)} characters.",
+            hint=f"Keys under {MIN_LENGTH} characters cannot be kept out of logs. Omit it if the server needs no key.",
         )
     backend = _backend()
     if backend is not None:
-        # A keyring that is there but locked or failing must not stop a person from setting a key.
+        # A keyring that is locked or fails must not prevent the user from setting a key.
         with contextlib.suppress(UnderstudyError):
             _bounded(lambda: backend.set_password(SERVICE, name, key), KEYRING_TIMEOUT_SECONDS, name)
             return KeyReference(keyring=name)
@@ -116,7 +137,7 @@ def store_key(name: str, key: str, *, folder: Path | None = None) -> KeyReferenc
 
 
 def forget_key(reference: KeyReference, *, folder: Path | None = None) -> None:
-    """Remove a key that ``store_key`` kept; one that stands elsewhere is its owner's and stays."""
+    """Remove a key that ``store_key`` kept; keep a key that Understudy did not store."""
     if reference.keyring is not None:
         backend = _backend()
         entry = reference.keyring
@@ -130,32 +151,15 @@ def forget_key(reference: KeyReference, *, folder: Path | None = None) -> None:
 
 
 def keyring_status() -> KeyringStatus:
-    """Say which keyring would be used; nothing is read from it."""
+    """Return which keyring would be used, without reading from it."""
     for module, name, title in BACKENDS:
         if _viable(module, name) is not None:
             return KeyringStatus(available=True, backend=title, message=f"Keys are kept in {title}.")
     return KeyringStatus(
         available=False,
         backend=None,
-        message="No keyring of the operating system answers; keys are kept in files that only you can read.",
+        message="No keyring of the operating system responds; keys are stored in files that only you can read.",
     )
-
-
-def _from_environment(name: str, environ: Mapping[str, str]) -> str:
-    if not _VARIABLE.fullmatch(name):
-        raise UnderstudyError(
-            ErrorKind.CONFIG_INVALID,
-            "A key reference's from_env is not the name of an environment variable.",
-            hint="Give the variable's name, not the key itself.",
-        )
-    key = environ.get(name, "").strip()
-    if not key:
-        raise UnderstudyError(
-            ErrorKind.SECRET_WITHHELD,
-            f"The environment variable {name} is not set, so there is no key.",
-            hint=f"Set {name} where Understudy is started, or store the key with `understudy servers set-key`.",
-        )
-    return key
 
 
 def _from_keyring(entry: str, timeout_seconds: float) -> str:
@@ -163,8 +167,8 @@ def _from_keyring(entry: str, timeout_seconds: float) -> str:
     if backend is None:
         raise UnderstudyError(
             ErrorKind.SECRET_WITHHELD,
-            f"The key {entry} is in the keyring, and no keyring of the operating system answers here.",
-            hint="Start the session's keyring, or refer to the key by environment variable or file.",
+            f"The key {entry} is in the keyring, but no keyring of the operating system responds.",
+            hint="Start the keyring of your session, or refer to the key by environment variable or file.",
         )
     key = _bounded(lambda: backend.get_password(SERVICE, entry), timeout_seconds, entry)
     if not key:
@@ -181,23 +185,23 @@ def _from_file(name: str) -> str:
     if not path.is_absolute():
         raise UnderstudyError(
             ErrorKind.CONFIG_INVALID,
-            f"The key file {name} is not given by an absolute path.",
-            hint="Write the whole path; a relative one would mean another file in every folder.",
+            f"The path of the key file {name} is not absolute.",
+            hint="Use an absolute path: a relative path would depend on the current folder.",
         )
     try:
-        # O_NOFOLLOW: a link could lead to a file that others may change. O_NONBLOCK: a pipe would wait for ever.
+        # O_NOFOLLOW: a link could lead to a file that others may change. O_NONBLOCK: a pipe would block forever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise UnderstudyError(
             ErrorKind.SECRET_WITHHELD,
             f"The key file {name} cannot be opened: {error.strerror}.",
-            hint="It must be an ordinary file, not a link, that you own.",
+            hint="It must be a regular file that you own and not a link.",
         ) from error
     try:
         facts = os.fstat(descriptor)
         reason = None
         if not stat.S_ISREG(facts.st_mode):
-            reason = "is not an ordinary file"
+            reason = "is not a regular file"
         elif facts.st_uid != os.geteuid():
             reason = "belongs to another user"
         elif stat.S_IMODE(facts.st_mode) & 0o077:
@@ -215,14 +219,14 @@ def _from_file(name: str) -> str:
     if not key or len(data) > MAX_KEY_BYTES or not _PRINTABLE.fullmatch(key):
         raise UnderstudyError(
             ErrorKind.SECRET_WITHHELD,
-            f"The key file {name} does not hold one key.",
-            hint="It must hold the key on one line and nothing else.",
+            f"The key file {name} does not contain exactly one key.",
+            hint="It must contain the key on one line and nothing else.",
         )
     return key
 
 
 def _write_file(folder: Path, name: str, key: str) -> Path:
-    """Write the key where no moment exists at which another user could read it."""
+    """Write the key so that no other user can read it at any moment."""
     temporary = folder / f".{name}.{os.getpid()}.{threading.get_ident()}"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -238,7 +242,7 @@ def _write_file(folder: Path, name: str, key: str) -> Path:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise UnderstudyError(
-            ErrorKind.STORE_UNAVAILABLE,
+            ErrorKind.STATE_UNAVAILABLE,
             f"The key cannot be written to {folder}: {error.strerror}.",
             hint="Make the folder writable, or refer to the key by environment variable.",
         ) from error
@@ -246,7 +250,7 @@ def _write_file(folder: Path, name: str, key: str) -> Path:
 
 
 def _data_folder() -> Path:
-    import platformdirs  # noqa: PLC0415 - needed only when a key is stored
+    import platformdirs
 
     return Path(platformdirs.user_data_dir("understudy", appauthor=False))
 
@@ -255,8 +259,8 @@ def _check_name(name: str) -> None:
     if not re.fullmatch(NAME_PATTERN, name):
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
-            f"{name!r} is not a name.",
-            hint="Names are lower case letters, digits, dots, dashes and underscores, at most 64.",
+            f"Invalid name {name!r}.",
+            hint="Use lowercase letters, digits, dots, hyphens and underscores; at most 64.",
         )
 
 
@@ -270,7 +274,7 @@ def _backend() -> Any | None:
 
 
 def _viable(module: str, name: str) -> Any | None:
-    """Return the backend's class when it can work on this machine; asking may take a D-Bus round trip."""
+    """Return the backend's class if it works on this machine; the check may take a D-Bus round trip."""
 
     def look() -> Any | None:
         kind = getattr(importlib.import_module(module), name)
@@ -285,8 +289,8 @@ def _viable(module: str, name: str) -> Any | None:
 def _bounded(call: Callable[[], _Answer], timeout_seconds: float, entry: str) -> _Answer:
     """Return what ``call`` returns, or raise ``secret_withheld`` when it fails or takes too long.
 
-    The thread of a call that hangs is left behind: a keyring that waits for its owner cannot be
-    interrupted, and a daemon thread does not keep the process.
+    The thread of a call that hangs keeps running: a keyring that waits for the user cannot be
+    interrupted, and a daemon thread does not keep the process alive.
     """
     box: list[_Answer] = []
     failures: list[str] = []

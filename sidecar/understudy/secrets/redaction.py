@@ -1,11 +1,10 @@
-"""Known values, in every spelling in which they travel, replaced by ``<secret:NAME>``.
+"""Replace known secrets, in all common encodings, by ``<secret:NAME>``.
 
-A key comes back in many coats: an error body quotes it, a URL percent-encodes it, JSON escapes it,
-a dump prints it in hex, an ``Authorization: Basic`` header holds it in base64, at one of three
+A key appears in many encodings: an error body quotes it, a URL percent-encodes it, JSON escapes it,
+a dump prints it in hex, an ``Authorization: Basic`` header contains it in base64, at one of three
 offsets. All of these are literal strings once the value is known, so one compiled alternation finds
-them, without guessing and without false alarms. The price: a value that is not known is not found,
-and a hit is exactly as long as the value (of base64, up to two characters at each edge are mixed
-with the neighbours and stay).
+them without false positives. Limits: an unknown value is not found,
+and in base64 up to two characters at each edge are mixed with their neighbours and stay.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from typing import Any, AnyStr, Generic, overload
 from urllib.parse import quote, quote_plus
 
 MIN_LENGTH = 8
-"""Shorter values would be found everywhere by chance; no API key is that short."""
+"""Shorter values would match by chance everywhere; no API key is that short."""
 
 _HEAD = 4
-"""Characters of a form that must stand in a text before its whole length is compared."""
+"""How many characters must match before a whole form is compared."""
 
 
 class Redactor:
-    """Replaces secrets in texts, bytes and JSON values. Immutable, usable from any thread."""
+    """Replace secrets in text, bytes and JSON values. Immutable and thread-safe."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        """Take the secrets as ``{name: value}``; names appear in what is written, values never do."""
+        """Take the secrets as ``{name: value}``; names appear in the output, values never do."""
         forms: dict[str, str] = {}
         for name, value in secrets.items():
             label = f"<secret:{re.sub(r'[^A-Za-z0-9._-]', '_', name)}>"
@@ -39,7 +38,7 @@ class Redactor:
         self._bytes = _Matcher({form.encode("utf-8", "surrogatepass"): label.encode() for form, label in forms.items()})
 
     def __bool__(self) -> bool:
-        """Say whether there is anything to look for."""
+        """Return whether there are any secrets."""
         return bool(self._text.labels)
 
     @overload
@@ -62,11 +61,7 @@ class Redactor:
 
     def text_stream(self) -> TextStream:
         """Return a redactor for one text that arrives in pieces."""
-        return TextStream(self._text, "")
-
-    def bytes_stream(self) -> BytesStream:
-        """Return a redactor for one byte stream that arrives in pieces."""
-        return BytesStream(self._bytes, b"")
+        return TextStream(self._text)
 
 
 class _Matcher(Generic[AnyStr]):
@@ -114,25 +109,25 @@ class _Matcher(Generic[AnyStr]):
         return any(len(form) > len(tail) and form.startswith(tail) for form in self.by_head[head])
 
 
-class _Stream(Generic[AnyStr]):
-    """Holds back only what could still become a secret, so that a secret split over pieces is found.
+class TextStream:
+    """Redact a text that arrives in pieces.
 
-    What comes out, joined, is what ``Redactor.redact`` makes of the whole. Never more than the
-    longest form is held.
+    It holds back only what could be the beginning of a secret that continues in the next piece, at most the length of
+    the longest form. The joined output equals ``Redactor.redact`` of the whole.
     """
 
-    def __init__(self, matcher: _Matcher[AnyStr], empty: AnyStr) -> None:
-        self._matcher: _Matcher[AnyStr] = matcher
-        self._empty: AnyStr = empty
-        self._held: AnyStr = empty
+    def __init__(self, matcher: _Matcher[str]) -> None:
+        """Begin with nothing held back; ``Redactor.text_stream`` makes one."""
+        self._matcher = matcher
+        self._held = ""
 
-    def feed(self, piece: AnyStr) -> AnyStr:
-        """Take the next piece; return what is certain by now (possibly nothing)."""
+    def feed(self, piece: str) -> str:
+        """Take the next piece; return what is certain so far (possibly nothing)."""
         matcher = self._matcher
         if matcher.pattern is None:
             return piece
         data = self._held + piece
-        out: list[AnyStr] = []
+        out: list[str] = []
         position = 0
         hold = matcher.hold_from(data, 0)
         for match in matcher.pattern.finditer(data):
@@ -145,20 +140,12 @@ class _Stream(Generic[AnyStr]):
                 hold = matcher.hold_from(data, position)
         out.append(data[position:hold])
         self._held = data[hold:]
-        return self._empty.join(out)
+        return "".join(out)
 
-    def finish(self) -> AnyStr:
-        """Return what was still held."""
-        held, self._held = self._held, self._empty
+    def finish(self) -> str:
+        """Return the rest that was held back."""
+        held, self._held = self._held, ""
         return self._matcher.replace(held)
-
-
-class TextStream(_Stream[str]):
-    """A text that arrives in pieces; see ``feed`` and ``finish``."""
-
-
-class BytesStream(_Stream[bytes]):
-    """A byte stream that arrives in pieces; see ``feed`` and ``finish``."""
 
 
 def _alternation(literals: Iterable[AnyStr]) -> re.Pattern[AnyStr]:
@@ -176,7 +163,7 @@ def _parts(value: str) -> list[str]:
 
 
 def _forms(value: str) -> set[str]:
-    """Return every spelling of ``value`` that is looked for; all of them are at least ``MIN_LENGTH`` long."""
+    """Return every encoding of ``value`` to search for; all are at least ``MIN_LENGTH`` long."""
     data = value.encode("utf-8", "surrogatepass")
     forms = {value, data.hex(), data.hex().upper()}
     for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
@@ -185,7 +172,7 @@ def _forms(value: str) -> set[str]:
         forms |= {text, re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), text)}
     for offset in range(3):
         encoded = base64.b64encode(b"\0" * offset + data).decode("ascii")
-        # The first characters are mixed with what stands before, the last with what stands behind.
+        # The first and last characters also encode the neighbouring bytes.
         first = (0, 2, 3)[offset]
         last = len(encoded.rstrip("=")) - (0 if (offset + len(data)) % 3 == 0 else 1)
         core = encoded[first:last]

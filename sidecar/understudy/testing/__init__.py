@@ -1,4 +1,4 @@
-'''Workers that do what a script says: test your set-up without a key and without a network.
+'''Scripted agents and model servers: test your setup without a key and without a network.
 
 **The scripted agent** is an agent CLI. As a delegator (``~/.config/understudy/delegators/liar.toml``)::
 
@@ -10,7 +10,7 @@
     output = "events"
 
 ``understudy.testing.agent`` lists the scenarios: agents that work, and agents that lie, hang, flood, crash and leave
-processes behind. A scenario of your own is a file of ``[[steps]]``, in order (``understudy.testing.agent x.toml``)::
+processes behind. To write your own scenario, list its ``[[steps]]`` in a file (``understudy.testing.agent x.toml``)::
 
     [[steps]]
     write = "tests/test_greeting.py"
@@ -27,7 +27,7 @@ processes behind. A scenario of your own is a file of ``[[steps]]``, in order (`
     [[steps]]
     result = true
 
-**The scripted model server** speaks chat completions on the loopback interface; the model's name chooses the scenario::
+**The scripted model server** serves chat completions on the loopback interface; the model's name selects the scenario::
 
     understudy servers add scripted --kind custom --url http://127.0.0.1:8099/v1
     python -m understudy.testing.model_server --port 8099
@@ -37,5 +37,5 @@ In Python tests it is a context manager::
     with ModelServer(answers={"haiku": "Autumn evening…"}) as server:
         ...  # server.base_url, and afterwards server.requests
 
-What is here must not import anything else of Understudy: it stands for programs of other people.
+This package must not import any other part of Understudy: it stands for third-party programs.
 '''

@@ -1,58 +1,56 @@
-r"""A scripted agent: an agent CLI that does what a scenario says.
+r"""A scripted agent: an agent CLI that follows a scenario.
 
-Its lines are those of ``understudy.runners.clis.protocol``.
+It prints the line format of ``understudy.runners.agent_clis.event_stream``.
 
     python -m understudy.testing.agent SCENARIO [--file PATH] [--write PATH=TEXTFILE]... [--journal PATH] [--amount N]
     [--rate N]
 
-It works in the current folder. The prompt may be an argument or come on standard input; the file under test is
-``--file``, else the first Python file of this folder that the prompt names, else the first one found. The scenarios:
+It works in the current folder. The prompt is an argument or is read from standard input. The file under test is
+``--file``, else the first Python file of this folder that the prompt names, else the first one found. Scenarios:
 
 agents that work
-    honest            writes each --write and says so
-    no_change         exits well, having done nothing
+    honest            writes each --write and reports it
+    no_change         succeeds without doing anything
     deltas            --amount text deltas, --rate a second (0: as fast as possible), then a result
     huge_output       --amount megabytes of text
-    usage             reports growing usage for ever
+    usage             reports growing usage forever
 agents that lie
     liar              a test that asserts True
-    swallow           calls the code and swallows whatever happens
+    swallow           calls the code and ignores every exception
     skipped           tests that are all skipped
     failing           a test that fails
-    deletes_tests     deletes the test files that are there
-    edits_code        changes the code under test, and tests that
+    deletes_tests     deletes the existing test files
+    edits_code        changes the code under test, and tests the change
     edits_conftest    changes conftest.py so that every test passes
-    plants_ignored    a test that needs a file which git ignores
-    other_branch      commits its work on another branch, and leaves
-    forges_journal    appends a line to the journal of its delegation (--journal, else found from the tree's place)
-    exit1             good work (--write, else liar's), a good result, and exit code 1
+    plants_ignored    a test that needs a file that git ignores
+    other_branch      commits its work on another branch, then switches back
+    forges_journal    appends a line to the journal of its delegation (--journal, else found from the worktree's
+                      path)
+    exit1             succeeds (--write, else liar's test) and reports so, then exits with 1
 agents that misbehave
-    crash             explains itself on standard error and exits with 3
-    killed            ends by a signal
+    crash             prints an error on standard error and exits with 3
+    killed            is killed by a signal
     error             reports a failure in its result, and exits with 0
     no_end            exits with 0 and no result
     half_line         ends in the middle of a line
     endless_line      a line without an end
-    invalid_utf8      bytes that are no text between its events
-    noise             prints what is no event, for ever
-    silent            prints nothing, for ever
+    invalid_utf8      bytes that are not text between its events
+    noise             prints lines that are not events, forever
+    silent            prints nothing, forever
     stall             one event, then nothing
-    hang_after_result says that it is done and does not exit
+    hang_after_result reports its result and does not exit
     stdin_reader      reads standard input to its end before it works
     stderr_flood      --amount megabytes on standard error
-    escapes           terminal escape sequences in everything it says
-    ignores_term      ignores SIGTERM and runs for ever
-    children          leaves children: in a session of their own, double-forked, ignoring SIGTERM
-    child_writes      leaves a child that goes on writing into the test file
+    escapes           terminal escape sequences in all of its output
+    ignores_term      ignores SIGTERM and runs forever
+    children          leaves children: in a new session, double-forked, ignoring SIGTERM
+    child_writes      leaves a child that keeps writing to the test file
 
-A path instead of a name is a scenario of your own: TOML with ``[[steps]]``, or JSON ``{"steps": [...]}``. A step is a
-table; its first
-key says what to do, and these take more keys: ``write`` (``text``, or ``from`` a file), ``deltas`` (``rate``),
-``git`` and ``run``
-(argument vectors), ``result`` (true, false, or a table). Others: ``delete, say, think, phase, note, event, raw,
-stderr, flood,
-sleep, exit, read_stdin, hang, ignore_term, child``. In texts, ``@MODULE@`` and ``@FILE@`` stand for the code under
-test.
+A path instead of a name is your own scenario: TOML with ``[[steps]]``, or JSON ``{"steps": [...]}``. A step is a table
+whose first key is the action. Actions with further keys or special values: ``write`` (``text``, or ``from`` a file),
+``deltas`` (``rate``), ``git`` and ``run`` (argument vectors), ``result`` (true, false, or a table). Other actions:
+``delete, say, think, phase, note, event, raw, stderr, flood, sleep, exit, read_stdin, hang, ignore_term, child``. In
+texts, ``@MODULE@`` and ``@FILE@`` are replaced by the code under test.
 """
 
 from __future__ import annotations
@@ -191,14 +189,14 @@ SCENARIOS: dict[str, list[dict[str, Any]]] = {
         _DONE,
     ],
 }
-"""Name → steps; a user's own scenario is the same, from a file."""
+"""Name → steps; a user's own scenario has the same format, in a file."""
 
 
 class Agent:
     """Runs steps."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        """Find out what the work is about."""
+        """Determine the prompt and the file under test."""
         self.arguments = arguments
         self._prompt = " ".join(arguments.prompt)
         self._under_test: str | None = arguments.file
@@ -210,25 +208,25 @@ class Agent:
                 continue
             names = [name for name in step if name in _STEPS]
             if not names:
-                sys.exit(f"This step says nothing that I can do: {step}")
+                sys.exit(f"Unknown step: {step}")
             code = _STEPS[names[0]](self, step)
             if code is not None:
                 return code
         return 0
 
-    # Words.
+    # Output.
 
     def emit(self, kind: str, **fields: Any) -> None:
         """Print one event."""
         self.raw(json.dumps({"type": kind, **fields}, ensure_ascii=False) + "\n")
 
     def raw(self, text: str) -> None:
-        """Print text as it is."""
+        """Print text unchanged."""
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
         sys.stdout.buffer.flush()
 
     def result(self, step: dict[str, Any]) -> int | None:
-        """Print the terminal event."""
+        """Print the ``result`` event."""
         value = step["result"]
         self.emit("result", **(value if isinstance(value, dict) else {"ok": bool(value)}))
         return int(step.get("code", 0)) if step.get("then") == "exit" else None
@@ -252,13 +250,13 @@ class Agent:
             self.raw(line + "\n")
 
     def usage(self, _: dict[str, Any]) -> None:
-        """Use more and more."""
+        """Report growing usage forever."""
         for turn in range(1, 100_000):
             self.emit("usage", inputTokens=100 * turn, outputTokens=10 * turn, turns=turn, costUsd=f"{turn / 100:.2f}")
             time.sleep(0.005)
 
     def endless(self, step: dict[str, Any]) -> None:
-        """Print the same for ever."""
+        """Print the same text forever."""
         every = float(step.get("every", 0))
         text = step["endless"] if every else step["endless"] * 65_536
         while True:
@@ -275,11 +273,11 @@ class Agent:
     # Files.
 
     def path(self, text: str) -> Path:
-        """Return the path that ``text`` means, in this folder."""
+        """Return the path of ``text`` in this folder."""
         return Path(self.fill(text))
 
     def write(self, step: dict[str, Any]) -> None:
-        """Write, or append to, a file and say so."""
+        """Write a file, or append to it, and report it."""
         path = self.path(step["write"])
         existed = path.exists()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -292,7 +290,7 @@ class Agent:
         self.emit("file", path=path.as_posix(), change="modified" if existed else "added")
 
     def given(self, _: dict[str, Any]) -> int | None:
-        """Write what ``--write`` gives."""
+        """Write the files of ``--write``."""
         for pair in self.arguments.write:
             name, _, source = pair.partition("=")
             self.write({"write": name, "from": source})
@@ -374,7 +372,7 @@ class Agent:
         return text.replace("@MODULE@", module).replace("@FILE@", path.as_posix()).replace("@STEM@", path.stem)
 
     def under_test(self) -> str:
-        """Return the file that the work is about."""
+        """Return the file under test."""
         if self._under_test is None:
             if not self._prompt and not sys.stdin.isatty():
                 self._prompt = sys.stdin.read()
@@ -390,7 +388,7 @@ class Agent:
     # Processes.
 
     def ask_git(self, *arguments: str) -> str:
-        """Return what git answers, empty when it fails."""
+        """Return the output of git, empty when it fails."""
         return subprocess.run(["git", *arguments], capture_output=True, text=True, check=False).stdout.strip()  # noqa: S607
 
     def git(self, step: dict[str, Any]) -> None:
@@ -414,7 +412,7 @@ class Agent:
         child = subprocess.Popen(
             argv, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        # Not ours any more: without this, Python would warn of it at exit.
+        # Without this, Python would warn about the running child at exit.
         child.returncode = 0
 
     def end_by_signal(self, step: dict[str, Any]) -> None:
@@ -472,12 +470,12 @@ def load(name: str) -> list[dict[str, Any]]:
         return SCENARIOS[name]
     path = Path(name)
     if not path.is_file():
-        sys.exit(f"No scenario and no file is called {name!r}. Scenarios: {', '.join(SCENARIOS)}")
+        sys.exit(f"There is no scenario and no file named {name!r}. Scenarios: {', '.join(SCENARIOS)}")
     text = path.read_text("utf-8")
     if path.suffix == ".json":
         script = json.loads(text)
     else:
-        import tomllib  # noqa: PLC0415 - only for scenarios in TOML
+        import tomllib
 
         script = tomllib.loads(text)
     steps: list[dict[str, Any]] = script["steps"]
@@ -485,15 +483,15 @@ def load(name: str) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """Run the scenario that the arguments name."""
+    """Run the scenario in the arguments."""
     parser = argparse.ArgumentParser(prog="understudy.testing.agent", description="A scripted agent.")
-    parser.add_argument("scenario", help="a name, or a TOML or JSON file with steps")
-    parser.add_argument("prompt", nargs="*", help="the prompt, if it does not come on standard input")
+    parser.add_argument("scenario", help="name of a scenario, or a TOML or JSON file with steps")
+    parser.add_argument("prompt", nargs="*", help="the prompt (default: standard input)")
     parser.add_argument("--file", help="the file under test")
     parser.add_argument("--write", action="append", default=[], metavar="PATH=TEXTFILE")
     parser.add_argument("--journal", help="the journal to forge")
     parser.add_argument("--amount", type=int, default=20, help="how many deltas, or megabytes")
-    parser.add_argument("--rate", type=float, default=0.0, help="deltas a second; 0: as fast as possible")
+    parser.add_argument("--rate", type=float, default=0.0, help="deltas per second; 0: as fast as possible")
     arguments = parser.parse_args()
     return Agent(arguments).run(load(arguments.scenario))
 

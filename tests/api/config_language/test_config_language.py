@@ -1,4 +1,4 @@
-"""Checking, completing, explaining and mending Understudy's own files while somebody types."""
+"""Test diagnostics, completion, hover and quick fixes in Understudy's configuration files while the user types."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from understudy import config
-from understudy.config import drafts
-from understudy.faces.lsp import own_files
-from understudy.faces.lsp.own_files import Completion, FileKind, Finding, Fix, Known, Place
-from understudy.faces.lsp.own_files.text import Text
-from understudy.runners import registry
+from understudy.api import config_language
+from understudy.api.config_language import Completion, FileKind, Finding, Fix, Known, Place
+from understudy.api.config_language.text_positions import Text
+from understudy.config import unsaved
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[3] / "README.md"
 
 CONFIG = """\
 [defaults]
@@ -56,24 +55,26 @@ def folder() -> Path:
 @pytest.fixture
 def known(folder: Path) -> Known:
     (folder / "config.toml").write_text(CONFIG, encoding="utf-8")
-    return own_files.know(None, trusted=False, models={"local": ["qwen3-coder", "gemma3"]}, counts={"quick": (2, 1)})
+    return config_language.know(
+        None, trusted=False, models={"local": ["qwen3-coder", "gemma3"]}, counts={"quick": (2, 1)}
+    )
 
 
 @pytest.fixture
 def findings(folder: Path, known: Known) -> Callable[..., list[Finding]]:
-    """What is wrong with a text as a file of the person's own."""
+    """Return a function that returns the findings for a text as a file in the user's configuration folder."""
 
     def look(text: str, name: str = "config.toml") -> list[Finding]:
         path = folder / name
-        kind = own_files.kind_of(path)
+        kind = config_language.kind_of(path)
         assert kind is not None
-        return own_files.diagnostics(kind, path, text, known)
+        return config_language.diagnostics(kind, path, text, known)
 
     return look
 
 
 def spot(marked: str) -> tuple[str, int, int]:
-    """A text without its cursor ``|``, and where that was."""
+    """Return a text without its cursor ``|``, and the position of the cursor."""
     before, _, after = marked.partition("|")
     place = Text(before).place(len(before))
     return before + after, place.line, place.character
@@ -81,7 +82,7 @@ def spot(marked: str) -> tuple[str, int, int]:
 
 def offered(known: Known, marked: str, kind: FileKind = FileKind.CONFIG) -> dict[str, Completion]:
     text, line, character = spot(marked)
-    return {one.label: one for one in own_files.complete(kind, text, line, character, known)}
+    return {one.label: one for one in config_language.complete(kind, text, line, character, known)}
 
 
 def inserted(marked: str, one: Completion) -> str:
@@ -92,7 +93,7 @@ def inserted(marked: str, one: Completion) -> str:
     return text[:start] + one.text + text[end:]
 
 
-def mended(text: str, fix: Fix) -> str:
+def fixed(text: str, fix: Fix) -> str:
     content = Text(text)
     for edit in sorted(fix.edits, key=lambda edit: edit.span.start, reverse=True):
         start = content.offset(edit.span.start.line, edit.span.start.character)
@@ -122,29 +123,29 @@ class TestKinds:
             ("models/local.toml", None),
         ],
     )
-    def test_files_are_known_by_their_place(self, folder: Path, tmp_path: Path, name: str, kind: FileKind | None):
-        assert own_files.kind_of(folder / name) is kind
-        assert own_files.kind_of(tmp_path / ".understudy" / name) is kind
-        assert own_files.kind_of(tmp_path / ".understudy" / "local" / name) is kind
-        assert own_files.kind_of(tmp_path / "elsewhere" / name) is None
-        assert own_files.kind_of(Path(".understudy") / name) is None
+    def test_the_path_determines_the_kind_of_file(self, folder: Path, tmp_path: Path, name: str, kind: FileKind | None):
+        assert config_language.kind_of(folder / name) is kind
+        assert config_language.kind_of(tmp_path / ".understudy" / name) is kind
+        assert config_language.kind_of(tmp_path / ".understudy" / "local" / name) is kind
+        assert config_language.kind_of(tmp_path / "elsewhere" / name) is None
+        assert config_language.kind_of(Path(".understudy") / name) is None
 
-    def test_a_file_that_is_linked_from_the_persons_folder_is_theirs(self, folder: Path, tmp_path: Path):
+    def test_a_file_that_is_linked_from_the_users_folder_belongs_to_it(self, folder: Path, tmp_path: Path):
         kept = tmp_path / "dotfiles"
         (kept / "recipes").mkdir(parents=True)
         (kept / "config.toml").write_text("")
         (folder / "config.toml").symlink_to(kept / "config.toml")
         (folder / "recipes").symlink_to(kept / "recipes")
-        assert own_files.kind_of(kept / "config.toml") is FileKind.CONFIG
-        assert own_files.kind_of(kept / "recipes" / "new.md") is FileKind.RECIPE
-        assert own_files.kind_of(kept / "delegators" / "new.toml") is None
+        assert config_language.kind_of(kept / "config.toml") is FileKind.CONFIG
+        assert config_language.kind_of(kept / "recipes" / "new.md") is FileKind.RECIPE
+        assert config_language.kind_of(kept / "delegators" / "new.toml") is None
 
 
 class TestDiagnostics:
-    def test_a_good_file_has_none(self, findings):
+    def test_a_valid_file_has_no_findings(self, findings):
         assert findings(CONFIG) == []
 
-    def test_the_readmes_file_has_none_but_for_what_it_does_not_define(self, findings):
+    def test_the_file_in_the_readme_has_only_undefined_names(self, findings):
         block = re.search(
             r"```toml\n(# ~/.config/understudy/config.toml\n.*?)```", README.read_text(encoding="utf-8"), re.DOTALL
         )
@@ -167,27 +168,27 @@ class TestDiagnostics:
                 ("local",),
             ),
             (
-                '[[delegators]]\nname = "a"\ntool = "claude"\nlaunch.mode = "tmuxx"\n',
+                '[[delegators]]\nname = "a"\ntool = "generic"\nlaunch.output = "texxt"\n',
                 "not_allowed",
-                '"tmuxx"',
-                ("tmux",),
+                '"texxt"',
+                ("text",),
             ),
-            ('[[delegators]]\nname = "a"\ntool = "claude"\nlaunch.docker = true\n', "no_effect", "true", ()),
-            ('[[delegators]]\nname = "a"\ntool = "claude"\nlaunch.mod = "x"\n', "unknown_key", "mod", ("mode",)),
+            ('[[delegators]]\nname = "a"\ntool = "generic"\nlaunch.yolo = true\n', "no_effect", "true", ()),
+            ('[[delegators]]\nname = "a"\ntool = "claude"\nlaunch.outpu = "x"\n', "unknown_key", "outpu", ("output",)),
             ('[delegators]\nname = "a"\n', "not_a_list", "delegators", ()),
             ("[[checks]]\nname = 'a'\nargv = ['x']\n\n[[checks]]\nname = 'a'\nargv = ['y']\n", "duplicate", "'a'", ()),
             ("x = \n", "syntax", "x =", ()),
             ("# é😀\n[limits]\nslots = 1 nonsense # é\n", "syntax", "nonsense # é", ()),
         ],
     )
-    def test_each_fault_has_its_place_and_code(self, folder: Path, text, code, place, suggestions):
-        # The model server is in a file of its own, so that this text can take the place of config.toml.
+    def test_each_finding_has_a_range_and_a_code(self, folder: Path, text, code, place, suggestions):
+        # The model server is in a separate file, so that the text can replace config.toml.
         (folder / "model-servers").mkdir()
         (folder / "model-servers" / "local.toml").write_text('kind = "ollama"\nbase_url = "http://127.0.0.1:1/v1"\n')
         (folder / "delegators").mkdir()
         (folder / "delegators" / "quick.toml").write_text('tool = "ghostwriter"\n')
-        known = own_files.know(None, trusted=False)
-        found = own_files.diagnostics(FileKind.CONFIG, folder / "config.toml", text, known)
+        known = config_language.know(None, trusted=False)
+        found = config_language.diagnostics(FileKind.CONFIG, folder / "config.toml", text, known)
         assert [(one.code, marked_by(text, one), one.suggestions) for one in found if one.code == code][:1] == [
             (code, place, suggestions)
         ], found
@@ -206,13 +207,13 @@ class TestDiagnostics:
         assert twice.code == "duplicate"
         assert f"{folder}/config.toml:11" in twice.message
 
-    def test_what_the_unsaved_text_takes_away_is_missed(self, findings):
+    def test_a_name_that_the_unsaved_text_removes_is_unknown(self, findings):
         (found,) = findings('[defaults]\ndelegator = "mine"\n')
         assert found.code == "unknown_name"
 
-    def test_a_file_that_is_not_there_yet_is_judged(self, findings):
+    def test_a_file_that_does_not_exist_yet_is_checked(self, findings):
         (found,) = findings('name = "other"\ntool = "ghostwriter"\n', "delegators/new.toml")
-        assert "name is not the file's" in found.message
+        assert "name differs from the file's name" in found.message
         assert found.suggestions == ("new",)
 
     @pytest.mark.parametrize(
@@ -236,11 +237,11 @@ class TestDiagnostics:
         found = findings(text, "recipes/mine.md")
         assert (code, place) in [(one.code, marked_by(text, one)) for one in found], found
 
-    def test_a_file_that_is_too_large_says_so(self, findings):
+    def test_a_file_that_is_too_large_has_a_finding(self, findings):
         (found,) = findings("#" * 300_000)
         assert "larger than" in found.message
 
-    def test_a_file_of_a_workspace_that_is_not_trusted_is_judged_but_its_neighbours_are_not_read(
+    def test_a_file_of_an_untrusted_workspace_is_checked_but_other_files_of_it_are_not_read(
         self, tmp_path: Path, folder: Path
     ):
         own = tmp_path / "project" / ".understudy"
@@ -248,39 +249,39 @@ class TestDiagnostics:
         (own / "delegators" / "quick.toml").write_text('tool = "ghostwriter"\n')
         text = '[defaults]\ndelegator = "quick"\n[limits]\nslot = 3\n'
         path = own / "config.toml"
-        unread = own_files.know(tmp_path / "project", trusted=False)
-        found = own_files.diagnostics(FileKind.CONFIG, path, text, unread)
+        unread = config_language.know(tmp_path / "project", trusted=False)
+        found = config_language.diagnostics(FileKind.CONFIG, path, text, unread)
         assert [(one.code, one.severity) for one in found] == [
             ("unknown_name", "information"),
             ("unknown_key", "error"),
         ]
         assert "not trusted" in found[0].message
-        trusted = own_files.know(tmp_path / "project", trusted=True)
-        (found,) = own_files.diagnostics(FileKind.CONFIG, path, text, trusted)
+        trusted = config_language.know(tmp_path / "project", trusted=True)
+        (found,) = config_language.diagnostics(FileKind.CONFIG, path, text, trusted)
         assert found.code == "unknown_key"
 
-    def test_a_workspaces_file_overrides_and_says_so(self, tmp_path: Path, known: Known):
+    def test_a_file_of_the_workspace_that_overrides_has_a_finding(self, tmp_path: Path, known: Known):
         path = tmp_path / "project" / ".understudy" / "delegators" / "mine.toml"
-        trusted = own_files.know(tmp_path / "project", trusted=True)
-        (found,) = own_files.diagnostics(FileKind.DELEGATOR, path, 'tool = "ghostwriter"\n', trusted)
+        trusted = config_language.know(tmp_path / "project", trusted=True)
+        (found,) = config_language.diagnostics(FileKind.DELEGATOR, path, 'tool = "ghostwriter"\n', trusted)
         assert (found.severity, found.code) == ("information", "overrides")
 
-    def test_a_persons_file_is_judged_before_the_workspaces(self, tmp_path: Path, known: Known, folder: Path):
+    def test_a_users_file_is_checked_without_those_of_the_workspace(self, tmp_path: Path, known: Known, folder: Path):
         over = tmp_path / "project" / ".understudy" / "delegators" / "mine.toml"
         over.parent.mkdir(parents=True)
         over.write_text('tool = "ghostwriter"\n')
-        trusted = own_files.know(tmp_path / "project", trusted=True)
-        assert own_files.diagnostics(FileKind.CONFIG, folder / "config.toml", CONFIG, trusted) == []
+        trusted = config_language.know(tmp_path / "project", trusted=True)
+        assert config_language.diagnostics(FileKind.CONFIG, folder / "config.toml", CONFIG, trusted) == []
 
-    def test_a_file_reached_by_a_link_takes_its_own_place(self, folder: Path, tmp_path: Path):
+    def test_a_linked_file_does_not_duplicate_itself(self, folder: Path, tmp_path: Path):
         kept = tmp_path / "dotfiles" / "config.toml"
         kept.parent.mkdir()
         kept.write_text(CONFIG)
         (folder / "config.toml").symlink_to(kept)
-        known = own_files.know(None, trusted=False)
-        assert own_files.diagnostics(FileKind.CONFIG, kept, CONFIG, known) == []
+        known = config_language.know(None, trusted=False)
+        assert config_language.diagnostics(FileKind.CONFIG, kept, CONFIG, known) == []
 
-    def test_nothing_that_only_remedies_need_travels(self, folder: Path):
+    def test_problems_on_the_wire_have_no_data_for_quick_fixes(self, folder: Path):
         (folder / "config.toml").write_text("[limits]\nslot = 1\n[[delegators]]\nname = 'a'\ntool = 'x'\n")
         loaded = config.load(None, trusted=False)
         listed = [*loaded.problems, *loaded.missing, *loaded.delegators["a"].state.problems]
@@ -307,7 +308,7 @@ class TestCompletion:
         text = "[limits]\nmax_t|urn = 12\n"
         assert inserted(text, offered(known, text)["max_turns"]) == "[limits]\nmax_turns = 12\n"
 
-    def test_present_keys_are_those_of_any_place(self, known: Known):
+    def test_keys_set_elsewhere_in_the_file_are_not_offered(self, known: Known):
         found = offered(
             known, "[[delegators]]\nname = 'a'\n|\n[delegators.launch]\nyolo = true\n[[delegators]]\nmodel = 'm'\n"
         )
@@ -316,7 +317,7 @@ class TestCompletion:
 
     def test_required_keys_come_first(self, known: Known):
         text, line, character = spot("[[checks]]\n|\n")
-        first = own_files.complete(FileKind.CONFIG, text, line, character, known)[:2]
+        first = config_language.complete(FileKind.CONFIG, text, line, character, known)[:2]
         assert [one.label for one in first] == ["argv", "name"]
 
     @pytest.mark.parametrize(
@@ -330,17 +331,20 @@ class TestCompletion:
             ("[[delegators]]\ntool = 'claude'\nlaunch = { yolo = | }\n", {"true", "false"}),
             ("[defaults]\ndelegator = |", {"ghostwriter", "mine", "quick"}),
             ("[defaults]\nrecipes = { tests = '|' }\n", {"ghostwriter", "mine", "quick"}),
-            ("[[model_servers]]\nprotocol = '|'\n", {"openai", "anthropic", "auto"}),
+            ("[[model_servers]]\nprotocol = '|'\n", {"openai", "anthropic"}),
             ("[[checks]]\nargv = ['x', |]\n", {"{python}", "{tests}"}),
             ("[[checks]]\nargv = ['{python}', '|']\n", {"{tests}"}),
-            ("[[delegators]]\nlaunch.mode = |\n", {"headless"}),
+            (
+                "[[delegators]]\ntool = 'claude'\nlaunch.permission_mode = |\n",
+                {"acceptEdits", "default", "dontAsk", "plan", "bypassPermissions"},
+            ),
             ("[[model_servers]]\napi_key = |\n", {'{ from_env = "" }', '{ keyring = "" }', '{ file = "" }'}),
         ],
     )
     def test_values(self, known: Known, text: str, expected: set[str]):
         assert set(offered(known, text)) == expected
 
-    def test_values_keep_the_quotes_in_use(self, known: Known):
+    def test_values_keep_their_kind_of_quotes(self, known: Known):
         text = "[defaults]\ndelegator = 'qu|'\n"
         assert inserted(text, offered(known, text)["quick"]) == "[defaults]\ndelegator = 'quick'\n"
 
@@ -350,7 +354,7 @@ class TestCompletion:
         assert "tests" not in found
         assert "Returns `text`" in found["ask"].documentation
 
-    def test_launch_fields_are_those_that_the_tool_honours(self, known: Known):
+    def test_launch_fields_are_those_that_the_tool_supports(self, known: Known):
         assert set(offered(known, "[[delegators]]\ntool = 'claude'\n[delegators.launch]\n|")) >= {
             "permission_mode",
             "flags",
@@ -367,10 +371,10 @@ class TestCompletion:
         text = "[lim|]\n"
         assert inserted(text, offered(known, text)["[limits]"]) == "[limits]\n"
 
-    def test_no_header_where_it_would_take_over_what_follows(self, known: Known):
+    def test_no_header_where_it_would_split_a_table(self, known: Known):
         assert not [label for label in offered(known, "[limits]\n|\nslots = 1\n") if label.startswith("[")]
 
-    def test_files_with_one_thing(self, known: Known):
+    def test_files_with_one_entry(self, known: Known):
         found = offered(known, "|", FileKind.DELEGATOR)
         assert {"tool", "model", "model_server", "[launch]", "[env]"} <= set(found)
         assert not {"llm_tool", "agent", "remote_agent"} & set(found)
@@ -378,17 +382,17 @@ class TestCompletion:
 
     def test_recipes(self, known: Known):
         found = offered(known, "+++\ntitle = 'x'\n|\n+++\nWrite.\n", FileKind.RECIPE)
-        assert {"returns", "writes", "checks", "fits", "delegator"} <= set(found)
+        assert {"returns", "writes", "checks", "applies_to", "delegator"} <= set(found)
         assert "route" not in found
         assert found["returns"].text == 'returns = "text"'
-        assert set(offered(known, "+++\nfits.on = ['file', '|']\n+++\n", FileKind.RECIPE)) == {
+        assert set(offered(known, "+++\napplies_to.on = ['file', '|']\n+++\n", FileKind.RECIPE)) == {
             "selection",
             "diagnostic",
         }
         assert set(offered(known, "+++\nchecks = [|]\n+++\n", FileKind.RECIPE)) == {"unit"}
         assert offered(known, "+++\n+++\ntit|le\n", FileKind.RECIPE) == {}
         (skeleton,) = offered(known, "|", FileKind.RECIPE).values()
-        assert own_files.complete(FileKind.RECIPE, skeleton.text, 1, 0, known) != []
+        assert config_language.complete(FileKind.RECIPE, skeleton.text, 1, 0, known) != []
 
     @pytest.mark.parametrize(
         "text",
@@ -402,58 +406,58 @@ class TestCompletion:
             '[defaults]\ndelegator = """\nqu|\n"""\n',
         ],
     )
-    def test_nothing_where_nothing_can_be(self, known: Known, text: str):
+    def test_nothing_is_offered_where_nothing_can_be_written(self, known: Known, text: str):
         assert offered(known, text) == {}
 
-    def test_a_fault_above_does_not_matter(self, known: Known):
+    def test_an_error_above_does_not_matter(self, known: Known):
         found = offered(known, "[[checks]]\nargv = ['a',\nname = \n[limits\nx\n\n[defaults]\n|\n")
         assert "delegator" in found
 
 
 class TestHover:
-    def told(self, known: Known, marked: str, kind: FileKind = FileKind.CONFIG) -> str:
+    def text(self, known: Known, marked: str, kind: FileKind = FileKind.CONFIG) -> str:
         text, line, character = spot(marked)
-        found = own_files.hover(kind, text, line, character, known)
+        found = config_language.hover(kind, text, line, character, known)
         return found.markdown if found else ""
 
     def test_a_field(self, known: Known):
-        told = self.told(known, "[limits]\nidle_s|econds = 3\n")
+        told = self.text(known, "[limits]\nidle_s|econds = 3\n")
         assert "**`idle_seconds`**: a number" in told
         assert "keep-alives" in told
         assert "Default: `600.0`" in told
-        assert self.told(known, "[limits]\nidle_seconds = |3\n") == told
+        assert self.text(known, "[limits]\nidle_seconds = |3\n") == told
 
-    def test_who_honours_a_field(self, known: Known):
-        assert "Has an effect on `claude`." in self.told(known, "[[delegators]]\nlaunch.fl|ags = []\n")
+    def test_the_tools_that_support_a_field(self, known: Known):
+        assert "Supported by `claude`." in self.text(known, "[[delegators]]\nlaunch.fl|ags = []\n")
 
     def test_a_delegator(self, known: Known):
         for text in ("[defaults]\ndelegator = 'qu|ick'\n", "[[delegators]]\nname = 'qu|ick'\n"):
-            told = self.told(known, text)
+            told = self.text(known, text)
             assert "Ready, 2 running, 1 waiting." in told
             assert "on the model server `local`, model `qwen3-coder`" in told
-            assert "Default for everything" in told
+            assert "Default for all recipes" in told
 
     def test_a_model_server(self, known: Known):
-        told = self.told(known, "model_server = 'lo|cal'\n", FileKind.DELEGATOR)
+        told = self.text(known, "model_server = 'lo|cal'\n", FileKind.DELEGATOR)
         assert "`ollama` at http://127.0.0.1:11434/v1" in told
         assert "Used by the delegator `quick`." in told
         assert "Models: `qwen3-coder`, `gemma3`." in told
 
-    def test_what_is_wrong_with_it(self, folder: Path):
+    def test_the_problems_of_a_delegator(self, folder: Path):
         (folder / "config.toml").write_text("[[delegators]]\nname = 'a'\ntool = 'claud'\n")
-        told = self.told(own_files.know(None, trusted=False), "[defaults]\ndelegator = '|a'\n")
+        told = self.text(config_language.know(None, trusted=False), "[defaults]\ndelegator = '|a'\n")
         assert "**Not ready**" in told
         assert "There is no tool `claud`." in told
 
     def test_headers_checks_recipes_tools(self, known: Known):
-        assert "which delegator does what" in self.told(known, "[defau|lts]\n")
-        assert "`{python} -m pytest -q`" in self.told(known, "+++\nchecks = ['un|it']\n+++\n", FileKind.RECIPE)
-        assert "Write tests" in self.told(known, "[defaults.recipes]\ntes|ts = 'mine'\n")
-        assert "Used by the delegator `mine`." in self.told(known, "tool = 'gen|eric'\n", FileKind.DELEGATOR)
+        assert "the delegators for requests that name none" in self.text(known, "[defau|lts]\n")
+        assert "`{python} -m pytest -q`" in self.text(known, "+++\nchecks = ['un|it']\n+++\n", FileKind.RECIPE)
+        assert "Write tests" in self.text(known, "[defaults.recipes]\ntes|ts = 'mine'\n")
+        assert "Used by the delegator `mine`." in self.text(known, "tool = 'gen|eric'\n", FileKind.DELEGATOR)
 
     def test_nothing(self, known: Known):
         for text in ("|", "# comm|ent\n", "unknown = 'x|'\n"):
-            assert self.told(known, text) == ""
+            assert self.text(known, text) == ""
 
 
 class TestFixes:
@@ -472,12 +476,12 @@ class TestFixes:
                 ["[defaults]\nrecipes = { tests = 'quick', ask = 'quick' }\n"],
             ),
             (
-                "[[delegators]]\nname = 'a'\ntool = 'claude'\nlaunch = { docker = true, yolo = true }\n",
-                ["[[delegators]]\nname = 'a'\ntool = 'claude'\nlaunch = { yolo = true }\n"],
+                "[[delegators]]\nname = 'a'\ntool = 'generic'\nlaunch = { flags = ['x'], output = 'text' }\n",
+                ["[[delegators]]\nname = 'a'\ntool = 'generic'\nlaunch = { output = 'text' }\n"],
             ),
             (
-                "[[delegators]]\nname = 'a'\ntool = 'claude'\nlaunch = { yolo = true, docker = true }\n",
-                ["[[delegators]]\nname = 'a'\ntool = 'claude'\nlaunch = { yolo = true }\n"],
+                "[[delegators]]\nname = 'a'\ntool = 'generic'\nlaunch = { output = 'text', flags = ['x'] }\n",
+                ["[[delegators]]\nname = 'a'\ntool = 'generic'\nlaunch = { output = 'text' }\n"],
             ),
             (
                 "[[delegators]]\nname = 'a'\ntool = 'claude'\n[delegators.remote_agent]\nplatform = 'p'\nid = 'i'\n\n[limits]\n",
@@ -495,31 +499,33 @@ class TestFixes:
             ("limits.slot = 1\nlimits.slots = 2\n", ["limits.slots = 2\n"]),
         ],
     )
-    def test_each_remedy(self, folder: Path, text: str, expected: list[str]):
+    def test_each_fix(self, folder: Path, text: str, expected: list[str]):
         (folder / "delegators").mkdir()
         (folder / "delegators" / "quick.toml").write_text('tool = "ghostwriter"\n')
-        known = own_files.know(None, trusted=False)
-        found = own_files.diagnostics(FileKind.CONFIG, folder / "config.toml", text, known)
-        fixes = [fix for one in found for fix in own_files.fixes(FileKind.CONFIG, text, one)]
-        assert [mended(text, fix) for fix in fixes] == expected, (found, fixes)
+        known = config_language.know(None, trusted=False)
+        found = config_language.diagnostics(FileKind.CONFIG, folder / "config.toml", text, known)
+        fixes = [fix for one in found for fix in config_language.fixes(FileKind.CONFIG, text, one)]
+        assert [fixed(text, fix) for fix in fixes] == expected, (found, fixes)
 
     def test_recipes(self, findings):
         text = "+++\ntitle = 'x'\nreturns = 'txt'\ncheck = []\n+++\nWrite.\n"
         told = [
-            fix.title for one in findings(text, "recipes/a.md") for fix in own_files.fixes(FileKind.RECIPE, text, one)
+            fix.title
+            for one in findings(text, "recipes/a.md")
+            for fix in config_language.fixes(FileKind.RECIPE, text, one)
         ]
         assert told == ["Change to `text`", "Change `check` to `checks`", "Remove `check`"]
 
     def test_the_first_suggestion_is_preferred_and_a_removal_never(self, findings):
         text = "[limits]\nmax_token = 4\n"
         (finding,) = findings(text)
-        fixes = own_files.fixes(FileKind.CONFIG, text, finding)
+        fixes = config_language.fixes(FileKind.CONFIG, text, finding)
         assert [fix.preferred for fix in fixes] == [True, *[False] * (len(fixes) - 1)]
         assert fixes[-1].title == "Remove `max_token`"
 
 
-def test_knowing_starts_nothing_and_reads_what_a_load_reads(known: Known, folder: Path):
-    loaded = config.load(None, trusted=False, abilities=registry.ABILITIES)
+def test_know_starts_no_process_and_reads_the_same_as_a_load(known: Known, folder: Path):
+    loaded = config.load(None, trusted=False)
     assert known.configuration == loaded
-    assert isinstance(known.snapshot, drafts.Snapshot)
+    assert isinstance(known.snapshot, unsaved.Snapshot)
     assert tomllib.loads(CONFIG)["defaults"]["delegator"] == loaded.defaults.delegator

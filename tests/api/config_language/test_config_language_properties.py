@@ -1,4 +1,4 @@
-"""For every text and every cursor: nothing raises, nothing that is offered makes a file worse, every remedy remedies."""
+"""Test for any text and cursor that nothing raises, that completions keep files valid, and that fixes fix."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from understudy import config
-from understudy.config.folders import FileKind
-from understudy.config.positions import Positions
-from understudy.config.recipes import front_matter
-from understudy.faces.lsp import own_files
-from understudy.faces.lsp.own_files import Edit, Finding, Known
-from understudy.faces.lsp.own_files.scan import scan
-from understudy.faces.lsp.own_files.text import Text
-from understudy.runners import registry
+from understudy.api import config_language
+from understudy.api.config_language import Edit, Finding, Known
+from understudy.api.config_language.text_positions import Text
+from understudy.api.config_language.toml_scanner import scan
+from understudy.config.locations import FileKind
+from understudy.config.parsing.recipe_file import front_matter
+from understudy.config.parsing.toml_positions import Positions
 
 ANY_TEXT = settings(
     max_examples=150,
     deadline=None,
     suppress_health_check=[
-        HealthCheck.function_scoped_fixture,  # the folder and what is known of it are only read
+        HealthCheck.function_scoped_fixture,  # tests only read the folder and the configuration
         HealthCheck.too_slow,
         HealthCheck.filter_too_much,
     ],
@@ -44,9 +43,9 @@ PIECES = [
     "[", "]", "[[", "]]", "{", "}", "=", " = ", ".", ",", "#", '"', "'", '"""', "'''", "\\", "\n", "\r\n", "\r", " ", "\t",
     "+++\n", "---\n", "\ufeff", "é", "😀", "\ud800", "\x00", "\u2028", "1", "1.5", "true", "2026-01-01", "x", "name", '"quick"',
     "'local'", "[limits]\n", "[[delegators]]\n", "[delegators.launch]\n", "[defaults]\n", "[[checks]]\n", "[defaults.recipes]\n",
-    'name = "a"\n', 'tool = "claude"\n', 'tool = "generic"\n', "slots = 4\n", "launch = { yolo = true, docker = true }\n", "launch = { docker = true, yolo = true }\n",
-    'delegator = "quik"\n', "recipes = { test = 'quick' }\n", 'argv = ["{python}", "x"]\n', "limits.slot = 1\n", "launch.mode = 'tmx'\n",
-    'title = "t"\n', 'returns = "tree"\n', "checks = ['unt']\n", 'fits = { on = ["file"] }\n', "api_key = { from_env = 'A' }\n",
+    'name = "a"\n', 'tool = "claude"\n', 'tool = "generic"\n', "slots = 4\n", "launch = { yolo = true, flags = [] }\n", "launch = { flags = [], yolo = true }\n",
+    'delegator = "quik"\n', "recipes = { test = 'quick' }\n", 'argv = ["{python}", "x"]\n', "limits.slot = 1\n", "launch.output = 'txt'\n",
+    'title = "t"\n', 'returns = "tree"\n', "checks = ['unt']\n", 'applies_to = { on = ["file"] }\n', "api_key = { from_env = 'A' }\n",
     "env = { A_TOKEN = 'x' }\n", "kind = 'olama'\nbase_url = 'http://127.0.0.1/v1'\n", "[limts]\n", "[[chekcs]]\n", "[delegators]\n",
     "llm_tool = 'claude'\n", "launch_config = { mod = 1 }\n", "modle = ''\n", 'name = """\na\n"""\n', "x = [\n 1, # c\n [2],\n]\n",
 ]  # fmt: skip
@@ -83,11 +82,11 @@ def folder() -> Path:
 
 @pytest.fixture
 def known(folder: Path) -> Known:
-    return own_files.know(None, trusted=False, models={"local": ["m", "n"]})
+    return config_language.know(None, trusted=False, models={"local": ["m", "n"]})
 
 
 def reads(kind: FileKind, text: str) -> bool:
-    """Whether the TOML of a file is TOML."""
+    """Return whether the TOML of a file is valid."""
     data = text.encode()
     start, end = 3 if data.startswith(b"\xef\xbb\xbf") else 0, len(data)
     if kind is FileKind.RECIPE:
@@ -124,18 +123,18 @@ def test_no_text_and_no_cursor_raises(folder: Path, known: Known, data: st.DataO
     line = data.draw(st.integers(-1, text.count("\n") + 2))
     character = data.draw(st.integers(-1, 40))
     here = Text(text).place(Text(text).offset(line, character))
-    for one in own_files.complete(kind, text, line, character, known):
+    for one in config_language.complete(kind, text, line, character, known):
         assert one.span.start <= here <= one.span.end
-        assert one.span.start.line == one.span.end.line, "a client takes no other edit"
+        assert one.span.start.line == one.span.end.line, "a client accepts no other edit"
         assert one.text
-    hover = own_files.hover(kind, text, line, character, known)
+    hover = config_language.hover(kind, text, line, character, known)
     assert hover is None or hover.markdown
     lines = Text(text)
-    for finding in own_files.diagnostics(kind, folder / NAMES[kind], text, known):
+    for finding in config_language.diagnostics(kind, folder / NAMES[kind], text, known):
         assert finding.span.start <= finding.span.end
         end = lines.offset(finding.span.end.line, finding.span.end.character)
-        assert lines.place(end) == finding.span.end, "a place that the text has"
-        own_files.fixes(kind, text, finding)
+        assert lines.place(end) == finding.span.end, "a position inside the text"
+        config_language.fixes(kind, text, finding)
 
 
 @ANY_TEXT
@@ -144,20 +143,20 @@ def test_a_completion_leaves_a_valid_file_valid(known: Known, data: st.DataObjec
     text = text.replace("\ud800", "")
     assume(reads(kind, text))
     place = Text(text).place(data.draw(st.integers(0, len(text))))
-    for one in own_files.complete(kind, text, place.line, place.character, known):
+    for one in config_language.complete(kind, text, place.line, place.character, known):
         after = changed(text, [Edit(one.span, one.text)])
         assert reads(kind, after), (one.label, after)
 
 
 @ANY_TEXT
 @given(kind=kinds, text=texts)
-def test_a_remedy_removes_its_finding(folder: Path, known: Known, kind: FileKind, text: str):
+def test_a_fix_removes_its_finding(folder: Path, known: Known, kind: FileKind, text: str):
     path = folder / NAMES[kind]
-    before = own_files.diagnostics(kind, path, text, known)
+    before = config_language.diagnostics(kind, path, text, known)
     for finding in before:
-        for fix in own_files.fixes(kind, text, finding):
+        for fix in config_language.fixes(kind, text, finding):
             after = changed(text, list(fix.edits))
-            found = own_files.diagnostics(kind, path, after, known)
+            found = config_language.diagnostics(kind, path, after, known)
             told = (finding.code, finding.message)
             assert counted(found)[told] < counted(before)[told], (fix.title, after)
             assert "syntax" not in {one.code for one in found}, (fix.title, after)
@@ -165,15 +164,13 @@ def test_a_remedy_removes_its_finding(folder: Path, known: Known, kind: FileKind
 
 @ANY_TEXT
 @given(kind=kinds, text=texts)
-def test_an_unsaved_text_is_judged_as_it_will_be_when_it_is_saved(
-    folder: Path, known: Known, kind: FileKind, text: str
-):
+def test_an_unsaved_text_has_the_same_findings_as_after_a_save(folder: Path, known: Known, kind: FileKind, text: str):
     path = folder / NAMES[kind]
-    said = [one.message for one in own_files.diagnostics(kind, path, text, known)]
+    said = [one.message for one in config_language.diagnostics(kind, path, text, known)]
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(Text(text).data)
     try:
-        loaded = config.load(None, trusted=False, abilities=registry.ABILITIES)
+        loaded = config.load(None, trusted=False)
     finally:
         path.unlink()
     judged = {
@@ -186,7 +183,7 @@ def test_an_unsaved_text_is_judged_as_it_will_be_when_it_is_saved(
 
 @ANY_TEXT
 @given(said=st.dictionaries(keys, values, max_size=4), long=st.booleans(), crlf=st.booleans())
-def test_valid_toml_is_seen_as_the_syntax_tree_sees_it(said: dict[str, Any], long: bool, crlf: bool):
+def test_the_scanner_agrees_with_the_syntax_tree_on_valid_toml(said: dict[str, Any], long: bool, crlf: bool):
     text = tomli_w.dumps(said, multiline_strings=long)
     if crlf:
         text = text.replace("\n", "\r\n")
@@ -228,8 +225,8 @@ def test_valid_toml_is_seen_as_the_syntax_tree_sees_it(said: dict[str, Any], lon
         "x = [\n" * 20_000,
     ],
 )
-def test_what_is_made_to_hurt_does_not(folder: Path, known: Known, text: str):
+def test_pathological_texts_are_fast(folder: Path, known: Known, text: str):
     for kind in FileKind:
-        own_files.complete(kind, text, 0, 10, known)
-        own_files.hover(kind, text, 0, 10, known)
-        own_files.diagnostics(kind, folder / NAMES[kind], text, known)
+        config_language.complete(kind, text, 0, 10, known)
+        config_language.hover(kind, text, 0, 10, known)
+        config_language.diagnostics(kind, folder / NAMES[kind], text, known)

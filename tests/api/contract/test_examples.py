@@ -1,4 +1,4 @@
-"""Golden messages: the structures read and write exactly what the examples say, and every method and event has one."""
+"""Test the examples of the protocol: they survive decoding and encoding, and every method and event has one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import jsonschema
 import msgspec
 import pytest
 
-from understudy.api import codes, table
+from understudy.api import error_codes, method_table
 from understudy.model.errors import ErrorInfo, UnderstudyError
 from understudy.model.events import AnyEvent
 
-PROTOCOL = Path(__file__).parents[2] / "protocol"
+PROTOCOL = Path(__file__).parents[3] / "protocol"
 EXAMPLES = sorted((PROTOCOL / "examples").glob("*.json"))
 OPENRPC = json.loads((PROTOCOL / "openrpc.json").read_text())
 UNRESOLVED = object()
@@ -30,8 +30,11 @@ def is_request(path: Path) -> bool:
 
 
 def refused(path: Path) -> bool:
-    """Whether the request fails by its shape alone, before anything is looked up."""
-    return load(path).get("expect", {}).get("error", {}).get("code") in {codes.INVALID_PARAMS, codes.METHOD_NOT_FOUND}
+    """Return whether decoding refuses the request, before any handler runs."""
+    return load(path).get("expect", {}).get("error", {}).get("code") in {
+        error_codes.INVALID_PARAMS,
+        error_codes.METHOD_NOT_FOUND,
+    }
 
 
 REQUESTS = [path for path in EXAMPLES if is_request(path)]
@@ -41,20 +44,20 @@ NOTIFICATIONS = [path for path in EXAMPLES if not is_request(path)]
 
 
 def fits(name: str, value: Any) -> None:
-    """Assert that ``value`` is what the published schema of ``name`` says."""
+    """Assert that ``value`` matches the published schema ``name``."""
     schema = {"$ref": f"#/components/schemas/{name}", "components": OPENRPC["components"]}
     jsonschema.Draft202012Validator(schema).validate(value)
 
 
 def without_null(value: Any) -> Any:
-    """Parameters as they are written back: null means absent."""
+    """Return parameters without null values, which encoding omits."""
     if isinstance(value, dict):
         return {key: without_null(part) for key, part in value.items() if part is not None}
     return [without_null(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_says_what_it_shows(path: Path):
+def test_every_example_has_a_title_and_valid_contents(path: Path):
     example = load(path)
     allowed = {"title", "method", "params"} | ({"expect"} if is_request(path) else set())
     assert {"title", "method"} <= set(example) <= allowed
@@ -63,15 +66,15 @@ def test_an_example_says_what_it_shows(path: Path):
         assert list(example["expect"]) in (["result"], ["error"])
         assert path.name == "unknown-method.json" or path.name.split(".")[0].replace("-", "/") == example[
             "method"
-        ].removeprefix(table.PREFIX)
+        ].removeprefix(method_table.PREFIX)
     assert path.read_text(encoding="utf-8") == json.dumps(example, indent=2, ensure_ascii=False) + "\n"
 
 
 @pytest.mark.parametrize("path", WELL_FORMED, ids=lambda path: path.stem)
-def test_requests_go_through_the_structures_and_back(path: Path):
+def test_requests_survive_decoding_and_encoding(path: Path):
     example = load(path)
-    method = table.method(example["method"])
-    decoded = table.decode_params(method, example.get("params"))
+    method = method_table.method(example["method"])
+    decoded = method_table.decode_params(method, example.get("params"))
     assert msgspec.to_builtins(decoded) == without_null(example.get("params") or {})
     assert msgspec.json.decode(msgspec.json.encode(decoded), type=method.params) == decoded
     if "params" in example:
@@ -79,14 +82,18 @@ def test_requests_go_through_the_structures_and_back(path: Path):
 
 
 @pytest.mark.parametrize("path", WELL_FORMED, ids=lambda path: path.stem)
-def test_answers_go_through_the_structures_and_back(path: Path):
+def test_answers_survive_decoding_and_encoding(path: Path):
     example = load(path)
-    method = table.method(example["method"])
+    method = method_table.method(example["method"])
     expected = example["expect"]
     if "error" in expected:
         error = expected["error"]
         info = msgspec.convert(error["data"], ErrorInfo, strict=True)
-        assert codes.of(UnderstudyError.from_info(info)) == (error["code"], error["message"], error["data"])
+        assert error_codes.to_json_rpc(UnderstudyError.from_info(info)) == (
+            error["code"],
+            error["message"],
+            error["data"],
+        )
         fits("ErrorInfo", error["data"])
         return
     decoded = msgspec.convert(expected["result"], method.result)
@@ -98,21 +105,21 @@ def test_answers_go_through_the_structures_and_back(path: Path):
 def test_bad_requests_are_refused_by_the_decoder_and_by_the_schema(path: Path):
     example = load(path)
     with pytest.raises(UnderstudyError) as caught:
-        table.decode_params(table.method(example["method"]), example.get("params"))
-    code, message, data = codes.of(caught.value)
+        method_table.decode_params(method_table.method(example["method"]), example.get("params"))
+    code, message, data = error_codes.to_json_rpc(caught.value)
     expected = example["expect"]["error"]
     assert message
     assert code == expected["code"]
     assert {key: data.get(key) for key in expected["data"]} == expected["data"]
-    if code == codes.INVALID_PARAMS:
+    if code == error_codes.INVALID_PARAMS:
         with pytest.raises(jsonschema.ValidationError):
-            fits(table.method(example["method"]).params.__name__, example["params"])
+            fits(method_table.method(example["method"]).params.__name__, example["params"])
 
 
 @pytest.mark.parametrize("path", NOTIFICATIONS, ids=lambda path: path.stem)
-def test_notifications_go_through_the_structures_and_back(path: Path):
+def test_notifications_survive_decoding_and_encoding(path: Path):
     example = load(path)
-    python = table.NOTIFICATIONS[example["method"].removeprefix(table.PREFIX)]
+    python = method_table.NOTIFICATIONS[example["method"].removeprefix(method_table.PREFIX)]
     decoded = msgspec.convert(example["params"], python)
     assert msgspec.to_builtins(decoded) == example["params"]
     fits(python.__name__, example["params"])
@@ -121,10 +128,12 @@ def test_notifications_go_through_the_structures_and_back(path: Path):
 def test_every_method_has_a_good_example_and_a_bad_one():
     good = {load(path)["method"] for path in WELL_FORMED if "result" in load(path)["expect"]}
     bad = {load(path)["method"] for path in REFUSED}
-    every = {method.wire_name for method in table.METHODS.values()}
+    every = {method.wire_name for method in method_table.METHODS.values()}
     assert good == every
     assert every <= bad
-    assert {load(path)["method"].removeprefix(table.PREFIX) for path in NOTIFICATIONS} == set(table.NOTIFICATIONS)
+    assert {load(path)["method"].removeprefix(method_table.PREFIX) for path in NOTIFICATIONS} == set(
+        method_table.NOTIFICATIONS
+    )
 
 
 def test_every_event_and_every_state_has_an_example():
@@ -134,8 +143,8 @@ def test_every_event_and_every_state_has_an_example():
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
 
 
-def test_a_field_that_the_schema_does_not_know_is_noticed():
-    """A golden answer with a misspelt field would otherwise decode, because readers ignore what they do not know."""
+def test_an_unknown_field_in_an_example_is_detected():
+    """A misspelt field in an example would decode, because readers ignore unknown fields."""
     example = load(PROTOCOL / "examples" / "version.valid.json")["expect"]["result"]
-    decoded = msgspec.convert({**example, "protocolVersoin": 1}, table.method("version").result)
+    decoded = msgspec.convert({**example, "protocolVersoin": 1}, method_table.method("version").result)
     assert msgspec.to_builtins(decoded) == example

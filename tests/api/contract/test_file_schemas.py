@@ -1,4 +1,4 @@
-"""The published schemas of configuration files accept what Understudy accepts, and refuse what is misspelt."""
+"""Test the published schemas of configuration files: they accept what Understudy accepts, and refuse misspelt keys."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from understudy.api import contract
 from understudy.api.contract.__main__ import main
-from understudy.config import fields, folders, load, shapes
-from understudy.config.folders import FileKind
-from understudy.model.delegators import Delegator, ModelServer
-from understudy.runners import registry
+from understudy.config import load, locations
+from understudy.config.locations import FileKind
+from understudy.config.parsing import file_schema
+from understudy.config.reference import fields
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 SCHEMAS = TOP / "protocol" / "schema" / "files"
 README = (TOP / "README.md").read_text(encoding="utf-8")
 
@@ -42,19 +42,19 @@ def schema_of(kind: FileKind) -> jsonschema.Draft7Validator:
 
 
 def errors_of(kind: FileKind, text: str) -> list[str]:
-    """What the schema says of the TOML of a file."""
+    """Return the errors of the schema for the TOML of a file."""
     if kind is FileKind.RECIPE:
         text = text.split("+++\n")[1]
     return [error.message for error in schema_of(kind).iter_errors(tomllib.loads(text))]
 
 
 def problems_of(kind: FileKind, text: str) -> list[str]:
-    """What Understudy says of the same file."""
+    """Return the problems that Understudy finds in the same file."""
     path = Path(os.environ["XDG_CONFIG_HOME"]) / "understudy" / NAMES[kind]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     try:
-        loaded = load(None, trusted=False, abilities=registry.ABILITIES)
+        loaded = load(None, trusted=False)
     finally:
         path.unlink()
     return [problem.message for problem in loaded.problems if problem.severity == "error"]
@@ -64,17 +64,17 @@ GOOD = {
     FileKind.CONFIG: [
         *re.findall(r"```toml\n(# ~/.config/understudy/config.toml\n.*?)```", README, re.DOTALL),
         "[environment]\npython = '/usr/bin/python3'\n",
-        "[[delegators]]\nname = 'a'\nllm_tool = 'claude'\nlaunch_config = { yolo = true, mode = 'headless' }\n",
+        "[[delegators]]\nname = 'a'\nllm_tool = 'claude'\nlaunch_config = { yolo = true }\n",
     ],
     FileKind.DELEGATOR: [
-        *(path.read_text(encoding="utf-8") for path in (folders.BUILTIN / "delegators").glob("*.toml")),
+        *(path.read_text(encoding="utf-8") for path in (locations.BUILTIN / "delegators").glob("*.toml")),
         "tool = 'generic'\n[launch]\ncommand = ['x', '{prompt}']\n[env]\nA = 'b'\nB = { from_env = 'C' }\n",
         "tool = 'claude'\nextensions = { any = [1, { thing = true }] }\nlimits = { max_usd = '0.50', total_seconds = 5 }\n",
     ],
     FileKind.MODEL_SERVER: [
         "kind = 'ollama'\nbase_url = 'HTTP://127.0.0.1:1/v1'\napi_key = { keyring = 'a' }\nheaders = { X-A = 'b' }\n"
     ],
-    FileKind.RECIPE: [path.read_text(encoding="utf-8") for path in (folders.BUILTIN / "recipes").glob("*.md")],
+    FileKind.RECIPE: [path.read_text(encoding="utf-8") for path in (locations.BUILTIN / "recipes").glob("*.md")],
 }
 
 BAD = [
@@ -100,7 +100,7 @@ BAD = [
     (FileKind.MODEL_SERVER, "kind = 'ollama'\nbase_url = 'http://127.0.0.1'\napi_key = 'abc'\n"),
     (FileKind.RECIPE, "+++\ntitle = 'x'\nreturns = 'txt'\n+++\nWrite.\n"),
     (FileKind.RECIPE, "+++\ntitle = 'x'\n+++\nWrite.\n"),
-    (FileKind.RECIPE, "+++\ntitle = 'x'\nreturns = 'text'\nfits = { on = ['files'] }\n+++\nWrite.\n"),
+    (FileKind.RECIPE, "+++\ntitle = 'x'\nreturns = 'text'\napplies_to = { on = ['files'] }\n+++\nWrite.\n"),
 ]
 
 
@@ -115,7 +115,7 @@ def test_there_is_a_file_of_each_kind_to_accept():
 
 
 @pytest.mark.parametrize(("kind", "text"), BAD)
-def test_what_is_misspelt_is_refused_by_the_schema_and_by_understudy(kind: FileKind, text: str):
+def test_mistakes_are_refused_by_the_schema_and_by_understudy(kind: FileKind, text: str):
     assert errors_of(kind, text)
     assert problems_of(kind, text)
 
@@ -127,8 +127,8 @@ leaves = st.one_of(words, st.booleans(), st.integers(-1, 3), st.floats(-1, 3))
 FREE = st.dictionaries(st.sampled_from(["A", "B_KEY", "x-y"]), leaves, max_size=2)
 
 
-def instances(shape: fields.Shape) -> st.SearchStrategy[Any]:
-    """Values that mostly fit a shape, and sometimes do not."""
+def instances(shape: fields.FieldShape) -> st.SearchStrategy[Any]:
+    """Generate values that mostly, but not always, fit a shape."""
     made: list[st.SearchStrategy[Any]] = []
     for kind in shape.kinds:
         if kind == "table" and shape.fields is not None:
@@ -151,7 +151,7 @@ def instances(shape: fields.Shape) -> st.SearchStrategy[Any]:
 def test_a_schema_never_refuses_what_understudy_accepts(kind: FileKind, data: st.DataObject):
     import tomli_w
 
-    document = data.draw(instances(fields.shape_of(kind, registry.ABILITIES)))
+    document = data.draw(instances(fields.shape_of(kind)))
     if not isinstance(document, dict):
         return
     text = tomli_w.dumps(document)
@@ -162,25 +162,7 @@ def test_a_schema_never_refuses_what_understudy_accepts(kind: FileKind, data: st
         assert problems_of(kind, text), (refused, text)
 
 
-def test_fields_that_are_left_out_are_those_that_understudy_refuses():
-    given = {
-        "agent": "'x'",
-        "remote_agent": "{ platform = 'a', id = 'b' }",
-        "concurrency": "2",
-        "extra_env": "{ A = 'b' }",
-    }
-    for name in Delegator.__struct_fields__:
-        if name not in (fields.shape_of(FileKind.DELEGATOR, registry.ABILITIES).fields or {}):
-            assert problems_of(FileKind.DELEGATOR, f"tool = 'claude'\n{name} = {given.pop(name)}\n")
-    for name in ModelServer.__struct_fields__:
-        if name not in (fields.shape_of(FileKind.MODEL_SERVER, registry.ABILITIES).fields or {}):
-            text = f"kind = 'ollama'\nbase_url = 'http://127.0.0.1'\n{name} = {given.pop(name)}\n"
-            assert problems_of(FileKind.MODEL_SERVER, text)
-    assert given == {}
-    assert problems_of(FileKind.RECIPE, "+++\ntitle = 'x'\nreturns = 'text'\nroute = 'a'\n+++\nWrite.\n")
-
-
-def test_every_field_says_what_it_means():
+def test_every_field_has_a_description():
     def walk(schema: Any, path: str) -> list[str]:
         silent = []
         for name, inner in schema.get("properties", {}).items():
@@ -194,18 +176,18 @@ def test_every_field_says_what_it_means():
         assert walk(json.loads((SCHEMAS / f"{kind}.schema.json").read_text(encoding="utf-8")), str(kind)) == []
 
 
-def test_editors_get_what_they_understand():
+def test_schemas_use_only_features_that_editors_support():
     for path in SCHEMAS.iterdir():
         text = path.read_text(encoding="utf-8")
         assert "$ref" not in text
         assert "$defs" not in text
         assert json.loads(text)["additionalProperties"] is False
         assert json.loads(text)["$schema"] == "http://json-schema.org/draft-07/schema#"
-    tables = {name for name, shape in shapes.LISTS.items() if shape}
+    tables = {name for name, shape in file_schema.LISTS.items() if shape}
     assert tables < set(json.loads((SCHEMAS / "config.schema.json").read_text(encoding="utf-8"))["properties"])
 
 
-def test_drift_of_these_files_is_seen_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_stale_schemas_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     import shutil
 
     published = Path(shutil.copytree(TOP / "protocol", tmp_path / "protocol"))
@@ -216,9 +198,9 @@ def test_drift_of_these_files_is_seen_too(tmp_path: Path, capsys: pytest.Capture
     assert main(["--check", str(published)]) == 1
     said = capsys.readouterr().err
     for line in (
-        "gone.schema.json is generated from nothing",
+        "gone.schema.json is no longer generated",
         "recipe.schema.json is missing",
-        "config.schema.json is not",
+        "config.schema.json is out of date",
     ):
         assert line in said
     contract.write(published)

@@ -1,4 +1,4 @@
-"""The published contract is what the declarations say: on disk, in every Python, and to a validator that knows only JSON Schema."""
+"""Test the generated files of the contract: up to date, independent of the environment, and valid."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import jsonschema
 import msgspec
 import pytest
 
-from understudy.api import contract, table
-from understudy.api.contract import catalogue, pages
+from understudy.api import contract, method_table
+from understudy.api.contract import catalogue, readme_tables
 from understudy.api.contract.__main__ import main
 from understudy.model.errors import ErrorKind
 from understudy.model.states import TRANSITIONS, State
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 PROTOCOL = TOP / "protocol"
 
 
@@ -29,11 +29,11 @@ def published(tmp_path: Path) -> Path:
     return Path(shutil.copytree(PROTOCOL, tmp_path / "protocol"))
 
 
-def test_nothing_has_drifted():
-    assert contract.stale(PROTOCOL) == [], "run `make generate` and commit what it writes"
+def test_no_generated_file_is_stale():
+    assert contract.stale(PROTOCOL) == [], "Run `make generate` and commit the changed files."
 
 
-def test_every_kind_of_drift_is_seen_and_repaired(published: Path, capsys: pytest.CaptureFixture[str]):
+def test_stale_missing_and_obsolete_files_are_reported_and_fixed(published: Path, capsys: pytest.CaptureFixture[str]):
     (published / "schema" / "Delegation.json").unlink()
     (published / "schema" / "Gone.json").write_text("{}")
     openrpc = published / "openrpc.json"
@@ -44,9 +44,9 @@ def test_every_kind_of_drift_is_seen_and_repaired(published: Path, capsys: pytes
     said = capsys.readouterr().err
     for name in (
         "Delegation.json is missing",
-        "Gone.json is generated from nothing",
-        "openrpc.json is not",
-        "README.md is not",
+        "Gone.json is no longer generated",
+        "openrpc.json is out of date",
+        "README.md is out of date",
     ):
         assert name in said
     assert "make generate" in said
@@ -54,29 +54,31 @@ def test_every_kind_of_drift_is_seen_and_repaired(published: Path, capsys: pytes
     assert main(["--check", str(published)]) == 0
 
 
-def test_prose_is_left_alone(published: Path):
+def test_text_outside_of_the_markers_is_kept(published: Path):
     page = published / "README.md"
-    page.write_text(page.read_text().replace("# The contract", "# The contract, in my words"))
+    page.write_text(page.read_text().replace("# The protocol", "# The protocol, in my words"))
     contract.write(published)
-    assert page.read_text().startswith("# The contract, in my words\n")
+    assert page.read_text().startswith("# The protocol, in my words\n")
 
 
 def test_a_page_without_a_marker_is_refused():
     text = (PROTOCOL / "README.md").read_text().replace("<!-- generated: events -->", "")
     with pytest.raises(ValueError, match="events"):
-        pages.fill(text, catalogue.read())
+        readme_tables.fill(text, catalogue.read())
 
 
-def test_outside_a_checkout_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_outside_of_a_checkout_the_error_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["--check", str(tmp_path)]) == 2
-    assert "name the folder" in capsys.readouterr().err
+    assert "pass the folder" in capsys.readouterr().err
 
 
-def test_every_method_is_everywhere():
+def test_every_generated_file_has_every_method():
     openrpc = json.loads((PROTOCOL / "openrpc.json").read_text())
-    assert [method["name"] for method in openrpc["methods"]] == [method.wire_name for method in table.METHODS.values()]
+    assert [method["name"] for method in openrpc["methods"]] == [
+        method.wire_name for method in method_table.METHODS.values()
+    ]
     page, types = (PROTOCOL / "README.md").read_text(), (PROTOCOL / "protocol.gen.ts").read_text()
-    for method in table.METHODS.values():
+    for method in method_table.METHODS.values():
         assert f"#### `{method.wire_name}`\n\n{method.summary}" in page
         assert f'"{method.wire_name}": {{ params: ' in types
 
@@ -131,7 +133,7 @@ def test_schemas_are_schemas_and_their_references_resolve():
 
 
 def test_openrpc_has_the_shape_of_openrpc():
-    """The parts of the OpenRPC 1.3 meta-schema that tools stumble over."""
+    """Check the parts of the OpenRPC 1.3 meta-schema in which tools do not tolerate mistakes."""
     document = json.loads((PROTOCOL / "openrpc.json").read_text())
     assert re.fullmatch(r"1\.3\.\d+", document["openrpc"])
     assert {"title", "version"} <= set(document["info"])
@@ -175,7 +177,7 @@ def test_the_union_of_events_is_complete():
 
 
 def test_typescript_is_balanced_and_names_only_what_it_declares():
-    """The extension's compiler says more; this says it where there is no Node."""
+    """Check what works without Node; the compiler of the extension checks more."""
     text = (PROTOCOL / "protocol.gen.ts").read_text()
     assert text.count("{") == text.count("}")
     code = re.sub(r'/\*\*.*?\*/|//.*|"[^"]*"', "", text, flags=re.DOTALL)
@@ -185,8 +187,8 @@ def test_typescript_is_balanced_and_names_only_what_it_declares():
 
 
 def test_a_schema_accepts_what_the_decoder_accepts():
-    """For a field of each sort: the schema and msgspec agree on what fits and what does not."""
-    found = table.method("delegations/list")
+    """Check for one field of each type that the schema and msgspec accept the same values."""
+    found = method_table.method("delegations/list")
     document = json.loads((PROTOCOL / "openrpc.json").read_text())
     schema = {**document["components"]["schemas"]["ListParams"], "components": document["components"]}
     cases: list[dict[str, object]] = [

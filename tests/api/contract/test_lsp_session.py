@@ -1,6 +1,6 @@
-"""The contract over LSP: the golden messages get the answers that `understudy rpc` gives, and a whole session its own.
+"""Test the protocol over LSP: the examples get the same answers as from `understudy rpc`, a recorded session the same.
 
-`python tests/contract/test_contract_lsp.py` records the session anew after a change that is meant.
+`python tests/api/contract/test_lsp_session.py` records the session again after an intended change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "protocol" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "protocol" / "examples"
 RECORDED = EXAMPLES / "lsp-session.jsonl"
 REQUESTS = [
     json.loads(path.read_text(encoding="utf-8"))
@@ -26,7 +26,7 @@ REQUESTS = [
 ]
 SECONDS = 60
 CHANGING = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z|\d{8}-\d{6}-[a-z0-9]{5}|\d[\d.]* (?:[kMG]i?B|MB)\b")
-"""Times, ids, and how much room is left on the disk."""
+"""Matches times, ids and free disk space."""
 
 
 class Frames:
@@ -47,7 +47,7 @@ class Frames:
 
 
 class Lines:
-    """One message a line."""
+    """JSON Lines."""
 
     def __init__(self, stdin: Any, stdout: Any) -> None:
         self._stdin, self._stdout = stdin, stdout
@@ -60,11 +60,11 @@ class Lines:
         return json.loads(self._stdout.readline())
 
 
-def server(face: str, home: Path) -> subprocess.Popen[bytes]:
+def server(frontend: str, home: Path) -> subprocess.Popen[bytes]:
     home.mkdir(parents=True, exist_ok=True)
     places = {"HOME": home, "UNDERSTUDY_STATE": home / "state", "UNDERSTUDY_CONFIG": home / "config"}
     return subprocess.Popen(
-        [sys.executable, "-m", "understudy", face],
+        [sys.executable, "-m", "understudy", frontend],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=home,
@@ -80,10 +80,10 @@ def server(face: str, home: Path) -> subprocess.Popen[bytes]:
 def start(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
     processes = []
 
-    def begin(face: str) -> Any:
-        process = server(face, tmp_path / face)
+    def begin(frontend: str) -> Any:
+        process = server(frontend, tmp_path / frontend)
         processes.append(process)
-        return (Frames if face == "serve" else Lines)(process.stdin, process.stdout)
+        return (Frames if frontend == "serve" else Lines)(process.stdin, process.stdout)
 
     yield begin
     for process in processes:
@@ -92,7 +92,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
 
 
 def answers(talk: Any, home: Path) -> dict[int, Any]:
-    """Return the answers to all golden requests, without what differs from one moment to the next."""
+    """Return the answers to the requests of all examples, without values that differ in every run."""
     found = {}
     for number, example in enumerate(REQUESTS):
         message = {"jsonrpc": "2.0", "id": number, "method": example["method"]}
@@ -101,11 +101,12 @@ def answers(talk: Any, home: Path) -> dict[int, Any]:
             pass
         text = CHANGING.sub("…", json.dumps(answer, sort_keys=True).replace(str(home), "~"))
         text = re.sub(r'("(?:seconds|pid|bytes|revision)": )("[^"]*"|[\d.]+)', r"\1…", text)
+        text = re.sub(r'("askedBy": )\{[^{}]*\}', r"\1…", text)  # It names the frontend.
         found[number] = text
     return found
 
 
-def test_both_faces_give_the_same_answers(start: Callable[[str], Any], tmp_path: Path):
+def test_both_frontends_give_the_same_answers(start: Callable[[str], Any], tmp_path: Path):
     lsp = start("serve")
     lsp.write(b'{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"capabilities":{}}}')
     assert lsp.read()["id"] == "hello"
@@ -152,7 +153,7 @@ CLIENT: list[str | dict[str, Any]] = [
 
 
 def played(sent: list[bytes], home: Path) -> tuple[list[Any], int]:
-    """Send each message, waiting for the answer where one is due; return what was said and the exit code."""
+    """Send each message and wait for its answer, if it gets one; return all answers and the exit code."""
     process = server("serve", home)
     talk = Frames(process.stdin, process.stdout)
     said = []
@@ -165,16 +166,18 @@ def played(sent: list[bytes], home: Path) -> tuple[list[Any], int]:
     return said, process.returncode
 
 
-def test_the_session_goes_as_it_was_recorded(tmp_path: Path):
+def test_the_recorded_session_gets_the_same_answers(tmp_path: Path):
     entries = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
     sent = [entry["client"].encode() for entry in entries if "client" in entry]
     said, code = played(sent, tmp_path / "home")
-    assert said == [entry["server"] for entry in entries if "server" in entry], "meant? then record it anew"
+    assert said == [entry["server"] for entry in entries if "server" in entry], (
+        "record the session again if this change is intended"
+    )
     assert code == 0
 
 
 def record() -> None:
-    """Write the session as it goes now."""
+    """Record the session with the current server."""
     bodies = [entry if isinstance(entry, str) else json.dumps(entry) for entry in CLIENT]
     with tempfile.TemporaryDirectory() as home:
         said, _ = played([body.encode() for body in bodies], Path(home))

@@ -1,4 +1,4 @@
-"""The recorded session and the refusals among the golden messages, played to the real ``understudy rpc``."""
+"""Test the real ``understudy rpc`` with a recorded session and with the examples of invalid requests."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from understudy import __version__
-from understudy.api import codes
+from understudy.api import error_codes
 
-EXAMPLES = Path(__file__).parents[2] / "protocol" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "protocol" / "examples"
 SESSION = [json.loads(line) for line in (EXAMPLES / "session.jsonl").read_text(encoding="utf-8").splitlines()]
 SECONDS = 30
 
@@ -37,14 +37,14 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subproce
 
 
 def played(process: subprocess.Popen[str], lines: list[str]) -> list[Any]:
-    """Send ``lines``, end the stream, and return everything that came back."""
+    """Send ``lines``, close the stream, and return all messages of the server."""
     out, err = process.communicate("".join(f"{line}\n" for line in lines), timeout=SECONDS)
     assert process.returncode == 0, err
     return [json.loads(line) for line in out.splitlines()]
 
 
 def for_programs(message: Any) -> Any:
-    """A message without what is for people: wording may change at any time."""
+    """Return a message without the texts for users, which may change at any time."""
     if isinstance(message, list):
         return sorted((for_programs(item) for item in message), key=json.dumps)
     if "error" not in message:
@@ -55,37 +55,38 @@ def for_programs(message: Any) -> Any:
     return {**message, "error": {"code": error["code"], "data": kept}}
 
 
-def test_the_session_goes_as_it_was_recorded(server: subprocess.Popen[str]):
+def test_the_recorded_session_gets_the_same_answers(server: subprocess.Popen[str]):
     expected = [for_programs(entry["server"]) for entry in SESSION if "server" in entry]
     answers = [
         for_programs(answer) for answer in played(server, [entry["client"] for entry in SESSION if "client" in entry])
     ]
-    # Requests are answered as they finish; the order in the recording is that of somebody who waits each time.
+    # Requests are answered when they finish; in the recording the client waits for each response.
     assert sorted(answers, key=json.dumps) == sorted(expected, key=json.dumps)
-    assert {"version": __version__, "protocolVersion": 1} in [
+    assert {"version": __version__, "protocolVersion": 2} in [
         answer.get("result") for answer in answers if isinstance(answer, dict)
     ]
 
 
-def test_the_session_shows_each_sort_of_answer():
+def test_the_session_contains_every_kind_of_answer():
     answers = [entry["server"] for entry in SESSION if "server" in entry]
     shown = {answer["error"]["code"] for answer in answers if isinstance(answer, dict) and "error" in answer}
     assert shown == {
-        codes.PARSE_ERROR,
-        codes.INVALID_REQUEST,
-        codes.METHOD_NOT_FOUND,
-        codes.INVALID_PARAMS,
-        codes.UNDERSTUDY,
+        error_codes.PARSE_ERROR,
+        error_codes.INVALID_REQUEST,
+        error_codes.METHOD_NOT_FOUND,
+        error_codes.INVALID_PARAMS,
+        error_codes.UNDERSTUDY_ERROR,
     }
     assert any(isinstance(answer, list) for answer in answers)
 
 
-def test_golden_refusals_are_what_a_client_gets(server: subprocess.Popen[str]):
+def test_a_client_gets_the_errors_of_the_examples(server: subprocess.Popen[str]):
     examples = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in EXAMPLES.glob("*.json")}
     refused = {
         name: example
         for name, example in examples.items()
-        if example.get("expect", {}).get("error", {}).get("code") in {codes.INVALID_PARAMS, codes.METHOD_NOT_FOUND}
+        if example.get("expect", {}).get("error", {}).get("code")
+        in {error_codes.INVALID_PARAMS, error_codes.METHOD_NOT_FOUND}
     }
     lines = [
         json.dumps({"jsonrpc": "2.0", "id": name, "method": example["method"], "params": example["params"]})

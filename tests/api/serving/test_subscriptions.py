@@ -10,24 +10,26 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
 from understudy.api import messages as m
-from understudy.api import subscriptions
-from understudy.journal import bell
+from understudy.api.serving import subscriptions
+from understudy.journal import change_notifications
 from understudy.journal.writer import Writer
 from understudy.model import events as e
-from understudy.model.states import State, Verdict
+from understudy.model.states import State
+from understudy.model.verdicts import Verdict
 
 WRITE = """
 import os, sys
-from understudy.journal import store
+from understudy.journal import delegation_folder
 from understudy.journal.writer import Writer
 from understudy.model import events as e
-folder = store.open_folder(sys.argv[1])
+folder = delegation_folder.open_folder(sys.argv[1])
 with Writer(folder, int(sys.argv[2])) as writer:
     for number in range(int(sys.argv[3])):
         writer.append(e.Text(text=f"{number} " + "x" * 50), attempt=1)
@@ -36,7 +38,7 @@ with Writer(folder, int(sys.argv[2])) as writer:
 
 
 class Client:
-    """What a face would send, with the times."""
+    """What a frontend would send, with the times."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[float, str, Any]] = []
@@ -104,12 +106,12 @@ def test_following_again_sends_nothing_twice_and_unfollowing_ends_it(journal, cl
     assert client.seqs(writer.folder.id) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("deaf", [False, True])
+@pytest.mark.parametrize("without_socket", [False, True])
 def test_everything_is_new_ones_too_and_decisions_on_ended_ones(
-    journal, client: Client, deaf: bool, monkeypatch
+    journal, client: Client, without_socket: bool, monkeypatch
 ) -> None:
-    if deaf:
-        monkeypatch.setattr(bell.Bell, "_bind", lambda self: None)
+    if without_socket:
+        monkeypatch.setattr(change_notifications.ChangeListener, "_bind", lambda self: None)
         monkeypatch.setattr(subscriptions, "SLOW_LOOK_SECONDS", 0.0)
     ended, running, known = journal(), journal(), journal()
     ended.append(e.Finished(verdict=Verdict.ANSWERED, reservations=[]), attempt=0)
@@ -127,10 +129,12 @@ def test_everything_is_new_ones_too_and_decisions_on_ended_ones(
     reached(lambda: ended.folder.id in client.following._ended)
 
 
-@pytest.mark.parametrize("deaf", [False, True])
-def test_two_processes_lose_nothing_and_repeat_nothing(journal, client: Client, deaf: bool, monkeypatch) -> None:
-    if deaf:
-        monkeypatch.setattr(bell.Bell, "_bind", lambda self: None)
+@pytest.mark.parametrize("without_socket", [False, True])
+def test_two_processes_lose_nothing_and_repeat_nothing(
+    journal, client: Client, without_socket: bool, monkeypatch
+) -> None:
+    if without_socket:
+        monkeypatch.setattr(change_notifications.ChangeListener, "_bind", lambda self: None)
     writer = journal()
     writer.close()
     lock = writer._lock
@@ -191,7 +195,7 @@ def test_a_client_that_is_gone_ends_the_thread(journal) -> None:
 def test_a_dead_worker_is_noticed_by_whoever_follows(journal, client: Client, monkeypatch) -> None:
     monkeypatch.setattr(subscriptions, "LOOK_AFTER_WORKER_SECONDS", 0.0)
     writer = journal()
-    writer.append(e.Started(delegator="quick", model="m", why="w"), attempt=1)
+    writer.append(e.Started(delegator="quick", model="m", reason="w"), attempt=1)
     client.following.follow(writer.folder.id, {})
     reached(lambda: client.seqs(writer.folder.id) == [1])
     writer.close()
@@ -202,9 +206,9 @@ def test_a_dead_worker_is_noticed_by_whoever_follows(journal, client: Client, mo
 
 def test_changes_are_told_together(journal, client: Client) -> None:
     client.following.announce_changes()
-    time.sleep(0.1)  # the bell must hang before it is rung; a lost one would only be told later
+    time.sleep(0.1)  # the listener must exist before the notification; a lost one would be noticed later only
     for name in ("configuration", "configuration", "trust", "doctor"):
-        bell.ring(name)
+        change_notifications.notify(name)
     reached(lambda: client.sent)
     assert {name for _, name, _ in client.sent} == {"changed"}
     told = {one for _, _, params in client.sent for one in params.collections}
@@ -261,3 +265,46 @@ def test_a_program_that_does_not_read_gets_everything_later(journal) -> None:
         server.stdin.close()
         assert server.wait(timeout=20) == 0
     assert writer.delegation.state is State.FINISHED
+
+
+class Clock:
+    """Stand for the module ``time``, so that a test decides how late a batch is."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    time = monotonic
+
+
+def test_a_late_batch_does_not_delay_those_after_it(journal, monkeypatch: pytest.MonkeyPatch):
+    """A worker writes thirty lines a second, and as many batches are allowed: one that is late must not add up."""
+    clock = Clock()
+    stream = subscriptions._Stream(journal().folder.id, 0)
+    monkeypatch.setattr(subscriptions, "time", clock)
+    began, sent, waited = clock.now, [], []
+    for number in range(300):
+        written = began + number / subscriptions.BATCHES_A_SECOND
+        heard = written + (0.030 if number % 7 == 0 and number < 60 else 0.001)
+        clock.now = max(heard, stream.next_at)
+        waited.append(clock.now - heard)
+        sent.append(clock.now)
+        stream._written_at = datetime.fromtimestamp(written, UTC).isoformat()
+        stream.sent()
+    assert max(waited) < 0.001
+    assert max(sum(moment <= other < moment + 1 for other in sent) for moment in sent) <= 31
+
+
+def test_batches_of_what_was_missed_keep_the_whole_limit(journal, monkeypatch: pytest.MonkeyPatch):
+    clock = Clock()
+    stream = subscriptions._Stream(journal().folder.id, 0)
+    monkeypatch.setattr(subscriptions, "time", clock)
+    sent = []
+    for _ in range(100):
+        clock.now = max(clock.now, stream.next_at)
+        sent.append(clock.now)
+        stream._written_at = None
+        stream.sent()
+    assert max(sum(moment <= other < moment + 0.999 for other in sent) for moment in sent) == 30

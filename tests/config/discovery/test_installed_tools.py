@@ -11,7 +11,8 @@ from typing import ClassVar
 
 import pytest
 
-from understudy.config import servers, tools
+from understudy.config.discovery import installed_tools, local_servers
+from understudy.config.discovery.server_presets import ServerKind
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def program(binaries, tmp_path):
 @pytest.fixture
 def detect(binaries, tmp_path):
     def look(path: str | None = None, **options):
-        found = tools.detect(cache=tmp_path / "cache", path=path or f"{binaries}:/usr/bin:/bin", **options)
+        found = installed_tools.detect(cache=tmp_path / "cache", path=path or f"{binaries}:/usr/bin:/bin", **options)
         return {entry.name: entry for entry in found}
 
     return look
@@ -49,7 +50,7 @@ def runs(tmp_path: Path, name: str) -> int:
 
 def test_every_known_tool_is_listed_found_or_not(detect, program):
     path = program("claude", "echo '2.1.329 (Claude Code)'")
-    found = detect(runnable={"generic", "ghostwriter"})
+    found = detect()
     assert {
         "claude",
         "codex",
@@ -69,16 +70,16 @@ def test_every_known_tool_is_listed_found_or_not(detect, program):
         True,
         str(path),
         "2.1.329",
-        False,
+        True,
         [],
     )
-    assert (found["codex"].found, found["codex"].path) == (False, None)
+    assert (found["codex"].found, found["codex"].path, found["codex"].runnable) == (False, None, False)
     assert found["ghostwriter"].found
     assert found["ghostwriter"].runnable
     assert found["generic"].found
 
 
-def test_nothing_that_lies_in_the_workspace_or_the_current_folder_is_started(
+def test_no_program_in_the_workspace_or_the_current_folder_is_started(
     detect, program, tmp_path, workspace, monkeypatch
 ):
     inside = program("claude", "echo 1.0.0", workspace / "bin").parent
@@ -110,13 +111,13 @@ def test_what_was_found_is_remembered_until_the_program_changes(detect, program,
 def test_a_program_that_fails_is_named_and_asked_again_the_next_time(detect, program, tmp_path):
     program("codex", "echo broken >&2; exit 3")
     (problem,) = detect()["codex"].problems
-    assert "ended with code 3" in problem.message
+    assert "exited with code 3" in problem.message
     assert detect()["codex"].found
     assert runs(tmp_path, "codex") == 2
 
 
 def test_probes_run_at_the_same_time_and_one_that_hangs_is_given_up(detect, program, monkeypatch):
-    monkeypatch.setattr(tools, "PROBE_SECONDS", 1.0)
+    monkeypatch.setattr(installed_tools, "PROBE_SECONDS", 1.0)
     for name in ("claude", "codex", "gemini", "qwen", "copilot"):
         program(name, "exec sleep 30")
     program("aider", "echo aider 0.86.2")
@@ -124,7 +125,7 @@ def test_probes_run_at_the_same_time_and_one_that_hangs_is_given_up(detect, prog
     found = detect()
     assert time.monotonic() - started < 4.5
     assert found["aider"].version == "0.86.2"
-    assert "did not tell its version" in found["qwen"].problems[0].message
+    assert "did not print its version" in found["qwen"].problems[0].message
 
 
 def test_other_programs_of_the_same_name_are_not_taken_for_agents(detect, program, binaries):
@@ -141,7 +142,7 @@ def test_other_programs_of_the_same_name_are_not_taken_for_agents(detect, progra
     assert found["mini"].found
 
 
-def test_a_probe_sees_no_key_and_stands_outside_the_workspace(detect, program, tmp_path, monkeypatch):
+def test_a_connection_test_sees_no_key_and_runs_outside_the_workspace(detect, program, tmp_path, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-0123456789")
     program("claude", f"env > {tmp_path}/seen; pwd >> {tmp_path}/seen; echo 1.0.0")
     detect()
@@ -156,6 +157,10 @@ def test_folders_and_plain_files_are_no_programs(detect, binaries):
     found = detect()
     assert not found["claude"].found
     assert not found["codex"].found
+
+
+def kind(name: str, port: int) -> ServerKind:
+    return ServerKind(kind=name, title=name, base_url=f"http://127.0.0.1:{port}/v1")
 
 
 class Answer(http.server.BaseHTTPRequestHandler):
@@ -207,28 +212,33 @@ def test_a_model_server_is_recognised_by_its_list_of_models(serve):
             b"[" * 9000,
         )
     ]
-    found = servers.detect_servers(
-        (("ollama", port, "Ollama"), *(("vllm", other, "vLLM") for other in others), ("lmstudio", 1, "x"))
+    found = local_servers.running(
+        [kind("ollama", port), *(kind(f"other{other}", other) for other in others), kind("lmstudio", 1)]
     )
-    assert [(item.model_server.name, item.model_server.base_url, item.models) for item in found] == [
-        ("ollama", f"http://127.0.0.1:{port}/v1", ["qwen", "llama"]),
-    ]
+    assert found == {"ollama": ["qwen", "llama"]}
+
+
+def test_only_this_machine_is_asked(serve, asked):
+    port = serve(b'{"data": []}')
+    away = [ServerKind(kind=host, title="x", base_url=f"http://{host}:{port}/v1") for host in ("localhost.", "example")]
+    assert local_servers.running([*away, ServerKind(kind="custom", title="none")]) == {}
+    assert asked == []
 
 
 def test_a_port_that_never_answers_is_given_up(monkeypatch):
     import socket
 
-    monkeypatch.setattr(servers, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(local_servers, "ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         started = time.monotonic()
-        assert servers.detect_servers((("ollama", listening.getsockname()[1], "x"),)) == []
+        assert local_servers.running([kind("ollama", listening.getsockname()[1])]) == {}
         assert time.monotonic() - started < 2
 
 
 def test_a_server_that_dribbles_is_given_up(monkeypatch):
     import socket
 
-    monkeypatch.setattr(servers, "TOTAL_SECONDS", 0.5)
+    monkeypatch.setattr(local_servers, "TOTAL_SECONDS", 0.5)
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -245,7 +255,7 @@ def test_a_server_that_dribbles_is_given_up(monkeypatch):
         thread = threading.Thread(target=dribble)
         thread.start()
         started = time.monotonic()
-        assert servers.detect_servers((("ollama", listening.getsockname()[1], "x"),)) == []
+        assert local_servers.running([kind("ollama", listening.getsockname()[1])]) == {}
         assert time.monotonic() - started < 3
         stop.set()
         thread.join(10)
@@ -256,7 +266,7 @@ def test_no_proxy_and_no_key_go_along(serve, asked, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
     port = serve(b'{"data": []}')
-    assert len(servers.detect_servers((("vllm", port, "vLLM"),))) == 1
+    assert local_servers.running([kind("vllm", port)]) == {"vllm": []}
     ((path, headers, address),) = asked
     assert (path, address) == ("/v1/models", "127.0.0.1")
     assert set(headers) == {"Host", "Accept-Encoding", "Accept"}

@@ -18,7 +18,7 @@ api_key = "sk-this-is-not-for-here"
 name = "cheap"
 model = 7
 model_server = "locla"
-launch = { mode = "tmuxx", flags = "--fast", "promptPrefix" = "x" }
+launch = { output = "texxt", flags = "--fast", "promptPrefix" = "x" }
 [delegators.limits]
 total_seconds = "ten"
 
@@ -43,18 +43,21 @@ GOLDEN = [
     "config.toml:3:1: error: Unknown key `delegater`. (Did you mean `delegator`?)",
     (
         "config.toml:9:11: error: A key is never written into a configuration file. "
-        '(Refer to it instead: api_key = { from_env = "NAME" }, { keyring = "NAME" } or { file = "/PATH" }.)'
+        '(Refer to the key instead: api_key = { from_env = "NAME" }, { keyring = "NAME" } or { file = "/PATH" }.)'
     ),
     "config.toml:13:9: error: `model` must be a string, not a whole number.",
-    "config.toml:15:19: error: `launch.mode` must be one of acp, headless, tmux. (Did you mean `tmux`?)",
-    "config.toml:15:36: error: `launch.flags` must be an array, not a string.",
-    "config.toml:15:46: error: Unknown key `promptPrefix`. (Did you mean `prompt_prefix`?)",
+    "config.toml:15:21: error: `launch.output` must be one of events, text. (Did you mean `text`?)",
+    "config.toml:15:38: error: `launch.flags` must be an array, not a string.",
+    "config.toml:15:48: error: Unknown key `promptPrefix`. (Did you mean `prompt_prefix`?)",
     "config.toml:17:17: error: `limits.total_seconds` must be a number, not a string.",
     "config.toml:23:34: error: Unknown key `from-env`. (Did you mean `from_env`?)",
     "config.toml:26:17: error: `copy.1` must be a string, not a whole number.",
     "config.toml:27:9: error: `setup` must be an array, not a string.",
-    "config.toml:28:1: error: Unknown key `wat`. (There are: copy, keep_bytes, keep_days, link, setup, setup_timeout_seconds.)",
-    "config.toml:30:3: error: Routes are not supported yet. (Use [defaults] to name delegators.)",
+    "config.toml:28:1: error: Unknown key `wat`. (Valid names: copy, keep_bytes, keep_days, link, setup, setup_timeout_seconds.)",
+    (
+        "config.toml:30:3: error: Unknown key `routes`. (Valid names: checks, defaults, delegators, environment, limits, "
+        "model_servers, retention, worktrees.)"
+    ),
     "config.toml:33:2: error: Unknown key `limitz`. (Did you mean `limits`?)",
 ]
 
@@ -87,7 +90,6 @@ base_url = "https://user:pass@api.example.com/v1"
 locality = "local"
 protocol = "anthropic"
 api_key = { from_env = "A", file = "relative" }
-concurrency = 2
 
 [[delegators]]
 name = "cheap"
@@ -95,7 +97,7 @@ model_server = "locla"
 
 [[delegators]]
 name = "Fine Name"
-llm_tool = "claude"
+llm_tool = "codex"
 
 [[delegators]]
 name = "tool"
@@ -109,7 +111,7 @@ name = "command"
 tool = "generic"
 [delegators.launch_config]
 yolo = true
-use_worktrees = true
+flags = ["-x"]
 prompt_prefix = "fine"
 
 [[checks]]
@@ -128,49 +130,48 @@ SEMANTIC_GOLDEN = [
     "config.toml:2:13: error: There is no delegator `chaep`. (Did you mean `cheap`?)",
     "config.toml:3:13: error: There is no recipe `test`. (Did you mean `tests`?)",
     "config.toml:6:9: error: `slots` must be at least 1.",
-    'config.toml:7:11: error: `max_usd` is not an amount. (Write it as a decimal string: "0.50".)',
-    "config.toml:11:8: error: `kind` is not one Understudy knows. (Did you mean `ollama`?)",
-    "config.toml:12:12: error: `base_url` is not an http or https address. (For example http://127.0.0.1:11434/v1.)",
+    'config.toml:7:11: error: `max_usd` must be a positive decimal. (Write it as a decimal string: "0.50".)',
+    "config.toml:11:8: error: Unknown kind of server `olama`. (Did you mean `ollama`?)",
+    "config.toml:12:12: error: `base_url` is not an http or https URL. (For example http://127.0.0.1:11434/v1.)",
     (
-        "config.toml:13:29: error: A key in the header Authorization would stand in the file. "
+        "config.toml:13:29: error: The header Authorization would write a key into the file. "
         "(Use `api_key`, which refers to the key.)"
     ),
-    "config.toml:18:12: error: `base_url` holds a key or password, which would stand in logs. (Use `api_key`.)",
+    "config.toml:18:12: error: `base_url` contains a key or password, which logs would show. (Use `api_key`.)",
     (
-        "config.toml:19:12: error: The server is declared local, but its address is not of this machine. "
+        "config.toml:19:12: error: The server is declared local, but its address is not on this machine. "
         '(Use a loopback address, or locality = "remote".)'
     ),
     "config.toml:21:11: error: `api_key` needs exactly one of from_env, keyring, file; this one has 2.",
-    "config.toml:22:15: error: `concurrency` is not supported yet. (Remove it.)",
-    "config.toml:24:3: error: `model` is missing. (Set it to the id that the model server lists.)",
-    "config.toml:26:16: error: There is no model server `locla`. (Did you mean `local`?)",
+    "config.toml:23:3: error: `model` is missing. (Set it to the id that the model server lists.)",
+    "config.toml:25:16: error: There is no model server `locla`. (Did you mean `local`?)",
     (
-        "config.toml:29:8: error: The name is not one. "
-        "(Use lower case letters, digits, dots, dashes and underscores, at most 64.)"
+        "config.toml:28:8: error: Invalid name. "
+        "(Use lowercase letters, digits, dots, hyphens and underscores; at most 64.)"
     ),
     (
-        "config.toml:30:12: error: The tool `claude` is not supported yet. "
-        '(Drive it as tool = "generic" with a `launch.command`.)'
+        "config.toml:29:12: error: The tool `codex` is not supported yet. "
+        '(Run it as tool = "generic" with a `launch.command`.)'
     ),
-    "config.toml:34:8: error: There is no tool `generik`. (Did you mean `generic`?)",
-    "config.toml:36:3: error: The delegator names neither a `tool` nor a `model_server`. (Name one of them.)",
+    "config.toml:33:8: error: There is no tool `generik`. (Did you mean `generic`?)",
+    "config.toml:35:3: error: The delegator names neither a `tool` nor a `model_server`. (Name one of them.)",
     (
-        "config.toml:42:2: error: `launch.command` is missing; the tool `generic` is the program it names. "
+        "config.toml:41:2: error: `launch.command` is missing; the tool `generic` is the program that it names. "
         '(Write launch = { command = ["PROGRAM", "{prompt}"] }.)'
     ),
-    "config.toml:43:8: error: `launch.yolo` is not supported yet by the tool `generic`. (Remove it.)",
-    "config.toml:44:17: error: `launch.use_worktree` is not supported yet by the tool `generic`. (Remove it.)",
-    "config.toml:49:9: error: There is no slot {pyton}. (There are {python} and {tests}.)",
-    "config.toml:50:7: error: `cwd` must lie in the workspace. (Write it relative, without `..`.)",
+    "config.toml:42:8: error: `launch.yolo` is not supported by the tool `generic`. (Remove it.)",
+    "config.toml:43:9: error: `launch.flags` is not supported by the tool `generic`. (Remove it.)",
+    "config.toml:48:9: error: There is no slot {pyton}. (Use {python} or {tests}.)",
+    "config.toml:49:7: error: `cwd` must be inside the workspace. (Use a relative path without `..`.)",
     (
-        "config.toml:53:25: error: `link` takes paths inside the workspace. "
-        "(Write it relative, without `..`, and not in .git.)"
+        "config.toml:52:25: error: `link` accepts only paths inside the workspace. "
+        "(Use a relative path without `..` that is not in .git.)"
     ),
-    "config.toml:56:10: error: `python` must be an absolute path here. (Only a workspace's may be relative.)",
+    "config.toml:55:10: error: `python` must be an absolute path here. (Only a workspace may use a relative path.)",
 ]
 
 
-def test_what_would_have_no_effect_or_cannot_work_is_refused_at_its_place(user, write, loaded, lines):
+def test_settings_without_effect_are_reported_at_their_place(user, write, loaded, lines):
     write(user / "config.toml", SEMANTIC)
     found = loaded()
     assert sorted(lines(found), key=lambda line: [int(part) for part in line.split(":")[1:3]]) == SEMANTIC_GOLDEN
@@ -202,8 +203,8 @@ def test_syntax_errors_have_their_place_too(user, write, loaded, lines, *, text,
 
 
 def test_columns_count_utf16_units_as_editors_do(user, write, loaded, lines):
-    write(user / "config.toml", 'defaults = { recipes = { "😀é" = "ghostwriter", ask = "nobody" } }\n')
-    assert "config.toml:1:55: error: There is no delegator `nobody`. (There are: ghostwriter.)" in lines(loaded())
+    write(user / "config.toml", 'defaults = { recipes = { "😀é" = "ghostwriter", ask = "missing" } }\n')
+    assert "config.toml:1:55: error: There is no delegator `missing`. (Valid names: ghostwriter.)" in lines(loaded())
 
 
 @pytest.mark.parametrize(
@@ -215,11 +216,11 @@ def test_columns_count_utf16_units_as_editors_do(user, write, loaded, lines):
         ("+++\ntitle = 'x'\nreturns = 'txt'\n+++\nDo.", "3:11: error: `returns` must be one of file, text, tree. (Did you mean `text`?)"),
         ("+++\ntitle = 'x'\n+++\nDo.", "1:1: error: `returns` is missing."),
         ("+++\ntitle = \n+++\nDo.", "2:9: error: This is not TOML: Invalid value. (The whole file is ignored until it is.)"),
-        ("+++\ntitle = 'x'\nreturns = 'text'\nfits = { on = ['flie'] }\n+++\nDo.", "4:16: error: `fits.on.0` must be one of diagnostic, file, selection. (Did you mean `file`?)"),
-        ("+++\ntitle = 'x'\nreturns = 'tree'\nroute = 'r'\n+++\nDo.", "4:1: error: `route` is not supported yet. (Name a `delegator`.)"),
+        ("+++\ntitle = 'x'\nreturns = 'text'\napplies_to = { on = ['flie'] }\n+++\nDo.", "4:22: error: `applies_to.on.0` must be one of diagnostic, file, selection. (Did you mean `file`?)"),
+        ("+++\ntitle = 'x'\nreturns = 'tree'\nroute = 'r'\n+++\nDo.", "4:1: error: Unknown key `route`. (Valid names: applies_to, checks, delegator, returns, title, writes.)"),
         ("+++\ntitle = 'x'\nreturns = 'text'\nwrites = ['a']\n+++\nDo.", "4:1: error: `writes` has no effect on a recipe that returns text. (Remove it.)"),
         ("+++\ntitle = 'x'\nreturns = 'tree'\nchecks = ['unti']\n+++\nDo.", "4:11: error: There is no check `unti`. (Did you mean `unit`?)"),
-        ("+++\ntitle = 'x'\nreturns = 'tree'\nwrites = ['../a']\n+++\nDo.", "4:11: error: `writes` takes patterns of paths inside the workspace."),
+        ("+++\ntitle = 'x'\nreturns = 'tree'\nwrites = ['../a']\n+++\nDo.", "4:11: error: `writes` accepts only patterns of paths inside the workspace."),
         ("+++\ntitle = 'x'\nreturns = 'tree'\n+++\n \n", "1:1: error: The recipe has no text. (Write the instructions below the +++.)"),
     ],
 )  # fmt: skip
@@ -234,7 +235,7 @@ def test_recipes_have_the_same_care(user, write, loaded, lines, *, text, line):
 
 def test_both_spellings_at_once_are_a_problem(user, write, loaded, lines):
     write(user / "delegators" / "x.toml", 'tool = "generic"\nllm_tool = "generic"\n')
-    assert lines(loaded()) == ["x.toml:2:1: error: `llm_tool` and `tool` say the same thing. (Remove one.)"]
+    assert lines(loaded()) == ["x.toml:2:1: error: `llm_tool` and `tool` set the same field. (Remove one.)"]
 
 
 def test_the_same_name_twice_in_a_scope_is_shown_on_both_places(user, write, loaded, lines):
@@ -248,6 +249,8 @@ def test_the_same_name_twice_in_a_scope_is_shown_on_both_places(user, write, loa
     assert not found.delegators["a"].state.ready
 
 
-def test_a_file_called_otherwise_than_its_thing_is_a_problem(user, write, loaded, lines):
+def test_a_file_name_that_differs_from_the_entry_is_a_problem(user, write, loaded, lines):
     write(user / "delegators" / "a.toml", 'name = "b"\ntool = "ghostwriter"\n')
-    assert lines(loaded()) == ["a.toml:1:8: error: The name is not the file's. (Call the file b.toml, or the thing a.)"]
+    assert lines(loaded()) == [
+        "a.toml:1:8: error: The name differs from the file's name. (Rename the file to b.toml, or set the name to a.)"
+    ]

@@ -8,14 +8,14 @@ import sys
 _RACE = """
 import sys, threading
 sys.setswitchinterval(1e-6)
-from understudy.config import shapes
-from understudy.model.delegators import Delegator
+from understudy.config.parsing import file_schema
+from understudy.model.config.delegators import Delegator
 value = {"name": "x", "tool": "generic", "launch": {"mode": "headless", "command": ["a"]}, "limits": {"max_usd": "1"}}
 barrier = threading.Barrier(8)
 def work():
     barrier.wait()
     for _ in range(50):
-        shapes.from_file(value, Delegator)
+        file_schema.from_file(value, Delegator)
 threads = [threading.Thread(target=work) for _ in range(8)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from understudy.config import trust
+from understudy.config.trust import digest, records
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -19,20 +19,20 @@ def refused(call) -> UnderstudyError:
 
 
 def test_a_new_workspace_is_neither_trusted_nor_known(workspace, state):
-    found = trust.status(workspace, state)
+    found = records.status(workspace, state)
     assert (found.trusted, found.known, found.changed) == (False, False, [])
-    assert found.allows == ["Agents work in copies of this folder, and its tests and checks are run there."]
+    assert found.allows == ["Agents work in copies of this folder, and run its tests and checks there."]
     assert not state.exists()
 
 
-def test_trust_is_kept_for_this_workspace_alone_and_can_be_withdrawn(workspace, state, tmp_path):
-    assert trust.record(workspace, state, trusted=True).trusted
+def test_trust_is_kept_for_this_workspace_alone_and_can_be_revoked(workspace, state, tmp_path):
+    assert records.record(workspace, state, trusted=True).trusted
     (tmp_path / "other").mkdir()
-    assert not trust.status(tmp_path / "other", state).trusted
+    assert not records.status(tmp_path / "other", state).trusted
     (tmp_path / "link").symlink_to(workspace)
-    assert trust.status(tmp_path / "link", state).trusted
-    assert trust.status(workspace / ".." / workspace.name, state).trusted
-    withdrawn = trust.record(workspace, state, trusted=False)
+    assert records.status(tmp_path / "link", state).trusted
+    assert records.status(workspace / ".." / workspace.name, state).trusted
+    withdrawn = records.record(workspace, state, trusted=False)
     assert (withdrawn.trusted, withdrawn.known) == (False, True)
 
 
@@ -63,24 +63,24 @@ def test_trust_is_kept_for_this_workspace_alone_and_can_be_withdrawn(workspace, 
     ],
 )
 def test_a_change_in_what_agents_obey_asks_again_and_shows_what(workspace, state, write, path):
-    trust.record(workspace, state, trusted=True)
+    records.record(workspace, state, trusted=True)
     write(workspace / path, "{}")
-    added = trust.status(workspace, state)
+    added = records.status(workspace, state)
     assert (added.trusted, added.known) == (False, True)
     assert f"added: {path}" in added.changed
-    assert trust.record(workspace, state, trusted=True).trusted
+    assert records.record(workspace, state, trusted=True).trusted
     write(workspace / path, "{ }")
-    assert f"changed: {path}" in trust.status(workspace, state).changed
+    assert f"changed: {path}" in records.status(workspace, state).changed
     write(workspace / path, "{}")
-    assert trust.status(workspace, state).trusted
+    assert records.status(workspace, state).trusted
     (workspace / path).chmod(0o755)
-    assert f"changed: {path}" in trust.status(workspace, state).changed
+    assert f"changed: {path}" in records.status(workspace, state).changed
     (workspace / path).unlink()
-    assert f"removed: {path}" in trust.status(workspace, state).changed
+    assert f"removed: {path}" in records.status(workspace, state).changed
 
 
 def test_ordinary_work_does_not_ask_again(workspace, state, write):
-    trust.record(workspace, state, trusted=True)
+    records.record(workspace, state, trusted=True)
     for path in (
         "src/a.py",
         "CLAUDE.md",
@@ -89,10 +89,10 @@ def test_ordinary_work_does_not_ask_again(workspace, state, write):
         ".claude/worktrees/x/.claude/settings.json",
     ):
         write(workspace / path, "x")
-    assert trust.status(workspace, state).trusted
+    assert records.status(workspace, state).trusted
 
 
-def test_it_says_in_words_what_is_allowed(workspace, state, write):
+def test_the_effects_of_trust_are_described(workspace, state, write):
     write(
         workspace / ".understudy/config.toml",
         '[[delegators]]\nname = "d"\ntool = "generic"\nlaunch = { command = ["agent", "a b"] }\n'
@@ -109,26 +109,26 @@ def test_it_says_in_words_what_is_allowed(workspace, state, write):
         json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "curl evil"}]}]}}),
     )
     write(workspace / ".claude/agents/a.md", "x")
-    assert trust.status(workspace, state).allows == [
-        "Agents work in copies of this folder, and its tests and checks are run there.",
+    assert records.status(workspace, state).allows == [
+        "Agents work in copies of this folder, and run its tests and checks there.",
         "Delegator d uses the tool generic, which runs agent 'a b'.",
         "Model server s sends text to https://models.example.com/v1.",
         "Check unit runs make test.",
-        "Each new copy is set up by npm ci.",
+        "Each new copy is set up with npm ci.",
         "Agents can write to node_modules of this folder through a link.",
-        ".env is copied to where agents work.",
+        "Files that match .env are included in these copies.",
         f"Checks use the interpreter {workspace}/.venv/bin/python.",
-        "Agents may start the MCP server db: npx db-mcp (.mcp.json).",
-        "Agents may start the MCP server web: https://m.example (.mcp.json).",
-        "Claude Code runs the hook curl evil (.claude/settings.json).",
+        "An agent that reads .mcp.json starts the MCP server db: npx db-mcp.",
+        "An agent that reads .mcp.json starts the MCP server web: https://m.example.",
+        "An agent that reads .claude/settings.json runs the hook curl evil.",
         "Agents read agent definitions of Claude Code (.claude/agents/, 1 file).",
     ]
-    trust.record(workspace, state, trusted=True)
+    records.record(workspace, state, trusted=True)
     write(workspace / ".mcp.json", json.dumps({"mcpServers": {"db": {"command": "sh", "args": ["-c", "x"]}}}))
-    assert trust.status(workspace, state).changed == [
-        "now: Agents may start the MCP server db: sh -c x (.mcp.json).",
-        "no longer: Agents may start the MCP server db: npx db-mcp (.mcp.json).",
-        "no longer: Agents may start the MCP server web: https://m.example (.mcp.json).",
+    assert records.status(workspace, state).changed == [
+        "now: An agent that reads .mcp.json starts the MCP server db: sh -c x.",
+        "no longer: An agent that reads .mcp.json starts the MCP server db: npx db-mcp.",
+        "no longer: An agent that reads .mcp.json starts the MCP server web: https://m.example.",
         "changed: .mcp.json",
     ]
 
@@ -147,18 +147,18 @@ def test_it_says_in_words_what_is_allowed(workspace, state, write):
 def test_files_that_make_no_sense_are_covered_all_the_same(workspace, state, write, content):
     write(workspace / ".mcp.json", content)
     write(workspace / ".claude/settings.json", content)
-    found = trust.status(workspace, state)
+    found = records.status(workspace, state)
     assert any(".mcp.json" in line for line in found.allows)
-    assert trust.record(workspace, state, trusted=True).trusted
+    assert records.record(workspace, state, trusted=True).trusted
 
 
-def test_what_is_shown_cannot_steer_the_terminal(workspace, state, write):
+def test_output_cannot_control_the_terminal(workspace, state, write):
     write(workspace / ".mcp.json", json.dumps({"mcpServers": {"\x1b[2Ja\u202eb\u2028": {"command": "x\n\ry\u009b"}}}))
     (workspace / ".claude/agents").mkdir(parents=True)
     write(workspace / ".claude/agents" / "a\x1b[31m.md", "x")
-    trust.record(workspace, state, trusted=True)
+    records.record(workspace, state, trusted=True)
     write(workspace / ".claude/agents" / "b\n\x1b.md", "x")
-    found = trust.status(workspace, state)
+    found = records.status(workspace, state)
     for line in [*found.allows, *found.changed]:
         assert not set("\x1b\n\r\u202e\u2028\u009b") & set(line)
 
@@ -169,44 +169,44 @@ def test_a_link_is_covered_with_what_it_means(workspace, state, write, tmp_path)
     (workspace / ".claude/settings.json").symlink_to(target)
     (workspace / ".claude/skills").symlink_to(workspace / "tools")
     (workspace / "tools" / "loop").symlink_to(workspace / "tools")
-    trust.record(workspace, state, trusted=True)
+    records.record(workspace, state, trusted=True)
     target.write_text("{ }")
-    assert not trust.status(workspace, state).trusted
-    trust.record(workspace, state, trusted=True)
+    assert not records.status(workspace, state).trusted
+    records.record(workspace, state, trusted=True)
     outside = write(tmp_path / "outside.json", "{}")
     (workspace / ".claude/settings.json").unlink()
     (workspace / ".claude/settings.json").symlink_to(outside)
-    found = trust.status(workspace, state)
+    found = records.status(workspace, state)
     assert not found.trusted
-    assert ".claude/settings.json is a link to something outside this folder." in found.allows
+    assert ".claude/settings.json is a link that leads out of this folder." in found.allows
 
 
-def test_things_that_are_no_files_hold_nobody_up(workspace, state):
+def test_special_files_do_not_block(workspace, state):
     (workspace / ".understudy").mkdir()
     os.mkfifo(workspace / ".understudy/config.toml")
     os.mkfifo(workspace / ".mcp.json")
-    assert trust.record(workspace, state, trusted=True).trusted
+    assert records.record(workspace, state, trusted=True).trusted
 
 
 def test_a_folder_that_is_too_large_to_look_at_cannot_be_trusted(workspace, state, write, monkeypatch):
-    trust.record(workspace, state, trusted=True)
-    monkeypatch.setattr(trust, "MAX_FILES", 3)
+    records.record(workspace, state, trusted=True)
+    monkeypatch.setattr(digest, "MAX_FILES", 3)
     for number in range(5):
         write(workspace / ".understudy" / str(number), "x")
-    assert not trust.status(workspace, state).trusted
-    assert "too many" in refused(lambda: trust.record(workspace, state, trusted=True)).message
-    monkeypatch.setattr(trust, "MAX_FILES", 4000)
-    monkeypatch.setattr(trust, "MAX_BYTES", 3)
-    assert "too much" in refused(lambda: trust.record(workspace, state, trusted=True)).message
+    assert not records.status(workspace, state).trusted
+    assert "too many" in refused(lambda: records.record(workspace, state, trusted=True)).message
+    monkeypatch.setattr(digest, "MAX_FILES", 4000)
+    monkeypatch.setattr(digest, "MAX_BYTES", 3)
+    assert "too much" in refused(lambda: records.record(workspace, state, trusted=True)).message
 
 
-def test_what_changed_between_the_question_and_the_answer_is_not_trusted(workspace, state, write):
-    shown = trust.status(workspace, state)
+def test_changes_between_question_and_answer_are_not_trusted(workspace, state, write):
+    shown = records.status(workspace, state)
     write(workspace / ".mcp.json", "{}")
-    error = refused(lambda: trust.record(workspace, state, trusted=True, seen=shown.hash))
+    error = refused(lambda: records.record(workspace, state, trusted=True, seen=shown.hash))
     assert error.kind is ErrorKind.CONFLICT
-    assert not trust.status(workspace, state).trusted
-    assert trust.record(workspace, state, trusted=True, seen=trust.status(workspace, state).hash).trusted
+    assert not records.status(workspace, state).trusted
+    assert records.record(workspace, state, trusted=True, seen=records.status(workspace, state).hash).trusted
 
 
 @pytest.mark.parametrize(
@@ -220,12 +220,12 @@ def test_what_changed_between_the_question_and_the_answer_is_not_trusted(workspa
         lambda file: (file.rename(file.with_suffix(".x")), file.symlink_to(file.with_suffix(".x"))),
     ],
 )
-def test_a_record_that_cannot_be_relied_on_is_none(workspace, state, spoil):
-    trust.record(workspace, state, trusted=True)
+def test_an_unreliable_record_is_ignored(workspace, state, spoil):
+    records.record(workspace, state, trusted=True)
     [file] = (state / "trust").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     spoil(file)
-    found = trust.status(workspace, state)
+    found = records.status(workspace, state)
     assert (found.trusted, found.known) == (False, False)
 
 
@@ -237,5 +237,5 @@ def test_a_workspace_with_a_name_that_is_not_utf8(tmp_path, state):
     workspace = Path(os.fsdecode(folder))
     (workspace / ".understudy").mkdir()
     Path(os.fsdecode(folder + b"/.understudy/\xff")).write_text("x")
-    assert trust.record(workspace, state, trusted=True).trusted
-    assert trust.status(workspace, state).trusted
+    assert records.record(workspace, state, trusted=True).trusted
+    assert records.status(workspace, state).trusted

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from understudy.config import DEFAULT_ABILITIES, load, unsupported_fields
-from understudy.config.semantics import Honours
-from understudy.model.delegators import Delegator, Launch, Scope
+from understudy.config import load
+from understudy.config.discovery import declarations
+from understudy.model.config.delegators import Launch, Scope
 
 USER = """
 [[model_servers]]
@@ -73,7 +73,7 @@ def test_nor_another_key_to_a_known_host(with_workspace, key):
     assert errors(found, "model_servers", "w")
 
 
-def test_what_the_person_bound_the_workspace_may_use(with_workspace):
+def test_a_workspace_may_use_keys_that_the_user_bound(with_workspace):
     found = with_workspace(
         '[[model_servers]]\nname = "w"\nkind = "custom"\nbase_url = "https://API.example.com:443/other"\napi_key = { from_env = "VENDOR_KEY" }\n'
         '[[delegators]]\nname = "wd"\nmodel_server = "vendor"\nmodel = "m"\n',
@@ -90,7 +90,7 @@ def test_a_delegator_on_a_server_with_errors_is_not_ready(with_workspace):
     assert errors(found, "delegators", "wd") == ["The model server `w` has errors."]
 
 
-def test_a_workspace_cannot_put_another_host_in_the_place_of_a_persons_server(with_workspace):
+def test_a_workspace_cannot_change_the_host_of_a_user_server(with_workspace):
     found = with_workspace('[[model_servers]]\nname = "mine"\nkind = "custom"\nbase_url = "https://evil.example/v1"\n')
     assert found.model_servers["mine"].scope is Scope.USER
     assert found.model_servers["mine"].model_server.base_url == "http://127.0.0.1:11434/v1"
@@ -98,7 +98,7 @@ def test_a_workspace_cannot_put_another_host_in_the_place_of_a_persons_server(wi
     assert any("another host" in problem.message for problem in found.problems)
 
 
-def test_a_persons_delegator_never_means_a_server_of_the_workspace(with_workspace, user, write):
+def test_a_user_delegator_never_uses_a_server_of_the_workspace(with_workspace, user, write):
     write(user / "delegators" / "early.toml", 'model_server = "later"\nmodel = "m"\n')
     found = with_workspace('[[model_servers]]\nname = "later"\nkind = "custom"\nbase_url = "https://evil.example/v1"\n')
     assert errors(found, "delegators", "early")[0].startswith("There is no model server `later`")
@@ -109,7 +109,7 @@ def test_a_workspace_cannot_replace_a_local_delegator_by_a_remote_one(with_works
     assert found.delegators["private"].delegator.model_server == "mine"
     found = with_workspace('[[delegators]]\nname = "private"\nmodel_server = "mine"\nmodel = "bigger"\n')
     assert found.delegators["private"].delegator.model == "bigger"
-    assert any("takes the place of `private`" in problem.message for problem in found.problems)
+    assert any("overrides `private`" in problem.message for problem in found.problems)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_workspace_cannot_hand_on_variables_or_point_a_signed_in_tool_elsewher
     assert "may not" in errors(found, "delegators", "w")[0]
 
 
-def test_what_the_person_configured_the_same_way_is_allowed(with_workspace):
+def test_entries_equal_to_those_of_the_user_are_allowed(with_workspace):
     found = with_workspace(
         '[[delegators]]\nname = "w"\ntool = "generic"\nlaunch = { command = ["agent"] }\n'
         'env = { TOKEN = { from_env = "MY_TOKEN" }, API_BASE_URL = "https://api.example.com" }\n',
@@ -163,7 +163,7 @@ def test_what_is_declared_local_must_be_of_this_machine(user, write, loaded, add
 @pytest.mark.parametrize(
     "address", ["http://127.0.0.1:1", "http://127.9.9.9/v1", "http://[::1]:8000/v1", "http://localhost:1234/v1"]
 )
-def test_this_machine_is_recognised(user, write, loaded, address):
+def test_a_loopback_address_is_recognised(user, write, loaded, address):
     write(
         user / "config.toml",
         f'[[model_servers]]\nname = "a"\nkind = "custom"\nbase_url = "{address}"\nlocality = "local"\n',
@@ -172,29 +172,22 @@ def test_this_machine_is_recognised(user, write, loaded, address):
 
 
 EXAMPLES = {
-    "mode": "tmux",
     "yolo": True,
     "permission_mode": "plan",
     "flags": ["-x"],
-    "use_worktree": False,
-    "create_branch": True,
-    "docker": True,
-    "sandbox": "require",
     "prompt_prefix": "x",
     "prompt_suffix": "x",
-    "relay": True,
     "command": ["x"],
     "prompt_delivery": "stdin",
     "output": "events",
 }
 
 
-@pytest.mark.parametrize("tool", [None, "generic", "ghostwriter"])
+@pytest.mark.parametrize("tool", [None, "generic", "ghostwriter", "claude"])
 @pytest.mark.parametrize("name", Launch.__struct_fields__)
-def test_each_launch_field_is_honoured_or_refused_by_name(user, write, tool, name):
-    delegator = Delegator(name="d", tool=tool, launch=Launch(**{name: EXAMPLES[name]}))
-    honoured = name in DEFAULT_ABILITIES[tool or "openai"].launch
-    assert unsupported_fields(delegator, DEFAULT_ABILITIES) == ([] if honoured else [name])
+def test_each_launch_field_has_an_effect_or_is_refused_by_name(user, write, tool, name):
+    declared = declarations.tools()[tool] if tool else declarations.backends()["openai"]
+    supported = name in declared.launch
     target = 'model_server = "s"\nmodel = "m"' if tool is None else f'tool = "{tool}"'
     value = msgspec.json.encode(EXAMPLES[name]).decode()
     write(
@@ -202,35 +195,42 @@ def test_each_launch_field_is_honoured_or_refused_by_name(user, write, tool, nam
         f'[[model_servers]]\nname = "s"\nkind = "custom"\nbase_url = "http://127.0.0.1"\n[[delegators]]\nname = "d"\n{target}\n[delegators.launch]\n{name} = {value}\n',
     )
     found = [
-        message for message in errors(load(None, trusted=False), "delegators", "d") if f"`launch.{name}`" in message
+        message
+        for message in errors(load(None, trusted=False), "delegators", "d")
+        if f"`launch.{name}`" in message and "missing" not in message
     ]
-    assert bool(found) != honoured
+    assert bool(found) != supported
 
 
 def test_every_example_covers_every_field():
     assert set(EXAMPLES) == set(Launch.__struct_fields__)
 
 
-def test_the_callers_table_decides(user, write):
-    write(
-        user / "delegators" / "c.toml",
-        'tool = "claude"\nmodel = "m"\nlaunch = { yolo = true }\nlimits = { max_turns = 3 }\n',
+@pytest.mark.parametrize(
+    "target", ['tool = "generic"\nlaunch = { command = ["x"] }', 'tool = "claude"', 'tool = "ghostwriter"']
+)
+def test_a_tool_without_a_local_server_cannot_be_declared_local(user, write, target):
+    write(user / "delegators" / "d.toml", f'{target}\nlocality = "local"\n')
+    [wrong] = errors(load(None, trusted=False), "delegators", "d")
+    assert wrong.startswith('`locality = "local"` cannot be guaranteed')
+
+
+def test_a_value_that_a_tool_does_not_know_is_refused_with_the_ones_it_knows(user, write):
+    write(user / "delegators" / "d.toml", 'tool = "claude"\nlaunch = { permission_mode = "acceptEdit" }\n')
+    [problem] = load(None, trusted=False).delegators["d"].state.problems
+    assert problem.message == (
+        "`launch.permission_mode` must be one of acceptEdits, default, dontAsk, plan, bypassPermissions."
     )
-    able = {**DEFAULT_ABILITIES, "claude": Honours(launch=frozenset({"yolo"}), limits=frozenset({"max_turns"}))}
-    assert load(None, trusted=False, abilities=able).delegators["c"].state.ready
-    able["claude"] = Honours(limits=frozenset())
-    messages = errors(load(None, trusted=False, abilities=able), "delegators", "c")
-    assert messages == [
-        "`launch.yolo` is not supported yet by the tool `claude`.",
-        "`max_turns` is not supported yet by the tool `claude`.",
-    ]
+    assert problem.hint == "Did you mean `acceptEdits`?"
 
 
-def test_the_runners_table_fits():
-    from understudy.runners import registry
-
-    found = load(None, trusted=False, abilities=registry.ABILITIES)
-    assert found.delegators["ghostwriter"].state.ready
+@pytest.mark.parametrize(("output", "ready"), [("text", False), ("events", True)])
+def test_usage_limits_need_output_that_reports_usage(user, write, output, ready):
+    write(
+        user / "delegators" / "d.toml",
+        f'tool = "generic"\nlaunch = {{ command = ["x"], output = "{output}" }}\nlimits = {{ max_turns = 3 }}\n',
+    )
+    assert load(None, trusted=False).delegators["d"].state.ready is ready
 
 
 def test_a_model_server_speaks_what_its_delegator_understands(user, workspace, write):
@@ -246,25 +246,30 @@ protocol = "anthropic"
 name = "chat"
 kind = "custom"
 base_url = "https://api.example.com/v1"
+[[model_servers]]
+name = "unknown"
+kind = "custom"
+base_url = "https://api.example.com/v1"
+protocol = "responsez"
 [[delegators]]
 name = "ours"
 model_server = "messages"
 model = "m"
 [[delegators]]
 name = "theirs"
-tool = "speaker"
+tool = "claude"
 model_server = "chat"
 [[delegators]]
 name = "fits"
-tool = "speaker"
+tool = "claude"
 model_server = "messages"
 """,
     )
-    speaker = Honours(takes_model_server=True, protocols=frozenset({"anthropic"}))
-    found = load(workspace, trusted=False, abilities={**DEFAULT_ABILITIES, "speaker": speaker})
+    found = load(workspace, trusted=False)
+    assert errors(found, "model_servers", "unknown") == ["`protocol` must be one of openai, anthropic."]
     assert errors(found, "model_servers", "messages") == []
     [wrong] = errors(found, "delegators", "ours")
-    assert "`messages` speaks the protocol `anthropic`" in wrong
+    assert "`messages` speaks `anthropic`" in wrong
     [wrong] = errors(found, "delegators", "theirs")
-    assert "`chat` speaks the protocol `openai`" in wrong
+    assert "`chat` speaks `openai`" in wrong
     assert errors(found, "delegators", "fits") == []

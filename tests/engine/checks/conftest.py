@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
-from understudy.engine.checks.run import Judgement, JudgeRequest, judge
-from understudy.engine.checks.verdict import Facts, verdict_of
-from understudy.model.delegators import Check, Fits, Recipe, Scope
+from understudy.engine.checks.judge import Judgement, JudgeRequest, judge
+from understudy.engine.checks.verdict_rules import VerdictFacts, verdict_of
+from understudy.model.checks import Check
+from understudy.model.config.delegators import Scope
+from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.events import Event
-from understudy.model.states import Reservation, Verdict
+from understudy.model.verdicts import Reservation, Verdict
 
 Files = dict[str, str | bytes]
 TEST_GLOBS = ["test_*.py", "*_test.py", "tests/", "*.test.*", "*.spec.*", "__tests__/"]
@@ -105,13 +107,13 @@ PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygmen
 
 
 class Judged:
-    """What came of judging, with the verdict that follows."""
+    """The result of judging and its verdict."""
 
     def __init__(self, judgement: Judgement, events: list[Event], tree: FolderTree) -> None:
         self.results = judgement.results
         self.reservations = judgement.reservations
         self.events = events
-        facts = Facts(
+        facts = VerdictFacts(
             changed=tree.tree_of("base") != tree.tree_of("head"),
             results=tuple(judgement.results),
             reservations=frozenset(judgement.reservations),
@@ -178,7 +180,12 @@ class Project:
         request = JudgeRequest(
             delegation_id="20261121-004512-tests",
             recipe=Recipe(
-                name=recipe, title="", returns="tree", writes=writes, fits=Fits(on=["file"]), scope=Scope.BUILTIN
+                name=recipe,
+                title="",
+                returns="tree",
+                writes=writes,
+                applies_to=AppliesTo(on=["file"]),
+                scope=Scope.BUILTIN,
             ),
             tree=self.tree,
             base="base",

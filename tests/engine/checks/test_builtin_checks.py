@@ -12,16 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine.checks import detect, reports, scope
-from understudy.engine.checks.environment import PROBE_FOLDER
-from understudy.model.delegators import Check
-from understudy.model.states import Reservation, Verdict
+from understudy.engine.checks import builtin_checks, change_scope, runner_reports
+from understudy.engine.checks.interpreter import PROBE_FOLDER
+from understudy.model.checks import Check
+from understudy.model.verdicts import Reservation, Verdict
 
 
-def detected(files: dict[str, str], tree: Path, *, has_pytest: bool = True, has_python: bool = True) -> detect.Detected:
+def detected(
+    files: dict[str, str], tree: Path, *, has_pytest: bool = True, has_python: bool = True
+) -> builtin_checks.Detected:
     contents = {path: text.encode() for path, text in files.items()}
     changes = [("A", path) for path in files]
-    return detect.detect(changes, tree, contents.get, has_python=has_python, has_pytest=has_pytest)
+    return builtin_checks.detect(changes, tree, contents.get, has_python=has_python, has_pytest=has_pytest)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_unittest_needs_no_pytest(tmp_path: Path) -> None:
     assert [plan.kind for plan in found.plans] == ["unittest"]
     found = detected({"test_a.py": "def test_a(): pass\n"}, tmp_path, has_pytest=False)
     assert found.plans == ()
-    assert "need pytest" in found.notes[0]
+    assert "does not have pytest" in found.notes[0]
     assert "no Python" in detected({"test_a.py": ""}, tmp_path, has_python=False).notes[0]
 
 
@@ -80,7 +82,7 @@ def test_javascript_tests_need_a_runner_in_the_tree(tmp_path: Path, kind: str) -
     assert "package.json" in plan.check.configured_by
 
 
-def test_go_and_cargo_run_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_go_and_cargo_run_the_new_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     monkeypatch.setenv("PATH", str(tools))
@@ -117,11 +119,11 @@ def test_counts_of_other_runners() -> None:
             {"Action": "fail", "Package": "q"},
         ]
     )
-    assert reports.go_counts(f"noise\n{go}\n[1]\n") == reports.Counts(passed=1, failed=1, skipped=1)
-    assert reports.go_counts("cannot find package") is None
+    assert runner_reports.go_counts(f"noise\n{go}\n[1]\n") == runner_reports.Counts(passed=1, failed=1, skipped=1)
+    assert runner_reports.go_counts("cannot find package") is None
     cargo = "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured\nx\ntest result: FAILED. 1 passed; 3 failed; 0 ignored; 0 measured\n"
-    assert reports.cargo_counts(cargo) == reports.Counts(passed=3, failed=3, skipped=1)
-    assert reports.cargo_counts("error: could not compile") is None
+    assert runner_reports.cargo_counts(cargo) == runner_reports.Counts(passed=3, failed=3, skipped=1)
+    assert runner_reports.cargo_counts("error: could not compile") is None
     jest = {
         "numTotalTests": 3,
         "numPassedTests": 1,
@@ -129,13 +131,13 @@ def test_counts_of_other_runners() -> None:
         "numPendingTests": 1,
         "testResults": [{"status": "failed", "assertionResults": []}, {"status": "failed", "assertionResults": [{}]}],
     }
-    assert reports.jest_counts(jest) == reports.Counts(passed=1, failed=2, skipped=1)
-    assert reports.jest_counts({}) is None
+    assert runner_reports.jest_counts(jest) == runner_reports.Counts(passed=1, failed=2, skipped=1)
+    assert runner_reports.jest_counts({}) is None
 
 
 def test_output_is_clean_and_short() -> None:
-    assert reports.tail(b"\x1b[31mred\x1b[0m\r\n\x1b]0;title\x07ok\x00\n", b"\xff") == "red\nok\n�"
-    long = reports.tail(b"x" * 100_000 + b"\xc3\xa9 end")
+    assert runner_reports.tail(b"\x1b[31mred\x1b[0m\r\n\x1b]0;title\x07ok\x00\n", b"\xff") == "red\nok\n�"
+    long = runner_reports.tail(b"x" * 100_000 + b"\xc3\xa9 end")
     assert long.startswith("…x")
     assert long.endswith("é end")
     assert len(long.encode()) <= 8 * 1024 + 3
@@ -143,11 +145,11 @@ def test_output_is_clean_and_short() -> None:
 
 @given(st.binary(max_size=400))
 def test_any_output_and_any_report_can_be_read(data: bytes) -> None:
-    reports.tail(data, data).encode()
-    reports.go_counts("[" * 100_000)
-    reports.go_counts(json.dumps({"Action": ["x"], "Test": {"y": 1}}))
-    reports.go_counts(data.decode("utf-8", "replace"))
-    reports.cargo_counts(data.decode("utf-8", "replace"))
+    runner_reports.tail(data, data).encode()
+    runner_reports.go_counts("[" * 100_000)
+    runner_reports.go_counts(json.dumps({"Action": ["x"], "Test": {"y": 1}}))
+    runner_reports.go_counts(data.decode("utf-8", "replace"))
+    runner_reports.cargo_counts(data.decode("utf-8", "replace"))
 
 
 @given(
@@ -170,28 +172,28 @@ def test_a_forged_report_never_breaks_the_judge(tmp_path_factory: pytest.TempPat
     entries = [value, *({"k": kind, "id": value, "ids": value, "files": value, "outcome": value} for kind in kinds)]
     (folder / "1-x.jsonl").write_text("\n".join(json.dumps(entry) for entry in entries) + '\n{"k": "en')
     (folder / "1-x.node.json").write_text(json.dumps(value))
-    report = reports.read_probe(folder)
+    report = runner_reports.read_probe(folder)
     assert report.counts is not None
     if isinstance(value, dict):
-        reports.jest_counts(value)
+        runner_reports.jest_counts(value)
 
 
 def test_scope() -> None:
     changes = [("A", "tests/test_a.py"), ("M", "src/a.py"), ("D", "tests/test_b.py"), ("T", "tests/test_c.py")]
-    assert scope.outside(changes, None, only_adds_and_modifies=False) == []
-    assert scope.outside(changes, [], only_adds_and_modifies=False) == [path for _, path in changes]
-    assert scope.outside(changes, ["tests/"], only_adds_and_modifies=False) == ["src/a.py"]
-    assert scope.outside(changes, ["test_*.py"], only_adds_and_modifies=True) == [
+    assert change_scope.outside(changes, None, only_adds_and_modifies=False) == []
+    assert change_scope.outside(changes, [], only_adds_and_modifies=False) == [path for _, path in changes]
+    assert change_scope.outside(changes, ["tests/"], only_adds_and_modifies=False) == ["src/a.py"]
+    assert change_scope.outside(changes, ["test_*.py"], only_adds_and_modifies=True) == [
         "src/a.py",
         "tests/test_b.py",
         "tests/test_c.py",
     ]
-    assert scope.check_changing([("A", "a/b/conftest.py"), ("M", "x.py")], []) == ["a/b/conftest.py"]
-    assert scope.check_changing([("A", "a/pytest.py"), ("A", "pytest.py"), ("A", "pytest/x.py")], []) == [
+    assert change_scope.check_changing([("A", "a/b/conftest.py"), ("M", "x.py")], []) == ["a/b/conftest.py"]
+    assert change_scope.check_changing([("A", "a/pytest.py"), ("A", "pytest.py"), ("A", "pytest/x.py")], []) == [
         "pytest.py",
         "pytest/x.py",
     ]
-    assert scope.check_changing([("M", "package.json"), ("M", "web/package.json")], ["/package.json"]) == [
+    assert change_scope.check_changing([("M", "package.json"), ("M", "web/package.json")], ["/package.json"]) == [
         "package.json"
     ]
 
@@ -219,17 +221,17 @@ async def test_what_node_loads_from_the_checkout_is_named(empty_project: Any) ->
     ):
         check = Check(name="node", argv=["node", script, target])
         judged = await empty_project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
-        assert judged.only.wrong_tree == wrong
-        assert judged.is_(*((Verdict.UNVERIFIED, Reservation.WRONG_TREE) if wrong else (Verdict.VERIFIED,)))
+        assert judged.only.checkout_files == wrong
+        assert judged.is_(*((Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT) if wrong else (Verdict.VERIFIED,)))
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node here")
 def test_the_node_probe_survives_a_folder_with_spaces(tmp_path: Path) -> None:
     folder = tmp_path / 'a "b\\ c'
     folder.mkdir()
-    shutil.copy(PROBE_FOLDER / "probe.cjs", folder / "probe.cjs")
+    shutil.copy(PROBE_FOLDER / "node_hook.cjs", folder / "node_hook.cjs")
     (tmp_path / "x.js").write_text("console.log('ran')\n")
-    script = str(folder / "probe.cjs").replace("\\", "\\\\").replace('"', '\\"')
+    script = str(folder / "node_hook.cjs").replace("\\", "\\\\").replace('"', '\\"')
     node = shutil.which("node")
     assert node is not None
     done = subprocess.run(
@@ -251,7 +253,7 @@ def test_the_node_probe_survives_a_folder_with_spaces(tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="no cargo here")
-async def test_rust_tests_are_run_without_a_control(empty_project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rust_tests_are_run_without_mutation_testing(empty_project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Path(shutil.which("cargo") or "").parent.parent
     monkeypatch.setenv("CARGO_HOME", str(home))
     monkeypatch.setenv("RUSTUP_HOME", str(home.parent / ".rustup"))
@@ -264,7 +266,7 @@ async def test_rust_tests_are_run_without_a_control(empty_project: Any, monkeypa
     )
     test = "#[test]\nfn adds() { assert_eq!(calc::add(1, 2), 3); }\n#[test]\n#[ignore]\nfn later() {}\n"
     judged = await empty_project.judge({"tests/calc.rs": test}, files=("src/lib.rs",))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CONTROL)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
     assert (judged.only.passed, judged.only.failed, judged.only.skipped) == (1, 0, 1)
     judged = await empty_project.judge({"tests/calc.rs": test.replace("3);", "4);")}, files=("src/lib.rs",))
     assert judged.is_(Verdict.CHECKS_FAILED)
@@ -272,7 +274,7 @@ async def test_rust_tests_are_run_without_a_control(empty_project: Any, monkeypa
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["jest", "vitest"])
-async def test_javascript_tests_are_run_without_a_control(empty_project: Any, kind: str) -> None:
+async def test_javascript_tests_are_run_without_mutation_testing(empty_project: Any, kind: str) -> None:
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("no npm here")
@@ -296,7 +298,7 @@ async def test_javascript_tests_are_run_without_a_control(empty_project: Any, ki
     use = "import calc from './calc.js';\n" if kind == "vitest" else "const calc = require('./calc.js');\n"
     test = use + globals_ + "test('adds', () => { expect(calc.add(1, 2)).toBe(3); });\ntest.skip('later', () => {});\n"
     judged = await empty_project.judge({name: test}, files=("calc.js",))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CONTROL)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
     assert (judged.only.passed, judged.only.failed, judged.only.skipped) == (1, 0, 1)
     judged = await empty_project.judge({name: test.replace("toBe(3)", "toBe(4)")}, files=("calc.js",))
     assert judged.is_(Verdict.CHECKS_FAILED)
@@ -305,4 +307,4 @@ async def test_javascript_tests_are_run_without_a_control(empty_project: Any, ki
     assert judged.is_(Verdict.CHECKS_FAILED)
     stray = empty_project.checkout / "calc.js"
     judged = await empty_project.judge({name: test.replace("./calc.js", str(stray))}, files=("calc.js",))
-    assert judged.said == [Reservation.NO_CONTROL, Reservation.WRONG_TREE]
+    assert judged.said == [Reservation.NOT_MUTATION_TESTED, Reservation.LOADED_CHECKOUT]

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from understudy.engine.checks.editable import Checkout, mapped_paths, shadowed
-from understudy.engine.checks.environment import describe, find_interpreter
-from understudy.model.delegators import Check
+from understudy.engine.checks.editable_installs import Checkout, mapped_paths, shadowed
+from understudy.engine.checks.interpreter import describe, find_interpreter
+from understudy.model.checks import Check
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.states import Reservation, Verdict
+from understudy.model.verdicts import Reservation, Verdict
 
 TEST = "from pkg.calc import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
 GOOD, BAD = "def add(a, b):\n    return a + b\n", "def add(a, b):\n    return a - b\n"
@@ -104,7 +104,7 @@ async def test_new_tests_of_an_editable_project_are_verified_and_bitten(empty_pr
     editable_by_path(empty_project, "src")
     judged = await empty_project.judge({"tests/test_new.py": TEST}, files=(module,))
     assert judged.is_(Verdict.VERIFIED)
-    assert judged.only.control.bitten == 1
+    assert judged.only.mutation.killed == 1
 
 
 async def test_code_from_the_checkout_is_named(empty_project: Any) -> None:
@@ -114,8 +114,8 @@ async def test_code_from_the_checkout_is_named(empty_project: Any) -> None:
     editable_by_path(empty_project, "code")
     text = "import generated\ndef test_it():\n    assert generated.X == 1\n"
     judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.WRONG_TREE)
-    assert judged.only.wrong_tree == [str(empty_project.checkout / "code" / "generated.py")]
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT)
+    assert judged.only.checkout_files == [str(empty_project.checkout / "code" / "generated.py")]
 
 
 async def test_code_read_from_the_checkout_by_hand_is_named(empty_project: Any) -> None:
@@ -123,7 +123,7 @@ async def test_code_read_from_the_checkout_by_hand_is_named(empty_project: Any) 
     source = empty_project.checkout / "src" / "pkg" / "calc.py"
     text = f"def test_it():\n    space = {{}}\n    exec(open({str(source)!r}).read(), space)\n    assert space['add'](1, 2) == 3\n"
     judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.WRONG_TREE)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT)
 
 
 async def test_an_environment_inside_the_checkout_is_not_the_checkout(empty_project: Any) -> None:
@@ -143,7 +143,7 @@ async def test_a_link_into_the_checkout_is_seen_through(empty_project: Any) -> N
     (empty_project.tree.path / "linked").symlink_to(empty_project.checkout / "shared")
     text = "import linked.helper\ndef test_it():\n    assert linked.helper.X == 1\n"
     judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.WRONG_TREE)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT)
 
 
 @pytest.mark.heavy
@@ -240,7 +240,7 @@ def test_an_interpreter_inside_the_tree_is_never_taken(empty_project: Any, tmp_p
         find_interpreter(empty_project.checkout, str(tree / "bin" / "python"), tree=tree)
 
 
-async def test_a_broken_interpreter_is_said_and_nothing_is_verified(project: Any) -> None:
+async def test_a_broken_interpreter_is_reported_and_nothing_is_verified(project: Any) -> None:
     project.environment()
     python = project.checkout / ".venv" / "bin" / "python"
     python.unlink()
@@ -312,4 +312,4 @@ async def test_a_check_outside_the_tree_is_not_run(project: Any, cwd: str) -> No
     check = Check(name="out", argv=["true"], cwd=cwd)
     judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
-    assert "was not run" in judged.only.output_tail
+    assert "could not be run" in judged.only.output_tail

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from understudy.model.delegators import Check
+from understudy.model.checks import Check
 from understudy.model.events import CheckFinished, CheckStarted
-from understudy.model.states import Reservation, Verdict
+from understudy.model.verdicts import Reservation, Verdict
 
 HONEST = "from calc import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"], configured_by=["pyproject.toml"])
@@ -25,7 +25,7 @@ async def test_an_honest_test_is_verified(project: Any) -> None:
     assert judged.is_(Verdict.VERIFIED)
     result = judged.only
     assert (result.passed, result.failed, result.skipped, result.exit_code) == (1, 0, 0, 0)
-    assert (result.control.bitten, result.control.survived) == (1, [])
+    assert (result.mutation.killed, result.mutation.survived) == (1, [])
     assert result.tree == project.tree.tree_of("head")
     assert "1 passed" in result.output_tail
     assert result.argv[-1] == "test_calc.py"
@@ -45,34 +45,34 @@ async def test_an_honest_test_is_verified(project: Any) -> None:
         ),
     ],
 )
-async def test_a_test_that_cannot_fail_bites_nothing(project: Any, text: str) -> None:
+async def test_a_test_that_cannot_fail_kills_no_mutant(project: Any, text: str) -> None:
     # The table is built while the module is imported: that must not count as a test which calls it.
     project.has({"calc.py": "def add(a, b):\n    return a + b\n\nTABLE = [add(1, n) for n in range(3)]\n"})
     judged = await project.judge({"test_calc.py": text})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOTHING_BITTEN)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
     assert judged.only.ok
-    assert judged.only.control.survived == ["test_calc.py::test_it"]
+    assert judged.only.mutation.survived == ["test_calc.py::test_it"]
     assert "test_calc.py::test_it" in judged.notes
 
 
-async def test_a_stateful_test_that_never_calls_the_code_is_not_bitten(project: Any, tmp_path: Any) -> None:
+async def test_a_stateful_test_that_never_calls_the_code_kills_no_mutant(project: Any, tmp_path: Any) -> None:
     mark = tmp_path / "ran"
     text = f"import pathlib\ndef test_it():\n    mark = pathlib.Path({str(mark)!r})\n    assert not mark.exists()\n    mark.touch()\n"
     judged = await project.judge({"test_calc.py": text})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOTHING_BITTEN)
-    assert judged.only.control.survived == []
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
+    assert judged.only.mutation.survived == []
 
 
 async def test_survivors_are_named_beside_a_verified_result(project: Any) -> None:
     judged = await project.judge({"test_calc.py": HONEST + "\ndef test_nothing():\n    assert True\n"})
     assert judged.is_(Verdict.VERIFIED)
-    assert (judged.only.control.bitten, judged.only.control.survived) == (1, ["test_calc.py::test_nothing"])
+    assert (judged.only.mutation.killed, judged.only.mutation.survived) == (1, ["test_calc.py::test_nothing"])
 
 
 async def test_old_tests_prove_nothing_for_new_ones(project: Any) -> None:
     project.has({"test_calc.py": HONEST})
     judged = await project.judge({"test_calc.py": HONEST + "\ndef test_nothing():\n    assert True\n"})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOTHING_BITTEN)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
     assert "test_nothing" in judged.notes
 
 
@@ -84,8 +84,8 @@ async def test_old_tests_prove_nothing_for_new_ones(project: Any) -> None:
         ("X = 1\n", "no tests ran"),
         ("from calc import add\ndef test_it():\n    assert add(1, 2) == 4\n", "assert 3 == 4"),
         ("import nothing_like_this\n", "ModuleNotFoundError"),
-        ("import os\nos._exit(0)\n", "ended itself"),
-        ("import os, atexit\ndef test_a(): pass\ndef test_b(): os._exit(0)\n", "ended itself"),
+        ("import os\nos._exit(0)\n", "exited before"),
+        ("import os, atexit\ndef test_a(): pass\ndef test_b(): os._exit(0)\n", "exited before"),
     ],
 )
 async def test_red_tests_fail_and_are_never_run_on_the_base(project: Any, text: str, says: str) -> None:
@@ -161,11 +161,11 @@ async def test_a_suite_that_the_work_broke_fails(project: Any) -> None:
     assert project.tree.made.count("base") == 1
 
 
-async def test_a_green_suite_is_verified_without_a_control(project: Any) -> None:
+async def test_a_passing_suite_is_verified_without_mutation_testing(project: Any) -> None:
     project.has({"test_calc.py": HONEST})
     judged = await project.judge({"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="fix", checks=(SUITE,))
     assert judged.is_(Verdict.VERIFIED)
-    assert judged.only.control is None
+    assert judged.only.mutation is None
 
 
 async def test_a_flaky_check_is_a_reservation(project: Any, tmp_path: Any) -> None:
@@ -178,17 +178,17 @@ async def test_a_flaky_check_is_a_reservation(project: Any, tmp_path: Any) -> No
     assert judged.only.flaky
 
 
-async def test_what_a_check_leaves_is_thrown_away(project: Any) -> None:
+async def test_files_written_by_a_check_are_discarded(project: Any) -> None:
     text = "import pathlib\ndef test_it():\n    assert not pathlib.Path('left').exists()\n    pathlib.Path('left').touch()\n    assert __import__('calc').add(1, 1) == 2\n"
     judged = await project.judge({"test_calc.py": text})
     assert judged.is_(Verdict.VERIFIED)
 
 
-async def test_a_hanging_check_is_ended_and_red(project: Any) -> None:
+async def test_a_hanging_check_is_killed_and_fails(project: Any) -> None:
     check = Check(name="hang", argv=["{python}", "-c", "import time; time.sleep(600)"], timeout_seconds=0.5)
     judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
-    assert "did not end within 0.5 seconds" in judged.only.output_tail
+    assert "did not finish within 0.5 seconds" in judged.only.output_tail
 
 
 async def test_without_a_check_nothing_is_verified(project: Any) -> None:
@@ -210,34 +210,34 @@ async def test_without_pytest_new_tests_are_not_run(project: Any) -> None:
     assert "pytest" in judged.notes
 
 
-async def test_unittest_is_run_and_controlled(project: Any) -> None:
+async def test_unittest_is_run_and_mutation_tested(project: Any) -> None:
     project.environment("iniconfig")
     text = "import unittest\nfrom calc import add\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n    def test_nothing(self):\n        pass\n"
     judged = await project.judge({"tests/test_calc.py": text})
     assert judged.is_(Verdict.VERIFIED)
-    assert judged.only.control.bitten == 1
-    assert judged.only.control.survived == ["test_calc.T.test_nothing"]
+    assert judged.only.mutation.killed == 1
+    assert judged.only.mutation.survived == ["test_calc.T.test_nothing"]
 
 
-async def test_a_program_that_is_missing_is_no_failure_of_the_work(project: Any) -> None:
+async def test_a_missing_program_is_not_a_failed_check(project: Any) -> None:
     check = Check(name="lint", argv=["no-such-program-anywhere"])
     judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
-    assert "was not run" in judged.only.output_tail
+    assert "could not be run" in judged.only.output_tail
 
 
-async def test_a_configured_check_for_the_new_tests_has_a_control_too(project: Any) -> None:
+async def test_a_configured_check_for_the_new_tests_is_mutation_tested_too(project: Any) -> None:
     check = Check(name="mine", argv=["{python}", "-m", "pytest", "-q", "{tests}"])
     judged = await project.judge({"-x_test.py": HONEST}, checks=(check,))
     assert judged.is_(Verdict.VERIFIED)
     assert judged.only.argv[-1] == "./-x_test.py"
 
 
-async def test_code_without_functions_has_no_control(project: Any) -> None:
+async def test_code_without_functions_cannot_be_mutation_tested(project: Any) -> None:
     project.has({"calc.py": "ANSWER = 42\n"})
     judged = await project.judge({"test_calc.py": "import calc\ndef test_it():\n    assert calc.ANSWER == 42\n"})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CONTROL)
-    assert judged.only.control is None
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
+    assert judged.only.mutation is None
 
 
 async def test_a_check_sees_no_key(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine.checks.environment import PROBE_FOLDER
+from understudy.engine.checks.interpreter import PROBE_FOLDER
 
 
 def load(name: str) -> Any:
@@ -28,7 +28,7 @@ def load(name: str) -> Any:
     return module
 
 
-rewriter = load("understudy_rewrite")
+rewriter = load("understudy_mutate")
 CALL = rewriter.CALL.encode()
 
 
@@ -43,7 +43,7 @@ def broken(source: str | bytes) -> bytes:
 
 
 def without_calls(source: bytes) -> str:
-    """Return the tree of a broken source with the inserted statements taken out again; each must stand first."""
+    """Return the AST of a broken source without the inserted statements; each must be first in its body."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name != "__del__":
@@ -118,7 +118,7 @@ def test_what_does_not_parse_is_left_alone(source: bytes, tmp_path: Path) -> Non
     file = tmp_path / "x.py"
     file.write_bytes(source)
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(PROBE_FOLDER / "understudy_rewrite.py"), str(file)],
+        [sys.executable, "-I", "-S", str(PROBE_FOLDER / "understudy_mutate.py"), str(file)],
         capture_output=True,
         check=False,
     )
@@ -179,7 +179,7 @@ def test_any_program_is_broken_and_nothing_else_changes(text: str, ending: str, 
 @pytest.mark.parametrize(
     "name", ["textwrap", "argparse", "dataclasses", "typing", "asyncio.base_events", "_pydecimal", "ast"]
 )
-def test_the_standard_library_can_be_broken(name: str) -> None:
+def test_the_standard_library_can_be_mutated(name: str) -> None:
     spec = importlib.util.find_spec(name)
     assert spec is not None
     assert spec.origin is not None
@@ -206,7 +206,7 @@ def test_other_interpreters_break_their_own_grammar(version: str, tmp_path: Path
         text += "type X[T] = list[T]\ndef g[T](x: T) -> T:\n    type Y = T\n    return f'{f'{x}'}'\n"
     file.write_text(text)
     done = subprocess.run(
-        [python, "-I", "-S", str(PROBE_FOLDER / "understudy_rewrite.py"), str(file)],
+        [python, "-I", "-S", str(PROBE_FOLDER / "understudy_mutate.py"), str(file)],
         capture_output=True,
         text=True,
         check=False,
@@ -236,34 +236,34 @@ def test_other_interpreters_break_their_own_grammar(version: str, tmp_path: Path
 
 def control() -> Any:
     """Return a fresh copy of the module that broken code calls."""
-    os.environ.pop("UNDERSTUDY_CONTROL_ARMED", None)
-    return load("understudy_control")
+    os.environ.pop("UNDERSTUDY_MUTANT_ARMED", None)
+    return load("understudy_armed")
 
 
 def test_broken_code_raises_only_when_armed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("UNDERSTUDY_CONTROL_ARMED", raising=False)
+    monkeypatch.delenv("UNDERSTUDY_MUTANT_ARMED", raising=False)
     module = control()
-    module.bite()
-    assert not module.has_bitten()
-    module.arm(str(tmp_path / "bitten"))
-    assert not module.has_bitten()
-    with pytest.raises(module.ControlError):
-        module.bite()
-    assert module.has_bitten()
-    assert (tmp_path / "bitten").read_bytes() == b"x"
-    monkeypatch.delenv("UNDERSTUDY_CONTROL_ARMED")
+    module.raise_if_armed()
+    assert not module.has_raised()
+    module.arm(str(tmp_path / "killed"))
+    assert not module.has_raised()
+    with pytest.raises(module.MutantError):
+        module.raise_if_armed()
+    assert module.has_raised()
+    assert (tmp_path / "killed").read_bytes() == b"x"
+    monkeypatch.delenv("UNDERSTUDY_MUTANT_ARMED")
 
 
-def test_a_watcher_hears_of_a_bite_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("UNDERSTUDY_CONTROL_ARMED", raising=False)
+def test_watch_detects_a_raise_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNDERSTUDY_MUTANT_ARMED", raising=False)
     module = control()
-    module.watch(str(tmp_path / "bitten"))
-    module.bite()
-    assert not module.has_bitten()
-    (tmp_path / "bitten").write_bytes(b"x")
-    assert module.has_bitten()
+    module.watch(str(tmp_path / "killed"))
+    module.raise_if_armed()
+    assert not module.has_raised()
+    (tmp_path / "killed").write_bytes(b"x")
+    assert module.has_raised()
 
 
 def test_swallowing_is_possible() -> None:
     assert isinstance(control(), types.ModuleType)
-    assert issubclass(control().ControlError, Exception)
+    assert issubclass(control().MutantError, Exception)

@@ -1,4 +1,4 @@
-"""The control with real test suites: what is bitten, and what is not."""
+"""The control with real test suites: what is killed, and what is not."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from understudy.model.delegators import Check
-from understudy.model.states import Reservation, Verdict
+from understudy.model.checks import Check
+from understudy.model.verdicts import Reservation, Verdict
 
 PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 
@@ -56,7 +56,7 @@ async def test_honest_tests_are_bitten(project: Any, code: str, test: str) -> No
     project.has({"calc.py": code})
     judged = await project.judge({"test_calc.py": test})
     assert judged.is_(Verdict.VERIFIED)
-    assert (judged.only.control.bitten, judged.only.control.survived) == (1, [])
+    assert (judged.only.mutation.killed, judged.only.mutation.survived) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -79,24 +79,24 @@ async def test_honest_tests_are_bitten(project: Any, code: str, test: str) -> No
 async def test_failures_elsewhere_do_not_count(project: Any, test: str) -> None:
     project.has({"calc.py": "def f():\n    return 1\nTABLE = [f()]\n"})
     judged = await project.judge({"test_calc.py": test})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOTHING_BITTEN)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
 
 
 async def test_tests_that_hang_on_broken_code_prove_nothing(project: Any) -> None:
     test = "import calc, time\ndef test_it():\n    try:\n        calc.add(1, 2)\n    except Exception:\n        time.sleep(600)\n"
     check = Check(name="mine", argv=["{python}", "-m", "pytest", "-q", "{tests}"], timeout_seconds=3)
     judged = await project.judge({"test_calc.py": test}, checks=(check,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CONTROL)
-    assert "did not end" in judged.notes
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
+    assert "did not finish" in judged.notes
 
 
 @pytest.mark.heavy
-async def test_a_bite_before_a_hang_counts(project: Any) -> None:
+async def test_a_mutant_killed_before_a_hang_counts(project: Any) -> None:
     test = "import calc, time\ndef test_a():\n    assert calc.add(1, 2) == 3\ndef test_b():\n    try:\n        calc.add(1, 2)\n    except Exception:\n        time.sleep(600)\n"
     check = Check(name="mine", argv=["{python}", "-m", "pytest", "-q", "{tests}"], timeout_seconds=3)
     judged = await project.judge({"test_calc.py": test}, checks=(check,))
     assert judged.is_(Verdict.VERIFIED)
-    assert (judged.only.control.bitten, judged.only.control.survived) == (1, [])
+    assert (judged.only.mutation.killed, judged.only.mutation.survived) == (1, [])
 
 
 @pytest.mark.heavy
@@ -105,11 +105,11 @@ async def test_property_tests_are_bitten_quickly(project: Any) -> None:
     test = "from hypothesis import given, settings, strategies as st\nfrom calc import add\n@settings(max_examples=500)\n@given(st.lists(st.integers()), st.integers())\ndef test_it(xs, y):\n    assert add(len(xs), y) == y + len(xs)\n"
     judged = await project.judge({"test_calc.py": test})
     assert judged.is_(Verdict.VERIFIED)
-    assert judged.only.control.bitten == 1
+    assert judged.only.mutation.killed == 1
 
 
 @pytest.mark.heavy
-async def test_parallel_runs_are_seen_and_controlled(project: Any) -> None:
+async def test_parallel_runs_are_mutation_tested(project: Any) -> None:
     libraries = project.environment(*PYTEST, "xdist", "execnet")
     (libraries / "generated.py").write_text("X = 1\n")
     project.has({"pytest.ini": "[pytest]\naddopts = -p xdist.plugin -n 2\n"})
@@ -117,11 +117,11 @@ async def test_parallel_runs_are_seen_and_controlled(project: Any) -> None:
     judged = await project.judge({"test_calc.py": honest})
     assert judged.is_(Verdict.VERIFIED)
     assert judged.only.passed == 2
-    assert (judged.only.control.bitten, judged.only.control.survived) == (1, ["test_calc.py::test_b"])
+    assert (judged.only.mutation.killed, judged.only.mutation.survived) == (1, ["test_calc.py::test_b"])
     (project.checkout / "elsewhere.py").write_text("X = 1\n")
     stray = f"import sys\nsys.path.append({str(project.checkout)!r})\nimport elsewhere\n" + honest
     judged = await project.judge({"test_calc.py": stray})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.WRONG_TREE)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT)
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ async def test_parallel_runs_are_seen_and_controlled(project: Any) -> None:
         (("test_calc.py",), "no Python file"),
     ],
 )
-async def test_without_code_to_break_there_is_no_control(project: Any, files: tuple[str, ...], why: str) -> None:
+async def test_without_code_to_break_there_is_no_mutation_test(project: Any, files: tuple[str, ...], why: str) -> None:
     test = "from calc import add\ndef test_it():\n    assert add(1, 2) == 3\n"
     judged = await project.judge({"test_calc.py": test}, files=files)
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CONTROL)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
     assert why in judged.notes
 
 
@@ -148,7 +148,7 @@ async def test_a_link_out_of_the_tree_is_not_written_through(project: Any) -> No
     (project.tree.path / "linked.py").symlink_to(outside)
     test = "def test_it():\n    assert True\n"
     judged = await project.judge({"test_calc.py": test}, files=("linked.py",))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CONTROL)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
     assert outside.read_text() == "def f():\n    return 1\n"
 
 

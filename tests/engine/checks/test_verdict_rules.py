@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine.checks.verdict import Facts, verdict_of
-from understudy.model.delegations import CheckResult
-from understudy.model.states import Reservation, Verdict
+from understudy.engine.checks.verdict_rules import VerdictFacts, verdict_of
+from understudy.model.checks import CheckResult
+from understudy.model.verdicts import Reservation, Verdict
 
 
 def result(
@@ -19,7 +19,7 @@ def result(
     required: bool = True,
     flaky: bool = False,
     fails_on_base: bool = False,
-    wrong_tree: list[str] | None = None,
+    checkout_files: list[str] | None = None,
 ) -> CheckResult:
     return CheckResult(
         name="check",
@@ -29,7 +29,7 @@ def result(
         output_tail="",
         flaky=flaky,
         fails_on_base=fails_on_base,
-        wrong_tree=wrong_tree,
+        checkout_files=checkout_files,
         ok=ok,
         required=required,
     )
@@ -41,29 +41,33 @@ GREEN, RED = result(), result(ok=False)
 @pytest.mark.parametrize(
     ("facts", "verdict", "reservations"),
     [
-        (Facts(changed=True, results=(GREEN,)), "verified", []),
-        (Facts(changed=True, results=(GREEN, result(ok=False, required=False))), "verified", []),
-        (Facts(changed=True), "unverified", ["no_checks"]),
-        (Facts(changed=True, results=(result(required=False),)), "unverified", ["no_checks"]),
-        (Facts(changed=True, results=(RED,)), "checks_failed", []),
-        (Facts(changed=True, results=(GREEN, RED)), "checks_failed", []),
-        (Facts(changed=True, results=(result(ok=False, fails_on_base=True),)), "unverified", ["fails_on_base"]),
-        (Facts(changed=True, results=(GREEN, result(ok=False, fails_on_base=True))), "unverified", ["fails_on_base"]),
-        (Facts(changed=True, results=(result(flaky=True),)), "unverified", ["flaky"]),
-        (Facts(changed=True, results=(result(wrong_tree=["/x.py"]),)), "unverified", ["wrong_tree"]),
-        (Facts(changed=False, results=()), "no_changes", []),
-        (Facts(answer="yes"), "answered", []),
-        (Facts(answer=" \n"), "failed", []),
-        (Facts(failed=True, changed=True, results=(GREEN,)), "failed", []),
+        (VerdictFacts(changed=True, results=(GREEN,)), "verified", []),
+        (VerdictFacts(changed=True, results=(GREEN, result(ok=False, required=False))), "verified", []),
+        (VerdictFacts(changed=True), "unverified", ["no_checks"]),
+        (VerdictFacts(changed=True, results=(result(required=False),)), "unverified", ["no_checks"]),
+        (VerdictFacts(changed=True, results=(RED,)), "checks_failed", []),
+        (VerdictFacts(changed=True, results=(GREEN, RED)), "checks_failed", []),
+        (VerdictFacts(changed=True, results=(result(ok=False, fails_on_base=True),)), "unverified", ["fails_on_base"]),
+        (
+            VerdictFacts(changed=True, results=(GREEN, result(ok=False, fails_on_base=True))),
+            "unverified",
+            ["fails_on_base"],
+        ),
+        (VerdictFacts(changed=True, results=(result(flaky=True),)), "unverified", ["flaky"]),
+        (VerdictFacts(changed=True, results=(result(checkout_files=["/x.py"]),)), "unverified", ["loaded_checkout"]),
+        (VerdictFacts(changed=False, results=()), "no_changes", []),
+        (VerdictFacts(answer="yes"), "answered", []),
+        (VerdictFacts(answer=" \n"), "failed", []),
+        (VerdictFacts(failed=True, changed=True, results=(GREEN,)), "failed", []),
     ],
 )
-def test_each_row(facts: Facts, verdict: str, reservations: list[str]) -> None:
+def test_each_row(facts: VerdictFacts, verdict: str, reservations: list[str]) -> None:
     assert verdict_of(facts) == (verdict, reservations)
 
 
 @pytest.mark.parametrize("reservation", list(Reservation))
 def test_any_reservation_withholds_verified(reservation: Reservation) -> None:
-    facts = Facts(changed=True, results=(GREEN,), reservations=frozenset({reservation}))
+    facts = VerdictFacts(changed=True, results=(GREEN,), reservations=frozenset({reservation}))
     assert verdict_of(facts) == (Verdict.UNVERIFIED, [reservation])
 
 
@@ -71,7 +75,7 @@ def test_the_first_row_that_fits_wins() -> None:
     ends = [("cancelled", True), ("interrupted", True), ("limit", "budget_exhausted"), ("failed", True)]
     expected = {"cancelled": "cancelled", "interrupted": "interrupted", "limit": "budget_exhausted", "failed": "failed"}
     for first, second in itertools.combinations(ends, 2):
-        facts = Facts(changed=True, results=(GREEN,), **dict([first, second]))
+        facts = VerdictFacts(changed=True, results=(GREEN,), **dict([first, second]))
         assert verdict_of(facts)[0] == expected[first[0]]
 
 
@@ -81,13 +85,13 @@ results = st.builds(
     required=st.booleans(),
     flaky=st.booleans(),
     fails_on_base=st.booleans(),
-    wrong_tree=st.sampled_from([None, ["/x.py"]]),
+    checkout_files=st.sampled_from([None, ["/x.py"]]),
 )
 
 
 @given(
     st.builds(
-        Facts,
+        VerdictFacts,
         cancelled=st.booleans(),
         interrupted=st.booleans(),
         limit=st.sampled_from([None, "timed_out", "budget_exhausted"]),
@@ -98,7 +102,7 @@ results = st.builds(
         reservations=st.frozensets(st.sampled_from(list(Reservation)), max_size=2),
     )
 )
-def test_verified_needs_a_required_passed_check_and_no_reservation(facts: Facts) -> None:
+def test_verified_needs_a_required_passed_check_and_no_reservation(facts: VerdictFacts) -> None:
     verdict, reservations = verdict_of(facts)
     required = [each for each in facts.results if each.required]
     if verdict is Verdict.VERIFIED:
@@ -106,6 +110,6 @@ def test_verified_needs_a_required_passed_check_and_no_reservation(facts: Facts)
         assert not facts.reservations
         assert facts.changed
         assert any(each.ok for each in required)
-        assert all(each.ok and not each.flaky and not each.wrong_tree for each in required)
+        assert all(each.ok and not each.flaky and not each.checkout_files for each in required)
         assert not any((facts.cancelled, facts.interrupted, facts.limit, facts.failed))
     assert reservations == sorted(set(reservations), key=list(Reservation).index)

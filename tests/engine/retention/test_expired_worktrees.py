@@ -15,11 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.engine import housekeeping, leases
-from understudy.git import rescue
-from understudy.git.faults import FAULT
-from understudy.journal import locks, store
+from understudy.engine.retention import expired_worktrees, inventory
+from understudy.engine.worktrees import ownership
+from understudy.git.worktree import rescue
+from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.failpoints import VARIABLE
 
 LINES = "".join(f"line {number}\n" for number in range(1, 31))
 RESULT = LINES.replace("line 5\n", "five\n").replace("line 20\n", "twenty\n")
@@ -36,9 +37,9 @@ def heavy(*values):
 
 TIDY = """
 import sys
-from understudy.engine import housekeeping
-from understudy.journal import store
-print(*housekeeping.tidy(store.state_root(), keep_days=float(sys.argv[1]), keep_bytes=int(sys.argv[2])))
+from understudy.engine.retention import expired_worktrees
+from understudy.journal import state_folder
+print(*expired_worktrees.expire(state_folder.state_root(), keep_days=float(sys.argv[1]), keep_bytes=int(sys.argv[2])))
 """
 
 
@@ -73,7 +74,7 @@ def another(project) -> str:
 
 
 def workers() -> list[str]:
-    state = f"UNDERSTUDY_STATE={store.state_root()}".encode()
+    state = f"UNDERSTUDY_STATE={state_folder.state_root()}".encode()
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -93,14 +94,14 @@ def wait_for(condition, seconds: float = 20.0) -> None:
 
 
 def tidy(days: float = MONTH, size: int = PLENTY) -> list[str]:
-    return housekeeping.tidy(store.state_root(), keep_days=days, keep_bytes=size)
+    return expired_worktrees.expire(state_folder.state_root(), keep_days=days, keep_bytes=size)
 
 
 def killed_tidy(fault: str, days: float = MONTH, size: int = PLENTY) -> bool:
     """Tidy in a process of its own that dies at a point; return whether it did."""
     done = subprocess.run(
         [sys.executable, "-c", TIDY, str(days), str(size)],
-        env=os.environ | {FAULT: fault},
+        env=os.environ | {VARIABLE: fault},
         capture_output=True,
         text=True,
         check=False,
@@ -117,7 +118,7 @@ def tree(project, identifier: str | None = None) -> Path:
 
 
 def trash() -> list[str]:
-    folder = store.state_root() / "trash"
+    folder = state_folder.state_root() / "trash"
     return os.listdir(folder) if folder.exists() else []
 
 
@@ -165,14 +166,14 @@ def everything(root: Path) -> dict[str, tuple]:
 
 
 def start_over(project) -> None:
-    """Let the person drop all history that a delegation started from, for good."""
+    """Permanently remove all history that a delegation started from, as a user could."""
     project.git("checkout", "-q", "--orphan", "fresh")
     project.git("rm", "-rqf", "--cached", ".")
     for path in ("text.txt", "only.txt"):
         (project.top / path).unlink()
     project.write("other.txt", "another project now\n")
     project.git("add", "other.txt", "calc.py")
-    project.git("commit", "-qm", "anew")
+    project.git("commit", "-qm", "restart")
     project.git("branch", "-D", "main")
     collect(project)
 
@@ -182,7 +183,7 @@ def collect(project) -> None:
     project.git("gc", "-q", "--prune=now")
 
 
-# -- git gc in the person's repository -----------------------------------------------------------------------------
+# -- git gc in the user's repository -------------------------------------------------------------------------------
 
 
 def test_what_was_restored_survives_a_gc(worked):
@@ -202,7 +203,7 @@ def test_what_was_restored_survives_a_gc(worked):
     assert "in the base alone" in done.stdout
 
 
-def test_what_was_kept_comes_back_after_the_history_is_gone(worked):
+def test_a_rescued_worktree_is_restored_after_the_history_is_gone(worked):
     place = tree(worked)
     before = everything(place)
     base = worked.git("rev-parse", "HEAD").strip()
@@ -228,7 +229,7 @@ def test_what_was_kept_comes_back_after_the_history_is_gone(worked):
 
 
 def test_the_whole_chain_comes_back(worked):
-    """What was accepted of the first result can be undone after both were taken away, collected and brought back."""
+    """An accept of the first result can be undone after both worktrees were removed, collected and restored."""
     [first, *_] = next(
         file.hunks for file in worked.call("delegations/diff", id=worked.id).files if file.path == "text.txt"
     )
@@ -256,8 +257,8 @@ def test_the_whole_chain_comes_back(worked):
     accept(worked, child)
 
 
-def test_what_has_lost_what_it_borrows_is_not_taken_away(worked):
-    """A rescue ref that could not bring the tree back would be a lie."""
+def test_a_worktree_whose_borrowed_objects_are_lost_is_not_removed(worked):
+    """A rescue ref must always be able to restore the worktree."""
     place = tree(worked)
     before = everything(place)
     worked.git("update-ref", "-d", f"refs/understudy/{worked.id}")
@@ -267,22 +268,22 @@ def test_what_has_lost_what_it_borrows_is_not_taken_away(worked):
             attempt()
         assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
         assert "git fsck" in (caught.value.hint or "")
-    assert rescue.kept(store.state_root()) == []
+    assert rescue.list_rescues(state_folder.state_root()) == []
     assert everything(place) == before
-    assert trees(worked) == {worked.id: "undecided"}
+    assert trees(worked) == {worked.id: "pending"}
 
 
 # -- retention -----------------------------------------------------------------------------------------------------
 
 
-def test_by_age_what_is_decided_goes_and_what_is_not_stays(worked):
-    decided, undecided = worked.id, another(worked)
+def test_by_age_only_decided_work_expires(worked):
+    decided, pending = worked.id, another(worked)
     reject(worked, decided)
     assert tidy(MONTH) == []
     before = everything(tree(worked, decided))
     place = tree(worked, decided)
     [reference] = tidy(NOW)
-    assert trees(worked) == {undecided: "undecided"}
+    assert trees(worked) == {pending: "pending"}
     assert not place.exists()
     assert not trash()
     assert worked.call("delegations/get", id=decided).worktree is None
@@ -292,16 +293,16 @@ def test_by_age_what_is_decided_goes_and_what_is_not_stays(worked):
 
 
 def test_by_size_the_oldest_decided_go_until_the_rest_fits(worked):
-    undecided = worked.id
+    pending = worked.id
     first, second = another(worked), another(worked)
     for identifier in (second, first):  # the last word makes the age, not the beginning
         reject(worked, identifier)
-    one = housekeeping.size_of(tree(worked, undecided).parent)
+    one = inventory.size_of(tree(worked, pending).parent)
     assert tidy(MONTH, PLENTY) == []
     assert len(tidy(MONTH, int(2.5 * one))) == 1
-    assert trees(worked) == {undecided: "undecided", first: "decided"}
+    assert trees(worked) == {pending: "pending", first: "decided"}
     assert len(tidy(MONTH, 0)) == 1
-    assert trees(worked) == {undecided: "undecided"}, "undecided work does not make room"
+    assert trees(worked) == {pending: "pending"}, "pending work is never removed to free space"
 
 
 def test_the_next_worker_keeps_to_the_configuration(worked):
@@ -310,29 +311,29 @@ def test_the_next_worker_keeps_to_the_configuration(worked):
     worked.settings(f'[environment]\npython = "{sys.executable}"\n\n[worktrees]\nkeep_days = {NOW:.12f}\n')
     later = another(worked)
     assert not place.exists()
-    assert trees(worked) == {later: "undecided"}
+    assert trees(worked) == {later: "pending"}
     worked.settings(f'[environment]\npython = "{sys.executable}"\n\n[worktrees]\nkeep_bytes = 0\n')
     reject(worked, later)
     last = another(worked)
-    assert trees(worked) == {last: "undecided"}
+    assert trees(worked) == {last: "pending"}
 
 
-def test_what_nobody_has_collected_does_not_expire(worked):
-    """A worker that was killed leaves work that nobody has seen yet."""
+def test_a_result_that_was_not_collected_does_not_expire(worked):
+    """A killed worker leaves partial work that the user has not seen."""
     worked.program("dies", "pathlib.Path('half.txt').write_text('half')\nsay(type='text', text='x')\ntime.sleep(60)")
     identifier = worked.start("implement", delegator="dies", task="x")
     found = worked.until(identifier, lambda d: d.state == "running" and d.worktree is not None)
     wait_for((Path(found.worktree) / "half.txt").exists)
-    holder = locks.read_holder(store.open_folder(identifier))
+    holder = worker_lock.read_holder(delegation_folder.open_folder(identifier))
     assert holder is not None
     os.kill(holder.identity.pid, signal.SIGKILL)
     assert worked.finish(identifier).verdict == "interrupted"
     assert tidy(NOW, 0) == []
     assert (Path(found.worktree) / "half.txt").read_text() == "half"
-    assert trees(worked)[identifier] == "undecided"
+    assert trees(worked)[identifier] == "pending"
 
 
-def test_what_somebody_works_in_is_not_taken_away(worked):
+def test_a_worktree_in_use_is_not_removed(worked):
     worked.program("hangs", "time.sleep(60)")
     identifier = worked.start("implement", delegator="hangs", task="x")
     worked.until(identifier, lambda d: d.state == "running")
@@ -367,21 +368,21 @@ def test_the_trash_is_emptied_whatever_is_in_it(worked):
 
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.heavy)])
-def test_a_tidying_that_is_killed_is_finished_by_the_next(worked, step):
+def test_an_interrupted_cleanup_is_finished_by_the_next(worked, step):
     place = tree(worked)
     before = everything(place)
     reject(worked, worked.id)
     number, gone = 1, set()
     while killed_tidy(f"*:{number}", NOW):
         tidy(MONTH)
-        removed = leases.removed(place.parent)
+        removed = ownership.removed(place.parent)
         gone.add(removed is not None)
         assert not trash()
         if removed is None:
             assert everything(place) == before
             assert trees(worked) == {worked.id: "decided"}
         else:
-            assert sorted(os.listdir(place.parent)) == ["lease", "removed"]
+            assert sorted(os.listdir(place.parent)) == ["owners", "removed"]
             assert trees(worked) == {}
             assert worked.call("delegations/get", id=worked.id).worktree is None
             restore(worked, removed)
@@ -396,20 +397,20 @@ def test_a_restoration_that_was_killed_is_cleared_away_and_can_be_made_again(wor
     place = tree(worked)
     before = everything(place)
     reference = discard(worked)
-    program = "import sys\nfrom understudy.engine import housekeeping\nhousekeeping.restore(sys.argv[1])"
+    program = "import sys\nfrom understudy.engine.retention import discard\ndiscard.restore(sys.argv[1])"
     if at in {"marked:1", "trashed:1"}:
         restore(worked, reference)
-        program = "import sys\nfrom understudy.engine import housekeeping\nhousekeeping.remove(sys.argv[1])"
+        program = "import sys\nfrom understudy.engine.retention import discard\ndiscard.remove(sys.argv[1])"
     done = subprocess.run(
         [sys.executable, "-c", program, worked.id if at in {"marked:1", "trashed:1"} else reference],
-        env=os.environ | {FAULT: at},
+        env=os.environ | {VARIABLE: at},
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
     tidy(MONTH)
-    reference = leases.removed(place.parent)
+    reference = ownership.removed(place.parent)
     assert reference is not None
-    assert sorted(os.listdir(place.parent)) == ["lease", "removed"]
+    assert sorted(os.listdir(place.parent)) == ["owners", "removed"]
     assert restore(worked, reference) == place
     assert everything(place) == before
     accept(worked)
@@ -418,7 +419,7 @@ def test_a_restoration_that_was_killed_is_cleared_away_and_can_be_made_again(wor
 
 def test_one_tidies_and_the_others_leave(worked):
     reject(worked, worked.id)
-    with housekeeping._tidying(store.state_root(), 0.0) as mine:
+    with inventory.expiry_lock(state_folder.state_root()) as mine:
         assert mine
         assert tidy(NOW) == []
         assert trees(worked) == {worked.id: "expired"} or trees(worked) == {worked.id: "decided"}
@@ -432,13 +433,13 @@ def test_one_tidies_and_the_others_leave(worked):
 def orphaned(worked):
     """The delegation's folder was deleted by hand; its tree is still there."""
     worked.place = tree(worked)
-    shutil.rmtree(store.open_folder(worked.id).path)
+    shutil.rmtree(delegation_folder.open_folder(worked.id).path)
     [worked.tree_id] = trees(worked)
     assert trees(worked)[worked.tree_id] == "orphaned"
     return worked
 
 
-def test_an_orphan_goes_by_a_word_only_and_comes_back(orphaned):
+def test_an_orphan_is_removed_only_on_request_and_can_be_restored(orphaned):
     before = everything(orphaned.place)
     assert tidy(NOW, 0) == []
     assert everything(orphaned.place) == before
@@ -459,39 +460,39 @@ def test_an_orphan_killed_on_its_way_is_kept(orphaned, verb, at):
     name = orphaned.tree_id
     if verb == "restore":
         name = orphaned.call("worktrees/remove", id=name).rescue_ref
-    program = f"import sys\nfrom understudy.engine import housekeeping\nhousekeeping.{verb}(sys.argv[1])"
-    done = subprocess.run([sys.executable, "-c", program, name], env=os.environ | {FAULT: at}, check=False)
+    program = f"import sys\nfrom understudy.engine.retention import discard\ndiscard.{verb}(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", program, name], env=os.environ | {VARIABLE: at}, check=False)
     assert done.returncode == -signal.SIGKILL
     tidy(MONTH)
-    assert sorted(os.listdir(orphaned.place.parent)) == ["lease", "removed"]
-    reference = leases.removed(orphaned.place.parent)
+    assert sorted(os.listdir(orphaned.place.parent)) == ["owners", "removed"]
+    reference = ownership.removed(orphaned.place.parent)
     assert reference is not None
     restore(orphaned, reference)
     assert everything(orphaned.place) == before
 
 
-@pytest.mark.parametrize("at", ["base pinned:1", *heavy("place claimed:1")])
-def test_a_place_at_which_nothing_was_made_is_freed(worked, monkeypatch, at):
-    """Whoever claimed it died before there was a base: no tree, nothing to rescue, and no ref for ever."""
-    [root] = leases.roots(store.state_root())
+@pytest.mark.parametrize("at", ["base pinned:1", *heavy("worktree path claimed:1")])
+def test_a_claimed_path_without_worktree_is_freed(worked, monkeypatch, at):
+    """The worker died before it wrote the base: no worktree, nothing to rescue, and no ref that stays."""
+    [root] = ownership.roots(state_folder.state_root())
     with monkeypatch.context() as patch:
-        patch.setenv(FAULT, at)
+        patch.setenv(VARIABLE, at)
         identifier = worked.start("implement", delegator="editor", task="x")
         wait_for(lambda: not workers())
     assert worked.finish(identifier).verdict == "interrupted"
     root.with_name("7").mkdir(mode=0o700)
     assert len(trees(worked)) == 3
     tidy(MONTH)
-    assert list(leases.roots(store.state_root())) == [root]
+    assert list(ownership.roots(state_folder.state_root())) == [root]
     assert pins(worked) == {worked.id}
-    assert trees(worked) == {worked.id: "undecided"}
+    assert trees(worked) == {worked.id: "pending"}
 
 
 def test_a_place_that_is_being_claimed_is_left_alone(worked):
-    from understudy.git import tree as git_tree
+    from understudy.git.worktree import worktree_paths
 
-    [root] = leases.roots(store.state_root())
-    claim = git_tree.claim_tree_path(root.parent.parent, root.parent.name)
+    [root] = ownership.roots(state_folder.state_root())
+    claim = worktree_paths.claim_worktree_path(root.parent.parent, root.parent.name)
     try:
         tidy(MONTH)
         assert claim.path.is_dir()
@@ -513,13 +514,13 @@ def test_the_doctor_names_what_is_stale(worked):
     ok, message, _ = doctor(worked)
     assert ok
     assert "1 on disk" in message
-    assert "1 of them undecided" in message
+    assert "1 of them pending" in message
     reject(worked, worked.id)
     worked.settings(f'[environment]\npython = "{sys.executable}"\n\n[worktrees]\nkeep_days = {NOW:.12f}\n')
     ok, message, _ = doctor(worked)
     assert ok
-    assert "1 past their time" in message
-    (store.state_root() / "trash" / "left").mkdir(parents=True)
+    assert "1 expired" in message
+    (state_folder.state_root() / "trash" / "left").mkdir(parents=True)
     assert "1 in the trash" in doctor(worked)[1]
     tidy(NOW)
     ok, message, _ = doctor(worked)
@@ -532,13 +533,13 @@ def test_the_doctor_names_what_is_stale(worked):
     assert doctor(worked)[0]
 
 
-def test_the_doctor_names_a_tree_that_somebody_deleted_and_an_export_that_nobody_needs(worked):
+def test_the_doctor_reports_a_deleted_worktree_and_a_leftover_export(worked):
     delegation = worked.call("delegations/get", id=worked.id)
     shutil.rmtree(delegation.worktree)
     ok, message, hint = doctor(worked)
     assert not ok
     assert worked.id in message
-    assert "is not there any more" in message
+    assert "is missing" in message
     commands = [words.split()[:3] for words in hint.split("understudy ")[1:]]
     assert commands[0][:2] == ["check", worked.id]
     worked.call("delegations/check", id=worked.id)
@@ -559,12 +560,12 @@ def test_the_doctor_names_orphans(orphaned):
     ok, message, hint = doctor(orphaned)
     assert not ok
     assert orphaned.tree_id in message
-    assert hint.endswith("can be taken back.")
+    assert hint.endswith("can be restored.")
     orphaned.call("worktrees/remove", id=orphaned.tree_id)
     assert doctor(orphaned)[0]
 
 
-# -- leases --------------------------------------------------------------------------------------------------------
+# -- ownership -----------------------------------------------------------------------------------------------------
 
 
 def test_the_place_of_a_tree_stays_its_own(worked):
@@ -584,10 +585,14 @@ def test_the_place_of_a_tree_stays_its_own(worked):
 def test_who_handed_its_tree_on_cannot_take_it_away(worked):
     child = worked.finish(worked.call("delegations/reply", id=worked.id, text="Go on.").id).id
     wait_for(lambda: not workers())
-    [root] = leases.roots(store.state_root())
-    assert leases.chain(root) == [worked.id, child]
-    assert not leases.lapsed(root, worked.id)
-    assert leases.root_of(store.state_root(), worked.id) == leases.root_of(store.state_root(), child) == root
+    [root] = ownership.roots(state_folder.state_root())
+    assert ownership.chain(root) == [worked.id, child]
+    assert not ownership.follow_up_failed(root, worked.id)
+    assert (
+        ownership.root_of(state_folder.state_root(), worked.id)
+        == ownership.root_of(state_folder.state_root(), child)
+        == root
+    )
     for identifier, kind in ((worked.id, ErrorKind.CONFLICT), (child, None)):
         with pytest.raises(UnderstudyError) if kind else pytest.MonkeyPatch.context() as caught:
             discard(worked, identifier)
@@ -653,7 +658,7 @@ def test_any_state_of_a_tree_comes_back_byte_for_byte(worked, steps):
     diff = worked.call("delegations/diff", id=worked.id)
     reference = worked.call("worktrees/remove", id=worked.id).rescue_ref
     assert not place.exists()
-    housekeeping.empty_trash(store.state_root())
+    expired_worktrees.empty_trash(state_folder.state_root())
     assert restore(worked, reference) == place
     assert everything(place) == before
     assert worked.call("delegations/diff", id=worked.id) == diff

@@ -1,4 +1,4 @@
-"""A delegation starts from what the person sees, and brings along what is declared."""
+"""Test that a base contains the text in the editor, and that a worktree gets the declared extra files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_unsaved_text_keeps_the_files_encoding(quick, encoding):
     assert (tree(done) / "words.txt").read_bytes() == "Grüße\r\nStraße\r\n".encode(encoding)
 
 
-def test_a_text_that_does_not_fit_is_not_carried_and_named(quick):
+def test_a_text_that_conflicts_is_reported_and_not_carried_over(quick):
     (quick.top / "words.txt").write_bytes("Straße\n".encode("latin-1"))
     done = quick.run(
         "implement", delegator="quick", task="x", buffers=[{"uri": (quick.top / "words.txt").as_uri(), "text": "→\n"}]
@@ -69,7 +69,7 @@ def test_a_text_that_does_not_fit_is_not_carried_and_named(quick):
     assert any("words.txt" in getattr(event, "text", "") for event in quick.events(done.id))
 
 
-def test_a_folder_that_is_no_repository(quick, tmp_path):
+def test_a_folder_that_is_not_a_repository(quick, tmp_path):
     plain = tmp_path / "plain"
     plain.mkdir()
     (plain / "a.txt").write_text("a\n")
@@ -130,7 +130,7 @@ def test_bootstrap_copies_links_and_sets_up(quick):
     assert (tree(done) / "built").read_text() == "yes"
 
 
-def test_a_failing_set_up_says_what_it_said(quick):
+def test_a_failing_setup_reports_its_output(quick):
     quick.settings(f"""
         [worktrees]
         setup = ["{sys.executable}", "-c", "import sys; sys.exit('no network today')"]
@@ -174,13 +174,13 @@ def test_files_of_two_workspaces_are_refused(quick, tmp_path):
         ({"recipe": "testz"}, "unknown_recipe"),
         ({"delegator": "quik"}, "unknown_delegator"),
         ({"checks": ["nope"]}, "unknown_check"),
-        ({"route": "cheap"}, "unknown_route"),
+        ({"route": "cheap"}, "invalid_params"),
         ({"files": ["relative.py"]}, "invalid_params"),
         ({"files": ["file:///etc/hostname"]}, "path_escape"),
         ({"limits": {"totalSecond": 1}}, "invalid_params"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(quick, params, kind):
+def test_invalid_decisions_are_refused_by_name(quick, params, kind):
     asked = {"recipe": "implement", "task": "x", "delegator": "quick", "workspace": str(quick.top)} | params
     with pytest.raises(UnderstudyError) as caught:
         quick.call("delegations/start", **asked)

@@ -1,4 +1,4 @@
-"""Deciding: what is accepted is in the person's files, as they are now; what is not, is not; the journal says the same."""
+"""Test accept, reject, undo and amend: the user's files and the journal after each decision."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from numbered import LINES, RESULT, changed
+from numbered_lines import LINES, RESULT, changed
 
-from understudy.git import merge, names
-from understudy.journal import locks, store
+from understudy.git.merge import hunk_merge
+from understudy.journal import delegation_folder, worker_lock
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import path_quoting
 
 
 @pytest.fixture
@@ -76,10 +77,10 @@ def test_one_hunk_a_file_and_everything(reviewed):
     assert review(reviewed) == (0, 5, 0)
     assert text(reviewed, "new.txt") == "new\n"
     assert not (reviewed.top / "old.txt").exists()
-    assert reviewed.fingerprint() == before, "index, HEAD and refs are the person's"
+    assert reviewed.fingerprint() == before, "index, HEAD and refs must not change"
 
 
-def test_an_edit_of_the_person_is_merged_with(reviewed):
+def test_an_edit_of_the_user_is_merged(reviewed):
     reviewed.write("text.txt", "mine\n" + LINES)
     decide(reviewed, {"path": "text.txt", "decision": "accept"})
     assert text(reviewed) == "mine\n" + RESULT
@@ -87,7 +88,7 @@ def test_an_edit_of_the_person_is_merged_with(reviewed):
 
 @pytest.mark.parametrize("saves", [1, 2, 3])
 def test_a_save_in_the_middle_of_an_accept_wins(reviewed, monkeypatch, saves):
-    plan, saved = merge.plan, []
+    plan, saved = hunk_merge.plan, []
 
     def save_after(*arguments):
         made = plan(*arguments)
@@ -96,18 +97,18 @@ def test_a_save_in_the_middle_of_an_accept_wins(reviewed, monkeypatch, saves):
             reviewed.write("text.txt", saved[-1])
         return made
 
-    monkeypatch.setattr(merge, "plan", save_after)
+    monkeypatch.setattr(hunk_merge, "plan", save_after)
     if saves < 3:
         decide(reviewed, {"path": "text.txt", "decision": "accept"})
         assert text(reviewed) == RESULT.replace("line 1\n", f"saved {saves - 1}\n", 1)
         assert review(reviewed) == (2, 3, 0)
     else:
-        refused(ErrorKind.APPLY_CONFLICT, decide, reviewed, {"decision": "accept"})
+        refused(ErrorKind.MERGE_CONFLICT, decide, reviewed, {"decision": "accept"})
         assert text(reviewed) == saved[-1]
         assert not (reviewed.top / "new.txt").exists()
         assert review(reviewed) == (5, 0, 0)
-        folder = store.open_folder(reviewed.id).path
-        assert not (folder / "decide.json").exists()
+        folder = delegation_folder.open_folder(reviewed.id).path
+        assert not (folder / "decision-intent.json").exists()
         assert list((folder / "undo").iterdir()) == []
 
 
@@ -127,30 +128,30 @@ def test_a_conflict_stays_pending_and_shows_its_three_sides(reviewed):
     assert not any(hunk.conflict for hunk in hunks(reviewed))
 
 
-def test_what_was_merged_by_hand_counts_as_accepted_and_changes_no_file(reviewed):
+def test_a_manual_merge_counts_as_accepted_and_changes_no_file(reviewed):
     reviewed.write("text.txt", changed((20, "mine\n")))
     decide(reviewed, {"path": "text.txt", "decision": "accept"})
     merged = changed((5, "five\n"), (20, "twenty, and mine\n"), (35, "thirty-five\n"))
     reviewed.write("text.txt", merged)
     second = hunks(reviewed)[1]
-    wish = {"path": "text.txt", "hunk": second.id, "byHand": True}
+    wish = {"path": "text.txt", "hunk": second.id, "mergedManually": True}
     refused(ErrorKind.INVALID_PARAMS, decide, reviewed, wish | {"decision": "reject"})
     # In one call with a file that is to be merged: each goes its own way.
     done = decide(reviewed, wish | {"decision": "accept"}, {"path": "new.txt", "decision": "accept"})
     assert not done.conflicts
-    assert done.moved[-1:] == [second.id]
+    assert done.decided[-1:] == [second.id]
     assert text(reviewed) == merged
     assert text(reviewed, "new.txt") == "new\n"
     assert [(hunk.state, hunk.conflict) for hunk in hunks(reviewed)] == [("accepted", False)] * 3
     assert review(reviewed) == (1, 4, 0)
     refused(ErrorKind.CONFLICT, decide, reviewed, {"path": "text.txt", "hunk": second.id, "decision": "reject"})
     reviewed.call("delegations/undo", undoToken=done.undo_token)
-    assert text(reviewed) == merged, "what was merged by hand is the person's own"
+    assert text(reviewed) == merged, "undo must not change what the user merged manually"
     assert not (reviewed.top / "new.txt").exists()
     assert [hunk.state for hunk in hunks(reviewed)] == ["accepted", "pending", "accepted"]
     # Alone it is an accept, too.
     done = decide(reviewed, wish | {"decision": "accept"})
-    assert done.moved == [second.id]
+    assert done.decided == [second.id]
     assert done.undo_token
     assert text(reviewed) == merged
 
@@ -163,7 +164,7 @@ def test_rejected_with_a_reason_and_taken_up_again(reviewed):
     assert (new.state, new.reason, new.by) == ("rejected", "Not needed.", "cli")
     assert review(reviewed) == (4, 0, 1)
     decide(reviewed, {"decision": "accept"})
-    assert not (reviewed.top / "new.txt").exists(), "everything means everything undecided"
+    assert not (reviewed.top / "new.txt").exists(), "accepting everything means all pending hunks"
     decide(reviewed, {"path": "new.txt", "hunk": new.id, "decision": "accept"})
     assert text(reviewed, "new.txt") == "new\n"
     assert review(reviewed) == (0, 5, 0)
@@ -186,7 +187,7 @@ def test_an_undo_that_overlaps_changes_nothing(reviewed):
     token = decide(reviewed, {"decision": "accept"}).undo_token
     mine = changed((5, "my five\n"), (20, "twenty\n"), (35, "thirty-five\n"))
     reviewed.write("text.txt", mine)
-    refused(ErrorKind.APPLY_CONFLICT, reviewed.call, "delegations/undo", undoToken=token)
+    refused(ErrorKind.MERGE_CONFLICT, reviewed.call, "delegations/undo", undoToken=token)
     assert text(reviewed) == mine
     assert not (reviewed.top / "old.txt").exists()
     assert review(reviewed) == (0, 5, 0)
@@ -207,11 +208,11 @@ def test_what_cannot_be_decided(reviewed):
 
 
 def test_who_holds_the_lock_decides(reviewed, monkeypatch):
-    from understudy.engine import settling
+    from understudy.engine.review import decision_recovery
 
-    monkeypatch.setattr(settling, "LOCK_SECONDS", 0.05)
-    folder = store.open_folder(reviewed.id)
-    lock = locks.try_lock(folder)
+    monkeypatch.setattr(decision_recovery, "LOCK_SECONDS", 0.05)
+    folder = delegation_folder.open_folder(reviewed.id)
+    lock = worker_lock.try_lock(folder)
     assert lock is not None
     try:
         refused(ErrorKind.CONFLICT, decide, reviewed, {"decision": "accept"})
@@ -231,7 +232,7 @@ def test_unsaved_text_of_the_caller_is_not_written_under(reviewed, monkeypatch):
     assert text(reviewed) == RESULT
 
 
-def test_what_others_run_or_obey_wants_a_second_look(project):
+def test_flagged_files_need_explicit_consent(project):
     project.program(
         "sly",
         """
@@ -245,13 +246,13 @@ def test_what_others_run_or_obey_wants_a_second_look(project):
     error = refused(ErrorKind.CONFLICT, decide, project, {"decision": "accept"})
     assert error.names == [".github/workflows/ci.yml"]
     files = project.call("delegations/diff", id=project.id).files
-    assert {file.path: file.flagged for file in files} == {
+    assert {file.path: file.flag_reason for file in files} == {
         ".github/workflows/ci.yml": "runs in continuous integration",
         "fine.txt": None,
-    }, "a client can ask before it is refused"
+    }, "a client can read the flags before it decides"
     assert not (project.top / "fine.txt").exists()
     decide(project, {"path": "fine.txt", "decision": "accept"})
-    decide(project, {"decision": "accept"}, flagged=True)
+    decide(project, {"decision": "accept"}, includeFlagged=True)
     assert (project.top / ".github/workflows/ci.yml").exists()
 
 
@@ -277,7 +278,7 @@ def test_amend_keeps_the_decisions_that_still_fit(reviewed):
     found = reviewed.call("delegations/get", id=reviewed.id)
     assert found.verdict == "unverified"
     assert "no_checks" in found.reservations
-    assert b"score" in store.open_folder(reviewed.id).review.read_bytes()
+    assert b"score" in delegation_folder.open_folder(reviewed.id).review.read_bytes()
 
 
 def test_an_accept_before_an_amend_can_be_undone_after_it(reviewed):
@@ -305,7 +306,7 @@ def test_names_that_are_no_text_and_links_and_modes(project):
         """,
     )
     project.id = project.run("implement", task="Be odd.", delegator="odd").id
-    decide(project, {"path": names.quote(b"na\xefve"), "decision": "accept"}, {"decision": "accept"})
+    decide(project, {"path": path_quoting.quote(b"na\xefve"), "decision": "accept"}, {"decision": "accept"})
     assert os.access(project.top / "run.sh", os.X_OK)
     assert (project.top / "link").readlink() == Path("calc.py")
     assert (project.top / os.fsdecode(b"na\xefve")).read_bytes() == b"\0\xff"
@@ -319,9 +320,9 @@ def test_text_has_no_hunks(project):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "garbage"])
-@pytest.mark.parametrize("name", ["exchange", "decide.json", "ground.json"])
-def test_what_is_planted_among_the_records_holds_nobody_up(reviewed, kind, name):
-    place = store.open_folder(reviewed.id).path / name
+@pytest.mark.parametrize("name", ["file-transaction", "decision-intent.json", "worktree.json"])
+def test_planted_files_among_the_records_do_not_block(reviewed, kind, name):
+    place = delegation_folder.open_folder(reviewed.id).path / name
     place.unlink(missing_ok=True)
     if kind == "pipe":
         os.mkfifo(place)
@@ -331,7 +332,7 @@ def test_what_is_planted_among_the_records_holds_nobody_up(reviewed, kind, name)
         place.write_bytes(b"\xff[[[\n")
     with pytest.raises(UnderstudyError) as caught:
         decide(reviewed, {"decision": "accept"})
-    assert caught.value.kind in {ErrorKind.STORE_UNAVAILABLE, ErrorKind.BASE_UNAVAILABLE}
+    assert caught.value.kind in {ErrorKind.STATE_UNAVAILABLE, ErrorKind.BASE_UNAVAILABLE}
     assert text(reviewed) == LINES
 
 

@@ -1,4 +1,4 @@
-"""Accepting into open buffers: what the person sees changes as it would on disk, all of it or nothing."""
+"""Test accepting into open buffers: the editor's text changes as the file on disk would, all or nothing."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numbered import LINES, RESULT, changed
+from numbered_lines import LINES, RESULT, changed
 
-from understudy.api.caller import Here
-from understudy.engine import settling
-from understudy.engine.buffers import BufferEdit
-from understudy.git import apply
-from understudy.journal import store
+from understudy.api.caller import TerminalCaller
+from understudy.engine.review import decision_log
+from understudy.engine.review.editor_buffers import BufferEdit
+from understudy.git.apply import transaction
+from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
-class Window(Here):
+class Window(TerminalCaller):
     """A caller with open documents, which does what it is asked."""
 
     name = "lsp"
@@ -44,7 +44,7 @@ class Window(Here):
         self.texts[self.uri(path)] = (self.top / path).read_bytes().decode() if text is None else text
 
     def text(self, path: str) -> str:
-        """Return what the person sees."""
+        """Return the text that the user sees."""
         uri = self.uri(path)
         return self.texts[uri] if uri in self.texts else (self.top / path).read_bytes().decode()
 
@@ -65,7 +65,7 @@ class Window(Here):
             return False
         for each in edits:
             if self.texts.get(each.uri) != each.before:
-                raise UnderstudyError(ErrorKind.APPLY_CONFLICT, f"{each.uri} holds another text.")
+                raise UnderstudyError(ErrorKind.MERGE_CONFLICT, f"{each.uri} holds another text.")
         self.texts |= {each.uri: each.after for each in edits}
         return True
 
@@ -129,7 +129,7 @@ def test_an_open_file_changes_in_the_editor_and_the_others_on_disk(window):
     window.caller.show("text.txt", "mine\n" + LINES)
     done = decide(window)
     assert window.caller.text("text.txt") == "mine\n" + RESULT
-    assert (window.top / "text.txt").read_text() == LINES, "saving is the person's"
+    assert (window.top / "text.txt").read_text() == LINES, "an accept must not save the document"
     assert (window.top / "more.txt").read_text() == RESULT
     assert not (window.top / "old.txt").exists()
     assert os.access(window.top / "run.sh", os.X_OK)
@@ -168,7 +168,7 @@ def test_accepted_on_disk_and_undone_in_the_editor(window):
     assert window.caller.text("run.sh") == "echo\na\nb\nmine\n"
 
 
-def test_a_conflict_is_told_in_the_text_of_the_editor(window):
+def test_a_conflict_is_reported_for_the_text_of_the_editor(window):
     window.caller.show("text.txt", changed((20, "mine\n")))
     done = decide(window, "text.txt")
     [conflict] = done.conflicts
@@ -183,19 +183,19 @@ def test_refused_everything_is_as_before(window, kind):
     window.caller.show("text.txt")
     before = on_disk(window)
     window.caller.answers = [False if kind is None else UnderstudyError(kind, "No answer in 10 s.")]
-    error = refused(ErrorKind.APPLY_CONFLICT, decide, window)
+    error = refused(ErrorKind.MERGE_CONFLICT, decide, window)
     assert "text.txt" in error.message
     assert error.hint
     assert len(window.caller.asked) == 1, "a person who said no is not asked again"
     assert on_disk(window) == before
     assert window.caller.text("text.txt") == LINES
     assert set(states(window, "text.txt") + states(window, "old.txt")) == {"pending"}
-    assert not settling.unsettled(store.open_folder(window.id))
+    assert not decision_log.has_interrupted_decision(delegation_folder.open_folder(window.id))
     decide(window)
     assert window.caller.text("text.txt") == RESULT
 
 
-def test_what_is_typed_meanwhile_is_merged_with(window):
+def test_text_typed_during_a_merge_is_merged(window):
     window.caller.show("text.txt")
     before = on_disk(window)
 
@@ -218,11 +218,11 @@ def test_when_the_commit_fails_the_editor_takes_its_edit_back(window, monkeypatc
     before = on_disk(window)
 
     def fail(self, then=None):
-        raise UnderstudyError(ErrorKind.STORE_FULL, "The disk is full.", hint="Make room.")
+        raise UnderstudyError(ErrorKind.DISK_FULL, "The disk is full.", hint="Make room.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply.Exchange, "commit", fail)
-        refused(ErrorKind.STORE_FULL, decide, window)
+        patch.setattr(transaction.FileTransaction, "commit", fail)
+        refused(ErrorKind.DISK_FULL, decide, window)
     assert on_disk(window) == before
     assert window.caller.text("text.txt") == LINES
     assert set(states(window, "text.txt")) == {"pending"}
@@ -230,7 +230,7 @@ def test_when_the_commit_fails_the_editor_takes_its_edit_back(window, monkeypatc
     assert window.caller.text("text.txt") == RESULT
 
 
-def test_what_cannot_be_edited_is_refused_while_it_is_not_saved(window):
+def test_changes_on_disk_are_refused_while_the_file_is_unsaved(window):
     window.caller.show("text.txt", "half a tho")
     window.caller.fixed = {window.caller.uri("text.txt")}
     error = refused(ErrorKind.CONFLICT, decide, window)
@@ -293,9 +293,9 @@ def test_a_file_that_was_never_saved_cannot_be_made_executable(window):
     )
     window.caller.show("fresh.sh", "echo\n")
     window.id = window.run("implement", "fresh.sh", task="Let it run.", delegator="second").id
-    assert refused(ErrorKind.CONFLICT, decide, window, flagged=True).names == ["fresh.sh"]
+    assert refused(ErrorKind.CONFLICT, decide, window, includeFlagged=True).names == ["fresh.sh"]
     window.write("fresh.sh", "echo\n")
-    decide(window, flagged=True)
+    decide(window, includeFlagged=True)
     assert os.access(window.top / "fresh.sh", os.X_OK)
 
 
@@ -323,17 +323,17 @@ def test_line_ends_that_the_editor_spells_its_own_way_are_undone(window):
     assert window.caller.text("text.txt") == crlf
 
 
-def killed(project, fault: str, *paths: str) -> int:
-    """Accept in a process with the editor's texts, which dies at ``fault``; what it edited is in the editor then."""
+def killed(project, point: str, *paths: str) -> int:
+    """Accept in a process that is killed at a failpoint; then apply its edits to the editor's text."""
     decisions = [{"path": path, "decision": "accept"} for path in paths] or [{"decision": "accept"}]
     edited = project.top.parent / "edited"
     edited.unlink(missing_ok=True)
     script = textwrap.dedent(f"""
         import pathlib
-        from understudy.api import table
-        from understudy.api.caller import Here
+        from understudy.api import method_table
+        from understudy.api.caller import TerminalCaller
 
-        class Window(Here):
+        class Window(TerminalCaller):
             def documents(self):
                 return {project.caller.texts!r}
             def editable(self):
@@ -343,10 +343,10 @@ def killed(project, fault: str, *paths: str) -> int:
                 pathlib.Path({str(edited)!r}).write_text(edit.after)
                 return True
 
-        table.call("delegations/decide", {{"id": {project.id!r}, "decisions": {decisions!r}}}, Window(pathlib.Path.cwd()))
+        method_table.call("delegations/decide", {{"id": {project.id!r}, "decisions": {decisions!r}}}, Window(pathlib.Path.cwd()))
     """)
     done = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, "UNDERSTUDY_TEST_FAULT": fault}, check=False
+        [sys.executable, "-c", script], env={**os.environ, "UNDERSTUDY_FAILPOINT": point}, check=False
     )
     if edited.exists():
         project.caller.show("text.txt", edited.read_text())
@@ -362,7 +362,7 @@ def test_killed_after_the_edit_the_hunk_is_pending_and_accepted_again_changes_no
         assert window.caller.text("text.txt") == "mine\n" + RESULT
         assert set(states(window, "text.txt") + states(window, "more.txt")) == {"pending"}
         assert on_disk(window) == before
-        assert not settling.unsettled(store.open_folder(window.id))
+        assert not decision_log.has_interrupted_decision(delegation_folder.open_folder(window.id))
     decide(window)
     assert not window.caller.asked, "it is there already"
     assert window.caller.text("text.txt") == "mine\n" + RESULT
@@ -421,7 +421,7 @@ def test_accepted_in_the_editor_as_it_would_be_on_disk(window):
     choices = [{"path": file.path, "hunk": hunk.id} for file in files for hunk in file.hunks if file.path in FILES]
 
     def put(texts: dict[str, str], opened: dict[str, str], codec: str, stale: str) -> None:
-        """Let the person see ``texts``: of files that are open, the disk has the ``stale`` one."""
+        """Set the texts that the user sees; files in ``opened`` have the text ``stale`` on disk."""
         window.caller.texts.clear()
         for path, text in texts.items():
             on_disk = stale if path in opened else text
@@ -491,6 +491,6 @@ def test_accepted_in_the_editor_as_it_would_be_on_disk(window):
         found = outcome(chosen, edit, codec)
         assert found == expected
         for path in opened:
-            assert (window.top / path).read_bytes() == stale.encode(codec), "what is open is saved by the person"
+            assert (window.top / path).read_bytes() == stale.encode(codec), "an accept must not save open documents"
 
     same()

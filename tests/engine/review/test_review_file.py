@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from understudy.journal import store
+from understudy.journal import delegation_folder
 
 
 def test_the_head_names_the_work_and_git_takes_the_file_as_a_patch(project, tmp_path) -> None:
@@ -21,7 +21,7 @@ def test_the_head_names_the_work_and_git_takes_the_file_as_a_patch(project, tmp_
     )
     task = "Shout.\n\ndiff --git a/text.txt b/text.txt\n@@ -1 +1 @@"
     done = project.run("implement", "text.txt", task=task, delegator="editor")
-    review = store.open_folder(done.id).review
+    review = delegation_folder.open_folder(done.id).review
     head, _, rest = review.read_text().partition("\ndiff --git ")
     assert done.id in head.splitlines()[0]
     assert '"> "' in head
@@ -32,10 +32,10 @@ def test_the_head_names_the_work_and_git_takes_the_file_as_a_patch(project, tmp_
     assert (project.top / "text.txt").read_text() == "one\nTWO\nthree\n"
     assert (project.top / "new.txt").read_text() == "> quoted\n# new\n"
 
-    # What a person wrote beside a change is no part of the patch that the command line prints.
+    # Comments next to a change are not part of the patch that the command line prints.
     project.git("checkout", "-q", "text.txt")
     (project.top / "new.txt").unlink()
-    review.write_text(review.read_text().replace("+TWO\n", "+TWO\n> quieter\n>\n") + "> all of it\n> no end")
+    review.write_text(review.read_text().replace("+TWO\n", "+TWO\n> quieter\n>\n") + "> the whole\n> no end")
     printed = subprocess.run(
         [sys.executable, "-m", "understudy", "diff", done.id], capture_output=True, check=True, text=True
     ).stdout
@@ -51,4 +51,4 @@ def test_nothing_changed_is_an_empty_file(project) -> None:
     project.agent("idle", "no_change")
     done = project.run("implement", "calc.py", task="Nothing.", delegator="idle")
     assert done.verdict == "no_changes"
-    assert store.open_folder(done.id).review.read_bytes() == b""
+    assert delegation_folder.open_folder(done.id).review.read_bytes() == b""

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import subprocess
+import sys
+import time
+
+import psutil
 import pytest
+
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 ANSWERS = """
     for line in sys.stdin:
@@ -47,11 +56,62 @@ def test_an_agent_that_never_answers_is_given_up(project):
     assert "1 s" in message
 
 
-def test_whoever_asked_may_go_away(project, monkeypatch):
-    project.delegator("mute", "sleep", "60")
-    monkeypatch.setattr(project.caller, "cancelled", lambda: True, raising=False)
-    ok, _, message = tried(project, "mute")
-    assert (ok, message) == (False, "The trial was cancelled.")
+def test_a_cancelled_test_leaves_no_agent(project, monkeypatch):
+    project.delegator("mute", "sleep", f"60.{os.getpid()}")
+    looks = iter([False, False])
+    monkeypatch.setattr(project.caller, "cancelled", lambda: next(looks, True), raising=False)
+    with pytest.raises(UnderstudyError) as caught:
+        tried(project, "mute")
+    assert caught.value.kind is ErrorKind.CANCELLED
+    assert not sleeping(f"60.{os.getpid()}")
+
+
+def test_the_process_that_asks_loads_neither_runners_nor_keys(project):
+    project.program("quick", ANSWERS)
+    code = """
+import sys
+from pathlib import Path
+from understudy.api import method_table
+from understudy.api.caller import TerminalCaller
+found = method_table.call("delegators/test", {"name": "quick", "workspace": sys.argv[1]}, TerminalCaller(Path(sys.argv[1])))
+assert found.ok, found
+loaded = [name for name in sys.modules if name.startswith(("understudy.runners.", "understudy.secrets.keys", "httpx"))]
+print(sorted(set(loaded) - {"understudy.runners.registry", "understudy.runners.runner"}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(project.top)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
+
+
+def test_an_agent_of_a_test_ends_with_the_process_that_asked(project):
+    project.delegator("mute", "sleep", f"61.{os.getpid()}")
+    argv = [sys.executable, "-m", "understudy", "delegators", "test", "mute"]
+    asking = subprocess.Popen(argv, cwd=project.top, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: sleeping(f"61.{os.getpid()}"))
+    [agent] = sleeping(f"61.{os.getpid()}")
+    above = [" ".join(parent.cmdline()) for parent in agent.parents()]
+    assert any("--connection-test" in line for line in above), above
+    asking.kill()
+    asking.wait(10)
+    wait_until(lambda: not sleeping(f"61.{os.getpid()}"))
+
+
+def sleeping(seconds):
+    return [one for one in psutil.process_iter() if own_command(one) == ["sleep", seconds]]
+
+
+def own_command(process):
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
+    return []
+
+
+def wait_until(condition, seconds=30.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_what_is_not_there_is_not_asked(project):
@@ -60,7 +120,7 @@ def test_what_is_not_there_is_not_asked(project):
     assert (ok, steps[-1]) == (False, "binary")
 
 
-def test_ghostwriter_asks_nobody(project):
+def test_ghostwriter_asks_no_permission(project):
     ok, steps, message = tried(project, "ghostwriter")
     assert (ok, steps[-1]) == (True, "round_trip"), message
     assert "no model" in message

@@ -31,7 +31,7 @@ def on(project, model, **limits):
 
 
 def test_ask_answers(served):
-    done = served.run("ask", delegator=on(served, "scholar"), task="Why?", context=[str(served.top / "calc.py")])
+    done = served.run("ask", delegator=on(served, "scholar"), task="Why?", contextFiles=[str(served.top / "calc.py")])
     assert (done.verdict, done.result.text) == ("answered", "Because.")
     assert done.usage.output_tokens > 0
     body = served.server.requests[-1].body
@@ -72,7 +72,7 @@ def test_a_faulty_server_is_a_typed_failure(served, model, kind):
 def test_a_delegator_can_be_tested_and_a_server_probed(served):
     on(served, "scholar")
     assert served.call("delegators/test", name="scholar").ok
-    assert served.call("modelServers/probe", name="scripted").ok
+    assert served.call("modelServers/test", name="scripted").ok
     assert served.call("modelServers/models", name="scripted").models
 
 
@@ -94,7 +94,7 @@ def test_a_delegator_is_tried_before_it_is_saved(served):
         ({"tool": "cluade", "modelServer": None}, "cluade"),
     ],
 )
-def test_what_would_not_be_saved_is_not_tried(served, wrong, says):
+def test_an_invalid_delegator_is_not_tested(served, wrong, says):
     asked = len(served.server.requests)
     draft = {"name": "new", "modelServer": "scripted", "model": "scholar", **wrong}
     tried = served.call("delegators/test", name="new", delegator=draft)
@@ -103,7 +103,7 @@ def test_what_would_not_be_saved_is_not_tried(served, wrong, says):
     assert len(served.server.requests) == asked
 
 
-def test_what_is_for_a_workspace_that_is_not_trusted_is_not_tried(served):
+def test_a_delegator_of_an_untrusted_workspace_is_not_tested(served):
     served.call("workspace/trust", workspace=str(served.top), trusted=False)
     draft = {"name": "new", "modelServer": "scripted", "model": "scholar"}
     tried = served.call("delegators/test", name="new", delegator=draft, scope="workspace", workspace=str(served.top))

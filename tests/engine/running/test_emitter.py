@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.engine.emitter import LINES_A_SECOND, Emitter
+from understudy.engine.running.emitter import LINES_A_SECOND, Emitter
 from understudy.model import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.secrets.redaction import Redactor
@@ -17,7 +17,7 @@ SECRET = "sk-0123456789abcdef"
 
 
 class Paper:
-    """Stands where the journal's writer stands, and remembers when it was written to."""
+    """A stand-in for the journal's writer that records the time of each write."""
 
     def __init__(self):
         self.lines = []
@@ -25,7 +25,7 @@ class Paper:
 
     def append(self, event, *, attempt):
         if self.full:
-            raise UnderstudyError(ErrorKind.STORE_FULL, "The disk is full.")
+            raise UnderstudyError(ErrorKind.DISK_FULL, "The disk is full.")
         self.lines.append((asyncio.get_running_loop().time(), attempt, event))
         return len(self.lines)
 
@@ -123,4 +123,4 @@ async def test_a_full_disk_in_a_timer_is_raised_to_the_next():
     await asyncio.sleep(2 / LINES_A_SECOND)
     with pytest.raises(UnderstudyError) as caught:
         emitter(events.Text(text="c"))
-    assert caught.value.kind == "store_full"
+    assert caught.value.kind == "disk_full"

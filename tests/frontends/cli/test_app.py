@@ -17,12 +17,15 @@ import pytest
 from click.testing import CliRunner
 
 from understudy.api import messages as m
-from understudy.api import table
-from understudy.faces.cli import app, calls, exits, options, start
+from understudy.api import method_table
+from understudy.config.discovery import server_presets
+from understudy.frontends.cli import api_calls, app, exit_codes, options
+from understudy.frontends.cli.delegate import start
 from understudy.model import events as e
 from understudy.model.delegations import DelegationResult, Explanation, FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.states import Reservation, State, Verdict
+from understudy.model.states import State
+from understudy.model.verdicts import Reservation, Verdict
 
 
 def run(*arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
@@ -44,10 +47,10 @@ def commands(group: click.Group = app.group, path: tuple[str, ...] = ()) -> list
     return found
 
 
-def test_the_help_tells_the_first_steps_and_the_exit_codes() -> None:
+def test_the_help_shows_the_first_steps_and_the_exit_codes() -> None:
     text = CliRunner().invoke(app.group, ["--help"]).output
     assert "First steps:" in text
-    for code, meaning in exits.MEANING.items():
+    for code, meaning in exit_codes.MEANING.items():
         assert f"{code.value}  {meaning}" in text
     for path, _ in commands():
         if len(path) == 1:
@@ -57,7 +60,7 @@ def test_the_help_tells_the_first_steps_and_the_exit_codes() -> None:
 @pytest.mark.parametrize(
     ("path", "command"), commands(), ids=lambda value: "-".join(value) if isinstance(value, tuple) else ""
 )
-def test_every_command_explains_itself_with_examples_that_parse(path: tuple[str, ...], command: click.Command) -> None:
+def test_every_command_has_help_with_examples_that_parse(path: tuple[str, ...], command: click.Command) -> None:
     text = CliRunner().invoke(app.group, [*path, "--help"]).output
     assert "Examples:" in text
     assert f"understudy {path[0]}" in text
@@ -67,7 +70,26 @@ def test_every_command_explains_itself_with_examples_that_parse(path: tuple[str,
             assert parameter.help, parameter.name
 
 
-def test_only_what_is_needed_is_imported() -> None:
+@pytest.mark.parametrize(
+    "path", [(), *(path for path, command in commands() if isinstance(command, click.Group))], ids=" ".join
+)
+def test_the_help_of_a_group_shows_every_summary_whole_at_80_columns(path: tuple[str, ...]) -> None:
+    text = CliRunner().invoke(app.group, [*path, "--help"], terminal_width=80).output
+    assert max(map(len, text.splitlines())) <= 80
+    assert "..." not in text.replace("[ARGS]...", "")
+    for name, command in commands() if path else ():
+        if name[:-1] == path:
+            assert f"  {command.get_short_help_str(1000)}\n" in text
+
+
+def test_options_for_limits_are_the_same_everywhere() -> None:
+    for path in (["start"], ["preview"], ["delegators", "add"], ["delegators", "update"]):
+        text = " ".join(CliRunner().invoke(app.group, [*path, "--help"], terminal_width=100).output.split())
+        for name, _, what in options.LIMITS:
+            assert f"--{name} N {what}" in text
+
+
+def test_a_command_imports_only_what_it_needs() -> None:
     program = "import sys; sys.argv=['understudy', {0!r}]; from understudy.__main__ import main\n"
     program += "try: main()\nexcept SystemExit: pass\n"
     program += "print(sorted(set(sys.modules) & {{'msgspec','asyncio','httpx','jsonrpcserver','keyring','subprocess','difflib'}}))"
@@ -80,49 +102,81 @@ def test_only_what_is_needed_is_imported() -> None:
 
 def test_a_worker_imports_no_command_line() -> None:
     program = "import sys; sys.argv=['understudy','worker','x','-1']; from understudy import __main__\n"
-    program += "import types; fake=types.ModuleType('understudy.engine.worker'); fake.main=lambda a: print(a, 'click' in sys.modules) or 0\n"
-    program += "import understudy.engine; understudy.engine.worker=fake; sys.modules['understudy.engine.worker']=fake; sys.exit(__main__.main())"
+    program += "import types; fake=types.ModuleType('understudy.engine.running.worker'); fake.main=lambda a: print(a, 'click' in sys.modules) or 0\n"
+    program += "import understudy.engine.running; understudy.engine.running.worker=fake; sys.modules['understudy.engine.running.worker']=fake; sys.exit(__main__.main())"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout == "['x', '-1'] False\n"
 
 
-def test_an_unknown_command_names_near_ones() -> None:
+def test_an_unknown_command_suggests_similar_ones() -> None:
     found = run("strat")
-    assert found.returncode == exits.Exit.USAGE
+    assert found.returncode == exit_codes.Exit.USAGE
     assert "start" in found.stderr
     assert "Traceback" not in found.stderr
 
 
-def test_usage_errors_are_json_where_json_is_asked_for() -> None:
+def test_usage_errors_are_json_with_the_json_option() -> None:
     found = run("show", "--json")
-    assert found.returncode == exits.Exit.USAGE
+    assert found.returncode == exit_codes.Exit.USAGE
     assert json.loads(found.stdout)["error"]["kind"] == "invalid_params"
 
 
 def test_an_error_is_a_sentence_and_a_hint() -> None:
     found = run("show", "zzzzz")
-    assert found.returncode == exits.Exit.ERROR
+    assert found.returncode == exit_codes.Exit.ERROR
     assert found.stdout == ""
     assert found.stderr.startswith("error: ")
     assert "hint: " in found.stderr
     same = run("show", "zzzzz", "--json")
-    assert same.returncode == exits.Exit.ERROR
+    assert same.returncode == exit_codes.Exit.ERROR
     assert json.loads(same.stdout)["error"]["kind"] == "unknown_delegation"
     assert same.stderr == ""
 
 
-def test_a_fault_shows_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_names_its_file_as_a_path_that_can_be_typed(own_home: Path, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "my config"))
+    file = tmp_path / "my config" / "understudy" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('[limits]\nmax_usd = "much"\n', encoding="utf-8")
+    place = f"{file}:2:11"
+    start = run("start", "ask", "-t", "hi", "--trust", "--workspace", str(tmp_path))
+    assert start.returncode == exit_codes.Exit.ERROR
+    assert f"error: {place}: " in start.stderr
+    assert "understudy delegators list" in start.stderr or "decimal string" in start.stderr
+    assert f"error: {place}: " in run("delegators", "list").stderr
+    doctor = run("doctor").stdout
+    assert f"1 error. The first: `max_usd` must be a positive decimal. ({place})" in doctor
+    assert "file://" not in start.stderr + doctor
+    added = run("delegators", "add", "quick", "--tool", "claude", "--max-output-tokens", "9")
+    assert f"Added quick in {file.parent}/delegators/quick.toml." in added.stdout
+    shown = run("delegators", "show", "quick").stdout
+    assert f"quick: from user, {file.parent}/delegators/quick.toml\n" in shown
+    assert '"maxOutputTokens": 9' in shown
+    run("servers", "add", "local", "--url", "http://127.0.0.1:1/v1")
+    assert f"local: from user, {file.parent}/model-servers/local.toml\n" in run("servers", "show", "local").stdout
+
+
+def test_doctor_counts_a_problem_once(own_home: Path) -> None:
+    file = own_home / "config" / "understudy" / "delegators" / "mine.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('tool = "generic"\n', encoding="utf-8")
+    assert "configuration: 1 error. The first: " in run("doctor").stdout
+
+
+def test_an_internal_error_shows_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(table, "call", broken)
-    assert app.main(["version"]) == exits.Exit.ERROR
+    monkeypatch.setattr(method_table, "call", broken)
+    assert app.main(["version"]) == exit_codes.Exit.ERROR
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
-    assert "faults.log" in captured.err
+    assert "internal-errors.log" in captured.err
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
@@ -134,7 +188,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
             check=False,
         )
     assert found.stderr == b""
-    assert found.returncode == exits.Exit.PIPE_CLOSED
+    assert found.returncode == exit_codes.Exit.PIPE_CLOSED
 
 
 @pytest.fixture
@@ -144,20 +198,20 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     answers: dict[str, Any] = {
         "delegations/list": m.ListResult(delegations=[]),
         "delegations/start": m.StartResult(
-            id="20261121-004512-k3f9q", explain=Explanation(delegator="q", tried=[], because="so")
+            id="20261121-004512-k3f9q", explain=Explanation(delegator="q", candidates=[], reason="so")
         ),
     }
 
     def record(name: str, params: Any, caller: Any) -> Any:
-        decoded = table.decode_params(table.method(name), params)
+        decoded = method_table.decode_params(method_table.method(name), params)
         seen.append((name, decoded))
         return answers[name]
 
-    monkeypatch.setattr(calls.table, "call", record)
+    monkeypatch.setattr(api_calls.method_table, "call", record)
     return seen
 
 
-def test_start_says_everything_that_can_be_asked(asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_has_an_option_for_every_parameter(asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "unsaved").write_text("text é")
     code = app.main(
@@ -199,7 +253,7 @@ def test_start_says_everything_that_can_be_asked(asked, tmp_path: Path, monkeypa
             "--detach",
         ]
     )
-    assert code == exits.Exit.OK
+    assert code == exit_codes.Exit.OK
     ((name, params),) = asked
     assert name == "delegations/start"
     assert params.files == [f"file://{tmp_path}/a%20b.py", "file:///x/c.py"]
@@ -210,9 +264,7 @@ def test_start_says_everything_that_can_be_asked(asked, tmp_path: Path, monkeypa
     assert (params.buffers[0].uri, params.buffers[0].text) == (f"file://{tmp_path}/a%20b.py", "text é")
 
 
-def test_a_list_is_narrowed_by_everything_the_contract_has(
-    asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_list_has_an_option_for_every_filter(asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = [
         "--state",
@@ -234,7 +286,27 @@ def test_a_list_is_narrowed_by_everything_the_contract_has(
     assert (params.workspace, params.delegator, params.text, params.limit) == (f"file://{tmp_path}", "claude", "x", 7)
 
 
-def test_detached_prints_the_id_alone(asked, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "Nothing was delegated yet. `understudy --help` shows the first steps."),
+        (["--limit", "3"], "Nothing was delegated yet. `understudy --help` shows the first steps."),
+        (["--state", "running"], "No delegation matches."),
+        (["--text", "wrap"], "No delegation matches."),
+        (["--group", "20261121-004512-k3f9q"], "No delegation matches."),
+        (["-d", "ghostwriter"], "No delegation matches."),
+        (["--workspace", "."], "No delegation matches."),
+    ],
+)
+def test_an_empty_list_says_whether_a_filter_is_the_reason(
+    arguments: list[str], text: str, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert app.main(["list", *arguments]) == exit_codes.Exit.OK
+    assert capsys.readouterr().out.splitlines()[-1] == text
+
+
+def test_detach_prints_only_the_id(asked, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["start", "tests", "a.py", "--detach"]) == 0
     assert capsys.readouterr().out == "20261121-004512-k3f9q\n"
     assert app.main(["start", "tests", "a.py", "--detach", "--json"]) == 0
@@ -254,44 +326,49 @@ def test_detached_prints_the_id_alone(asked, capsys: pytest.CaptureFixture[str])
         ("--task-file", "missing"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_anything_starts(asked, arguments: tuple[str, ...]) -> None:
-    assert app.main(["start", "tests", "a.py", *arguments]) == exits.Exit.USAGE
+def test_invalid_options_are_refused_before_the_start(asked, arguments: tuple[str, ...]) -> None:
+    assert app.main(["start", "tests", "a.py", *arguments]) == exit_codes.Exit.USAGE
     assert asked == []
 
 
-def test_an_untrusted_workspace_is_trusted_when_told_so_and_only_then(monkeypatch, tmp_path: Path, capsys) -> None:
+def test_an_untrusted_workspace_is_trusted_only_with_the_trust_option(monkeypatch, tmp_path: Path, capsys) -> None:
     trusted: list[str] = []
 
     def answer(name: str, params: Any, caller: Any) -> Any:
         if name == "workspace/trust":
-            trusted.append(params["workspace"])
-            return m.TrustResult(trusted=True, allows=[], changed=[], seen="s")
+            if params.get("trusted"):
+                trusted.append(params["workspace"])
+            return m.TrustResult(workspace=str(tmp_path), trusted=True, effects=[], changed=[], digest="s")
         if not trusted:
             raise UnderstudyError(ErrorKind.UNTRUSTED_WORKSPACE, "not trusted", hint="trust it")
-        return m.StartResult(id="x", explain=Explanation(delegator="q", tried=[], because="so"))
+        return m.StartResult(id="x", explain=Explanation(delegator="q", candidates=[], reason="so"))
 
-    monkeypatch.setattr(calls.table, "call", answer)
+    monkeypatch.setattr(api_calls.method_table, "call", answer)
     monkeypatch.chdir(tmp_path)
-    assert app.main(["start", "tests", "a.py", "--detach"]) == exits.Exit.ERROR
+    assert app.main(["start", "tests", "a.py", "--detach"]) == exit_codes.Exit.ERROR
     assert "hint: trust it" in capsys.readouterr().err
-    assert app.main(["start", "tests", "a.py", "--detach", "--trust"]) == exits.Exit.OK
+    assert app.main(["start", "tests", "a.py", "--detach", "--trust"]) == exit_codes.Exit.OK
     assert trusted == [str(tmp_path)]
 
 
 def test_a_key_is_never_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(calls.table, "call", lambda name, params, caller: seen.append(params) or m.Done())
+    monkeypatch.setattr(
+        api_calls.method_table, "call", lambda name, params, caller: seen.append(params) or m.EmptyResult()
+    )
     result = CliRunner().invoke(app.group, ["servers", "set-key", "openai"], input="sk-secret\n")
     assert result.exit_code == 0
     assert seen[-1]["key"] == "sk-secret"
     assert "sk-secret" not in result.output
-    from understudy.faces.cli.servers import servers
+    from understudy.frontends.cli.setup.servers import servers
 
     assert not any("key" in opt for parameter in servers.commands["set-key"].params for opt in parameter.opts)
-    assert CliRunner().invoke(app.group, ["servers", "set-key", "openai", "sk-secret"]).exit_code == exits.Exit.USAGE
+    assert (
+        CliRunner().invoke(app.group, ["servers", "set-key", "openai", "sk-secret"]).exit_code == exit_codes.Exit.USAGE
+    )
 
 
-def test_delegators_and_servers_are_made_shown_changed_and_removed() -> None:
+def test_delegators_and_servers_are_added_shown_updated_and_removed() -> None:
     made = run(
         "delegators",
         "add",
@@ -314,7 +391,7 @@ def test_delegators_and_servers_are_made_shown_changed_and_removed() -> None:
         "delegators",
         "update",
         "mine",
-        "--max-turns",
+        "--total-seconds",
         "3",
         "--unset",
         "env",
@@ -324,33 +401,33 @@ def test_delegators_and_servers_are_made_shown_changed_and_removed() -> None:
     )
     assert changed.returncode == 0, changed.stdout
     declared = json.loads(changed.stdout)["delegator"]
-    assert declared["limits"] == {"maxTurns": 3}
+    assert declared["limits"] == {"totalSeconds": 3}
     assert declared["launch"]["command"] == ["other", "two words", "{prompt}"]
     assert "env" not in declared
     assert "mine" in run("delegators").stdout
     assert run("delegators", "remove", "mine").returncode == 0
-    assert run("delegators", "show", "mine", "--json").returncode == exits.Exit.ERROR
+    assert run("delegators", "show", "mine", "--json").returncode == exit_codes.Exit.ERROR
     assert run("servers", "add", "local", "--kind", "ollama", "--url", "http://127.0.0.1:1/v1").returncode == 0
     listed = json.loads(run("servers", "list", "--json").stdout)
     assert [entry["modelServer"]["baseUrl"] for entry in listed["modelServers"]] == ["http://127.0.0.1:1/v1"]
-    assert run("servers", "probe", "local").returncode == exits.Exit.UNVERIFIED
+    assert run("servers", "test", "local").returncode == exit_codes.Exit.UNVERIFIED
     assert run("delegators", "add", "loop", "--server", "local", "--model", "m").returncode == 0
     removed = run("servers", "remove", "local")
-    assert (removed.returncode, removed.stdout) == (exits.Exit.OK, "removed local\n")
-    assert "without a model server now: loop\n" in removed.stderr
+    assert (removed.returncode, removed.stdout) == (exit_codes.Exit.OK, "Removed local.\n")
+    assert "These delegators have no model server now: loop.\n" in removed.stderr
 
 
-def test_a_name_that_nobody_has_is_said_and_not_an_empty_answer() -> None:
+def test_an_unknown_delegator_is_an_error_not_an_empty_list() -> None:
     for arguments, kind, name in (
         (("list", "-d", "nosuch", "--json"), "unknown_delegator", "nosuch"),
         (("servers", "set-key", "nosuch", "--json"), "unknown_model_server", "nosuch"),
     ):
         done = run(*arguments)
-        assert done.returncode == exits.Exit.ERROR, done.stdout
+        assert done.returncode == exit_codes.Exit.ERROR, done.stdout
         error = json.loads(done.stdout)["error"]
         assert error["kind"] == kind
         assert repr(name) in error["message"]
-    assert run("list", "-d", "ghostwriter").returncode == exits.Exit.OK
+    assert run("list", "-d", "ghostwriter").returncode == exit_codes.Exit.OK
 
 
 def test_a_delegator_whose_program_is_missing_is_not_ready() -> None:
@@ -372,12 +449,12 @@ def test_a_delegator_whose_program_is_missing_is_not_ready() -> None:
 
 
 def finished(writer, verdict: Verdict, *reservations: Reservation) -> str:
-    writer.append(e.Started(delegator="quick", model="m", why="you asked"), attempt=1)
+    writer.append(e.Started(delegator="quick", model="m", reason="you asked"), attempt=1)
     files = [FileStat(path="tests/test_a.py", status="added", additions=3, deletions=0)]
     writer.append(e.Result(head="b" * 40, files=files), attempt=1)
     writer.append(e.Finished(verdict=verdict, reservations=list(reservations)), attempt=1)
     writer.close()
-    # A worker that has ended holds nothing any more.
+    # A worker that has ended holds no lock.
     fcntl.flock(writer._lock, fcntl.LOCK_UN)
     return str(writer.folder.id)
 
@@ -385,10 +462,10 @@ def finished(writer, verdict: Verdict, *reservations: Reservation) -> str:
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_watch_and_wait_end_with_the_code_of_the_verdict(journal, verdict: Verdict, capsys) -> None:
     identifier = finished(journal(), verdict)
-    expected = exits.of_verdict(verdict)
+    expected = exit_codes.of_verdict(verdict)
     assert app.main(["watch", identifier]) == expected
     text = capsys.readouterr().out
-    assert "quick (m) starts: you asked\n" in text
+    assert "quick (m) started: you asked\n" in text
     assert verdict.replace("_", " ").upper() in text
     assert app.main(["wait", identifier[-5:]]) == expected
     assert app.main(["show", identifier]) == 0
@@ -403,11 +480,11 @@ def test_watching_as_json_is_the_journal(journal, capsys) -> None:
     assert [(event["seq"], event["type"]) for event in events] == [(2, "result"), (3, "finished")]
 
 
-def test_waiting_has_a_limit(journal, capsys) -> None:
+def test_wait_has_a_timeout(journal, capsys) -> None:
     done, running = journal(), journal()
     first = finished(done, Verdict.VERIFIED)
-    running.append(e.Started(delegator="quick", model="m", why="w"), attempt=1)
-    assert app.main(["wait", first, running.folder.id, "--timeout", "0.1"]) == exits.Exit.NOT_FINISHED
+    running.append(e.Started(delegator="quick", model="m", reason="w"), attempt=1)
+    assert app.main(["wait", first, running.folder.id, "--timeout", "0.1"]) == exit_codes.Exit.NOT_FINISHED
     assert "running" in capsys.readouterr().out
 
 
@@ -436,10 +513,10 @@ def test_a_diff_in_a_pipe_is_the_patch(journal) -> None:
 
 
 def test_an_answer_in_a_pipe_is_the_answer(delegation, capsysbinary) -> None:
-    from understudy.faces.cli import following
+    from understudy.frontends.cli.delegate import follower
 
     answer = "An\x1b[1m answer\n\n"
-    following.print_card(delegation(verdict=Verdict.ANSWERED, result=DelegationResult(text=answer, files=[])))
+    follower.print_card(delegation(verdict=Verdict.ANSWERED, result=DelegationResult(text=answer, files=[])))
     assert capsysbinary.readouterr().out == answer.encode()
 
 
@@ -477,11 +554,11 @@ def test_commands_options_ids_and_names_are_completed(journal) -> None:
     assert complete("understudy delegators te") == ["test"]
 
 
-def test_completion_never_complains(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_prints_no_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Any:
-        raise UnderstudyError(ErrorKind.STORE_UNAVAILABLE, "no", hint="no")
+        raise UnderstudyError(ErrorKind.STATE_UNAVAILABLE, "no", hint="no")
 
-    monkeypatch.setattr(table, "call", broken)
+    monkeypatch.setattr(method_table, "call", broken)
     context, parameter = click.Context(app.group), start.start.params[0]
     for function in (
         options.complete_identifiers,
@@ -507,18 +584,27 @@ def test_states_offered_are_the_contracts() -> None:
             "model_s",
         ),
         (["delegators", "add", "x", "--server", "foo"], "--model is missing", "`model`"),
-        (["delegators", "add", "x", "--tool", "claude", "--max-usd", "0"], "--max-usd is not an amount", "max_usd"),
+        (
+            ["delegators", "add", "x", "--tool", "claude", "--max-usd", "0"],
+            "--max-usd must be a positive decimal",
+            "max_usd",
+        ),
         (["servers", "add", "s", "--url", "ftp://x"], "--url is not an http", "base_url"),
         (["servers", "add", "s", "--url", "http://a/v1", "--header", "X-Api-Key=x"], "Use --key-env,", "api_key"),
         (["servers", "add", "s", "--url", "http://1.2.3.4/", "--locality", "local"], "--locality remote", " = "),
     ],
 )
-def test_what_was_typed_as_an_option_is_named_as_one(
+def test_errors_name_options_instead_of_file_keys(
     arguments: list[str], said: str, never: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert app.main(arguments) == exits.Exit.ERROR
+    assert app.main(arguments) == exit_codes.Exit.ERROR
     text = capsys.readouterr().err
     assert said in text
     assert never not in text
-    assert app.main([*arguments, "--json"]) == exits.Exit.ERROR
+    assert app.main([*arguments, "--json"]) == exit_codes.Exit.ERROR
     assert never in capsys.readouterr().out, "programs hear what the contract says"
+
+
+def test_the_help_names_every_kind_of_model_server():
+    text = " ".join(CliRunner().invoke(app.group, ["servers", "add", "--help"], terminal_width=200).output.split())
+    assert f"{', '.join(server_presets.KINDS)}." in text

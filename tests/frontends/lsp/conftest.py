@@ -1,4 +1,4 @@
-"""A byte-level editor for the real ``understudy serve``: it says exactly what a test wants, and keeps all it hears."""
+"""A byte-level editor for the real ``understudy serve``: it sends what a test defines, and keeps all it receives."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from understudy.api import table
-from understudy.api.caller import Here
+from understudy.api import method_table
+from understudy.api.caller import TerminalCaller
 
 PATIENCE = 30.0
 
@@ -48,7 +48,7 @@ CAPABLE: dict[str, Any] = {
         "hover": {"contentFormat": ["markdown", "plaintext"]},
     },
 }
-"""What a capable editor declares."""
+"""The capabilities of an editor that supports everything."""
 
 
 class LspError(Exception):
@@ -62,7 +62,7 @@ class LspError(Exception):
 
 
 class Editor:
-    """One server process and what it said. Requests of the server are answered by ``answers[method]``."""
+    """A server process and its messages. ``answers[method]`` answers requests of the server."""
 
     def __init__(self, **popen: Any) -> None:
         self.process = subprocess.Popen(
@@ -123,7 +123,7 @@ class Editor:
         answer = self.answers.get(message["method"])
         reply = {"jsonrpc": "2.0", "id": message["id"]}
         if answer is None:
-            reply["error"] = {"code": -32601, "message": "not known here"}
+            reply["error"] = {"code": -32601, "message": "unknown method"}
         else:
             try:
                 result = answer(message.get("params"))
@@ -140,7 +140,7 @@ class Editor:
         for line in self.process.stderr:
             self.errors += line
 
-    # -- what tests say ----------------------------------------------------------------------------------------------
+    # -- for tests -------------------------------------------------------------------------------------------------
 
     def begin(
         self, *folders: Path, capabilities: dict[str, Any] | None = None, options: Any = None, **params: Any
@@ -186,7 +186,7 @@ class Editor:
     def wait_for(
         self, wanted: Callable[[dict[str, Any]], Any], seconds: float = PATIENCE, what: str = "message", after: int = 0
     ) -> dict[str, Any]:
-        """Return the first message from number ``after`` on that is wanted, heard already or still to come."""
+        """Wait for the first message from number ``after`` on that satisfies ``wanted``, and return it."""
         deadline = time.monotonic() + seconds
         with self.changed:
             while True:
@@ -201,7 +201,7 @@ class Editor:
     def wait_for_method(
         self, method: str, wanted: Callable[[Any], Any] = lambda _: True, seconds: float = PATIENCE, after: int = 0
     ) -> Any:
-        """Return the parameters of the first notification or request of the server that is wanted."""
+        """Wait for a notification or request of the server that satisfies ``wanted``, and return its parameters."""
         return self.wait_for(
             lambda message: message.get("method") == method and wanted(message.get("params")), seconds, method, after
         )["params"]
@@ -211,7 +211,7 @@ class Editor:
             return [message.get("params") for message in self.heard if message.get("method") == method]
 
     def mark(self) -> int:
-        """Return how many messages were heard: where to look from later."""
+        """Return how many messages were received, for ``after`` of a later wait."""
         with self.changed:
             return len(self.heard)
 
@@ -231,7 +231,7 @@ class Editor:
     def actions(
         self, uri: str, line: int = 0, character: int = 0, end: tuple[int, int] | None = None, **context: Any
     ) -> list[dict[str, Any]]:
-        """Return the code actions at a place."""
+        """Return the code actions for a range."""
         start = {"line": line, "character": character}
         finish = start if end is None else {"line": end[0], "character": end[1]}
         params = {
@@ -242,7 +242,7 @@ class Editor:
         return self.ask("textDocument/codeAction", params) or []
 
     def run(self, action: dict[str, Any], seconds: float = PATIENCE) -> Any:
-        """Resolve a code action where needed, and execute its command as editors do."""
+        """Resolve a code action if necessary, and execute its command like editors do."""
         if "command" not in action:
             action = self.ask("codeAction/resolve", action)
         command = action if isinstance(action["command"], str) else action["command"]
@@ -250,14 +250,14 @@ class Editor:
         return self.ask("workspace/executeCommand", params, seconds)
 
     def leave(self, *, politely: bool = True, seconds: float = PATIENCE) -> int:
-        """Say good-bye, and return the exit code."""
+        """Shut the server down and return its exit code."""
         if politely:
             self.ask("shutdown")
         self.notify("exit", None)
         return self.process.wait(seconds)
 
     def close(self) -> None:
-        """End it in whatever state it is."""
+        """End the server, whatever its state."""
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         try:
@@ -274,12 +274,12 @@ class Editor:
 
 
 NO_ANSWER = object()
-"""What an entry of ``answers`` returns when the test answers later, or never."""
+"""An entry of ``answers`` returns this if the test answers later, or never."""
 
 
 @pytest.fixture
 def start_editor() -> Iterator[Callable[..., Editor]]:
-    """Start editors; all are ended, and each must end by itself when its stream does."""
+    """Start editors and end them after the test; each server must exit when its stream ends."""
     editors: list[Editor] = []
 
     def start(**popen: Any) -> Editor:
@@ -293,12 +293,12 @@ def start_editor() -> Iterator[Callable[..., Editor]]:
 
 @pytest.fixture
 def editor(start_editor: Callable[..., Editor]) -> Editor:
-    """One server that nobody has said hello to."""
+    """Start a server without initializing it."""
     return start_editor()
 
 
 class Workshop:
-    """A repository, and a configuration with scripted agents in it."""
+    """A repository, and a configuration with scripted agents."""
 
     def __init__(self, top: Path, config: Path) -> None:
         self.top = top
@@ -315,7 +315,7 @@ class Workshop:
         return file
 
     def repository(self, top: Path) -> Path:
-        """Make another repository with one module."""
+        """Create another repository with one module."""
         top.mkdir()
         self.git("init", "-q", "-b", "main", cwd=top)
         (top / "calc.py").write_text("def add(a, b):\n    return a + b\n", encoding="utf-8")
@@ -327,11 +327,11 @@ class Workshop:
         self.call("workspace/trust", workspace=str(top or self.top), trusted=True)
 
     def call(self, method: str, **params: Any) -> Any:
-        """Ask as another process of the same person would."""
-        return table.call(method, params, Here(self.top))
+        """Call the API like another process of the same user."""
+        return method_table.call(method, params, TerminalCaller(self.top))
 
     def agent(self, name: str, *steps: dict[str, Any] | str) -> str:
-        """Make a delegator of the scripted agent: the steps of a scenario, or the name of one that is shipped."""
+        """Create a delegator for the scripted agent, with the steps of a scenario, or the name of a shipped one."""
         folder = self.config / "delegators"
         folder.mkdir(parents=True, exist_ok=True)
         scenario = steps[0] if isinstance(steps[0], str) else str(self.config / f"{name}.json")
@@ -343,7 +343,7 @@ class Workshop:
         return name
 
     def start(self, recipe: str, *files: str, **params: Any) -> str:
-        """Start something as another process would."""
+        """Start a delegation like another process would."""
         uris = [(self.top / file).as_uri() for file in files]
         identifier: str = self.call("delegations/start", recipe=recipe, files=uris, **params).id
         return identifier
@@ -356,7 +356,7 @@ class Workshop:
 
 @pytest.fixture
 def workshop(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
-    """A trusted repository with one module; whatever still runs at the end is cancelled."""
+    """Create a trusted repository with one module; cancel live delegations after the test."""
     monkeypatch.setenv("UNDERSTUDY_CONFIG", str(own_home / "config" / "understudy"))
     made = Workshop(tmp_path / "project", own_home / "config" / "understudy")
     made.repository(made.top)

@@ -1,4 +1,4 @@
-"""pytest-lsp as the client, with what known editors declare: it checks every message against the specification."""
+"""Test with pytest-lsp as the client, which checks every message, and with the capabilities of known editors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def capabilities(request: pytest.FixtureRequest) -> types.ClientCapabilities:
 
 @pytest.fixture
 async def client(workshop: Any, capabilities: types.ClientCapabilities) -> Any:
-    """One session from initialize to exit."""
+    """Run one session from initialize to exit."""
     workshop.agent("worker", {"write": "calc.py", "text": "def add(a, b):\n    return b + a\n"}, {"result": True})
     config = ClientServerConfig(
         server_command=[sys.executable, "-m", "understudy", "serve"], server_env=dict(os.environ)
@@ -44,7 +44,11 @@ async def client(workshop: Any, capabilities: types.ClientCapabilities) -> Any:
     def choose(params: types.ShowMessageRequestParams) -> None:
         found.messages.append(params)
 
-    _ = progress, create, choose
+    @found.feature(types.WORKSPACE_CODE_LENS_REFRESH)
+    def refresh(_: None) -> None:
+        """Whether a result is shown while the session lasts depends on the machine."""
+
+    _ = progress, create, choose, refresh
     await found.start_io(*config.server_command, env=config.server_env)
     async with asyncio.timeout(SECONDS):
         await found.initialize_session(
@@ -61,7 +65,7 @@ async def client(workshop: Any, capabilities: types.ClientCapabilities) -> Any:
         await found.stop()
 
 
-async def test_a_session_as_the_editor_has_it(client: LanguageClient, workshop: Any):
+async def test_a_session_with_the_capabilities_of_an_editor(client: LanguageClient, workshop: Any):
     uri = (workshop.top / "calc.py").as_uri()
     text = (workshop.top / "calc.py").read_text(encoding="utf-8") + "# not saved\n"
     client.text_document_did_open(types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "python", 1, text)))

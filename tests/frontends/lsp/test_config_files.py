@@ -1,4 +1,4 @@
-"""Understudy's own files in an editor: problems as they are typed, what may be written, what it means, what to do."""
+"""Test diagnostics, completion, hover and quick fixes of Understudy's configuration files in an editor."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def problems(editor: Any, uri: str, wanted: str, after: int = 0) -> list[dict[st
     )["diagnostics"]
 
 
-def test_problems_come_with_their_place_and_go_when_mended(editor, own_config: Path):
+def test_problems_have_a_range_and_disappear_when_fixed(editor, own_config: Path):
     editor.begin()
     uri = editor.open(own_config, language="toml")
     found = problems(editor, uri, "modell")
@@ -64,7 +64,7 @@ def test_problems_come_with_their_place_and_go_when_mended(editor, own_config: P
     )
 
 
-def test_a_misspelt_key_is_mended_by_a_quick_fix(editor, own_config: Path):
+def test_a_misspelt_key_has_a_quick_fix(editor, own_config: Path):
     editor.begin()
     uri = editor.open(own_config, language="toml")
     problems(editor, uri, "modell")
@@ -91,7 +91,7 @@ def test_completion_and_hover(editor, own_config: Path):
     assert editor.ask("textDocument/hover", other) is None
 
 
-def test_places_are_counted_as_the_client_counts(editor, own_config: Path):
+def test_positions_use_the_encoding_of_the_client(editor, own_config: Path):
     editor.begin()
     text = '[[checks]]\nname = "u"\nargv = ["😀", 5]\n'
     uri = editor.open(own_config, text, language="toml")
@@ -109,3 +109,15 @@ def test_a_closed_file_has_no_problems_left(editor, own_config: Path):
     editor.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
     found = editor.wait_for_method("textDocument/publishDiagnostics", lambda p: p["uri"] == uri, after=after)
     assert found["diagnostics"] == []
+
+
+def test_problems_of_an_unknown_text_are_removed(editor, own_config: Path):
+    editor.begin()
+    uri = editor.open(own_config, language="toml")
+    problems(editor, uri, "modell")
+    editor.change(uri, 2, {"text": 7})
+    editor.wait_for_method("textDocument/publishDiagnostics", lambda p: p["uri"] == uri and not p["diagnostics"])
+    position = {"textDocument": {"uri": uri}, "position": {"line": 6, "character": 1}}
+    assert editor.ask("textDocument/hover", position) is None
+    assert editor.ask("textDocument/completion", position) is None
+    assert editor.actions(uri, 6) == []

@@ -1,4 +1,4 @@
-"""Whatever bytes arrive: one test for each way in which traffic can be broken."""
+"""Test the server with every kind of malformed traffic."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from understudy.api.method_table import PROTOCOL_VERSION
+
 LIMIT = 64 * 1024 * 1024
 
 
@@ -21,14 +23,14 @@ def started(editor: Any, *folders: Path, **params: Any) -> Any:
     return editor
 
 
-def answers_to_nobody(editor: Any, code: int) -> bool:
+def answers_without_id(editor: Any, code: int) -> bool:
     return bool(
         editor.wait_for(lambda m: "method" not in m and m["id"] is None and m["error"]["code"] == code, what=str(code))
     )
 
 
 def lives(editor: Any) -> bool:
-    return editor.ask("understudy/version")["protocolVersion"] == 1
+    return editor.ask("understudy/version")["protocolVersion"] == PROTOCOL_VERSION
 
 
 # -- parameters ----------------------------------------------------------------------------------------------------
@@ -57,7 +59,7 @@ def test_wrong_parameters_are_answered(editor, method: str, params: Any):
     assert lives(editor)
 
 
-def test_a_path_that_is_no_utf_8_is_answered(editor: Any):
+def test_a_path_that_is_not_utf_8_is_answered(editor: Any):
     editor.begin()
     params = {"workspace": "file:///not/there/%ff"}
     command = {"command": "understudy/workspace/trust", "arguments": [params]}
@@ -71,7 +73,7 @@ def test_a_path_that_is_no_utf_8_is_answered(editor: Any):
 def test_a_request_without_parameters_is_one_with_none(editor, extra: dict[str, Any]):
     started(editor)
     editor.send({"jsonrpc": "2.0", "id": 7, "method": "understudy/version", **extra})
-    assert editor.result_of(7)["protocolVersion"] == 1
+    assert editor.result_of(7)["protocolVersion"] == PROTOCOL_VERSION
 
 
 def test_a_frame_inside_the_parameters_is_data(editor):
@@ -85,7 +87,7 @@ def test_a_frame_inside_the_parameters_is_data(editor):
     assert not [message for message in editor.heard if message.get("id") == 99]
 
 
-def test_an_editor_of_tomorrow_is_welcome(editor):
+def test_unknown_capabilities_and_options_are_ignored(editor):
     capabilities = {
         "workspace": {
             "symbol": {"symbolKind": {"valueSet": [1, 99]}},
@@ -105,7 +107,7 @@ def test_an_editor_of_tomorrow_is_welcome(editor):
     assert lives(editor)
 
 
-def test_an_enum_value_of_tomorrow_in_a_request(editor, tmp_path: Path):
+def test_unknown_enum_values_in_a_request_are_accepted(editor, tmp_path: Path):
     started(editor, tmp_path)
     uri = editor.open(tmp_path / "a.py", "x = 1\n")
     assert isinstance(editor.actions(uri, triggerKind=9, only=["tomorrow.kind"]), list)
@@ -137,10 +139,10 @@ def test_an_enum_value_of_tomorrow_in_a_request(editor, tmp_path: Path):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_is_no_message_is_refused(editor, body: bytes, code: int):
+def test_invalid_messages_are_refused(editor, body: bytes, code: int):
     started(editor)
     editor.send(body)
-    assert answers_to_nobody(editor, code)
+    assert answers_without_id(editor, code)
     assert lives(editor)
 
 
@@ -155,21 +157,21 @@ def test_what_is_no_message_is_refused(editor, body: bytes, code: int):
         {"jsonrpc": "2.0", "id": 5, "method": "understudy/version", "params": 0},
     ],
 )
-def test_a_request_that_is_none_is_answered_by_its_id(editor, message: dict[str, Any]):
+def test_an_invalid_request_is_answered_by_its_id(editor, message: dict[str, Any]):
     started(editor)
     editor.send(message)
     assert editor.response_to(5)["error"]["code"] == -32600
     assert lives(editor)
 
 
-def test_more_members_than_known_do_no_harm(editor):
+def test_unknown_members_of_a_message_are_ignored(editor):
     started(editor)
     editor.send({"jsonrpc": "2.0", "id": 5, "method": "understudy/version", "params": {}, "traceparent": "00-1"})
-    assert editor.result_of(5)["protocolVersion"] == 1
+    assert editor.result_of(5)["protocolVersion"] == PROTOCOL_VERSION
 
 
 @pytest.mark.parametrize("method", ["no/such", "$/no/such", "understudy/no/such", "", "x" * 10_000])
-def test_a_method_that_is_not_there(editor, method: str):
+def test_an_unknown_method(editor, method: str):
     started(editor)
     assert editor.response_to(editor.request(method))["error"]["code"] == -32601
     editor.notify(method, {"a": 1})
@@ -177,21 +179,21 @@ def test_a_method_that_is_not_there(editor, method: str):
     assert not editor.all_of("window/showMessage")
 
 
-def test_answers_that_nobody_waits_for_are_nothing(editor):
+def test_unexpected_responses_are_ignored(editor):
     started(editor)
-    editor.send({"jsonrpc": "2.0", "id": "nobody", "result": 1})
+    editor.send({"jsonrpc": "2.0", "id": "unknown", "result": 1})
     editor.send({"jsonrpc": "2.0", "id": 77, "error": "strange"})
     editor.send({"jsonrpc": "2.0", "id": ["x"], "result": None})
     assert lives(editor)
     assert len(editor.heard) == 2
 
 
-def test_two_requests_of_one_id(editor, journal):
+def test_two_requests_with_the_same_id(editor, journal):
     started(editor)
     editor.request(*waiting("understudy/delegations/events", journal()), identifier=5)
     editor.request("understudy/version", identifier=5)
     editor.request("understudy/version", identifier="5")
-    assert editor.result_of("5")["protocolVersion"] == 1
+    assert editor.result_of("5")["protocolVersion"] == PROTOCOL_VERSION
     assert editor.response_to(5)["error"]["code"] == -32600
     after = editor.mark()
     editor.notify("$/cancelRequest", {"id": 5})
@@ -199,11 +201,127 @@ def test_two_requests_of_one_id(editor, journal):
 
 
 def test_half_a_character_in_a_change_is_not_lost(editor, tmp_path: Path):
-    """JavaScript sends half a surrogate pair when a text is cut there."""
+    """JavaScript sends a lone surrogate if it splits a text inside a surrogate pair."""
     started(editor, tmp_path)
     body = b'{"jsonrpc":"2.0","id":5,"method":"understudy/delegations/get","params":{"id":"\\ud83d x"}}'
     editor.send(body)
     assert "�" in editor.response_to(5)["error"]["message"]
+
+
+@pytest.mark.parametrize("method", ["understudy/version", "textDocument/hover", "no/such"])
+def test_an_id_with_half_a_character_is_the_id_of_the_answer(editor, tmp_path: Path, method: str):
+    started(editor, tmp_path)
+    for identifier in (r"\ud83d", r"a\udc00b", r"\ud83d\ude00"):
+        editor.send(b'{"jsonrpc":"2.0","id":"%b","method":"%b","params":{}}' % (identifier.encode(), method.encode()))
+        assert editor.response_to(json.loads(f'"{identifier}"'))["id"]
+    assert lives(editor)
+
+
+def test_a_request_whose_id_has_half_a_character_is_cancelled_by_it(editor, journal):
+    started(editor)
+    writer = journal()
+    for one in ("\ud83d", "\ud83e"):
+        editor.request(*waiting("understudy/delegations/events", writer), identifier=one)
+    editor.notify("$/cancelRequest", {"id": "\ud83e"})
+    assert editor.result_of("\ud83e", 10)["events"] == []
+    assert len(editor.heard) == 2
+
+
+def test_an_id_with_half_a_character_and_a_result_with_half_a_path(editor):
+    editor.begin()
+    params = {"workspace": "file:///not/there/%ff"}
+    found = editor.response_to(editor.request("understudy/workspace/trust", params, identifier="\ud83d"))
+    assert found["error"]["message"].startswith("/not/there/\ufffd is not a folder")
+
+
+def test_standard_requests_have_a_limit(editor, workshop):
+    """A request above the limit is refused at once; the others are answered in turn."""
+    workshop.call("workspace/trust", workspace=str(workshop.top), trusted=False)
+    no_answer = sys.modules[type(editor).__module__].NO_ANSWER
+    editor.answers["window/showMessageRequest"] = lambda _: no_answer
+    started(editor, workshop.top)
+    params = {"recipe": "ask", "task": "x", "workspace": str(workshop.top)}
+    command = {"command": "understudy/delegations/start", "arguments": [params]}
+    for number in range(1000):
+        editor.request("workspace/executeCommand", command, identifier=f"w{number}")
+    refused = editor.response_to(editor.request("textDocument/hover", {}, identifier="excess"))
+    assert refused["error"]["data"]["kind"] == "overloaded"
+    assert lives(editor), "requests of the contract have their own limit"
+    assert not [message for message in editor.heard if str(message.get("id")).startswith("w")]
+    for number in range(1000):
+        editor.notify("$/cancelRequest", {"id": f"w{number}"})
+    for number in range(1000):
+        assert editor.response_to(f"w{number}")["error"]["code"] == -32800
+    answered = [message["id"] for message in editor.heard if "method" not in message]
+    assert len(answered) == len(set(answered))
+    assert "error" in editor.response_to(editor.request("textDocument/hover", {}, identifier="next"))
+    assert editor.response_to("next")["error"]["code"] == -32602
+
+
+# -- documents -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"contentChanges": [{"text": 7}]},
+        {"contentChanges": None},
+        {},
+        {"contentChanges": [{"range": {"start": {"line": -1, "character": 0}}, "text": ""}]},
+    ],
+    ids=str,
+)
+def test_an_unknown_text_is_not_used(editor, workshop, params: dict[str, Any]):
+    """Delegating would send a text that differs from the editor's; one message says so, and what to do."""
+    agent = workshop.agent("quick", "success")
+    editor.begin(workshop.top)
+    path = workshop.top / "calc.py"
+    uri = editor.open(path, "def add(a, b):\n    return b + a\n")
+    for version in (2, 3):
+        editor.notify("textDocument/didChange", {"textDocument": {"uri": uri, "version": version}, **params})
+    start = {"recipe": "implement", "task": "x", "delegator": agent, "files": [uri]}
+    found = editor.response_to(editor.request("understudy/delegations/start", start))
+    assert found["error"]["data"]["kind"] == "base_unavailable"
+    assert "calc.py" in found["error"]["message"]
+    assert "open it again" in found["error"]["data"]["hint"]
+    assert editor.actions(uri) == []
+    told = editor.all_of("window/showMessage")
+    assert len(told) == 1
+    assert "calc.py" in told[0]["message"]
+    editor.change(uri, 4, {"text": "def add(a, b):\n    return 2\n"})
+    identifier = editor.ask("understudy/delegations/start", start)["id"]
+    editor.ask("understudy/delegations/wait", {"id": identifier, "timeoutSeconds": 30})
+    assert workshop.file(identifier, "calc.py", "base") == "def add(a, b):\n    return 2\n"
+
+
+def test_an_unknown_text_elsewhere_does_not_affect_a_delegation(editor, workshop, tmp_path: Path):
+    agent = workshop.agent("quick", "success")
+    editor.begin(workshop.top)
+    other = editor.open(tmp_path / "elsewhere.py", "x")
+    editor.change(other, 2, {"text": 7})
+    assert editor.ask("understudy/delegations/start", {"recipe": "implement", "task": "x", "delegator": agent})["id"]
+
+
+def test_a_change_without_a_document_puts_all_documents_out_of_sync(editor, tmp_path: Path):
+    started(editor, tmp_path)
+    for name in ("a.py", "b.py"):
+        editor.open(tmp_path / name, "x")
+    for _ in range(2):
+        editor.notify("textDocument/didChange", {"contentChanges": [{"text": "y"}]})
+    assert lives(editor)
+    assert len(editor.all_of("window/showMessage")) == 2
+
+
+def test_a_document_opened_without_text_does_not_count_as_the_file_on_disk(editor, workshop):
+    agent = workshop.agent("quick", "success")
+    editor.begin(workshop.top)
+    uri = (workshop.top / "calc.py").as_uri()
+    editor.notify("textDocument/didOpen", {"textDocument": {"uri": uri, "languageId": "python", "version": 1}})
+    start = {"recipe": "implement", "task": "x", "delegator": agent}
+    with pytest.raises(Exception, match="base_unavailable"):
+        editor.ask("understudy/delegations/start", start)
+    editor.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    assert editor.ask("understudy/delegations/start", start)["id"]
 
 
 # -- the session ---------------------------------------------------------------------------------------------------
@@ -223,18 +341,18 @@ def test_a_second_initialize_is_an_error(editor):
     assert lives(editor)
 
 
-def test_initialize_with_next_to_nothing(editor):
+def test_initialize_with_almost_no_parameters(editor):
     found = editor.ask("initialize")
-    assert found["capabilities"]["experimental"]["understudy"]["protocolVersion"] == 1
+    assert found["capabilities"]["experimental"]["understudy"]["protocolVersion"] == PROTOCOL_VERSION
     assert lives(editor)
 
 
-def test_an_initialize_that_cannot_be_read_is_answered(editor):
+def test_an_invalid_initialize_is_answered(editor):
     assert editor.response_to(editor.request("initialize", {"processId": "seven"}))["error"]["code"] == -32602
     started(editor)
 
 
-def test_after_shutdown_only_exit_is_taken(editor):
+def test_after_shutdown_only_exit_is_accepted(editor):
     started(editor)
     assert editor.ask("shutdown") is None
     assert editor.response_to(editor.request("understudy/version"))["error"]["code"] == -32600
@@ -268,7 +386,7 @@ def test_the_end_of_the_stream_after_shutdown(editor):
 
 @pytest.mark.parametrize("way", ["understudy/delegations/events", "workspace/executeCommand"])
 def test_shutdown_while_something_waits(editor, way: str, journal):
-    """pygls changes the dictionary that it iterates over, and answers shutdown with an error."""
+    """pygls itself changes the dictionary over which it iterates, and answers shutdown with an error."""
     started(editor)
     pending = [editor.request(*waiting(way, journal()), identifier=f"w{n}") for n in range(3)]
     editor.ask("shutdown")
@@ -281,7 +399,7 @@ def test_shutdown_while_something_waits(editor, way: str, journal):
 
 
 def test_exit_while_something_waits(editor, journal):
-    """pygls goes on for minutes writing to a stream that is closed."""
+    """pygls itself writes to the closed stream for minutes."""
     started(editor)
     for n in range(3):
         editor.request(*waiting("understudy/delegations/events", journal()), identifier=f"w{n}")
@@ -292,7 +410,7 @@ def test_exit_while_something_waits(editor, journal):
 
 
 @pytest.mark.parametrize("way", ["understudy/delegations/events", "workspace/executeCommand"])
-def test_a_request_is_taken_back(editor, way: str, journal):
+def test_a_request_is_cancelled(editor, way: str, journal):
     started(editor)
     pending = editor.request(*waiting(way, journal()))
     assert lives(editor)
@@ -301,7 +419,7 @@ def test_a_request_is_taken_back(editor, way: str, journal):
     assert lives(editor)
 
 
-def test_what_was_not_begun_is_answered_as_withdrawn(editor, journal):
+def test_unstarted_requests_are_answered_as_cancelled(editor, journal):
     started(editor)
     writer = journal()
     for n in range(70):  # more than there are threads for
@@ -311,7 +429,7 @@ def test_what_was_not_begun_is_answered_as_withdrawn(editor, journal):
     assert lives(editor)
 
 
-def test_strange_cancels_do_no_harm(editor):
+def test_invalid_cancellations_are_ignored(editor):
     started(editor)
     for params in ({}, None, {"id": None}, {"id": [1]}, {"id": 12345}, {"id": "x"}):
         editor.notify("$/cancelRequest", params)
@@ -330,7 +448,7 @@ def waiting(way: str, writer: Any) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open(2)")
-def test_it_leaves_when_the_editor_is_dead_though_the_pipe_lives(editor):
+def test_the_server_exits_when_the_editor_dies_even_if_the_pipe_stays_open(editor):
     stand_in = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     started(editor, processId=stand_in.pid)
     assert lives(editor)
@@ -345,7 +463,7 @@ def test_an_editor_whose_process_cannot_be_seen(editor, process: int | None):
     assert lives(editor)
 
 
-def test_sigterm_ends_it_in_order(editor):
+def test_sigterm_ends_the_server_cleanly(editor):
     started(editor)
     editor.process.terminate()
     assert editor.process.wait(10) == 1
@@ -368,10 +486,10 @@ VERSION = b'{"jsonrpc":"2.0","id":"v","method":"understudy/version"}'
         b"\r\n\r\nContent-Length: %d\r\n\r\n",
     ],
 )
-def test_headers_as_they_come(editor, header: bytes):
+def test_all_valid_headers_are_accepted(editor, header: bytes):
     started(editor)
     editor.write(header % len(VERSION) + VERSION)
-    assert editor.result_of("v")["protocolVersion"] == 1
+    assert editor.result_of("v")["protocolVersion"] == PROTOCOL_VERSION
 
 
 @pytest.mark.parametrize(
@@ -394,12 +512,12 @@ def test_headers_as_they_come(editor, header: bytes):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_after_a_broken_frame_the_stream_goes_on(editor, broken: bytes):
+def test_after_a_broken_frame_the_stream_continues(editor, broken: bytes):
     started(editor)
     editor.write(broken)
     editor.send({"jsonrpc": "2.0", "id": "next", "method": "understudy/version"})
-    assert editor.result_of("next")["protocolVersion"] == 1
-    assert answers_to_nobody(editor, -32700)
+    assert editor.result_of("next")["protocolVersion"] == PROTOCOL_VERSION
+    assert answers_without_id(editor, -32700)
     assert lives(editor)
 
 
@@ -407,7 +525,7 @@ def test_a_frame_may_come_byte_by_byte(editor):
     started(editor)
     for byte in b"Content-Length: %d\r\n\r\n%b" % (len(VERSION), VERSION):
         editor.write(bytes([byte]))
-    assert editor.result_of("v")["protocolVersion"] == 1
+    assert editor.result_of("v")["protocolVersion"] == PROTOCOL_VERSION
 
 
 def test_a_large_document(editor, tmp_path: Path):
@@ -416,7 +534,7 @@ def test_a_large_document(editor, tmp_path: Path):
     assert lives(editor)
 
 
-def test_what_stdin_is_may_be_a_file(tmp_path: Path):
+def test_stdin_may_be_a_file(tmp_path: Path):
     path = tmp_path / "session"
     bodies = [
         b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}',
@@ -436,7 +554,7 @@ def test_what_stdin_is_may_be_a_file(tmp_path: Path):
 # -- a client that does not read -------------------------------------------------------------------------------------
 
 
-class Deaf:
+class StalledClient:
     """A client of a server's stdio that reads when a test says so."""
 
     def __init__(self) -> None:
@@ -465,50 +583,50 @@ class Deaf:
 
 
 @pytest.fixture
-def deaf():
-    client = Deaf()
+def stalled():
+    client = StalledClient()
     yield client
     client.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
-def test_a_client_that_asks_without_reading_is_read_no_further(deaf: Deaf):
-    deaf.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": {}}})
-    deaf.read()
-    os.set_blocking(deaf.process.stdin.fileno(), False)
-    before, sent = deaf.resident(), 0
+def test_the_server_stops_reading_from_a_client_that_does_not_read(stalled: StalledClient):
+    stalled.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": {}}})
+    stalled.read()
+    os.set_blocking(stalled.process.stdin.fileno(), False)
+    before, sent = stalled.resident(), 0
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "x" * 100_000}).encode()
     request = b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
     left, quiet = memoryview(request), 0
     while sent < 150_000_000 and quiet < 100:
         try:
-            written = os.write(deaf.process.stdin.fileno(), left)
+            written = os.write(stalled.process.stdin.fileno(), left)
         except BlockingIOError:
             quiet += 1
             time.sleep(0.02)
             continue
         quiet, sent = 0, sent + written
         left = left[written:] or memoryview(request)
-    assert quiet == 100, "it went on reading"
-    assert deaf.resident() - before < 80_000_000
+    assert quiet == 100, "the server must keep reading"
+    assert stalled.resident() - before < 80_000_000
 
 
-def test_a_stalled_client_hears_every_event_later(start_editor: Callable[..., Any], deaf: Deaf, journal):
+def test_a_stalled_client_receives_every_event_later(start_editor: Callable[..., Any], stalled: StalledClient, journal):
     from understudy.model import events
 
     writer = journal()
-    deaf.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": {}}})
-    deaf.read()
-    deaf.send({"jsonrpc": "2.0", "method": "initialized", "params": {}})
-    deaf.send({"jsonrpc": "2.0", "id": 1, "method": "understudy/delegations/subscribe", "params": {}})
-    assert deaf.read()["id"] == 1
+    stalled.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": {}}})
+    stalled.read()
+    stalled.send({"jsonrpc": "2.0", "method": "initialized", "params": {}})
+    stalled.send({"jsonrpc": "2.0", "id": 1, "method": "understudy/delegations/subscribe", "params": {}})
+    assert stalled.read()["id"] == 1
     for number in range(3000):
         writer.append(events.Text(text=f"{number} " + "x" * 2000), attempt=1)
-    deaf.send({"jsonrpc": "2.0", "id": 2, "method": "understudy/version"})
+    stalled.send({"jsonrpc": "2.0", "id": 2, "method": "understudy/version"})
     heard: list[int] = []
     answered = False
     while len(heard) < 3000 or not answered:
-        message = deaf.read()
+        message = stalled.read()
         answered |= message.get("id") == 2
         if message.get("method") == "understudy/event":
             assert len(json.dumps(message)) < 300 * 1024
@@ -520,10 +638,10 @@ def test_a_stalled_client_hears_every_event_later(start_editor: Callable[..., An
 # -- descriptors ---------------------------------------------------------------------------------------------------
 
 
-def test_what_a_library_prints_is_not_in_the_stream(tmp_path: Path):
+def test_output_of_libraries_is_not_in_the_stream(tmp_path: Path):
     program = (
         "import os, subprocess, sys\n"
-        "from understudy.faces.lsp import server\n"
+        "from understudy.frontends.lsp import server\n"
         "place = server.descriptors()\n"
         "print('from a library')\n"
         "os.write(1, b'from C\\n')\n"

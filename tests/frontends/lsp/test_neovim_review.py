@@ -1,4 +1,4 @@
-"""The review in a real Neovim, with nothing but its own LSP client: the oldest one that is still around (Debian 12)."""
+"""Test the review in a real Neovim with its own LSP client, in the oldest version that is still in use (Debian 12)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from numbered import LINES
+from numbered_lines import LINES
 
-from understudy.journal import store
+from understudy.journal import delegation_folder
 
 SCRIPT = r"""
 local given = vim.fn.json_decode(table.concat(vim.fn.readfile(os.getenv('GIVEN')), '\n'))
@@ -78,12 +78,12 @@ local function run()
   until_('one hunk left', function() return #hunks() == 1 end)
   log.hint = vim.tbl_map(function(one) return one.message end, vim.diagnostic.get(0))
 
-  -- What the person wrote goes back with the work; then the last accept is taken back.
+  -- The reply contains the user's comments; then the last accept is undone.
   vim.cmd('normal! gg')
   act('Undo the last accept')
-  until_('an undecided hunk again', function() return #hunks() == 2 end)
+  until_('a pending hunk again', function() return #hunks() == 2 end)
   vim.cmd('normal! ggo> Be brief.')
-  act('Send back to writer with these words: Be brief.')
+  act('Send back to writer with your comments: Be brief.')
   until_('word that it went back', function() return #said > 0 end)
   log.said = said
   vim.lsp.stop_client(id)
@@ -97,9 +97,7 @@ vim.cmd('qa!')
 
 @pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")
-def test_a_person_in_neovim_accepts_rejects_with_a_reason_takes_back_and_sends_back(
-    workshop: Any, tmp_path: Path
-) -> None:
+def test_a_user_of_neovim_accepts_rejects_undoes_and_replies(workshop: Any, tmp_path: Path) -> None:
     workshop.write("text.txt", LINES)
     workshop.git("add", "-A")
     workshop.git("commit", "-qm", "more")
@@ -111,7 +109,7 @@ def test_a_person_in_neovim_accepts_rejects_with_a_reason_takes_back_and_sends_b
     assert workshop.call("delegations/wait", id=identifier, timeoutSeconds=60).review.pending == 4
     script, outcome, given = tmp_path / "script.lua", tmp_path / "outcome.json", tmp_path / "given.json"
     script.write_text(SCRIPT)
-    review = store.open_folder(identifier).review
+    review = delegation_folder.open_folder(identifier).review
     given.write_text(json.dumps({"python": sys.executable, "top": str(workshop.top), "review": str(review)}))
     done = subprocess.run(
         ["nvim", "--headless", "-u", "NONE", "-i", "NONE", "-n", "-c", f"luafile {script}"],
@@ -126,14 +124,14 @@ def test_a_person_in_neovim_accepts_rejects_with_a_reason_takes_back_and_sends_b
     assert "problem" not in log, log["problem"]
     assert log["first"] == "line 5"
     assert "\n".join(log["accepted"]) + "\n" == "mine\n" + LINES.replace("line 5\n", "five\n")
-    assert log["modified"] is True, "what is open in the editor is the person's to save"
+    assert log["modified"] is True, "the user saves the documents that are open in the editor"
     assert (workshop.top / "text.txt").read_text() == LINES
     assert log["next"] == "+new"
     assert any(message.startswith("Rejected (roman, please): text.txt") for message in log["hint"])
     child = next(d for d in workshop.call("delegations/list").delegations if d.parent_id == identifier)
-    assert log["said"] == [f"It is sent back, as {child.id}."]
+    assert log["said"] == [f"Sent back as {child.id}."]
     workshop.call("delegations/wait", id=child.id, timeoutSeconds=60)
-    prompt = (store.open_folder(child.id).path / "prompt.md").read_text()
+    prompt = (delegation_folder.open_folder(child.id).path / "prompt.md").read_text()
     assert prompt.partition("# What is asked for now")[2].strip().startswith("Be brief.")
     assert "Why: roman, please" in prompt
     assert not (workshop.top / "new.txt").exists()

@@ -20,9 +20,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.api import table
-from understudy.faces.rpc import dispatch, session
-from understudy.faces.rpc.framing import Malformed, parse
+from understudy.api import method_table
+from understudy.frontends.rpc import dispatch, session
+from understudy.frontends.rpc.json_lines import Malformed, parse
 from understudy.model import events as e
 
 VERSION = {"jsonrpc": "2.0", "id": 1, "method": "understudy/version"}
@@ -37,7 +37,7 @@ class Direct:
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
-        self.session = session.Session(self.sent.append)
+        self.session = session.Session(self.sent.append, session.Peer(None, None, {}))
 
     def answers(self) -> list[Any]:
         return [json.loads(message) for message in self.sent]
@@ -57,7 +57,7 @@ def test_a_program_gets_its_answer_and_the_server_ends_with_its_client(rpc) -> N
     client.ask("a", "version")
     answer = client.next()
     assert answer["id"] == "a"
-    assert answer["result"]["protocolVersion"] == table.PROTOCOL_VERSION
+    assert answer["result"]["protocolVersion"] == method_table.PROTOCOL_VERSION
     assert client.end() == []
 
 
@@ -147,7 +147,7 @@ def test_a_fault_is_answered_in_a_sentence_and_kept_in_a_file(monkeypatch: pytes
     (answer,) = served(line(VERSION))
     assert answer["error"]["data"]["kind"] == "internal"
     assert "Traceback" not in json.dumps(answer)
-    assert "faults.log" in answer["error"]["data"]["hint"]
+    assert "internal-errors.log" in answer["error"]["data"]["hint"]
 
 
 scalars = (
@@ -248,13 +248,13 @@ def test_a_hundred_waits_do_not_keep_a_quick_request_waiting(rpc, journal) -> No
     client.ask("quick", "version")
     assert client.next(10)["id"] == "quick"
     writer.append(e.Finished(verdict="cancelled", reservations=[]), attempt=0)
-    # A worker that has ended holds nothing any more.
+    # A worker that has ended holds no lock.
     fcntl.flock(writer._lock, fcntl.LOCK_UN)
     assert {client.next(15)["id"] for _ in range(100)} == set(range(100))
     assert client.end() == []
 
 
-def test_what_runs_at_the_end_of_the_stream_is_finished_or_withdrawn(rpc, journal, monkeypatch) -> None:
+def test_running_requests_are_finished_or_cancelled_at_the_end_of_the_stream(rpc, journal, monkeypatch) -> None:
     monkeypatch.setattr(session, "FINISH_SECONDS", 0.2)
     writer = journal()
     started = time.monotonic()
@@ -265,9 +265,9 @@ def test_what_runs_at_the_end_of_the_stream_is_finished_or_withdrawn(rpc, journa
     assert time.monotonic() - started < 5
 
 
-def test_what_does_not_even_hear_that_is_answered_for_and_not_again(monkeypatch) -> None:
+def test_a_request_that_ignores_cancellation_is_answered_exactly_once(monkeypatch) -> None:
     monkeypatch.setattr(session, "FINISH_SECONDS", 0.1)
-    monkeypatch.setattr(session, "WITHDRAWN_SECONDS", 0.1)
+    monkeypatch.setattr(session, "CANCEL_SECONDS", 0.1)
     begun, release, ended = threading.Event(), threading.Event(), threading.Event()
 
     def stubborn(message: Any, caller: Any) -> bytes:
@@ -294,7 +294,9 @@ def test_what_does_not_even_hear_that_is_answered_for_and_not_again(monkeypatch)
 
 
 def test_nothing_that_is_printed_comes_between_two_messages(tmp_path: Path) -> None:
-    program = "import os,sys; from understudy.faces import rpc; from understudy.api import installation as i\n"
+    program = (
+        "import os,sys; from understudy.frontends import rpc; from understudy.api.handlers import installation as i\n"
+    )
     program += "real = i.version\n"
     program += "def loud(caller, params):\n print('oops'); os.write(1, b'oops'); os.system('echo oops'); return real(caller, params)\n"
     program += "i.version = loud\nsys.exit(rpc.serve_stdio())\n"
@@ -325,7 +327,7 @@ def test_a_client_that_goes_away_ends_the_server(journal) -> None:
 def serving(rpc, tmp_path: Path):
     path = tmp_path / "own" / "s"
     client = rpc("--socket", str(path))
-    assert b"listening" in client.process.stderr.readline()
+    assert b"Listening" in client.process.stderr.readline()
     return client, path
 
 
@@ -361,7 +363,7 @@ def test_a_living_server_keeps_its_socket(serving) -> None:
     _, path = serving
     refused = run_rpc(path)
     assert refused.returncode == 8
-    assert b"A server answers there already" in refused.stderr
+    assert b"A server is already listening on this socket" in refused.stderr
     assert asked(path)["id"] == 1
 
 
@@ -371,29 +373,29 @@ def test_the_socket_of_a_dead_server_is_replaced(serving, rpc) -> None:
     client.process.wait()
     assert path.exists()
     second = rpc("--socket", str(path))
-    assert b"listening" in second.process.stderr.readline()
+    assert b"Listening" in second.process.stderr.readline()
     assert asked(path)["id"] == 1
 
 
 def test_a_file_is_no_socket_and_a_shared_folder_no_place(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("x")
-    assert b"no socket" in run_rpc(precious).stderr
+    assert b"not a socket" in run_rpc(precious).stderr
     assert precious.read_text() == "x"
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
-    assert b"Others may write" in run_rpc(shared / "s").stderr
+    assert b"Other users can write" in run_rpc(shared / "s").stderr
     assert run_rpc(tmp_path / ("x" * 120)).returncode == 8
 
 
 def test_a_stranger_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    from understudy.faces.rpc import serving
+    from understudy.frontends.rpc import listeners
 
     ours, theirs = socket.socketpair(socket.AF_UNIX)
-    assert serving.peer_uid(ours) == os.getuid()
-    monkeypatch.setattr(serving, "peer_uid", lambda _: os.getuid() + 1)
-    serving._admit(ours, threading.BoundedSemaphore(1))
+    assert listeners.peer_uid(ours) == os.getuid()
+    monkeypatch.setattr(listeners, "peer_uid", lambda _: os.getuid() + 1)
+    listeners._admit(ours, threading.BoundedSemaphore(1))
     theirs.settimeout(5)
     assert theirs.recv(1) == b""
     theirs.close()

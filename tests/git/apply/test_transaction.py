@@ -17,13 +17,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from understudy.git import apply, disk, recover
-from understudy.git.apply import Exchange, UndoRecord, read_entry
-from understudy.git.faults import FAULT
-from understudy.git.merge import Change, Entry
+from understudy.git.apply import filesystem, rollback, transaction
+from understudy.git.apply.transaction import FileTransaction, read_entry
+from understudy.git.changes import Change, Entry
+from understudy.git.merge import undo as undo_merge
+from understudy.git.merge.undo import UndoRecord
+from understudy.git.object_store import ObjectStore
 from understudy.git.repository import locate
-from understudy.git.store import Store
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.failpoints import VARIABLE
 
 BIG = b"".join(b"line %d\n" % number for number in range(3000))
 
@@ -112,13 +114,13 @@ def journal(tmp_path: Path) -> Path:
 
 
 def accept(top: Path, journal: Path, planned: list[Change]) -> None:
-    with Exchange(top, journal) as exchange:
+    with FileTransaction(top, journal) as exchange:
         exchange.apply(planned)
         exchange.commit()
 
 
 def attempt(top: Path, journal: Path, *, commit: bool = False) -> None:
-    with Exchange(top, journal) as exchange:
+    with FileTransaction(top, journal) as exchange:
         exchange.apply(changes())
         if commit:
             exchange.commit()
@@ -138,15 +140,15 @@ def way(request, monkeypatch) -> str:
     if request.param == "fallback":
 
         def unsupported(*_):
-            raise disk.UnsupportedError
+            raise filesystem.UnsupportedError
 
-        monkeypatch.setattr(disk, "_rename", unsupported)
+        monkeypatch.setattr(filesystem, "_rename", unsupported)
     return request.param
 
 
 def test_everything_is_new_after_a_commit(top, journal, way):
     (top / "plain").chmod(0o640)
-    with Exchange(top, journal) as exchange:
+    with FileTransaction(top, journal) as exchange:
         exchange.apply(changes())
         assert journal.exists()
         exchange.commit()
@@ -154,12 +156,12 @@ def test_everything_is_new_after_a_commit(top, journal, way):
     assert folders(top) == {"becomes-folder", "new-folder", "n", "n/m"}
     assert (top / "plain").stat().st_mode & 0o777 == 0o640
     assert not journal.exists()
-    assert recover.recover(journal) == "nothing"
+    assert rollback.recover(journal) == "nothing"
 
 
 def test_everything_is_old_without_a_commit(top, journal, way):
     had = folders(top)
-    with Exchange(top, journal) as exchange:
+    with FileTransaction(top, journal) as exchange:
         exchange.apply(changes())
     assert seen(top) == BEFORE
     assert folders(top) == had
@@ -174,9 +176,9 @@ def test_what_was_saved_before_wins(top, journal, way, path, entry):
     full = top / os.fsdecode(path)
     full.parent.mkdir(parents=True, exist_ok=True)
     full.write_bytes(entry.content)
-    with Exchange(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
+    with FileTransaction(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
         exchange.apply(changes())
-    assert caught.value.kind is ErrorKind.APPLY_CONFLICT
+    assert caught.value.kind is ErrorKind.MERGE_CONFLICT
     assert seen(top) == BEFORE | {path: entry}
 
 
@@ -201,18 +203,18 @@ def test_a_save_in_the_middle_wins(top, journal, monkeypatch, *, point, path, at
             else:
                 target.write_bytes(saved.content)
 
-    monkeypatch.setattr(apply, "point", save)
+    monkeypatch.setattr(transaction, "failpoint", save)
     kind = kind_of(partial(accept, top, journal, changes()))
     assert done
-    assert kind in {None, ErrorKind.APPLY_CONFLICT}
+    assert kind in {None, ErrorKind.MERGE_CONFLICT}
     assert seen(top) == (BEFORE if kind else AFTER) | {path: saved}
 
 
 def test_a_program_that_is_still_writing_the_file_is_not_cut_off(top, journal):
     with (top / "plain").open("r+b") as stream:
-        with Exchange(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
+        with FileTransaction(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
             exchange.apply(changes())
-        assert caught.value.kind is ErrorKind.APPLY_CONFLICT
+        assert caught.value.kind is ErrorKind.MERGE_CONFLICT
         assert "open for writing" in caught.value.message
         stream.write(b"9")
     assert seen(top) == BEFORE | {b"plain": f(b"9\n2\n")}
@@ -235,27 +237,27 @@ def test_a_link_planted_meanwhile_leads_nowhere(top, journal, monkeypatch, tmp_p
                 (top / folder).unlink()
             (top / folder).symlink_to(outside)
 
-    monkeypatch.setattr(apply, "point", plant)
+    monkeypatch.setattr(transaction, "failpoint", plant)
     kind = kind_of(partial(accept, top, journal, changes()))
-    assert kind in {None, ErrorKind.PATH_ESCAPE, ErrorKind.APPLY_CONFLICT}
+    assert kind in {None, ErrorKind.PATH_ESCAPE, ErrorKind.MERGE_CONFLICT}
     assert seen(outside) == victim
     assert folders(outside) == {"e", "m"}
 
 
 @pytest.mark.parametrize("path", [b".git/config", b"../x", b"/etc/x", b"a/.GIT/x", b"git~1/x", b"link/x", b""])
 def test_names_that_lead_elsewhere_are_refused(top, journal, path):
-    with Exchange(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
+    with FileTransaction(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
         exchange.apply([Change(b"plain", BEFORE[b"plain"], None), Change(path, None, f(b"x"))])
     assert caught.value.kind is ErrorKind.PATH_ESCAPE
     assert seen(top) == BEFORE
     assert not journal.exists()
 
 
-def test_a_folder_that_holds_something_else_does_not_give_way(top, journal):
+def test_a_folder_with_other_files_is_not_replaced(top, journal):
     (top / "becomes-file" / "mine").write_bytes(b"untracked\n")
-    with Exchange(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
+    with FileTransaction(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
         exchange.apply(changes())
-    assert caught.value.kind is ErrorKind.APPLY_CONFLICT
+    assert caught.value.kind is ErrorKind.MERGE_CONFLICT
     assert seen(top) == BEFORE | {b"becomes-file/mine": f(b"untracked\n")}
 
 
@@ -264,7 +266,7 @@ def test_a_folder_that_cannot_be_written_leaves_all_as_it_was(top, journal):
         pytest.skip("permissions do not bind root")
     (top / "d" / "e").chmod(0o555)
     try:
-        with Exchange(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
+        with FileTransaction(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:
             exchange.apply(changes())
     finally:
         (top / "d" / "e").chmod(0o755)
@@ -274,7 +276,7 @@ def test_a_folder_that_cannot_be_written_leaves_all_as_it_was(top, journal):
 
 @pytest.mark.parametrize("call", ["fsync", "open", "rename", "mkdir", "rmdir"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
-def test_any_failing_call_leaves_all_as_it_was(top, journal, monkeypatch, call, code):
+def test_any_failing_call_changes_nothing(top, journal, monkeypatch, call, code):
     """The n-th call of its kind fails, for each n until none does."""
     original = getattr(os, call)
     for number in range(1, 400):
@@ -289,8 +291,8 @@ def test_any_failing_call_leaves_all_as_it_was(top, journal, monkeypatch, call, 
         with monkeypatch.context() as patch:
             patch.setattr(os, call, fail)
             kind = kind_of(partial(attempt, top, journal))
-        assert kind in {None, ErrorKind.STORE_FULL, ErrorKind.PERMISSION_DENIED}
-        recover.recover(journal)
+        assert kind in {None, ErrorKind.DISK_FULL, ErrorKind.PERMISSION_DENIED}
+        rollback.recover(journal)
         assert seen(top) == BEFORE
         if count[0] < number:
             return
@@ -298,7 +300,7 @@ def test_any_failing_call_leaves_all_as_it_was(top, journal, monkeypatch, call, 
 
 
 def test_a_commit_that_fails_late_and_a_roll_back_that_dies_leave_all_before(top, journal, monkeypatch):
-    """The word that makes it final is in the file, and the disk fails before it is said to be safe."""
+    """The word that makes it final is in the file, and the disk fails before it is flushed."""
     original, final = os.fsync, []
 
     def fail(descriptor):
@@ -313,20 +315,20 @@ def test_a_commit_that_fails_late_and_a_roll_back_that_dies_leave_all_before(top
 
     monkeypatch.setattr(os, "fsync", fail)
     with monkeypatch.context() as patch:
-        patch.setattr(recover, "point", interrupt)
+        patch.setattr(rollback, "failpoint", interrupt)
         with pytest.raises(KeyboardInterrupt):
             attempt(top, journal, commit=True)
     assert final
     said = []
-    assert recover.recover(journal, lambda: said.append(True)) == "before"
+    assert rollback.recover(journal, lambda: said.append(True)) == "before"
     assert seen(top) == BEFORE
     assert not said
 
 
 def test_a_second_change_waits_for_the_first(top, journal):
-    with Exchange(top, journal) as exchange:
+    with FileTransaction(top, journal) as exchange:
         exchange.apply(changes())
-        with Exchange(top, journal) as other, pytest.raises(UnderstudyError) as caught:
+        with FileTransaction(top, journal) as other, pytest.raises(UnderstudyError) as caught:
             other.apply(changes())
         assert caught.value.kind is ErrorKind.CONFLICT
         exchange.commit()
@@ -339,14 +341,14 @@ PROGRAM = """
 import os, pickle, sys
 sys.path.insert(0, {sidecar!r})
 from pathlib import Path
-from understudy.git import apply, disk
+from understudy.git.apply import transaction; from understudy.git.apply import filesystem
 changes, top, journal, fallback = pickle.load(sys.stdin.buffer)
 if fallback:
     def unsupported(*_):
-        raise disk.UnsupportedError
-    disk._rename = unsupported
+        raise filesystem.UnsupportedError
+    filesystem._rename = unsupported
 print("go", flush=True)
-with apply.Exchange(Path(top), Path(journal)) as exchange:
+with transaction.FileTransaction(Path(top), Path(journal)) as exchange:
     exchange.apply(changes)
     exchange.commit()
 print("done", flush=True)
@@ -363,7 +365,7 @@ def start(top: Path, journal: Path, *, fault: str | None = None, fallback: bool 
         [sys.executable, "-c", PROGRAM.format(sidecar=sidecar)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | ({FAULT: fault} if fault else {}),
+        env=os.environ | ({VARIABLE: fault} if fault else {}),
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -381,14 +383,14 @@ def end(process: subprocess.Popen[bytes]) -> int:
 
 
 def check_whole(top: Path, journal: Path, before_folders: set[str]) -> str:
-    outcome = recover.recover(journal)
+    outcome = rollback.recover(journal)
     found = seen(top)
     assert found in (BEFORE, AFTER)
     if outcome != "nothing":
         assert found == (BEFORE if outcome == "before" else AFTER)
     if found == BEFORE:
         assert folders(top) == before_folders
-    assert recover.recover(journal) == "nothing"
+    assert rollback.recover(journal) == "nothing"
     assert seen(top) == found
     return "before" if found == BEFORE else "after"
 
@@ -408,14 +410,14 @@ def killed_at(top: Path, journal: Path, fault: str, *, fallback: bool) -> bool:
     return code == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("fault", ["written:1", "exchanged:1", "emptied:2", "created:1", "synced:1", "committed:1"])
-def test_killed_at_an_instant_all_is_before_or_after(top, journal, fault):
-    assert killed_at(top, journal, fault, fallback=False)
+@pytest.mark.parametrize("failpoint", ["written:1", "exchanged:1", "emptied:2", "created:1", "synced:1", "committed:1"])
+def test_killed_at_a_failpoint_all_is_before_or_after(top, journal, failpoint):
+    assert killed_at(top, journal, failpoint, fallback=False)
 
 
-@pytest.mark.parametrize("fault", ["linked:1", "linked:6", "linked:9", "gap:1"])
-def test_killed_while_moving_without_the_help_of_the_system(top, journal, fault):
-    assert killed_at(top, journal, fault, fallback=True)
+@pytest.mark.parametrize("failpoint", ["linked:1", "linked:6", "linked:9", "gap:1"])
+def test_killed_while_moving_without_the_help_of_the_system(top, journal, failpoint):
+    assert killed_at(top, journal, failpoint, fallback=True)
 
 
 @pytest.mark.heavy
@@ -434,11 +436,11 @@ def test_killed_while_recovering_it_recovers(top, journal, tmp_path):
     for number in range(1, 12):
         lay(top, BEFORE)
         assert end(start(top, journal, fault="created:2")) == -signal.SIGKILL
-        script = f"import sys; sys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\nfrom understudy.git import recover\nrecover.recover(Path({str(journal)!r}))"
-        sidecar = str(Path(recover.__file__).parents[2])
+        script = f"import sys; sys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\nfrom understudy.git.apply import rollback\nrollback.recover(Path({str(journal)!r}))"
+        sidecar = str(Path(rollback.__file__).parents[3])
         subprocess.run(
             [sys.executable, "-c", script, sidecar],
-            env=os.environ | {FAULT: f"put back:{number}"},
+            env=os.environ | {VARIABLE: f"put back:{number}"},
             check=False,
         )
         assert check_whole(top, journal, had) == "before"
@@ -504,7 +506,7 @@ def test_a_saver_that_never_rests_loses_nothing(top, journal):
                 if entry is not None
             ]
             kind = kind_of(partial(accept, top, journal, planned))
-            assert kind in {None, ErrorKind.APPLY_CONFLICT}
+            assert kind in {None, ErrorKind.MERGE_CONFLICT}
             applied += kind is None
     finally:
         stop.set()
@@ -518,8 +520,8 @@ def test_a_saver_that_never_rests_loses_nothing(top, journal):
 
 
 def in_a_mount_of_its_own(script: str, place: Path, body: str, journal: Path) -> str:
-    """Run Python where ``script`` has mounted what it likes; skipped where nobody may."""
-    sidecar = str(Path(recover.__file__).parents[2])
+    """Run Python where ``script`` has mounted what it likes; skipped where mounting is not allowed."""
+    sidecar = str(Path(rollback.__file__).parents[3])
     done = subprocess.run(
         ["unshare", "-rm", "bash", "-c", script, "-", str(place), sys.executable, body, str(journal), sidecar],
         capture_output=True,
@@ -533,7 +535,7 @@ def in_a_mount_of_its_own(script: str, place: Path, body: str, journal: Path) ->
 
 
 @pytest.mark.heavy
-def test_a_full_disk_leaves_all_as_it_was(tmp_path, journal):
+def test_a_full_disk_changes_nothing(tmp_path, journal):
     place = tmp_path / "small"
     place.mkdir()
     script = 'mount -t tmpfs -o size=256k,mode=777 none "$1" && exec "$2" -c "$3" "$1" "$4" "$5"'
@@ -541,21 +543,21 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path, journal):
 import os, sys
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
-from understudy.git.faults import FAULT
-from understudy.git.apply import Exchange
-from understudy.git.merge import Change, Entry
+from understudy.process.failpoints import VARIABLE
+from understudy.git.apply.transaction import FileTransaction
+from understudy.git.merge.hunk_merge import Change, Entry
 from understudy.model.errors import UnderstudyError
 top = Path(sys.argv[1])
 (top / "a").write_bytes(b"a")
 f = lambda c: Entry("100644", c)
 try:
-    with Exchange(top, Path(sys.argv[2])) as exchange:
+    with FileTransaction(top, Path(sys.argv[2])) as exchange:
         exchange.apply([Change(b"a", f(b"a"), f(b"b")), Change(b"n/b", None, f(os.urandom(400000)))])
         exchange.commit()
 except UnderstudyError as error:
     print(error.kind.value, sorted(os.listdir(top)), (top / "a").read_bytes())
 """
-    assert in_a_mount_of_its_own(script, place, body, journal) == "store_full ['a'] b'a'"
+    assert in_a_mount_of_its_own(script, place, body, journal) == "disk_full ['a'] b'a'"
 
 
 @pytest.mark.heavy
@@ -568,11 +570,11 @@ def test_a_disk_mounted_read_only_is_named_and_left_alone(tmp_path, journal):
 import sys
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
-from understudy.git.apply import Exchange
-from understudy.git.merge import Change, Entry
+from understudy.git.apply.transaction import FileTransaction
+from understudy.git.merge.hunk_merge import Change, Entry
 from understudy.model.errors import UnderstudyError
 try:
-    with Exchange(Path(sys.argv[1]), Path(sys.argv[2])) as exchange:
+    with FileTransaction(Path(sys.argv[1]), Path(sys.argv[2])) as exchange:
         exchange.apply([Change(b"a", Entry("100644", b"a"), Entry("100644", b"b"))])
 except UnderstudyError as error:
     print(error.kind.value, Path(sys.argv[2]).exists())
@@ -584,27 +586,27 @@ except UnderstudyError as error:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> ObjectStore:
     subprocess.run(["git", "init", "-q", str(tmp_path / "repo")], check=True)
-    return Store.create(tmp_path / "store", locate(tmp_path / "repo"))
+    return ObjectStore.create(tmp_path / "store", locate(tmp_path / "repo"))
 
 
-def accepted(store: Store, top: Path, journal: Path) -> UndoRecord:
-    record = apply.record(store, changes())
-    with Exchange(top, journal) as exchange:
+def accepted(store: ObjectStore, top: Path, journal: Path) -> UndoRecord:
+    record = undo_merge.record(store, changes())
+    with FileTransaction(top, journal) as exchange:
         exchange.apply(changes())
         exchange.commit()
     return msgspec.json.decode(msgspec.json.encode(record), type=UndoRecord)
 
 
-def undo(store: Store, top: Path, journal: Path, record: UndoRecord) -> None:
-    planned = apply.undo(store, record, partial(read_entry, top))
-    with Exchange(top, journal) as exchange:
+def undo(store: ObjectStore, top: Path, journal: Path, record: UndoRecord) -> None:
+    planned = undo_merge.undo(store, record, partial(read_entry, top))
+    with FileTransaction(top, journal) as exchange:
         exchange.apply(planned)
         exchange.commit()
 
 
-def test_undo_brings_every_file_back(store, top, journal):
+def test_undo_restores_every_file(store, top, journal):
     had = folders(top)
     record = accepted(store, top, journal)
     undo(store, top, journal, record)
@@ -614,7 +616,7 @@ def test_undo_brings_every_file_back(store, top, journal):
     assert seen(top) == BEFORE
 
 
-def test_undo_keeps_what_the_user_did_since(store, top, journal):
+def test_undo_keeps_later_edits(store, top, journal):
     record = accepted(store, top, journal)
     later = (top / "big").read_bytes().replace(b"line 2000\n", b"mine\n")
     (top / "big").write_bytes(later)
@@ -633,6 +635,6 @@ def test_undo_of_what_the_user_changed_again_changes_nothing(store, top, journal
     now = seen(top)
     with pytest.raises(UnderstudyError) as caught:
         undo(store, top, journal, record)
-    assert caught.value.kind is ErrorKind.APPLY_CONFLICT
+    assert caught.value.kind is ErrorKind.MERGE_CONFLICT
     assert caught.value.names == [path]
     assert seen(top) == now

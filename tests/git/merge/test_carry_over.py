@@ -1,4 +1,4 @@
-"""A follow-up shows exactly what is undecided, on what the user sees now."""
+"""A follow-up shows exactly the pending hunks, on what the user sees now."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.git import merge
-from understudy.git.apply import Exchange, read_entry
+from understudy.git import changes
+from understudy.git.apply.transaction import FileTransaction, read_entry
 from understudy.git.commits import reader
 from understudy.git.diff import file_diffs, read_file
-from understudy.git.follow import follow_up
-from understudy.git.names import unquote
-from understudy.git.tree import create_tree
+from understudy.git.merge import hunk_merge
+from understudy.git.merge.carry_over import follow_up
+from understudy.git.worktree.worktree import create_worktree
+from understudy.model.text.path_quoting import unquote
 
 
 def ids_of(store, base: str, head: str) -> dict[bytes, list[str]]:
     return {unquote(each.path): [hunk.id for hunk in each.hunks] for each in file_diffs(store, base, head)}
 
 
-def accept(bench, store, base: str, head: str, selection) -> merge.MergePlan:
-    planned = merge.plan(store, base, head, selection, partial(read_entry, bench.repo))
-    with Exchange(bench.repo, bench.state / "journal") as exchange:
+def accept(bench, store, base: str, head: str, selection) -> hunk_merge.MergePlan:
+    planned = hunk_merge.plan(store, base, head, selection, partial(read_entry, bench.repo))
+    with FileTransaction(bench.repo, bench.state / "journal") as exchange:
         exchange.apply(planned.changes)
         exchange.commit()
     return planned
 
 
-def test_one_accepted_and_edited_one_rejected_one_undecided(bench):
+def test_one_accepted_and_edited_one_rejected_one_pending(bench):
     bench.init("seq 40 > n")
     store, base, tree = bench.tree()
     bench.sh("sed -i 's/^3$/H1/; s/^12$/H2/; s/^25$/H3/' n; echo x > new; chmod +x f1; git mv f2 g2", tree.path)
@@ -51,12 +52,12 @@ def test_one_accepted_and_edited_one_rejected_one_undecided(bench):
     assert got is not None
     lines = got[0].split(b"\n")
     assert (lines[2], lines[11], lines[24], lines[34]) == (b"H1 edited", b"12", b"H3", b"mine")
-    follow_tree = create_tree(store, found.start, bench.state / "follow")
+    follow_tree = create_worktree(store, found.start, bench.state / "follow")
     assert (follow_tree.path / "f3").read_bytes() == b"mine\n"
     assert os.access(follow_tree.path / "f1", os.X_OK)
 
 
-def test_an_undecided_hunk_that_no_longer_fits_is_named(bench):
+def test_a_pending_hunk_that_no_longer_fits_is_named(bench):
     bench.init("seq 40 > n")
     store, base, tree = bench.tree()
     bench.sh("sed -i 's/^3$/H1/; s/^25$/H3/' n", tree.path)
@@ -69,14 +70,14 @@ def test_an_undecided_hunk_that_no_longer_fits_is_named(bench):
     assert (conflict.hunk, conflict.yours) == (ids[1], b"mine\n")
 
 
-def test_nothing_undecided_starts_from_the_base_alone(bench):
+def test_nothing_pending_starts_from_the_base_alone(bench):
     bench.init()
     store, base, tree = bench.tree()
     bench.sh("echo x >> f1", tree.path)
     head = tree.snapshot("work", base.commit).commit
     found = follow_up(store, bench.locate(), base.commit, head, {}, buffers={"f2": b"unsaved"})
     assert found.start == found.base.commit
-    assert reader(store, found.start)(b"f2") == merge.Entry("100644", b"unsaved")
+    assert reader(store, found.start)(b"f2") == changes.Entry("100644", b"unsaved")
 
 
 @settings(

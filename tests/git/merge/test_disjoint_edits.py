@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.git import call, merge, objects
-from understudy.git.apart import difference, edits_apart
+from understudy.git import command, objects
+from understudy.git.changes import Change, Entry
 from understudy.git.diff import Split, line_splits
-from understudy.git.lines import Edit, edits_of, merge_edits, replace
-from understudy.git.merge import Change, Entry
+from understudy.git.merge import hunk_merge
+from understudy.git.merge.disjoint_edits import difference, disjoint_edits
+from understudy.git.merge.line_edits import Edit, edits_of, merge_edits, replace
+from understudy.git.object_store import ObjectStore
 from understudy.git.repository import locate
-from understudy.git.store import Store
 
 LINE = st.sampled_from([b"a\n", b"b\n", b"}\n", b"\n", b"c\r\n", b"d\n", b"\xff\n", b"e\n"])
 BASE = st.lists(LINE, max_size=24)
@@ -29,10 +30,10 @@ TRIPLES = st.lists(st.tuples(BASE, CHANGES, CHANGES, st.booleans(), st.integers(
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     root = tmp_path_factory.mktemp("apart")
     subprocess.run(["git", "init", "-q", str(root / "repo")], check=True)
-    return Store.create(root / "store", locate(root / "repo"))
+    return ObjectStore.create(root / "store", locate(root / "repo"))
 
 
 def changed(base: list[bytes], changes: list[tuple[int, int, list[bytes]]]) -> list[bytes]:
@@ -42,7 +43,7 @@ def changed(base: list[bytes], changes: list[tuple[int, int, list[bytes]]]) -> l
     return lines
 
 
-def gits_edits(store: Store, pairs: list[tuple[list[bytes], list[bytes]]]) -> list[list[Edit]]:
+def gits_edits(store: ObjectStore, pairs: list[tuple[list[bytes], list[bytes]]]) -> list[list[Edit]]:
     trees = []
     for side in (0, 1):
         blobs = [objects.write_blob(store, b"".join(pair[side])) for pair in pairs]
@@ -61,7 +62,7 @@ def merge_file(folder: Path, base: list[bytes], ours: list[bytes], theirs: bytes
     return done.stdout if done.returncode == 0 else None
 
 
-def test_where_it_answers_the_merge_is_that_of_gits_own_difference(store: Store, tmp_path: Path) -> None:
+def test_where_it_answers_the_merge_is_that_of_gits_own_difference(store: ObjectStore, tmp_path: Path) -> None:
     answered = []
 
     @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
@@ -76,7 +77,7 @@ def test_where_it_answers_the_merge_is_that_of_gits_own_difference(store: Store,
         users = gits_edits(store, [(base, now) for base, _, now, _ in sides])
         for (base, _, now, which), edits, user in zip(sides, results, users, strict=True):
             chosen = [edit for number, edit in enumerate(edits) if not which & 1 << number]
-            own = edits_apart(base, chosen, now)
+            own = disjoint_edits(base, chosen, now)
             answered.append(own is not None)
             if own is None:
                 continue
@@ -123,11 +124,11 @@ def test_what_would_take_longer_than_git_is_left_to_git() -> None:
 )
 def test_where_there_are_two_ways_to_see_it_git_is_asked(chosen: Edit, now: list[bytes]) -> None:
     base = [b"1\n", b"2\n", b"3\n", b"\n", b"\n", b"4\n"]
-    assert edits_apart(base, [chosen], now) is None
+    assert disjoint_edits(base, [chosen], now) is None
 
 
 def test_a_hunk_beside_the_users_edits_is_merged_without_a_start_of_git(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [b"line %d\n" % number for number in range(40)]
     base, result, now, both = list(lines), list(lines), list(lines), list(lines)
@@ -139,16 +140,16 @@ def test_a_hunk_beside_the_users_edits_is_merged_without_a_start_of_git(
         for side in (base, result)
     ]
     (split,) = line_splits(store, *trees).values()
-    monkeypatch.setattr(merge, "splits", lambda *_: [split])
+    monkeypatch.setattr(hunk_merge, "splits", lambda *_: [split])
     started = []
-    monkeypatch.setattr(call, "_run", lambda argv, *_args, **_more: started.append(argv))
+    monkeypatch.setattr(command, "_run", lambda argv, *_args, **_more: started.append(argv))
     before = Entry("100644", b"".join(now))
-    plan = merge.plan(store, *trees, {b"f": None}, lambda _: before)
+    plan = hunk_merge.plan(store, *trees, {b"f": None}, lambda _: before)
     assert plan.changes == (Change(b"f", before, Entry("100644", b"".join(both))),)
     assert started == []
 
 
-def test_a_loose_object_counts_only_with_its_own_contents(store: Store) -> None:
+def test_a_loose_object_counts_only_with_its_own_contents(store: ObjectStore) -> None:
     identifier = objects.write_blob(store, b"good\n")
     other = objects.write_blob(store, b"other\n")
     place = Path(store.path, "objects", identifier[:2], identifier[2:])

@@ -14,15 +14,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.git import commits, merge
-from understudy.git.apply import read_entry
+from understudy.git import changes, commits
+from understudy.git.apply.transaction import read_entry
+from understudy.git.changes import Change, Entry
 from understudy.git.diff import file_diffs
-from understudy.git.lines import Edit, merge_edits, replace
-from understudy.git.merge import Change, Entry, MergePlan
-from understudy.git.names import unquote
+from understudy.git.merge import hunk_merge
+from understudy.git.merge.hunk_merge import MergePlan
+from understudy.git.merge.line_edits import Edit, merge_edits, replace
+from understudy.git.object_store import ObjectStore
 from understudy.git.repository import locate
-from understudy.git.store import Store
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.path_quoting import unquote
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"}\n", b"\n", b"c\r\n", b"d\n", b"\xff\n"]), max_size=9)
 
@@ -39,9 +41,9 @@ class Sides:
         repo.mkdir()
         subprocess.run(["git", "init", "-q", "-b", "main", str(repo)], check=True)
         self.repo = repo
-        self.store = Store.create(root / "store", locate(repo))
+        self.store = ObjectStore.create(root / "store", locate(repo))
         self.root_commit = (
-            self.store.git("commit-tree", self.store.empty_tree, "-F", "-", stdin=b"empty").decode().strip()
+            self.store.git_output("commit-tree", self.store.empty_tree, "-F", "-", stdin=b"empty").decode().strip()
         )
 
     def commit(self, files: dict[bytes, Entry]) -> str:
@@ -53,7 +55,7 @@ class Sides:
         first, second = self.commit(base), self.commit(result)
         if selection is None:
             selection = dict.fromkeys(unquote(each.path) for each in file_diffs(self.store, first, second))
-        return merge.plan(self.store, first, second, selection, now.get)
+        return hunk_merge.plan(self.store, first, second, selection, now.get)
 
     def ids(self, base: dict, result: dict) -> dict[bytes, list[str]]:
         found = file_diffs(self.store, self.commit(base), self.commit(result))
@@ -139,7 +141,7 @@ def test_edits_apart_from_each_other_merge_as_if_each_had_been_made_alone(shared
     base = [b"line %d\n" % number for number in range(count * 3)]
     result, now, both, chosen = list(base), list(base), list(base), []
     for number in range(count):
-        side = data.draw(st.sampled_from(["chosen", "other", "user", "nobody"]))
+        side = data.draw(st.sampled_from(["chosen", "other", "user", "none"]))
         edit = data.draw(st.sampled_from([b"", b"new %d\n" % number, b"line %d\nmore %d\n" % (number * 3 + 1, number)]))
         at = number * 3 + 1
         if side in {"chosen", "other"}:
@@ -223,7 +225,7 @@ WHOLE = [
     (None, f(b"n"), None, f(b"n")),
     (None, f(b"n"), f(b"n"), f(b"n")),
     (None, f(b"n"), f(b"other"), "conflict"),
-    (None, f(b"n"), Entry(merge.OTHER, b""), "conflict"),
+    (None, f(b"n"), Entry(changes.OTHER, b""), "conflict"),
     (f(b"x\n"), None, f(b"x\n"), None),
     (f(b"x\n"), None, None, None),
     (f(b"x\n"), None, f(b"y\n"), "conflict"),
@@ -262,8 +264,8 @@ def test_a_rename_takes_the_edits_of_the_user_along(sides):
     now = {b"old": f(body.replace(b"line 3\n", b"mine\n"))}
     plan = sides.plan(base, result, now)
     assert after(now, plan) == {b"d/new": f(body.replace(b"line 15\n", b"LINE 15\n").replace(b"line 3\n", b"mine\n"))}
-    in_the_way = now | {b"d/new": f(b"something\n")}
-    assert sides.plan(base, result, in_the_way).conflicts
+    blocked = now | {b"d/new": f(b"something\n")}
+    assert sides.plan(base, result, blocked).conflicts
     clash = {b"old": f(body.replace(b"line 15\n", b"mine\n"))}
     assert sides.plan(base, result, clash).conflicts
     assert not sides.plan(base, result, result).changes
@@ -272,23 +274,23 @@ def test_a_rename_takes_the_edits_of_the_user_along(sides):
 def test_a_file_becomes_a_folder_and_a_folder_a_file(sides):
     folder = {b"a/b": f(b"1\n"), b"a/c": f(b"2\n")}
     file = {b"a": f(b"something else entirely\n")}
-    seen = folder | {b"a": Entry(merge.OTHER, b"")}
+    seen = folder | {b"a": Entry(changes.OTHER, b"")}
     plan = sides.plan(folder, file, seen)
     assert {each.path: each.after for each in plan.changes} == {b"a/b": None, b"a/c": None, b"a": file[b"a"]}
-    seen = file | {b"a/b": Entry(merge.OTHER, b""), b"a/c": Entry(merge.OTHER, b"")}
+    seen = file | {b"a/b": Entry(changes.OTHER, b""), b"a/c": Entry(changes.OTHER, b"")}
     plan = sides.plan(file, folder, seen)
     assert {each.path: each.after for each in plan.changes} == folder | {b"a": None}
 
 
 @pytest.mark.parametrize("own", ["a/mine", "a/x/mine", "a/empty/", "a/link"])
-def test_a_folder_that_holds_something_of_the_person_stays(sides, tmp_path, own):
+def test_a_folder_with_files_of_the_user_stays(sides, tmp_path, own):
     base, result = {b"a/b": f(b"1\n"), b"a/x/c": f(b"2\n")}, {b"a": f(b"something else entirely\n")}
     top = tmp_path / "seen"
     (top / "a" / "x").mkdir(parents=True)
     (top / "a" / "b").write_text("1\n")
     (top / "a" / "x" / "c").write_text("2\n")
     commits_ = sides.commit(base), sides.commit(result)
-    plan = merge.plan(sides.store, *commits_, dict.fromkeys((b"a", b"a/b", b"a/x/c")), partial(read_entry, top))
+    plan = hunk_merge.plan(sides.store, *commits_, dict.fromkeys((b"a", b"a/b", b"a/x/c")), partial(read_entry, top))
     assert [each.path for each in plan.changes] == [b"a", b"a/b", b"a/x/c"]
     assert not plan.conflicts
     if own.endswith("/"):
@@ -297,9 +299,9 @@ def test_a_folder_that_holds_something_of_the_person_stays(sides, tmp_path, own)
         (top / own).symlink_to("x")
     else:
         (top / own).write_text("mine\n")
-    plan = merge.plan(sides.store, *commits_, dict.fromkeys((b"a", b"a/b", b"a/x/c")), partial(read_entry, top))
+    plan = hunk_merge.plan(sides.store, *commits_, dict.fromkeys((b"a", b"a/b", b"a/x/c")), partial(read_entry, top))
     assert [each.path for each in plan.changes] == [b"a/b", b"a/x/c"]
-    assert [(each.path, each.in_the_way) for each in plan.conflicts] == [(b"a", True)]
+    assert [(each.path, each.blocked) for each in plan.conflicts] == [(b"a", True)]
 
 
 def test_a_file_or_hunk_that_is_not_there_is_refused(sides):
@@ -324,7 +326,9 @@ def test_amend_replaces_one_file_of_the_result_and_keeps_its_mode(sides):
 
 
 def test_changes_of_hooks_ci_and_agent_settings_are_flagged():
-    found = merge.flagged([b"src/a.py", b".github/workflows/x.yml", b".vscode/tasks.json", b".claude/settings.json"])
+    found = hunk_merge.flagged(
+        [b"src/a.py", b".github/workflows/x.yml", b".vscode/tasks.json", b".claude/settings.json"]
+    )
     assert set(found) == {b".github/workflows/x.yml", b".vscode/tasks.json", b".claude/settings.json"}
 
 
@@ -338,7 +342,7 @@ def test_reading_the_disk_follows_no_link(tmp_path):
     assert read(b"d/x") == Entry("100755", b"1")
     assert read(b"to") == Entry("120000", b"d")
     for path in (b"to/x", b"d", b"pipe", b"d/x/y"):
-        assert read(path) == Entry(merge.OTHER, b"")
+        assert read(path) == Entry(changes.OTHER, b"")
     assert read(b"no/such") is None
     with pytest.raises(UnderstudyError) as caught:
         read(b"../x")

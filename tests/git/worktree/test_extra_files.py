@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from understudy.git import bootstrap
+from understudy.git.worktree import extra_files
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -24,15 +24,15 @@ def prepared(bench):
 
 def test_listed_files_are_copied_and_nothing_else(prepared, files):
     _store, base, tree = prepared.tree()
-    items = bootstrap.apply(tree, prepared.locate(), copy=["out.cache"])
+    items = extra_files.apply(tree, prepared.locate(), copy=["out.cache"])
     assert items.paths() == [b".env", b"conf/a.cache"]
     assert any("out.cache" in note for note in items.notes)
     assert files(tree.path)[b".env"] == ("f", b"KEY=1\n")
     assert files(tree.path)[b"conf/a.cache"] == ("x", b"a\n")
     assert not (tree.path / "secret1").exists()
     assert tree.snapshot("m", base.commit).commit == base.commit
-    # A secret that nothing ignores is no part of a result either.
-    items = bootstrap.apply(tree, prepared.locate(), copy=["plain*.pem"])
+    # A secret that no rule ignores is not part of a result either.
+    items = extra_files.apply(tree, prepared.locate(), copy=["plain*.pem"])
     assert items.paths() == [b"plain [1].pem"]
     assert prepared.sh("git status --porcelain", tree.path) == ""
     assert tree.snapshot("m", base.commit).commit == base.commit
@@ -43,36 +43,36 @@ def test_listed_files_are_copied_and_nothing_else(prepared, files):
 
 def test_a_copy_is_not_the_users_file(prepared):
     _store, _, tree = prepared.tree()
-    bootstrap.apply(tree, prepared.locate())
+    extra_files.apply(tree, prepared.locate())
     (tree.path / ".env").write_text("agent")
     assert (prepared.repo / ".env").read_text() == "KEY=1\n"
 
 
 def test_changed_items_are_found_and_renewed(prepared, tmp_path):
     _store, base, tree = prepared.tree()
-    items = bootstrap.apply(tree, prepared.locate(), link=["node_modules"])
-    assert bootstrap.changed(items) == []
+    items = extra_files.apply(tree, prepared.locate(), link=["node_modules"])
+    assert extra_files.changed(items) == []
     (tree.path / ".env").write_text("agent")
     (tree.path / "node_modules").unlink()
     (tree.path / "node_modules").mkdir()
     prepared.sh(f"rm -r conf; mkdir {tmp_path}/evil; ln -s {tmp_path}/evil conf", tree.path)
-    assert {item.path for item in bootstrap.changed(items)} == {b".env", b"node_modules", b"conf/a.cache"}
+    assert {item.path for item in extra_files.changed(items)} == {b".env", b"node_modules", b"conf/a.cache"}
     tree.materialise(base.commit, items.paths())
-    items = bootstrap.renew(items)
-    assert bootstrap.changed(items) == []
+    items = extra_files.restore_changed(items)
+    assert extra_files.changed(items) == []
     assert (tree.path / ".env").read_text() == "KEY=1\n"
     assert (tree.path / "node_modules" / "pkg" / "i.js").read_text() == "i\n"
     assert (tree.path / "conf" / "a.cache").read_text() == "a\n"
     assert list((tmp_path / "evil").iterdir()) == []
     (prepared.repo / ".env").unlink()
     (tree.path / ".env").write_text("agent")
-    assert b".env" not in bootstrap.renew(items).paths()
+    assert b".env" not in extra_files.restore_changed(items).paths()
     assert not (tree.path / ".env").exists()
 
 
-def test_links_are_told_and_where_they_lead_back(prepared):
+def test_links_are_reported_with_their_targets(prepared):
     _store, base, tree = prepared.tree()
-    items = bootstrap.apply(tree, prepared.locate(), link=["node_modules", "missing", "f1"])
+    items = extra_files.apply(tree, prepared.locate(), link=["node_modules", "missing", "f1"])
     assert items.paths()[0] == b"node_modules"
     text = "\n".join(items.notes)
     assert "changes your files" in text
@@ -93,5 +93,5 @@ def test_links_are_told_and_where_they_lead_back(prepared):
 def test_a_link_that_leaves_the_checkout_is_refused(prepared, name):
     _store, _, tree = prepared.tree()
     with pytest.raises(UnderstudyError) as caught:
-        bootstrap.apply(tree, prepared.locate(), link=[name])
+        extra_files.apply(tree, prepared.locate(), link=[name])
     assert caught.value.kind is ErrorKind.CONFIG_INVALID

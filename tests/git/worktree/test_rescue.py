@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.git import rescue
 from understudy.git.diff import file_diffs
-from understudy.git.names import c_quote
-from understudy.git.store import Store
-from understudy.git.sweep import remove_tree
+from understudy.git.object_store import ObjectStore
+from understudy.git.worktree import rescue
+from understudy.git.worktree.cleanup import delete_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.path_quoting import c_quote
 
 
 def everything(root: Path) -> dict[bytes, tuple]:
@@ -60,18 +60,18 @@ def test_a_tree_comes_back_with_its_history_and_can_be_reviewed(bench, lost, els
     diffs = file_diffs(store, base.commit, snapshot.commit)
     state_of_git = bench.sh("git status --porcelain=v2 --branch; git log --oneline; git stash list", tree.path)
     before = everything(tree.path)
-    ref = rescue.keep(bench.state, bench.locate(), tree, store, "20261121-004512-k3f9q")
-    assert [each.ref for each in rescue.kept(bench.state)] == [ref]
+    ref = rescue.save(bench.state, bench.locate(), tree, store, "20261121-004512-k3f9q")
+    assert [each.ref for each in rescue.list_rescues(bench.state)] == [ref]
     tree.remove(bench.state / "trash")
     if "store" in lost:
-        remove_tree(store.path)
+        delete_folder(store.path)
     if "history" in lost:
         bench.sh("rm -rf .git; git init -q")
     target = bench.state / "elsewhere" if elsewhere else tree.path
     back = rescue.restore(bench.state, ref, target)
     assert back.path == target
     assert everything(target) == before
-    opened = Store.open(store.path)
+    opened = ObjectStore.open(store.path)
     assert file_diffs(opened, base.commit, snapshot.commit) == diffs
     assert back.snapshot("work", base.commit).tree == snapshot.tree
     if "history" not in lost:
@@ -82,11 +82,11 @@ def test_a_tree_comes_back_with_its_history_and_can_be_reviewed(bench, lost, els
 def test_the_rescue_repository_borrows_nothing(bench):
     bench.init()
     store, _, tree = bench.tree()
-    ref = rescue.keep(bench.state, bench.locate(), tree, store, "one")
+    ref = rescue.save(bench.state, bench.locate(), tree, store, "one")
     place = bench.state / "rescue" / (ref.partition("/")[0] + ".git")
     assert not (place / "objects" / "info" / "alternates").exists()
     shutil.rmtree(bench.repo)
-    remove_tree(store.path)
+    delete_folder(store.path)
     bench.sh(f"git --git-dir={place} fsck --full --strict", bench.root)
     bench.sh(f"git --git-dir={place} gc -q --prune=now", bench.root)
     shutil.rmtree(tree.path)
@@ -102,8 +102,8 @@ def test_what_is_too_large_and_ignored_is_named(bench, monkeypatch):
     (tree.path / "small.bin").write_bytes(b"x" * 10)
     (tree.path / "large").write_bytes(b"x" * 11)
     os.mkfifo(tree.path / "pipe")
-    ref = rescue.keep(bench.state, bench.locate(), tree, store, "one")
-    (note,) = rescue.kept(bench.state)[0].notes
+    ref = rescue.save(bench.state, bench.locate(), tree, store, "one")
+    (note,) = rescue.list_rescues(bench.state)[0].notes
     assert "large.bin" in note
     assert "pipe" in note
     tree.remove(bench.state / "trash")
@@ -115,10 +115,10 @@ def test_what_is_too_large_and_ignored_is_named(bench, monkeypatch):
 def test_names_that_are_taken_or_unknown_are_refused(bench):
     bench.init()
     store, _, tree = bench.tree()
-    ref = rescue.keep(bench.state, bench.locate(), tree, store, "one")
+    ref = rescue.save(bench.state, bench.locate(), tree, store, "one")
     cases = [
-        (lambda: rescue.keep(bench.state, bench.locate(), tree, store, "one"), ErrorKind.ALREADY_EXISTS),
-        (lambda: rescue.keep(bench.state, bench.locate(), tree, store, "../x"), ErrorKind.INVALID_PARAMS),
+        (lambda: rescue.save(bench.state, bench.locate(), tree, store, "one"), ErrorKind.ALREADY_EXISTS),
+        (lambda: rescue.save(bench.state, bench.locate(), tree, store, "../x"), ErrorKind.INVALID_PARAMS),
         (lambda: rescue.restore(bench.state, ref + "x", bench.state / "new"), ErrorKind.UNKNOWN_DELEGATION),
         (lambda: rescue.restore(bench.state, "../../etc", bench.state / "new"), ErrorKind.UNKNOWN_DELEGATION),
         (lambda: rescue.restore(bench.state, ref, tree.path), ErrorKind.TARGET_EXISTS),
@@ -127,26 +127,26 @@ def test_names_that_are_taken_or_unknown_are_refused(bench):
         with pytest.raises(UnderstudyError) as caught:
             action()
         assert caught.value.kind is kind
-    rescue.drop(bench.state, ref)
-    rescue.drop(bench.state, ref)
-    assert rescue.kept(bench.state) == []
+    rescue.delete(bench.state, ref)
+    rescue.delete(bench.state, ref)
+    assert rescue.list_rescues(bench.state) == []
 
 
 def test_dropping_one_leaves_the_other(bench):
     bench.init()
     store, _, tree = bench.tree()
-    first = rescue.keep(bench.state, bench.locate(), tree, store, "one")
+    first = rescue.save(bench.state, bench.locate(), tree, store, "one")
     (tree.path / "f1").write_bytes(b"changed")
     before = everything(tree.path)
-    second = rescue.keep(bench.state, bench.locate(), tree, store, "two")
-    rescue.drop(bench.state, first)
+    second = rescue.save(bench.state, bench.locate(), tree, store, "two")
+    rescue.delete(bench.state, first)
     tree.remove(bench.state / "trash")
     rescue.restore(bench.state, second, tree.path)
     assert everything(tree.path) == before
 
 
 @pytest.mark.parametrize("lost", ["HEAD:f3", "HEAD:d", "HEAD^{tree}", "HEAD"])
-def test_what_could_not_be_brought_back_is_not_kept(bench, lost):
+def test_a_worktree_that_could_not_be_restored_is_not_kept(bench, lost):
     """An object that the base borrows is gone: of a file that the agent never touched, of a folder, of the commit."""
     bench.init("mkdir d; echo d > d/d")
     store, _, tree = bench.tree()
@@ -155,20 +155,20 @@ def test_what_could_not_be_brought_back_is_not_kept(bench, lost):
     (bench.repo / ".git" / "objects" / gone[:2] / gone[2:]).unlink()
     before = everything(tree.path)
     with pytest.raises(UnderstudyError) as caught:
-        rescue.keep(bench.state, bench.locate(), tree, store, "one")
+        rescue.save(bench.state, bench.locate(), tree, store, "one")
     assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
     assert str(tree.path) in caught.value.message
     assert "git fsck" in (caught.value.hint or "")
-    assert rescue.kept(bench.state) == []
+    assert rescue.list_rescues(bench.state) == []
     assert everything(tree.path) == before
     bench.sh("git hash-object -w f1 f2 f3 d/d; git add -A; git write-tree")
     if lost in {"HEAD:f3", "HEAD:d", "HEAD^{tree}"}:  # it was only lost for a while
-        ref = rescue.keep(bench.state, bench.locate(), tree, store, "one")
+        ref = rescue.save(bench.state, bench.locate(), tree, store, "one")
         tree.remove(bench.state / "trash")
         assert everything(rescue.restore(bench.state, ref, tree.path).path) == before
 
 
-def test_what_is_gone_of_other_history_is_in_nobodys_way(bench):
+def test_missing_objects_of_other_history_do_not_matter(bench):
     """Commits that the tree does not build on are kept if they can be."""
     bench.init()
     store, _, tree = bench.tree()
@@ -177,10 +177,10 @@ def test_what_is_gone_of_other_history_is_in_nobodys_way(bench):
     (bench.repo / ".git" / "objects" / gone[:2] / gone[2:]).unlink()
     before = everything(tree.path)
     later = bench.sh("git rev-parse HEAD").strip()
-    ref = rescue.keep(bench.state, bench.locate(), tree, store, "one", also=[later, "0" * 40])
+    ref = rescue.save(bench.state, bench.locate(), tree, store, "one", also=[later, "0" * 40])
     tree.remove(bench.state / "trash")
     assert everything(rescue.restore(bench.state, ref, tree.path).path) == before
-    rescue.drop(bench.state, ref)
+    rescue.delete(bench.state, ref)
 
 
 NAMES = st.sampled_from([b"a", b"f1", b"d/x", b"d/y/z", b"\xff", b"n\nl", b".gitignore", b"-x", b"x.log", b"S"])
@@ -226,8 +226,8 @@ def test_any_state_of_a_tree_comes_back(bench, actions):
         except OSError:
             continue
     before = everything(tree.path)
-    ref = rescue.keep(bench.state, bench.locate(), tree, store, f"n{bench.count}")
+    ref = rescue.save(bench.state, bench.locate(), tree, store, f"n{bench.count}")
     tree.remove(bench.state / "trash")
     if bench.count % 2:
-        remove_tree(store.path)
+        delete_folder(store.path)
     assert everything(rescue.restore(bench.state, ref, tree.path).path) == before, [c_quote(n) for _, n, _ in actions]

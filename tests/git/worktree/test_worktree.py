@@ -1,4 +1,4 @@
-"""Trees: agents work in them without a trace elsewhere, snapshots read them, and a commit can be made anew exactly."""
+"""Worktrees: agents leave no trace elsewhere, snapshots read them, and a commit can be restored exactly."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from understudy.git.base import pin
-from understudy.git.excludes import rules_of
-from understudy.git.store import Store
-from understudy.git.sweep import remove_tree
-from understudy.git.tree import Tree, claim_tree_path, create_tree, repository_key
+from understudy.git.base.pins import pin
+from understudy.git.object_store import ObjectStore
+from understudy.git.worktree.cleanup import delete_folder
+from understudy.git.worktree.ignore_rules import rules_of
+from understudy.git.worktree.worktree import Worktree, create_worktree
+from understudy.git.worktree.worktree_paths import claim_worktree_path, repository_key
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 ORDINARY = [
@@ -102,14 +102,16 @@ def test_snapshot_follows_the_rules_of_the_base_not_of_the_agent(bench):
         (tree.path / path).parent.mkdir(exist_ok=True)
         (tree.path / path).write_text("x")
     shot = tree.snapshot("m", base.commit)
-    names = store.git("diff-tree", "-r", "--name-only", base.commit, shot.commit).split()
+    names = store.git_output("diff-tree", "-r", "--name-only", base.commit, shot.commit).split()
     assert names == [b".gitignore", b"hidden.py", b"only-here", b"sub/keep.log"]
     assert b"/sub/only-here" in rules_of(store, base.commit)
-    again = create_tree(store, shot.commit, bench.state / "again")
+    again = create_worktree(store, shot.commit, bench.state / "again")
     (again.path / "hidden.py").write_text("y")
     (again.path / "hidden.py").rename(again.path / "sub" / "hidden.py")
     again_shot = again.snapshot("m", shot.commit)
-    assert b"sub/hidden.py" in store.git("diff-tree", "-r", "--name-only", shot.commit, again_shot.commit).split()
+    assert (
+        b"sub/hidden.py" in store.git_output("diff-tree", "-r", "--name-only", shot.commit, again_shot.commit).split()
+    )
 
 
 def test_snapshot_of_hostile_files(bench, tmp_path):
@@ -124,13 +126,13 @@ def test_snapshot_of_hostile_files(bench, tmp_path):
     )
     bench.sh(f"ln -s {outside}/x key; rm f2; mkdir f2; echo y > f2/y; truncate -s 60M large", tree.path)
     shot = tree.snapshot("--message\n", base.commit)
-    listing = store.git("ls-tree", "-r", "--name-only", shot.commit).split()
+    listing = store.git_output("ls-tree", "-r", "--name-only", shot.commit).split()
     assert listing == [b"d", b"f2/y", b"f3", b"key"]
-    assert store.git("cat-file", "blob", f"{shot.commit}:d") == os.fsencode(outside)
+    assert store.git_output("cat-file", "blob", f"{shot.commit}:d") == os.fsencode(outside)
     assert "3 files" in shot.notes[-1]
 
 
-def test_a_nested_repository_is_told_and_its_files_are_kept(bench):
+def test_a_nested_repository_is_reported_and_its_files_are_kept(bench):
     bench.init("echo '*.log' > .gitignore")
     store, base, tree = bench.tree()
     bench.sh(
@@ -138,8 +140,11 @@ def test_a_nested_repository_is_told_and_its_files_are_kept(bench):
         tree.path,
     )
     shot = tree.snapshot("m", base.commit)
-    assert store.git("diff-tree", "-r", "--name-only", base.commit, shot.commit).split() == [b"app/a", b"app/d/l"]
-    assert any("app" in note and "of its own" in note for note in shot.notes)
+    assert store.git_output("diff-tree", "-r", "--name-only", base.commit, shot.commit).split() == [
+        b"app/a",
+        b"app/d/l",
+    ]
+    assert any("app is a nested repository" in note for note in shot.notes)
 
 
 def test_snapshot_reads_what_the_agent_locked(bench):
@@ -147,8 +152,8 @@ def test_snapshot_reads_what_the_agent_locked(bench):
     store, base, tree = bench.tree()
     bench.sh("mkdir locked; echo x > locked/x; echo y > y; chmod 000 y f1 locked/x locked", tree.path)
     command = (
-        "from understudy.git.store import Store; from understudy.git.tree import Tree; from pathlib import Path; import sys;"
-        "print(Tree.open(Store.open(Path(sys.argv[1])), Path(sys.argv[2])).snapshot('m', sys.argv[3]).commit)"
+        "from understudy.git.object_store import ObjectStore; from understudy.git.worktree.worktree import Worktree; from pathlib import Path; import sys;"
+        "print(Worktree.open(ObjectStore.open(Path(sys.argv[1])), Path(sys.argv[2])).snapshot('m', sys.argv[3]).commit)"
     )
     # root reads everything; without these two capabilities it does not
     argv = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
@@ -160,7 +165,7 @@ def test_snapshot_reads_what_the_agent_locked(bench):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
-    names = store.git("ls-tree", "-r", "--name-only", done.stdout.strip()).split()
+    names = store.git_output("ls-tree", "-r", "--name-only", done.stdout.strip()).split()
     assert b"locked/x" in names
     assert b"y" in names
 
@@ -193,7 +198,7 @@ def test_materialise_makes_exactly_the_commit(bench, files, tmp_path):
     assert bench.sh("git status --porcelain --ignored", tree.path).split("\n")[0] == "?? keep/"
 
 
-def test_a_file_with_another_name_outside_is_written_anew(bench, tmp_path):
+def test_a_hard_linked_file_is_not_written_in_place(bench, tmp_path):
     bench.init()
     _, base, tree = bench.tree()
     bench.sh(f"ln f1 {tmp_path}/other", tree.path)
@@ -222,7 +227,7 @@ def test_a_commit_on_another_branch_does_not_matter(bench):
     store, base, tree = bench.tree()
     bench.sh("git checkout -q -b other; echo x > f1; git commit -qam x; git checkout -q main; echo y > f2", tree.path)
     shot = tree.snapshot("m", base.commit)
-    assert store.git("diff-tree", "-r", "--name-only", base.commit, shot.commit) == b"f2\n"
+    assert store.git_output("diff-tree", "-r", "--name-only", base.commit, shot.commit) == b"f2\n"
 
 
 def test_a_very_deep_and_locked_folder_is_removed(tmp_path):
@@ -237,59 +242,42 @@ def test_a_very_deep_and_locked_folder_is_removed(tmp_path):
         here = below
     os.fchmod(here, 0)
     os.close(here)
-    remove_tree(root)
+    delete_folder(root)
     assert not root.exists()
     assert Path("/etc").exists()
-    remove_tree(root)
+    delete_folder(root)
 
 
 def test_claims_never_meet(bench):
     bench.init()
     key = repository_key(bench.locate())
     root = bench.state / "trees"
-    first, second = claim_tree_path(root, key), claim_tree_path(root, key)
+    first, second = claim_worktree_path(root, key), claim_worktree_path(root, key)
     assert [first.path.name, second.path.name] == ["1", "2"]
     store, base = bench.base()
-    tree = create_tree(store, base, first.path)
+    tree = create_worktree(store, base, first.path)
     second.release()
-    assert claim_tree_path(root, key).path.name == "3"
+    assert claim_worktree_path(root, key).path.name == "3"
     tree.remove(bench.state / "trash")
     first.release()
     assert not first.path.exists()
     assert list((bench.state / "trash").iterdir()) == []
-    assert claim_tree_path(root, key).path.name == "1"
+    assert claim_worktree_path(root, key).path.name == "1"
 
 
 def test_trees_are_reopened_and_refused(bench):
     bench.init()
     store, base, tree = bench.tree()
-    again = Tree.open(Store.open(store.path), tree.path)
+    again = Worktree.open(ObjectStore.open(store.path), tree.path)
     assert again.base == base.commit
     assert json.loads(again.state.read_text())["base"] == base.commit
     with pytest.raises(UnderstudyError) as caught:
-        create_tree(store, base, tree.path)
+        create_worktree(store, base, tree.path)
     assert caught.value.kind is ErrorKind.TARGET_EXISTS
     with pytest.raises(UnderstudyError) as caught:
-        Store.create(store.path, bench.locate())
+        ObjectStore.create(store.path, bench.locate())
     assert caught.value.kind is ErrorKind.ALREADY_EXISTS
-    remove_tree(tree.path)
+    delete_folder(tree.path)
     with pytest.raises(UnderstudyError) as caught:
         again.snapshot("m", base.commit)
     assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
-
-
-@pytest.mark.heavy
-def test_ten_thousand_files_take_no_longer_than_a_plain_worktree(bench):
-    bench.sh(
-        "git init -q -b main; for d in $(seq 100); do mkdir d$d; for f in $(seq 100); do printf 'file %s/%s\\n%02500d\\n' $d $f 0 > d$d/$f; done; done"
-    )
-    bench.sh("git add -A; git commit -qm init; sleep 1.1; git status; echo x >> d1/1; echo n > n")
-    ours, plain = [], []
-    for turn in range(3):
-        start = time.perf_counter()
-        bench.sh(f"git worktree add -q --detach {bench.root}/plain{turn}")
-        plain.append(time.perf_counter() - start)
-        start = time.perf_counter()
-        bench.tree()
-        ours.append(time.perf_counter() - start)
-    assert min(ours) <= 1.5 * min(plain), (ours, plain)

@@ -1,4 +1,4 @@
-"""The real agent CLIs: installed from the lock file into a cache outside the repository, driven in an empty home."""
+"""Fixtures for real agent CLIs: installed from the lock file into a cache outside the repository, run in an empty home."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
+from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.delegations import PermissionOption
-from understudy.model.delegators import Delegator, Fits, Launch, Limits, Recipe, Scope
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import Event
-from understudy.runners.base import Outcome, Task
-from understudy.runners.clis.claude import Runner
+from understudy.runners.agent_clis.claude import Runner
+from understudy.runners.runner import Outcome, Task
 from understudy.testing.model_server import ModelServer
 
 HERE = Path(__file__).parent
@@ -29,7 +30,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unde
 
 
 def install() -> Path | str:
-    """Return the folder with the CLIs' programs, or why there is none."""
+    """Return the folder with the CLIs' programs, or the reason why there is none."""
     npm = shutil.which("npm")
     if npm is None:
         return "npm is not installed"
@@ -38,7 +39,7 @@ def install() -> Path | str:
     folder.mkdir(parents=True, exist_ok=True)
     programs, ready = folder / "node_modules/.bin", folder / ".ready"
     with (folder / ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # workers of one session, and sessions, install once
+        fcntl.flock(held, fcntl.LOCK_EX)  # parallel test processes install once
         if not ready.exists():
             for name in ("package.json", "package-lock.json"):
                 shutil.copyfile(HERE / name, folder / name)
@@ -61,7 +62,7 @@ def programs() -> Path:
 
 
 class Lab:
-    """One tree, one empty home, one scripted server."""
+    """One worktree, one empty home, one scripted server."""
 
     def __init__(self, programs: Path, folder: Path, server: ModelServer) -> None:
         self.programs, self.folder, self.server = programs, folder, server
@@ -87,7 +88,9 @@ class Lab:
         environment |= env or {}
         values = {
             "delegation_id": f"test-{os.getpid()}-{time.monotonic_ns()}",
-            "recipe": Recipe(name="implement", title="x", returns=returns, fits=Fits(on=["file"]), scope=Scope.BUILTIN),
+            "recipe": Recipe(
+                name="implement", title="x", returns=returns, applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN
+            ),
             "prompt": "Do what is asked.",
             "prompt_file": self.folder / "prompt.md",
             "worktree": self.tree,
@@ -102,7 +105,7 @@ class Lab:
         return Task(**(values | more))
 
     async def run(self, task: Task) -> Outcome | UnderstudyError:
-        """Run to the end; nothing of it may be alive then."""
+        """Run to the end, and check that no process is left."""
         self.began = time.monotonic()
         self.events.clear()
         self.times.clear()
@@ -137,13 +140,14 @@ def lab(programs, tmp_path):
 
 @pytest.fixture
 def choose() -> Callable[..., Callable[..., Awaitable[tuple[PermissionOption, str | None]]]]:
-    """Make an ``ask`` that takes the option of a kind and remembers what was asked."""
+    """Return an ``ask`` that chooses the option of a kind and records the questions."""
 
     def make(kind: str, note: str | None = None, asked: list | None = None):
-        async def ask(title, detail, options):
+        async def ask(question):
             if asked is not None:
-                asked.append((time.monotonic(), title, detail, [option.kind for option in options]))
-            return next(option for option in options if option.kind == kind), note
+                kinds = [option.kind for option in question.options]
+                asked.append((time.monotonic(), question.title, question.detail, kinds))
+            return next(option for option in question.options if option.kind == kind), note
 
         return ask
 

@@ -1,4 +1,5 @@
-"""Record what a real Claude Code says, for the fast tests: `python tests/clis/record_claude.py tests/runners/recordings/claude`.
+"""Record the output of a real Claude Code for the fast tests: `python tests/integration/agent_clis/record_claude.py
+tests/runners/recordings/claude`.
 
 Each file's first line is ``{"exit", "stderr"}``, the others are its standard output; the tree is `/tree`, the home `/home`.
 """
@@ -16,8 +17,9 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from understudy.model.delegators import Launch, Limits
+from understudy.model.config.delegators import Launch, Limits
 from understudy.model.events import ToolCall
+from understudy.runners.runner import Question
 from understudy.testing.model_server import ModelServer
 
 LONG_LISTS = {
@@ -30,7 +32,7 @@ LONG_LISTS = {
     "memory_paths",
     "capabilities",
 }
-"""Of the first line: long, or different with every version and machine, and read by nobody."""
+"""Fields of the first line that are long or differ with every version and machine, and that are not used."""
 WAIT = Limits(total_seconds=60, first_event_seconds=30, idle_seconds=30, after_result_seconds=10)
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -87,8 +89,8 @@ def record(case: str, into: Path, conftest: ModuleType, programs: Path) -> None:
         lab = conftest.Lab(wrapped, folder, server)
         answer = more.pop("answer", None)
 
-        async def ask(_title: str, _detail: str, options: list[Any]) -> tuple[Any, None]:
-            return next(option for option in options if option.kind == answer), None
+        async def ask(question: Question) -> tuple[Any, None]:
+            return next(option for option in question.options if option.kind == answer), None
 
         task = lab.task(scenario, ask=ask if answer else None, limits=more.pop("limits", WAIT), **more)
 

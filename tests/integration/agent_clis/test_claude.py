@@ -1,4 +1,4 @@
-"""A real Claude Code on the scripted model server: empty environment, empty home, loopback."""
+"""Test a real Claude Code on the scripted model server: empty environment, empty home, loopback."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from understudy.model.delegators import Launch, Limits, ModelServer
+from understudy.model.config.delegators import Launch, Limits, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import (
     File,
@@ -21,9 +21,9 @@ from understudy.model.events import (
     ToolResult,
     UsageReport,
 )
-from understudy.runners.base import Outcome
-from understudy.testing.messages_scenarios import MESSAGE_USAGE
+from understudy.runners.runner import Outcome
 from understudy.testing.model_server import ModelServer as Scripted
+from understudy.testing.model_server.messages_scenarios import MESSAGE_USAGE
 
 pytestmark = pytest.mark.heavy
 
@@ -99,12 +99,12 @@ async def test_always_holds_for_this_run_and_is_written_nowhere(lab, choose):
 async def test_two_questions_come_one_after_another(lab):
     open_now = []
 
-    async def ask(title, detail, options):
+    async def ask(question):
         assert not open_now
-        open_now.append(title)
+        open_now.append(question.title)
         await asyncio.sleep(0.05)
         open_now.clear()
-        return options[0], None
+        return question.options[0], None
 
     outcome = await lab.run(lab.task("two_shells", ask=ask))
     assert isinstance(outcome, Outcome), outcome
@@ -117,7 +117,7 @@ async def test_where_nobody_can_be_asked_it_is_rejected(lab):
     assert isinstance(outcome, Outcome), outcome
     assert not (lab.tree / "asked.txt").exists()
     assert [event.option for event in lab.of(PermissionAnswered)] == ["reject_once"]
-    assert lab.of(Permission)[0].on_deadline == "reject_once"
+    assert lab.of(Permission)[0].deadline_action == "reject_once"
 
 
 async def test_writing_outside_the_tree_is_a_question(lab, choose):
@@ -138,7 +138,7 @@ async def test_a_session_is_resumed(lab):
     second = await lab.run(lab.task("good", prompt="Which number?", session_id=first.session_id))
     assert isinstance(second, Outcome), second
     assert "4711" in json.dumps(lab.server.requests[-1].body["messages"])
-    # What the session had used before was paid before.
+    # The session's earlier usage was already counted.
     assert (second.usage.input_tokens, second.usage.turns) == (1300, 1)
     assert second.cost_usd == first.cost_usd
 
@@ -270,7 +270,7 @@ async def test_a_hostile_repository_runs_nothing_and_redirects_nothing(lab, how)
         if how == "env":
             task = lab.task("shell")
         else:
-            # Of the person's own settings, too, nothing may lead away from the server that was named.
+            # The user's own settings must not redirect requests to another server either.
             (lab.home / ".claude").mkdir()
             (lab.home / ".claude/settings.json").write_text(json.dumps(settings))
             task = lab.task("x", **pointed(lab, "shell"))
@@ -279,7 +279,7 @@ async def test_a_hostile_repository_runs_nothing_and_redirects_nothing(lab, how)
         assert not canary.exists()
         assert attacker.requests == []
         assert lab.server.requests
-        assert not (lab.tree / "asked.txt").exists()  # what it allows itself is not allowed
+        assert not (lab.tree / "asked.txt").exists()  # permissions from the repository do not apply
 
 
 def pointed(lab, scenario: str, key: str | None = "sk-of-the-server") -> dict:

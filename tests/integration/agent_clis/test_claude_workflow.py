@@ -1,4 +1,4 @@
-"""The whole product with a real Claude Code: started, asked, answered from another process, decided on, replied to."""
+"""Test a whole workflow with a real Claude Code: start, question, answer from another process, decisions, reply."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import time
 import pytest
 
 from understudy import testing
-from understudy.testing.messages_scenarios import SCRIPTS
+from understudy.testing.model_server.messages_scenarios import SCRIPTS
 
 pytestmark = pytest.mark.heavy
 
@@ -111,7 +111,7 @@ def edit(line, into):
 
 
 def recorded_claude(lab, folder):
-    """Put a program before the real one that notes its arguments and becomes it."""
+    """Install a program that records its arguments and then executes the real one."""
     folder.mkdir()
     program, said = folder / "claude", folder / "arguments"
     program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" "" >> "{said}"\nexec "{lab.programs}/claude" "$@"\n')
@@ -120,7 +120,7 @@ def recorded_claude(lab, folder):
 
 
 def hunks_of(identifier, env, cwd):
-    """Return the hunks of a result's only file, and the lines they take and give."""
+    """Return the hunks of a result's only file with the lines that they remove and add."""
     done = understudy("diff", identifier, "--json", env=env, cwd=cwd)
     assert done.returncode == 0, done.stderr
     (file,) = json.loads(done.stdout)["files"]
@@ -158,7 +158,7 @@ def test_a_result_is_decided_on_and_the_reply_resumes_the_session(lab, project, 
     assert score.read_text().splitlines() == wanted
     score.write_text("mine\n" + score.read_text())
 
-    # The reply only talks: what its result shows is what was undecided, and nothing else.
+    # The reply changes no file: its result shows only the hunks that were pending.
     before = len(lab.server.requests)
     lab.server.answers = {"product": {"turns": [{"text": "The clef is a treble clef now."}]}}
     replied = understudy("reply", first, "Use the treble clef.", "--detach", "--json", env=project, cwd=lab.tree)
@@ -190,7 +190,7 @@ def test_a_result_is_decided_on_and_the_reply_resumes_the_session(lab, project, 
     assert "+FIVE" not in prompt
     assert "Use the treble clef." in prompt[prompt.index("# What is asked for now") :]
 
-    # The next one works: the undecided hunk is still there, and what it did stands beside it.
+    # The next one changes a file: its result has the pending hunk and the new one.
     lab.server.answers = {
         "product": {"turns": [{"tools": [read]}, {"tools": [edit("line 58\n", "LAST\n")]}, {"text": "."}]}
     }

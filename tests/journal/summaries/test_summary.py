@@ -1,11 +1,11 @@
-"""Folding, reading whatever stands in a file, and listing many."""
+"""Test folding events, reading damaged journals, and listing many delegations."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import time
+import sys
 from pathlib import Path
 
 import msgspec
@@ -14,14 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from understudy.journal import locks, reader, store, summary
-from understudy.journal.recover import recover
+from understudy.journal import delegation_folder, reader, worker_lock
+from understudy.journal.dead_workers import recover
+from understudy.journal.summaries import fold, listing, summary
 from understudy.journal.writer import Writer
 from understudy.model import events
-from understudy.model.delegations import CheckResult, Delegation, FileStat, PermissionOption
-from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
+from understudy.model.checks import CheckResult
+from understudy.model.confinement import Confinement, Sandbox
+from understudy.model.delegations import Delegation, FileStat, PermissionOption
+from understudy.model.errors import ErrorInfo, ErrorKind, ErrorScope, UnderstudyError
 from understudy.model.spec import Spec, initial
-from understudy.model.states import NEEDS_HOLDER, TRANSITIONS, Reservation, State, Verdict
+from understudy.model.states import STATES_WITH_WORKER, TRANSITIONS, State
+from understudy.model.verdicts import Reservation, Verdict
 
 SETTINGS = settings(
     deadline=None,
@@ -58,7 +62,10 @@ def event_strategy() -> st.SearchStrategy[events.Event]:
         events.Base: {"commit": short, "files": count, "left_out": st.lists(short, max_size=2)},
         events.Worktree: {"path": short, "seconds": st.floats(0, 9)},
         events.Queued: {"position": count},
-        events.Started: {"delegator": names, "model": short, "why": short, "confined": st.booleans()},
+        events.Started: {"delegator": names, "model": short, "reason": short},
+        events.AgentStarted: {
+            "sandbox": st.builds(Sandbox, asked=st.sampled_from(Confinement), reached=st.sampled_from(Confinement))
+        },
         events.Phase: {"text": short},
         events.Prompt: {"tokens": count},
         events.Text: {"text": short},
@@ -79,12 +86,11 @@ def event_strategy() -> st.SearchStrategy[events.Event]:
             "title": short,
             "detail": short,
             "options": st.lists(option, max_size=2),
-            "on_deadline": short,
+            "deadline_action": short,
         },
         events.PermissionAnswered: {"request_id": names, "option": short, "by": short},
         events.AttemptFailed: {
-            "kind": st.sampled_from(["stalled", "of a newer version"]),
-            "message": short,
+            "error": st.builds(ErrorInfo, st.sampled_from(ErrorKind), short, retry_at=st.none() | short),
             "will_retry": st.booleans(),
         },
         events.Checkpoint: {"commit": short},
@@ -127,10 +133,10 @@ def event_strategy() -> st.SearchStrategy[events.Event]:
 ANY_EVENT = event_strategy()
 
 
-def refolded(folder: store.Folder) -> Delegation:
-    delegation = initial(store.read_spec(folder))
+def refolded(folder: delegation_folder.Folder) -> Delegation:
+    delegation = initial(delegation_folder.read_spec(folder))
     for event in reader.read_events(folder, limit=10**9):
-        delegation = summary.fold(delegation, event)
+        delegation = fold.fold(delegation, event)
     return delegation
 
 
@@ -141,7 +147,7 @@ def test_writing_folding_and_loading_agree(make, script) -> None:
     writer = Writer(folder, lock)
     try:
         for event, attempt in script:
-            if summary.state_after(writer.delegation.state, event) is not None:
+            if fold.state_after(writer.delegation.state, event) is not None:
                 writer.append(event, attempt=attempt)
                 continue
             with pytest.raises(UnderstudyError) as caught:
@@ -163,7 +169,7 @@ def test_folding_is_pure_never_raises_and_moves_legally(make_spec, script) -> No
     for seq, (event, attempt) in enumerate(script, 1):
         stamped = msgspec.structs.replace(event, seq=seq, at="2026-11-21T00:00:00.000Z", attempt=attempt)
         before = msgspec.json.encode(delegation)
-        after = summary.fold(delegation, stamped)
+        after = fold.fold(delegation, stamped)
         assert msgspec.json.encode(delegation) == before
         assert after.last_seq == seq
         assert after.state is delegation.state or after.state in TRANSITIONS[delegation.state]
@@ -177,7 +183,7 @@ def fold_all(spec: Spec, *script: tuple[int, events.Event]) -> Delegation:
     delegation = initial(spec)
     for seq, (attempt, event) in enumerate(script, 1):
         stamped = msgspec.structs.replace(event, seq=seq, at=f"2026-11-21T00:00:{seq:02d}.000Z", attempt=attempt)
-        delegation = summary.fold(delegation, stamped)
+        delegation = fold.fold(delegation, stamped)
     return delegation
 
 
@@ -195,8 +201,8 @@ def usage(tokens: int, cost: str | None, *, estimated: bool = False) -> events.U
     )
 
 
-def start(name: str, *, confined: bool = True) -> events.Started:
-    return events.Started(delegator=name, model="m", why="w", confined=confined)
+def start(name: str) -> events.Started:
+    return events.Started(delegator=name, model="m", reason="w")
 
 
 def test_the_story_of_a_failover(make_spec) -> None:
@@ -208,7 +214,14 @@ def test_the_story_of_a_failover(make_spec) -> None:
         (1, usage(10, "0.10")),
         (1, usage(25, "0.2")),
         (1, events.Checkpoint(commit="c1")),
-        (1, events.AttemptFailed(kind="overloaded", message="busy", will_retry=True, next_delegator="second")),
+        (
+            1,
+            events.AttemptFailed(
+                error=ErrorInfo(ErrorKind.OVERLOADED, "busy", scope=ErrorScope.MODEL),
+                will_retry=False,
+                next_delegator="second",
+            ),
+        ),
         (2, start("second")),
         (2, usage(5, "0.05")),
         (2, events.Result(head="c2", files=[], hunks=3)),
@@ -218,13 +231,18 @@ def test_the_story_of_a_failover(make_spec) -> None:
     ]
     running = fold_all(make_spec("x"), *story)
     first, second = running.attempts
-    assert (first.from_, first.to, first.session_id, first.usage.input_tokens) == ("base", "c1", "s1", 25)
+    assert (first.start_commit, first.end_commit, first.session_id, first.usage.input_tokens) == (
+        "base",
+        "c1",
+        "s1",
+        25,
+    )
     assert first.failure.kind is ErrorKind.OVERLOADED
-    assert (second.from_, second.to) == ("c1", "c2")
+    assert (second.start_commit, second.end_commit) == ("c1", "c2")
     assert running.usage.input_tokens == 30
     assert (running.cost_usd, running.cost_known) == ("0.25", True)
     assert [one.ok for one in running.checks] == [True]
-    assert (running.base, running.head, running.worktree, running.confined) == ("base", "c2", "/t/1", True)
+    assert (running.base, running.head, running.worktree, running.confined) == ("base", "c2", "/t/1", False)
     assert running.state is State.CHECKING
     done = fold_all(
         make_spec("x"),
@@ -265,11 +283,11 @@ def test_an_unknown_or_estimated_cost_is_not_called_known(make_spec) -> None:
     assert (one.cost_usd, one.cost_known) == (None, False)
     two = fold_all(make_spec("x"), (1, start("a")), (1, usage(1, "1", estimated=True)))
     assert (two.cost_usd, two.cost_known) == ("1", False)
-    three = fold_all(make_spec("x"), (1, start("a")), (1, usage(1, "1")), (2, start("b", confined=False)))
-    assert (three.cost_usd, three.cost_known, three.confined) == ("1", False, False)
+    three = fold_all(make_spec("x"), (1, start("a")), (1, usage(1, "1")), (2, start("b")))
+    assert (three.cost_usd, three.cost_known, three.sandbox) == ("1", False, None)
 
 
-# Whatever stands in the file.
+# Damaged journals.
 
 GOOD = b'{"type":"text","seq":1,"at":"2026-11-21T00:00:00.000Z","attempt":1,"text":"t"}\n'
 
@@ -305,7 +323,7 @@ def test_readers_neither_raise_nor_hang(make, data: bytes, after: int, limit: in
 
 @SETTINGS
 @given(junk=st.binary(max_size=80) | st.just(b"[" * 100_000) | st.just(b"{}"))
-def test_a_corrupt_summary_is_folded_anew(make, junk: bytes) -> None:
+def test_a_corrupt_summary_is_rebuilt(make, junk: bytes) -> None:
     folder, lock = make()
     with Writer(folder, lock) as writer:
         writer.append(start("a"), attempt=1)
@@ -367,12 +385,12 @@ def test_following_from_another_process_misses_nothing(make, second) -> None:
         """
 tail = reader.Tail(folder())
 seqs = []
-with bell.Bell() as ear:
+with change_notifications.ChangeListener() as ear:
     say('listening')
     def done():
         seqs.extend(e.seq for e in tail.read(37))
         return tail.has_finished
-    while not bell.wait_for(done, ear, 20): pass
+    while not change_notifications.wait_for(done, ear, 20): pass
 say(seqs == list(range(1, len(seqs) + 1)), len(seqs))
 """,
     )
@@ -396,7 +414,7 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder, self.lock = store.create(Life.make_spec, {})
+        self.folder, self.lock = delegation_folder.create(Life.make_spec, {})
         self.worker = None
         self.expected: list[str] = []
         self.tail = reader.Tail(self.folder)
@@ -422,7 +440,7 @@ with Writer(folder(), int(sys.argv[2])) as writer:
     say('ready')
     for word in sys.stdin:
         kind, _, size = word.strip().partition(' ')
-        if kind == 'started': writer.append(events.Started(delegator='q', model='m', why='w'), attempt=1)
+        if kind == 'started': writer.append(events.Started(delegator='q', model='m', reason='w'), attempt=1)
         if kind == 'text': writer.append(events.Text(text='t' * int(size)), attempt=1)
         if kind == 'torn': os.pwrite(writer._journal, b'{"type":"fin' * int(size), writer._end)
         if kind == 'finished': writer.append(events.Finished(verdict=Verdict.FAILED, reservations=[]), attempt=1)
@@ -469,8 +487,8 @@ with Writer(folder(), int(sys.argv[2])) as writer:
         delegation = summary.load(self.folder)
         assert delegation == refolded(self.folder)
         assert delegation.last_seq == len(self.expected)
-        assert locks.is_held(self.folder) == (self.lock is not None or self.worker is not None)
-        assert (delegation.state not in NEEDS_HOLDER) == self.finished
+        assert worker_lock.is_held(self.folder) == (self.lock is not None or self.worker is not None)
+        assert (delegation.state not in STATES_WITH_WORKER) == self.finished
 
 
 def run_lives(make_spec, second, examples: int) -> None:
@@ -518,12 +536,12 @@ def plant(make_spec, root: Path, name: str, **fields) -> Delegation:
 def test_pages_are_stable_while_new_ones_arrive(make_spec, tmp_path_factory, data) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UNDERSTUDY_STATE", str(tmp_path_factory.mktemp("state") / "s"))
-        root = store.delegations_root()
+        root = delegation_folder.delegations_root()
         numbers = iter(range(10_000))
 
         def arrive() -> str:
             # Later ones sort first.
-            name = store.new_id(1_800_000_000 + next(numbers))
+            name = delegation_folder.new_id(1_800_000_000 + next(numbers))
             state = data.draw(st.sampled_from([State.RUNNING, State.FINISHED]))
             plant(make_spec, root, name, state=state)
             return name
@@ -533,12 +551,12 @@ def test_pages_are_stable_while_new_ones_arrive(make_spec, tmp_path_factory, dat
         expected = [
             name
             for name in reversed(present)
-            if wanted is None or summary.peek(store.open_folder(name)).state in wanted
+            if wanted is None or summary.peek(delegation_folder.open_folder(name)).state in wanted
         ]
         seen: list[str] = []
         cursor = None
         for _ in range(40):
-            found, cursor = summary.page(states=wanted, limit=data.draw(st.integers(1, 5)), cursor=cursor)
+            found, cursor = listing.page(states=wanted, limit=data.draw(st.integers(1, 5)), cursor=cursor)
             seen += [one.id for one in found]
             if cursor is None:
                 break
@@ -548,8 +566,8 @@ def test_pages_are_stable_while_new_ones_arrive(make_spec, tmp_path_factory, dat
         assert seen == expected
 
 
-def test_lists_filter_and_pass_over_what_is_broken(make_spec, make) -> None:
-    root = store.delegations_root()
+def test_lists_filter_and_skip_damaged_folders(make_spec, make) -> None:
+    root = delegation_folder.delegations_root()
     one = plant(make_spec, root, "20260101-000000-00001", title="Größe of things", workspace="/w/1")
     two = plant(make_spec, root, "20260101-000000-00002", delegator="slow")
     for number, content in enumerate([None, b"", b"{}", b"\xff" * 90]):
@@ -563,7 +581,7 @@ def test_lists_filter_and_pass_over_what_is_broken(make_spec, make) -> None:
     (root / "README").write_text("x")
 
     def listed(**query) -> list[str]:
-        return [found.id for found in summary.page(**query)[0]]
+        return [found.id for found in listing.page(**query)[0]]
 
     assert listed() == [two.id, one.id]
     assert listed(text="GRÖSSE") == listed(text="grÖße") == [one.id]
@@ -574,34 +592,52 @@ def test_lists_filter_and_pass_over_what_is_broken(make_spec, make) -> None:
     assert listed(limit=1) == [two.id]
     for bad in ("", "x", "MTou", "!" * 9, "é"):
         with pytest.raises(UnderstudyError) as caught:
-            summary.page(cursor=bad)
+            listing.page(cursor=bad)
         assert caught.value.kind is ErrorKind.INVALID_PARAMS
     with pytest.raises(UnderstudyError):
-        summary.page(limit=0)
+        listing.page(limit=0)
 
 
-@pytest.mark.heavy
-def test_the_first_page_of_ten_thousand_costs_three_listings(make_spec) -> None:
-    root = store.delegations_root()
-    for number in range(10_000):
-        plant(make_spec, root, store.new_id(1_700_000_000 + number * 61))
+_opened: list[Path] | None = None
 
-    def best(action, rounds: int = 15) -> float:
-        return min(timed(action) for _ in range(rounds))
 
-    def timed(action) -> float:
-        begin = time.perf_counter()
-        action()
-        return time.perf_counter() - begin
+def _note_opened(event: str, arguments: tuple) -> None:
+    if event == "open" and _opened is not None and isinstance(arguments[0], str | Path):
+        _opened.append(Path(arguments[0]))
 
-    listing = best(lambda: sorted(os.scandir(root), key=lambda entry: entry.name))
-    bare = best(lambda: sorted(os.listdir(root)))
-    page = best(lambda: summary.page(limit=100))
-    everything = timed(lambda: summary.page(states=[State.FINISHED], limit=100))
-    print(
-        f"\n10,000: listdir {bare * 1e3:.1f} ms, scandir {listing * 1e3:.1f} ms, first page {page * 1e3:.1f} ms, all {everything * 1e3:.0f} ms"
-    )
-    assert page <= 3 * bare
-    found, cursor = summary.page(limit=100)
+
+sys.addaudithook(_note_opened)  # it cannot be removed
+
+
+def test_the_first_page_of_two_thousand_reads_a_hundred(make_spec, monkeypatch) -> None:
+    root = delegation_folder.delegations_root()
+    for number in range(2000):
+        plant(make_spec, root, delegation_folder.new_id(1_700_000_000 + number * 61))
+    opened: list[Path] = []
+    monkeypatch.setattr(sys.modules[__name__], "_opened", opened)
+    found, cursor = listing.page(limit=100)
+    assert {path.parent for path in opened if path.name == "summary.json"} == {root / one.id for one in found}
+    assert len(opened) <= 4 * len(found)
     assert len(found) == 100
     assert len(json.dumps(cursor)) < 60
+
+
+def agent_started(reached: Confinement) -> events.AgentStarted:
+    return events.AgentStarted(sandbox=Sandbox(Confinement.BUBBLEWRAP, reached))
+
+
+@pytest.mark.parametrize(
+    ("levels", "weakest", "confined"),
+    [
+        ([Confinement.NONE], Confinement.NONE, False),
+        ([Confinement.NAMESPACE], Confinement.NAMESPACE, False),
+        ([Confinement.LANDLOCK], Confinement.LANDLOCK, True),
+        ([Confinement.LANDLOCK, Confinement.NAMESPACE], Confinement.NAMESPACE, False),
+        ([Confinement.LANDLOCK, Confinement.CONTAINER], Confinement.LANDLOCK, True),
+    ],
+)
+def test_the_weakest_confinement_of_all_attempts_counts(make_spec, levels, weakest, confined):
+    pairs = [(n, one) for n, level in enumerate(levels, 1) for one in (start(f"d{n}"), agent_started(level))]
+    delegation = fold_all(make_spec("x"), *pairs)
+    assert delegation.sandbox == Sandbox(Confinement.BUBBLEWRAP, weakest)
+    assert delegation.confined is confined

@@ -1,6 +1,7 @@
-"""Claude Code by its recorded streams: every way in which it works, asks, fails and ends."""
+"""Test the Claude Code runner on recorded streams: work, questions, failures and endings."""
 
 import asyncio
+import dataclasses
 import json
 import os
 import stat
@@ -14,7 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.model.delegators import Delegator, EnvReference, Fits, Launch, Limits, ModelServer, Recipe, Scope
+from understudy.engine.running.task import resolve_environment
+from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Scope
+from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import (
     Event,
@@ -31,18 +34,18 @@ from understudy.model.events import (
     UsageReport,
 )
 from understudy.runners import registry
-from understudy.runners.base import Outcome, Task
-from understudy.runners.clis import claude, claude_lines
-from understudy.runners.clis.claude import Runner
-from understudy.runners.clis.dialogue import Question, Working
-from understudy.runners.clis.machinery import Ending
+from understudy.runners.agent_clis import claude, claude_stream
+from understudy.runners.agent_clis.claude import Runner
+from understudy.runners.driver.permission_relay import MAX_COMMAND_CHARACTERS, PermissionRelay
+from understudy.runners.driver.source import AgentFinished, Heartbeat
+from understudy.runners.runner import McpServer, Outcome, Question, Task
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 RECORDINGS = HERE / "recordings/claude"
 
 
 class Stage:
-    """A tree, and a program called ``claude`` that replays."""
+    """A worktree, and a program named ``claude`` that replays a recording."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.tree = folder, folder / "the-tree"
@@ -57,7 +60,9 @@ class Stage:
         self.events = []
 
     def task(self, recording: str, end: str = "", *, launch=None, env=None, returns="tree", **more) -> Task:
-        recipe = Recipe(name="implement", title="x", returns=returns, fits=Fits(on=["file"]), scope=Scope.BUILTIN)
+        recipe = Recipe(
+            name="implement", title="x", returns=returns, applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN
+        )
         environment = {
             "PATH": self.path,
             "REPLAY": str(RECORDINGS / f"{recording}.jsonl"),
@@ -107,9 +112,9 @@ def stage(tmp_path):
 
 
 def choosing(kind, note=None, seconds=0.0):
-    async def ask(title, detail, options):
+    async def ask(question):
         await asyncio.sleep(seconds)
-        return next(option for option in options if option.kind == kind), note
+        return next(option for option in question.options if option.kind == kind), note
 
     return ask
 
@@ -153,7 +158,7 @@ async def test_thinking_and_text_come_once_and_in_pieces(stage):
 )
 async def test_a_question_waits_for_its_answer(stage, recording, kind, behavior):
     limits = Limits(total_seconds=30, first_event_seconds=20, idle_seconds=0.6, after_result_seconds=5)
-    # A person may think for longer than the program may be idle.
+    # The user may think for longer than the program may be idle.
     outcome = await stage.run(stage.task(recording, ask=choosing(kind, "Because.", 1.2), limits=limits))
     assert isinstance(outcome, Outcome), outcome
     answer = stage.said_to_it()[2]["response"]
@@ -168,9 +173,9 @@ async def test_a_question_waits_for_its_answer(stage, recording, kind, behavior)
 async def test_a_question_is_put_within_200_milliseconds(stage):
     asked = []
 
-    async def ask(title, detail, options):
+    async def ask(question):
         asked.append(time.monotonic())
-        return options[0], None
+        return question.options[0], None
 
     def note(event):
         if isinstance(event, ToolCall):
@@ -194,7 +199,7 @@ async def test_nobody_to_ask_is_a_rejection_that_is_told(stage):
 
 
 async def test_a_fault_on_the_way_to_a_person_rejects(stage):
-    async def ask(title, detail, options):
+    async def ask(question):
         raise RuntimeError("no journal")
 
     outcome = await stage.run(stage.task("rejected", ask=ask))
@@ -251,7 +256,7 @@ async def test_a_cancel_interrupts_before_it_ends(stage):
 )
 async def test_every_bad_end_of_it_has_its_kind(stage, recording, kind, words):
     limits = Limits(total_seconds=30, first_event_seconds=20, idle_seconds=20, max_usd="0.001")
-    if recording == "interrupted":  # by somebody else: it says so in its result
+    if recording == "interrupted":  # from outside: its result says so
         plain = stage.folder / "interrupted.jsonl"
         kept = [line for line in (RECORDINGS / "interrupted.jsonl").read_text().splitlines() if '"control_' not in line]
         plain.write_text("\n".join(kept))
@@ -266,8 +271,8 @@ async def test_every_bad_end_of_it_has_its_kind(stage, recording, kind, words):
     assert words in error.message
     assert error.hint
     if recording == "429":
-        assert any("trying again" in event.text for event in stage.of(Phase))
-    # An error told as if the model had said it is no answer.
+        assert any("retrying" in event.text for event in stage.of(Phase))
+    # An error message in place of the model's text is not an answer.
     assert "API Error" not in "".join(event.text for event in stage.of(Text))
 
 
@@ -299,7 +304,9 @@ async def test_hanging_after_the_result_is_a_success_with_a_note(stage):
 async def test_only_what_is_named_reaches_it(stage, monkeypatch):
     for name in ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "MY_KEY"):
         monkeypatch.setenv(name, f"secret-{name}")
-    await stage.run(stage.task("reasoning", env={"ANTHROPIC_API_KEY": EnvReference(from_env="MY_KEY")}))
+    task = stage.task("reasoning")
+    values, secrets = resolve_environment({"ANTHROPIC_API_KEY": EnvReference(from_env="MY_KEY")})
+    await stage.run(dataclasses.replace(task, environment={**task.environment, **values}, secrets=secrets))
     env = stage.said_to_it()[0]["env"]
     assert env["ANTHROPIC_API_KEY"] == "secret-MY_KEY"
     assert not {"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "ANTHROPIC_BASE_URL", "MY_KEY"} & set(env)
@@ -341,16 +348,13 @@ def test_what_contradicts_itself_is_refused_before_anything_runs(stage, monkeypa
         error = refused(stage.task("edits", launch=Launch(flags=flags)))
         assert error.kind is ErrorKind.CONFIG_INVALID
         assert flags[0].split("=")[0] in error.message
-    assert refused(stage.task("edits", launch=Launch(permission_mode="brave"))).kind is ErrorKind.CONFIG_INVALID
     assert (
         refused(stage.task("edits", launch=Launch(yolo=True, permission_mode="plan"))).kind is ErrorKind.CONFIG_INVALID
     )
-    server = ModelServer(name="s", kind="custom", base_url="http://127.0.0.1:9/v1")
-    assert "protocol" in refused(stage.task("edits", model_server=server)).message
-    speaking = msgspec.structs.replace(server, protocol="anthropic")
+    speaking = ModelServer(name="s", kind="custom", base_url="http://127.0.0.1:9/v1", protocol="anthropic")
     for more in ({"env": {"ANTHROPIC_BASE_URL": "http://elsewhere"}}, {"launch": Launch(flags=["--settings", "{}"])}):
         assert refused(stage.task("edits", model_server=speaking, **more)).kind is ErrorKind.CONFIG_INVALID
-    for root, launch in ((0, Launch(yolo=True)), (0, Launch(permission_mode="bypass"))):
+    for root, launch in ((0, Launch(yolo=True)), (0, Launch(permission_mode="bypassPermissions"))):
         monkeypatch.setattr(os, "geteuid", lambda root=root: root)
         assert refused(stage.task("edits", launch=launch)).kind is ErrorKind.PERMISSION_DENIED
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -376,26 +380,26 @@ async def test_one_that_is_not_installed_or_lies_in_the_tree(stage):
 
 
 def test_what_is_a_sign_of_work_and_what_is_noise():
-    lines = claude_lines.ClaudeLines(Path("/tree"))
+    lines = claude_stream.ClaudeStream(Path("/tree"))
     delta = {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": "{"}}
-    assert lines.line(json.dumps({"type": "stream_event", "event": delta}).encode()) == [Working()]
+    assert lines.line(json.dumps({"type": "stream_event", "event": delta}).encode()) == [Heartbeat()]
     assert lines.line(b'{"type": "stream_event", "event": {"type": "ping"}}') == []
     assert lines.line(b'{"type": "of another version"}') == []
     assert lines.line(b"Warning: something") is None
 
 
 def test_an_old_version_is_refused():
-    lines = claude_lines.ClaudeLines(Path("/tree"))
+    lines = claude_stream.ClaudeStream(Path("/tree"))
     said = {"type": "system", "subtype": "init", "session_id": "s", "claude_code_version": "1.0.44"}
     [ending] = lines.line(json.dumps(said).encode()) or []
-    assert isinstance(ending, Ending)
+    assert isinstance(ending, AgentFinished)
     assert ending.error is not None
     assert ending.error.kind is ErrorKind.TOOL_MISSING
     assert "1.0.44" in ending.error.message
 
 
 def test_large_inputs_are_cut_and_paths_outside_are_no_files_of_the_tree():
-    lines = claude_lines.ClaudeLines(Path("/tree"))
+    lines = claude_stream.ClaudeStream(Path("/tree"))
     for path in ("/elsewhere/x", "../x", "/tree/../x"):
         use = {"type": "tool_use", "id": path, "name": "Write", "input": {"file_path": path, "content": "x" * 100_000}}
         message = {"type": "assistant", "message": {"id": "m", "content": [use]}}
@@ -409,7 +413,7 @@ def test_large_inputs_are_cut_and_paths_outside_are_no_files_of_the_tree():
 def question(name: str, **given: object) -> Question:
     request = {"subtype": "can_use_tool", "tool_name": name, "input": given, "decision_reason": "requires approval"}
     said = {"type": "control_request", "request_id": "1", "request": request}
-    [found] = claude_lines.ClaudeLines(Path("/tree")).line(json.dumps(said).encode()) or []
+    [found] = claude_stream.ClaudeStream(Path("/tree")).line(json.dumps(said).encode()) or []
     assert isinstance(found, Question)
     return found
 
@@ -419,22 +423,61 @@ def test_what_a_question_is_about_cannot_be_pushed_out_of_sight():
     asked = question("Bash", description="Run the tests.\n" * 5000, command=hidden)
     assert asked.title == "Run echo ok …"
     assert "\nrm -rf ~\n" in asked.detail
-    assert asked.detail.index("rm -rf ~") < asked.detail.index("It says: Run the tests.")
+    assert asked.detail.index("rm -rf ~") < asked.detail.index("The agent's description: Run the tests.")
     assert "46017 characters are not shown" in asked.detail
     assert "requires approval" in asked.detail
     many = {f"padding{number}": "x" * 5000 for number in range(10)}
     assert "file_path: /etc/passwd\n" in question("Write", **many, file_path="/etc/passwd").detail
-    assert len(question("Write", **many).detail) < claude_lines.LONGEST_QUESTION + 100
-    assert "It says: [1]" in question("Bash", command="ls", description=[1]).detail
+    assert len(question("Write", **many).detail) < claude_stream.LONGEST_QUESTION + 100
+    assert "The agent's description: [1]" in question("Bash", command="ls", description=[1]).detail
 
 
-def test_it_is_registered_and_honest():
-    able = registry.ABILITIES["claude"]
-    assert isinstance(registry.runner_for(Delegator(name="c", tool="claude", launch=Launch(flags=["--x"]))), Runner)
-    assert able.protocols == {"anthropic"}
-    for launch in (Launch(command=["x"]), Launch(mode="tmux"), Launch(sandbox="require")):
-        with pytest.raises(UnderstudyError):
-            registry.check(Delegator(name="c", tool="claude", launch=launch))
+@pytest.mark.parametrize(
+    ("tool", "given", "kind", "command", "paths"),
+    [
+        ("Bash", {"command": "make\nrm -rf ~"}, "execute", "make\nrm -rf ~", None),
+        ("Bash", {"command": ["make"]}, "execute", None, None),
+        ("Write", {"file_path": "/tree/a/../b.py", "content": "x"}, "edit", None, ["b.py"]),
+        ("Edit", {"file_path": "/etc/passwd"}, "edit", None, ["/etc/passwd"]),
+        ("NotebookEdit", {"notebook_path": "n.ipynb"}, "edit", None, ["n.ipynb"]),
+        ("Read", {"file_path": "/tree/x"}, "read", None, ["x"]),
+        ("Read", {}, "read", None, None),
+        ("Glob", {"pattern": "*.py"}, "read", None, ["."]),
+        ("WebFetch", {"url": "https://example.com", "path": "/x"}, "fetch", None, None),
+        ("mcp__files__read", {"path": "/x", "command": "y"}, "other", None, None),
+    ],
+)
+def test_a_question_says_what_the_tool_would_do(tool, given, kind, command, paths):
+    asked = question(tool, **given)
+    assert (asked.tool, asked.kind, asked.command, asked.paths) == (tool, kind, command, paths)
+
+
+async def test_a_question_is_shown_whole_or_not_at_all(stage):
+    relay = PermissionRelay(
+        None,  # type: ignore[arg-type]
+        ask=None,
+        emit=stage.events.append,
+        answered=lambda: None,
+        clean=lambda text: text.replace("\x1b", ""),
+    )
+    shown = relay._shown(question("Bash", command="\x1bmake " + "x" * MAX_COMMAND_CHARACTERS))
+    assert (shown.command, shown.kind) == (None, "execute")
+    assert relay._shown(question("Bash", command="\x1bmake")).command == "make"
+    assert relay._shown(question("Read", file_path="/tree/" + "x" * 5000)).paths is None
+
+
+def test_tool_servers_of_a_task_are_passed_on(stage):
+    task = stage.task("edits", mcp_servers=[McpServer(name="ask", argv=["understudy", "mcp"])])
+    argv = claude.command_for(task, Path("/c")).argv
+    [given] = [argument.partition("=")[2] for argument in argv if argument.startswith("--mcp-config=")]
+    assert json.loads(given) == {"mcpServers": {"ask": {"command": "understudy", "args": ["mcp"]}}}
+    assert not [a for a in claude.command_for(stage.task("edits"), Path("/c")).argv if a.startswith("--mcp-config")]
+
+
+def test_it_is_registered():
+    runner = registry.runner_for(Delegator(name="c", tool="claude"), None)
+    assert isinstance(runner, Runner)
+    assert runner.capabilities.protocols == ("anthropic",)
 
 
 ALL_LINES = [line for path in sorted(RECORDINGS.glob("*.jsonl")) for line in path.read_text().splitlines()[1:]]
@@ -465,10 +508,10 @@ def test_a_line_of_any_shape_never_breaks_it(data):
             return thing
         return data.draw(strange)
 
-    lines = claude_lines.ClaudeLines(Path("/tree"))
+    lines = claude_stream.ClaudeStream(Path("/tree"))
     for _ in range(2):
         for said in lines.line(json.dumps(spoil(value, 5)).encode()) or []:
             if isinstance(said, Event):
                 assert msgspec.json.decode(msgspec.json.encode(said), type=type(said)) == said
-            if isinstance(said, Ending):
+            if isinstance(said, AgentFinished):
                 assert isinstance(said.text, str | None)

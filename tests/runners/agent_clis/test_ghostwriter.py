@@ -1,4 +1,4 @@
-"""The ghostwriter on small real projects: what it leaves holds, bites, and is all that it leaves."""
+"""Test the ghostwriter on small real projects: its tests pass, kill mutants, and are the only change."""
 
 import ast
 import subprocess
@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from understudy.model.delegators import Delegator, Fits, Limits, Recipe, Scope
+from understudy.model.config.delegators import Delegator, Limits, Scope
+from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, File, Phase, ToolResult
-from understudy.runners.base import Outcome, Task
-from understudy.runners.clis import ghostwriter_agent as agent
-from understudy.runners.clis.ghostwriter import Runner
+from understudy.runners.agent_clis import ghostwriter_agent as agent
+from understudy.runners.agent_clis.ghostwriter import Runner
+from understudy.runners.runner import Outcome, Task
 
-RECIPE = Recipe(name="tests", title="Tests", returns="tree", fits=Fits(on=["file"]), scope=Scope.BUILTIN)
+RECIPE = Recipe(name="tests", title="Tests", returns="tree", applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN)
 
 
 async def ghostwrite(tree: Path, *files: str, interpreter: str | None = sys.executable):
@@ -97,8 +98,8 @@ async def test_a_flat_project(tmp_path):
     assert "test_idempotent_trim" in names
     assert "test_fuzz_double" in names
     assert "test_fuzz_Pair" not in names
-    assert "pass even when arithmetic is broken: test_fuzz_Pair" in outcome.text
-    assert "do not hold" in outcome.text
+    assert "pass even when arithmetic is broken on purpose: test_fuzz_Pair" in outcome.text
+    assert "because they fail" in outcome.text
     assert text.count("@DETERMINISTIC") == len(names)
     ruff = Path(sys.executable).with_name("ruff")
     if ruff.exists():
@@ -124,7 +125,7 @@ async def test_a_flat_project(tmp_path):
     assert any(isinstance(event, Phase) for event in events)
     assert any(isinstance(event, ToolResult) for event in events)
     assert run_pytest(tree).returncode == 0
-    # Broken in its bodies, every test that was kept fails.
+    # When every function is broken, every test that was kept fails.
     (tree / "arithmetic.py").write_text(PLAIN.replace("    return ", "    raise RuntimeError\n    return "))
     broken = run_pytest(tree)
     assert f"{len(names)} failed" in broken.stdout
@@ -168,7 +169,7 @@ async def test_nothing_left_is_no_change(tmp_path):
     assert isinstance(outcome, Outcome), outcome
     assert files_of(tree) == {"hopeless.py"}
     assert not (tree / "tests").exists()
-    assert "No test of hopeless is worth keeping" in outcome.text
+    assert "No useful test of hopeless remained" in outcome.text
     assert "test_fuzz_never" in outcome.text
     assert not [event for event in events if isinstance(event, File)]
 

@@ -1,4 +1,4 @@
-"""From a model's text to files in the tree, and never beside it."""
+"""Test that a model's text becomes files inside the worktree, never outside it."""
 
 import os
 import stat
@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from understudy.files import nofollow
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners import treefiles
-from understudy.runners.backends import answers
-from understudy.runners.base import plain
+from understudy.model.text.sanitize import strip_controls
+from understudy.runners.backends import file_answers
 
 
 def kind_of(call, *arguments):
@@ -32,13 +32,13 @@ def kind_of(call, *arguments):
     ],
 )
 def test_the_file_in_an_answer(text, content):
-    assert answers.file_content(text) == content
+    assert file_answers.file_content(text) == content
 
 
 def test_no_file_in_an_answer():
-    assert kind_of(answers.file_content, "  \n") is ErrorKind.EMPTY_OUTPUT
-    assert kind_of(answers.file_content, "```py\n```") is ErrorKind.EMPTY_OUTPUT
-    assert kind_of(answers.file_content, "```py\nx = 1\n") is ErrorKind.MALFORMED_OUTPUT
+    assert kind_of(file_answers.file_content, "  \n") is ErrorKind.EMPTY_OUTPUT
+    assert kind_of(file_answers.file_content, "```py\n```") is ErrorKind.EMPTY_OUTPUT
+    assert kind_of(file_answers.file_content, "```py\nx = 1\n") is ErrorKind.MALFORMED_OUTPUT
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_no_file_in_an_answer():
 def test_tests_in_an_answer(tmp_path, text, path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_old.py").write_text("old")
-    assert answers.write_tests(tmp_path, text, ["src/shop.py"]) == [path]
+    assert file_answers.write_tests(tmp_path, text, ["src/shop.py"]) == [path]
     assert (tmp_path / path).read_text().startswith("A")
     assert (tmp_path / "tests/test_old.py").read_text() == "old"
 
@@ -84,16 +84,16 @@ def test_no_path_leads_outside(tmp_path, path):
     tree.mkdir()
     (tree / "link").symlink_to(tmp_path)
     text = f"```python path={path}\nevil\n```"
-    assert kind_of(answers.write_tests, tree, text, []) is ErrorKind.PATH_ESCAPE
+    assert kind_of(file_answers.write_tests, tree, text, []) is ErrorKind.PATH_ESCAPE
     assert list(tmp_path.rglob("out.py")) == []
 
 
 def test_nothing_is_written_unless_everything_can_be(tmp_path):
     text = "```python tests/test_a.py\nA\n```\n```python ../b.py\nB\n```"
-    assert kind_of(answers.write_tests, tmp_path, text, []) is ErrorKind.PATH_ESCAPE
+    assert kind_of(file_answers.write_tests, tmp_path, text, []) is ErrorKind.PATH_ESCAPE
     assert list(tmp_path.rglob("*.py")) == []
     for text in ("no code here", "```python tests/x.py\ncut off"):
-        assert kind_of(answers.write_tests, tmp_path, text, []) is ErrorKind.MALFORMED_OUTPUT
+        assert kind_of(file_answers.write_tests, tmp_path, text, []) is ErrorKind.MALFORMED_OUTPUT
 
 
 def test_where_tests_belong():
@@ -105,16 +105,16 @@ def test_where_tests_belong():
         "Makefile": "tests/test_Makefile.txt",
     }
     for source, path in expected.items():
-        assert answers.conventional_test_path(source) == path
+        assert file_answers.conventional_test_path(source) == path
 
 
 def test_free_names(tmp_path):
     for name in ("cart.test.ts", "cart_test.go"):
         (tmp_path / name).touch()
-    assert answers.free_name(tmp_path, "cart.test.ts") == "cart_2.test.ts"
-    assert answers.free_name(tmp_path, "cart_test.go") == "cart_2_test.go"
+    assert file_answers.free_name(tmp_path, "cart.test.ts") == "cart_2.test.ts"
+    assert file_answers.free_name(tmp_path, "cart_test.go") == "cart_2_test.go"
     (tmp_path / "dangling.py").symlink_to("nowhere")
-    assert answers.free_name(tmp_path, "dangling.py") == "dangling_2.py"
+    assert file_answers.free_name(tmp_path, "dangling.py") == "dangling_2.py"
 
 
 def test_writing_over_keeps_the_mode_and_follows_no_link(tmp_path):
@@ -123,18 +123,18 @@ def test_writing_over_keeps_the_mode_and_follows_no_link(tmp_path):
     script = tree / "run.sh"
     script.write_text("old")
     script.chmod(0o755)
-    assert treefiles.write_over(tree, "run.sh", b"new") is True
+    assert nofollow.write_over(tree, "run.sh", b"new") is True
     assert (script.read_text(), stat.S_IMODE(script.stat().st_mode)) == ("new", 0o755)
-    assert treefiles.write_over(tree, "new/file", b"new") is False
+    assert nofollow.write_over(tree, "new/file", b"new") is False
     outside = tmp_path / "outside"
     outside.write_text("precious")
     (tree / "link").symlink_to(outside)
     os.mkfifo(tree / "pipe")
     for name in ("link", "pipe", "new"):
-        assert kind_of(treefiles.write_over, tree, name, b"x") is ErrorKind.PATH_ESCAPE
-    assert kind_of(treefiles.write_new, tree, "link", b"x") is ErrorKind.TARGET_EXISTS
-    treefiles.remove(tree, "link")
-    treefiles.remove(tree, "not there")
+        assert kind_of(nofollow.write_over, tree, name, b"x") is ErrorKind.PATH_ESCAPE
+    assert kind_of(nofollow.write_new, tree, "link", b"x") is ErrorKind.TARGET_EXISTS
+    nofollow.remove(tree, "link")
+    nofollow.remove(tree, "not there")
     assert outside.read_text() == "precious"
     assert sorted(os.listdir(tree)) == ["new", "pipe", "run.sh"]
 
@@ -143,7 +143,7 @@ def test_writing_over_keeps_the_mode_and_follows_no_link(tmp_path):
 def test_any_path_is_plain_or_refused(path):
     kinds = []
     try:
-        parts = treefiles.safe_parts(path)
+        parts = nofollow.safe_parts(path)
     except UnderstudyError as error:
         kinds.append(error.kind)
         parts = ()
@@ -154,5 +154,5 @@ def test_any_path_is_plain_or_refused(path):
 
 @given(st.text(st.sampled_from("\x1b[]PX;?0m1\x07\\\x9b\x9c\x00\tab\n")))
 def test_what_is_plain_holds_no_escape(text):
-    assert not set(plain(text)) & set("\x1b\x9b\x9c\x07\x00")
-    assert plain(plain(text)) == plain(text)
+    assert not set(strip_controls(text)) & set("\x1b\x9b\x9c\x07\x00")
+    assert strip_controls(strip_controls(text)) == strip_controls(text)

@@ -1,18 +1,20 @@
-"""The HTTP backend against the scripted model server: every ending is its own kind, within its time, within bounds."""
+"""Test the HTTP backend on the scripted model server: every ending has its error kind, in time and within bounds."""
 
 import asyncio
 import time
 import tracemalloc
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from understudy.model.delegators import Delegator, Fits, Limits, ModelServer, Recipe, Scope
+from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
+from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, File, Note, Text, Thinking, UsageReport
 from understudy.runners.backends.openai import Runner
-from understudy.runners.base import Outcome, Task
+from understudy.runners.runner import Outcome, Task
 from understudy.testing import model_server as scripted
 
 UNCOUNTED = {"no_usage", "mad_usage", "no_done", "done_only", "no_stream_options"}
@@ -28,7 +30,7 @@ def server():
 
 
 def a_recipe(name="ask", returns="text") -> Recipe:
-    return Recipe(name=name, title=name, returns=returns, fits=Fits(on=["file"]), scope=Scope.BUILTIN)
+    return Recipe(name=name, title=name, returns=returns, applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN)
 
 
 def a_task(server, model: str, tmp_path: Path, **more) -> Task:
@@ -130,7 +132,7 @@ async def test_answers_arrive_whole(server, tmp_path, model):
         ("quota", "quota_exhausted"),
         ("context", "context_too_long"),
         ("model_404", "model_not_found"),
-        ("never heard of", "model_not_found"),
+        ("unknown-model", "model_not_found"),
         ("html", "malformed_output"),
         ("redirect", "connection_failed"),
         ("gzip", "malformed_output"),
@@ -166,7 +168,7 @@ async def test_a_total_limit_ends_pauses_and_streams_alike(server, tmp_path):
 
 
 async def test_what_follows_the_end_is_not_waited_for_long(server, tmp_path, monkeypatch):
-    monkeypatch.setattr("understudy.runners.backends.openai.AFTER_END_SECONDS", 0.2)
+    monkeypatch.setattr("understudy.runners.backends.exchange.AFTER_END_SECONDS", 0.2)
     started = time.monotonic()
     outcome, _ = await ask(a_task(server, "hang_after_finish", tmp_path))
     assert isinstance(outcome, Outcome)
@@ -252,7 +254,7 @@ async def test_local_means_this_machine(server, tmp_path, monkeypatch):
         error, _ = await ask(a_task(server, "good", tmp_path, delegator=local, model_server=entry))
         assert isinstance(error, UnderstudyError)
         assert error.kind in {ErrorKind.SECRET_WITHHELD, ErrorKind.CONNECTION_FAILED}
-    # A proxy of the environment would be another host.
+    # A proxy from the environment would be another host.
     monkeypatch.setenv("http_proxy", "http://192.0.2.7:9")
     monkeypatch.setenv("HTTP_PROXY", "http://192.0.2.7:9")
     for host in ("127.0.0.1", "localhost"):
@@ -320,3 +322,13 @@ async def test_nothing_is_sent_that_was_not_asked_for(server, tmp_path):
     body = server.requests[-1].body
     assert set(body) == {"model", "messages", "stream", "stream_options", "temperature"}
     assert body["messages"] == [{"role": "user", "content": "What is this?"}]
+
+
+async def test_a_failure_says_when_to_retry_and_what_it_affects(server, tmp_path):
+    before = time.time()
+    error, _ = await ask(a_task(server, "429_long", tmp_path))
+    assert isinstance(error, UnderstudyError)
+    assert error.scope == "account"
+    assert datetime.fromisoformat(error.retry_at or "").timestamp() >= before + 120
+    info = error.info()
+    assert (info.retry_at, info.scope) == (error.retry_at, error.scope)

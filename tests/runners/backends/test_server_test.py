@@ -1,12 +1,12 @@
-"""Asking servers what they have and whether they answer."""
+"""Test model lists and connection tests of model servers."""
 
 import asyncio
 
 import pytest
 
-from understudy.model.delegators import KeyReference, ModelServer
+from understudy.model.config.delegators import KeyReference, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.backends import failures, probe
+from understudy.runners.backends import http_errors, server_test
 from understudy.testing import model_server as scripted
 
 KEY = "sk-right-0123456789"
@@ -28,29 +28,31 @@ def steps_of(result) -> dict[str, bool]:
 
 
 async def test_models_are_listed(server):
-    models = await probe.list_models(an_entry(server), key=lambda: KEY)
+    models = await server_test.list_models(an_entry(server), key=lambda: KEY)
     assert [(model.id, model.context_tokens) for model in models] == [("good", 8192), ("stall", 8192)]
 
 
 async def test_a_good_server(server):
-    result = await probe.probe(an_entry(server), model="good", key=lambda: KEY, round_trip=True)
+    result = await server_test.probe(an_entry(server), model="good", key=lambda: KEY, round_trip=True)
     assert result.ok
     assert steps_of(result) == {"endpoint": True, "key": True, "model": True, "round_trip": True}
 
 
 async def test_each_step_fails_on_its_own(server):
-    wrong = await probe.probe(an_entry(server), model="good", key=lambda: "sk-wrong-SECRET-123", round_trip=True)
+    wrong = await server_test.probe(an_entry(server), model="good", key=lambda: "sk-wrong-SECRET-123", round_trip=True)
     assert steps_of(wrong) == {"endpoint": True, "key": False}
     assert "SECRET" not in str(wrong)
-    unknown = await probe.probe(an_entry(server), model="other", key=lambda: KEY, round_trip=True)
+    unknown = await server_test.probe(an_entry(server), model="other", key=lambda: KEY, round_trip=True)
     assert steps_of(unknown) == {"endpoint": True, "key": True, "model": False, "round_trip": False}
-    slow = await probe.probe(an_entry(server), model="stall", key=lambda: KEY, round_trip=True, timeout_seconds=0.4)
+    slow = await server_test.probe(
+        an_entry(server), model="stall", key=lambda: KEY, round_trip=True, timeout_seconds=0.4
+    )
     assert steps_of(slow) == {"endpoint": True, "key": True, "model": True, "round_trip": False}
-    nobody = await probe.probe(an_entry(server, base_url="http://127.0.0.1:9/v1"), model="good", round_trip=True)
+    nobody = await server_test.probe(an_entry(server, base_url="http://127.0.0.1:9/v1"), model="good", round_trip=True)
     assert steps_of(nobody) == {"endpoint": False}
-    no_list = await probe.probe(an_entry(server, base_url=server.base_url + "/x"), key=lambda: KEY)
+    no_list = await server_test.probe(an_entry(server, base_url=server.base_url + "/x"), key=lambda: KEY)
     assert no_list.ok
-    far = await probe.probe(an_entry(server, base_url="http://192.0.2.7/v1", locality="local"))
+    far = await server_test.probe(an_entry(server, base_url="http://192.0.2.7/v1", locality="local"))
     assert steps_of(far) == {"endpoint": False}
 
 
@@ -65,7 +67,7 @@ async def test_what_is_no_list_of_models(server):
     port = listener.sockets[0].getsockname()[1]
     async with listener:
         with pytest.raises(UnderstudyError) as caught:
-            await probe.list_models(an_entry(server, base_url=f"http://127.0.0.1:{port}/v1"))
+            await server_test.list_models(an_entry(server, base_url=f"http://127.0.0.1:{port}/v1"))
     assert caught.value.kind is ErrorKind.MALFORMED_OUTPUT
 
 
@@ -86,7 +88,7 @@ async def test_what_is_no_list_of_models(server):
     ],
 )
 def test_pauses_that_servers_ask_for(headers, seconds):
-    assert failures.asked_wait(headers, now=lambda: 50.0) == seconds
+    assert http_errors.asked_wait(headers, now=lambda: 50.0) == seconds
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_pauses_that_servers_ask_for(headers, seconds):
     ],
 )
 def test_refusals(status, body, kind):
-    error = failures.refusal(status, body, "s", lambda text: text)
+    error = http_errors.refusal(status, body, "s", lambda text: text)
     assert error.kind == kind
     assert "<" not in error.message
     assert str(status) in error.message

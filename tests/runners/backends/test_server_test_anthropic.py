@@ -1,11 +1,11 @@
-"""Trying a server that speaks Anthropic's protocol."""
+"""Test connection tests of servers with Anthropic's protocol."""
 
 from __future__ import annotations
 
 import pytest
 
-from understudy.model.delegators import KeyReference, ModelServer
-from understudy.runners.backends.probe import probe
+from understudy.model.config.delegators import KeyReference, ModelServer
+from understudy.runners.backends.server_test import probe
 from understudy.testing import model_server
 
 

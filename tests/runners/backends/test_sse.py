@@ -1,4 +1,4 @@
-"""The stream parser: any chunking of the same bytes gives the same events."""
+"""Test the stream parser: any chunking of the same bytes gives the same events."""
 
 import msgspec
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.backends.chat import ChatStream
+from understudy.runners.backends.dialects.chat import ChatStream
 from understudy.runners.backends.sse import Decoder
 from understudy.secrets import Redactor
 
@@ -105,7 +105,6 @@ def test_no_chunk_breaks_the_reader(values):
             chat.value(value)
     except UnderstudyError as error:
         msgspec.json.encode(error.info())
-    chat.finish()
     chat.failure()
     usage, _ = chat.usage("prompt")
     assert usage.input_tokens >= 0

@@ -1,4 +1,4 @@
-"""Agent CLIs as they are: real processes that work, lie about ending, hang, flood, crash and leave children."""
+"""Test the driver on real processes that work, lie about ending, hang, flood, crash and leave children."""
 
 import asyncio
 import os
@@ -6,23 +6,30 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
-from understudy.model.delegators import Delegator, EnvReference, Fits, Launch, Limits, Recipe, Scope
+from understudy.config.validation.delegator_rules import Surroundings, check_delegator
+from understudy.engine.running.task import resolve_environment
+from understudy.model.backends.openai import CAPABILITIES as BACKEND
+from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Scope
+from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.confinement import Confinement
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event, File, Note, Phase, Text, ToolCall
+from understudy.model.events import AgentStarted, Event, File, Note, Phase, Text, ToolCall
+from understudy.model.tools.ghostwriter import CAPABILITIES as GHOSTWRITER
 from understudy.runners import registry
-from understudy.runners.base import Outcome, Task
-from understudy.runners.clis import commands, machinery
-from understudy.runners.clis.generic import Runner
+from understudy.runners.agent_clis.generic import Runner
+from understudy.runners.driver import command_line, driver
+from understudy.runners.runner import Outcome, Task
 
 AGENT = [sys.executable, "-m", "understudy.testing.agent"]
-SIDECAR = Path(machinery.__file__).parents[3]
+SIDECAR = Path(driver.__file__).parents[3]
 
 
 def a_recipe(name="tests", returns="tree") -> Recipe:
-    return Recipe(name=name, title=name, returns=returns, fits=Fits(on=["file"]), scope=Scope.BUILTIN)
+    return Recipe(name=name, title=name, returns=returns, applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN)
 
 
 @pytest.fixture
@@ -61,7 +68,7 @@ async def delegate(task: Task) -> tuple[Outcome | UnderstudyError, list[Event]]:
 
 
 def marked(task: Task) -> list[psutil.Process]:
-    """The processes that still carry the task's mark."""
+    """Return the processes that still have the task's mark."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -102,7 +109,7 @@ async def test_every_bad_end_is_its_own_kind(tree, scenario, kind):
     if scenario == "crash":
         assert "the model server went away" in error.message
     if scenario == "exit1":
-        # The work is kept: judging it is not the runner's business.
+        # The work is kept: the runner does not judge it.
         assert (tree / "tests/test_greeting_scripted.py").exists()
         assert "after announcing a result" in error.message
 
@@ -113,7 +120,7 @@ async def test_what_is_no_event_is_no_sign_of_life(tree, scenario):
     error, _ = await delegate(a_task(tree, scenario, limits=limits))
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.TIMED_OUT
-    assert ("no events" in error.message) == (scenario == "noise")
+    assert ("not events" in error.message) == (scenario == "noise")
 
 
 async def test_a_total_limit(tree):
@@ -133,7 +140,7 @@ async def test_what_is_odd_and_good(tree, scenario):
     assert isinstance(outcome, Outcome), outcome
     notes = " ".join(event.text for event in events if isinstance(event, Note))
     assert ("not exited" in notes) == (scenario == "hang_after_result")
-    assert ("processes behind" in notes) == (scenario == "children")
+    assert ("processes running" in notes) == (scenario == "children")
     assert outcome.estimated
 
 
@@ -145,7 +152,7 @@ async def test_work_arrives_in_the_tree(tree, tmp_path):
     assert (tree / "tests/test_greeting.py").read_text() == source.read_text()
     assert [event.path for event in events if isinstance(event, File)] == ["tests/test_greeting.py"]
     assert [event.text for event in events if isinstance(event, Phase)] == ["Writing tests"]
-    assert not (tree / commands.RUN_FOLDER).exists()
+    assert not (tree / command_line.RUN_FOLDER).exists()
     assert (tmp_path / "stdout.log").read_text().count("\n") == 4
 
 
@@ -156,8 +163,8 @@ async def test_deltas_arrive_in_order_and_memory_stays_flat(tree):
 
 
 async def test_what_is_too_much_is_counted_and_not_kept(tree, monkeypatch):
-    monkeypatch.setattr(machinery, "MAX_EMITTED_CHARACTERS", 1 << 20)
-    monkeypatch.setattr(machinery, "MAX_TEXT_CHARACTERS", 1 << 20)
+    monkeypatch.setattr(driver, "MAX_EMITTED_CHARACTERS", 1 << 20)
+    monkeypatch.setattr(driver, "MAX_TEXT_CHARACTERS", 1 << 20)
     outcome, events = await delegate(a_task(tree, "huge_output", "--amount", "4"))
     assert isinstance(outcome, Outcome), outcome
     assert len(texts(events)) <= 1 << 20
@@ -243,7 +250,7 @@ async def test_prompts_arrive_byte_for_byte(tree, prompt):
         outcome, _ = await delegate(a_task(tree, launch=launch, prompt=prompt, recipe=a_recipe("ask", "text")))
         assert isinstance(outcome, Outcome)
         assert outcome.text == prompt
-    assert not (tree / commands.RUN_FOLDER).exists()
+    assert not (tree / command_line.RUN_FOLDER).exists()
     assert sorted(path.name for path in tree.iterdir()) == ["greeting.py"]
 
 
@@ -267,11 +274,11 @@ async def test_prompts_that_cannot_be_delivered_are_refused(tree, launch, prompt
 def test_slots():
     values = {"model": "m", "prompt": "{model}", "promptFile": None, "worktree": "/t", "sessionId": None}
     template = ["tool", "--resume", "{sessionId}", "--model={model}", "{prompt}", "{other}", "--s={sessionId}"]
-    assert commands.fill(template, values) == ["tool", "--model=m", "{model}", "{other}"]
+    assert command_line.fill(template, values) == ["tool", "--model=m", "{model}", "{other}"]
 
 
 async def test_the_prompt_file_never_leaves_the_tree(tree, tmp_path):
-    (tree / commands.RUN_FOLDER).symlink_to(tmp_path)
+    (tree / command_line.RUN_FOLDER).symlink_to(tmp_path)
     error, _ = await delegate(a_task(tree, launch=Launch(command=["cat", "{promptFile}"])))
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.PATH_ESCAPE
@@ -291,15 +298,16 @@ async def test_only_what_was_asked_for_is_in_the_environment(tree, monkeypatch):
     assert "canary" not in outcome.text
     assert "sk-other" not in outcome.text
     assert '"GIT_AUTHOR_EMAIL": "scripted@understudy.invalid"' in outcome.text
-    task = a_task(tree, launch=launch, recipe=ask, env={"AGENT_KEY": EnvReference(from_env="MY_API_KEY")})
+    values, secrets = resolve_environment({"AGENT_KEY": EnvReference(from_env="MY_API_KEY")})
+    task = a_task(tree, launch=launch, recipe=ask, environment=values, secrets=secrets)
     outcome, events = await delegate(task)
     assert isinstance(outcome, Outcome)
     assert '"AGENT_KEY": "<secret:AGENT_KEY>"' in outcome.text
     kept = [path.read_text() for path in (task.stdout_log, task.stderr_log) if path and path.exists()]
     assert "canary" not in "".join([str(events), outcome.text, *kept])
-    error, _ = await delegate(a_task(tree, launch=launch, env={"AGENT_KEY": EnvReference(from_env="NOT_SET")}))
-    assert isinstance(error, UnderstudyError)
-    assert error.kind is ErrorKind.CONFIG_INVALID
+    with pytest.raises(UnderstudyError, match="NOT_SET") as caught:
+        resolve_environment({"AGENT_KEY": EnvReference(from_env="NOT_SET")})
+    assert caught.value.kind is ErrorKind.SECRET_WITHHELD
 
 
 async def test_a_missing_program(tree):
@@ -315,54 +323,67 @@ async def test_an_agent_cannot_declare_itself_cancelled(tree):
     assert error.kind is ErrorKind.TOOL_CRASHED
 
 
+SERVER = ModelServer(name="s", kind="custom", base_url="http://127.0.0.1:1/v1")
+
+
 @pytest.mark.parametrize(
-    ("delegator", "kind"),
+    ("delegator", "words"),
     [
-        (Delegator(name="d", tool="no-such"), "unknown_tool"),
-        (Delegator(name="d", tool="openai"), "unknown_tool"),
-        (Delegator(name="d", model="m"), "config_invalid"),
-        (Delegator(name="d", model_server="s"), "config_invalid"),
-        (Delegator(name="d", model_server="s", model="m", launch=Launch(yolo=True)), "config_invalid"),
-        (Delegator(name="d", model_server="s", model="m", env={"A": "b"}), "config_invalid"),
-        (Delegator(name="d", model_server="s", model="m", limits=Limits(max_turns=2)), "config_invalid"),
-        (Delegator(name="d", tool="generic"), "config_invalid"),
-        (Delegator(name="d", tool="generic", launch=Launch(command=["x"], docker=True)), "config_invalid"),
-        (Delegator(name="d", tool="generic", launch=Launch(command=["x"], mode="tmux")), "config_invalid"),
+        (Delegator(name="d", tool="no-such"), "no tool `no-such`"),
+        (Delegator(name="d", tool="openai"), "no tool `openai`"),
+        (Delegator(name="d", tool="codex"), "not supported yet"),
+        (Delegator(name="d", model="m"), "neither"),
+        (Delegator(name="d", model_server="s"), "`model` is missing"),
+        (Delegator(name="d", model_server="s", model="m", launch=Launch(yolo=True)), "launch.yolo"),
+        (Delegator(name="d", model_server="s", model="m", env={"A": "b"}), "`env`"),
+        (Delegator(name="d", model_server="s", model="m", limits=Limits(max_turns=2)), "max_turns"),
+        (Delegator(name="d", tool="generic"), "launch.command"),
         (
-            Delegator(name="d", tool="generic", launch=Launch(command=["x"]), limits=Limits(max_turns=2)),
-            "config_invalid",
+            Delegator(name="d", tool="generic", launch=Launch(command=["x", "{prompt}"], prompt_delivery="stdin")),
+            "slot",
         ),
-        (Delegator(name="d", tool="generic", launch=Launch(command=["x"]), model_server="s"), "config_invalid"),
-        (Delegator(name="d", tool="ghostwriter", launch=Launch(flags=["-x"])), "config_invalid"),
-        (Delegator(name="d", tool="ghostwriter", agent="reviewer"), "config_invalid"),
-        (Delegator(name="d", tool="ghostwriter", model_properties={"temperature": 1}), "config_invalid"),
+        (Delegator(name="d", tool="generic", launch=Launch(command=["x"]), limits=Limits(max_turns=2)), "max_turns"),
+        (Delegator(name="d", tool="generic", launch=Launch(command=["x"]), model_server="s"), "model_server"),
+        (Delegator(name="d", tool="ghostwriter", launch=Launch(flags=["-x"])), "launch.flags"),
+        (Delegator(name="d", tool="ghostwriter", model_properties={"temperature": 1}), "model_properties"),
+        (Delegator(name="d", tool="claude", launch=Launch(command=["x"])), "launch.command"),
+        (Delegator(name="d", tool="claude", launch=Launch(permission_mode="all")), "launch.permission_mode"),
     ],
 )
-def test_what_would_have_no_effect_is_refused(delegator, kind):
-    with pytest.raises(UnderstudyError) as caught:
-        registry.runner_for(delegator)
-    assert caught.value.kind == kind
-    assert "'d'" in caught.value.message
+def test_what_has_no_effect_is_refused(delegator, words):
+    [finding] = check_delegator(delegator, Surroundings({"s": SERVER}))
+    assert finding.severity == "error"
+    assert words in finding.message
 
 
-def test_who_can_do_what():
-    home = Delegator(
-        name="d", model_server="s", model="m", launch=Launch(mode="headless", sandbox="off", prompt_prefix="Be brief.")
-    )
-    assert registry.runner_for(home).name == "openai"
-    for name, returns, ok in (
-        ("ask", "text", True),
-        ("write", "file", True),
-        ("tests", "tree", True),
-        ("implement", "tree", False),
-    ):
-        try:
-            registry.check(home, a_recipe(name, returns))
-        except UnderstudyError:
-            assert not ok
-        else:
-            assert ok
-    ghost = Delegator(name="ghostwriter", tool="ghostwriter")
-    registry.check(ghost, a_recipe("tests"))
-    with pytest.raises(UnderstudyError):
-        registry.check(ghost, a_recipe("ask", "text"))
+def test_a_runner_is_chosen_from_delegator_and_model_server():
+    loop = Delegator(name="d", model_server="s", model="m")
+    assert registry.runner_for(loop, SERVER).capabilities.name == "openai"
+    assert registry.runner_for(Delegator(name="c", tool="claude"), None).capabilities.name == "claude"
+    messages = msgspec.structs.replace(SERVER, protocol="anthropic")
+    for unknown in (Delegator(name="d", tool="codex"), Delegator(name="d", tool="no-such"), loop):
+        with pytest.raises(UnderstudyError) as caught:
+            registry.runner_for(unknown, messages)
+        assert caught.value.kind is ErrorKind.UNKNOWN_TOOL
+
+
+@pytest.mark.parametrize(
+    ("declared", "name", "returns", "supported"),
+    [
+        (BACKEND, "ask", "text", True),
+        (BACKEND, "write", "file", True),
+        (BACKEND, "tests", "tree", True),
+        (BACKEND, "implement", "tree", False),
+        (GHOSTWRITER, "tests", "tree", True),
+        (GHOSTWRITER, "ask", "text", False),
+    ],
+)
+def test_which_recipes_are_supported(declared, name, returns, supported):
+    assert declared.supports_recipe(name, returns) is supported
+
+
+async def test_the_isolation_of_the_program_is_reported_once(tree):
+    _, events = await delegate(a_task(tree, "deltas"))
+    started = [event for event in events if isinstance(event, AgentStarted)]
+    assert [event.sandbox.asked for event in started] == [Confinement.NAMESPACE]
+    assert not started[0].sandbox.reached.restricts_access

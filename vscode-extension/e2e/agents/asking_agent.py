@@ -1,8 +1,8 @@
-"""Stands for Claude Code where a test needs an agent that asks: one question, then a new file.
+"""Scripted Claude Code for tests: one permission request, then a new file.
 
-Started as ``claude`` from the PATH of the test's world. It speaks the part of Claude Code's two-way protocol that the
-runner reads, so that the question travels the way a real one does. With ``--edits`` it changes ``tests/test_prices.py``
-in two places besides, and its second turn does what it was told. Asked for a word alone, it says it.
+It is started as ``claude`` from the PATH of the fixture and implements the part of Claude Code's two-way protocol that
+the runner uses, so that the request is sent like a real one. With ``--edits`` it also changes ``tests/test_prices.py``
+in two places, and its second turn follows the instructions. It answers the connection test.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 VERSION = "2.1.329"
 SESSION = "5e5510f0-0000-4000-8000-000000000001"
 COMMAND = "rm -rf build"
-TEST = '''"""What a cart costs in the end."""
+TEST = '''"""Totals of a cart."""
 
 from shop.prices import total
 
@@ -43,11 +43,11 @@ def test_doubled():
 
     assert doubled(2) == 4
 """
-"""For a function that is in the editor alone, when the test begins."""
+"""For a function that only the editor has, when the test begins."""
 
 
 def main() -> int:
-    """Answer ``--version``, else hold one conversation."""
+    """Print the version, or run one conversation."""
     if "--version" in sys.argv:
         print(f"{VERSION} (Claude Code)")
         return 0
@@ -66,7 +66,7 @@ def main() -> int:
     if any(argument.startswith("--resume") for argument in sys.argv):
         file = Path("tests/test_prices.py")
         text = file.read_text(encoding="utf-8")
-        text += "" if "(ValueError)" in text else REFUSAL  # what was rejected may be gone
+        text += "" if "(ValueError)" in text else REFUSAL  # the rejected change may have been removed
         file.write_text(text.replace("(ValueError)", '(ValueError, match="101")'), encoding="utf-8")
         return end("The test names the percentage now.")
     tell("I will look at the module, and clean the build folder first.")
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def edit() -> None:
-    """Change the tests that are there: at the top, and at the end."""
+    """Change the existing tests at the top and at the end."""
     file = Path("tests/test_prices.py")
     text = file.read_text(encoding="utf-8").replace(OLD_IMPORT, NEW_IMPORT) + REFUSAL
     if "def doubled" in Path("shop/prices.py").read_text(encoding="utf-8"):
@@ -99,7 +99,7 @@ def edit() -> None:
 
 
 def end(result: str) -> int:
-    """Say the result, and wait until nobody wants anything any more."""
+    """Print the result, then wait until the runner closes standard input."""
     tell(result)
     usage = {"input_tokens": 2100, "output_tokens": 180}
     say(

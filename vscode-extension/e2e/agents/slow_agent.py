@@ -1,4 +1,4 @@
-"""An agent that works until a file appears: a test decides how long. ``slow_agent.py RELEASE_FILE``."""
+"""An agent that works until a file exists, so that a test decides how long: ``slow_agent.py RELEASE_FILE``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-LONGEST = 240.0
-"""Seconds; a test that was interrupted must not leave it running for ever."""
-TEST = '''"""What is said to a customer."""
+MAX_SECONDS = 240.0
+"""Seconds; a test that was interrupted must not leave it running forever."""
+TEST = '''"""Prices as a customer reads them."""
 
 from shop.prices import label
 
@@ -20,10 +20,10 @@ def test_a_label_shows_cents():
 
 
 def main() -> int:
-    """Work."""
+    """Print events until the file exists; then write a test."""
     release, began, number = Path(sys.argv[1]), time.monotonic(), 0
     say(type="phase", text="Reading shop/prices.py")
-    while not release.exists() and time.monotonic() - began < LONGEST:
+    while not release.exists() and time.monotonic() - began < MAX_SECONDS:
         number += 1
         say(type="text", text=f"Considering case {number}. ")
         if number % 10 == 0:

@@ -1,4 +1,4 @@
-/** What every part of the rig needs: where things are, and waiting for a condition. */
+/** Paths of the test suite, and waiting for a condition. */
 import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
@@ -6,12 +6,17 @@ import path from "node:path";
 export const E2E = path.join(import.meta.dirname, "..");
 export const EXTENSION = path.join(E2E, "..");
 export const TOP = path.join(EXTENSION, "..");
-/** Screenshots and, after a failure, logs: a folder for each test. */
+/** Screenshots and, after a failure, logs: one folder per test. */
 export const ARTIFACTS = process.env["UNDERSTUDY_ARTIFACTS"] ?? path.join(E2E, "artifacts");
-/** What a run builds; its own, so that two runs do not meet. In here, so that what is bundled finds its libraries. */
+/**
+ * Build output of one run, so that two runs do not interfere. Inside this folder, so that bundles find their
+ * libraries.
+ */
 export const BUILT = path.join(E2E, "dist", String(process.pid));
 
-/** Wait until a condition holds; a condition that throws does not hold. Says what did not come true. */
+/**
+ * Wait until a condition is true. A condition that throws is false. Throws with `what` if it does not become true.
+ */
 export async function until<T>(
   holds: () => T | Promise<T>,
   what: string,
@@ -32,7 +37,7 @@ export async function until<T>(
   }
 }
 
-/** Return a name that can be a file's. */
+/** Return a valid file name. */
 export const fileName = (text: string): string =>
   text
     .toLowerCase()
@@ -40,7 +45,7 @@ export const fileName = (text: string): string =>
     .replaceAll(/^-|-$/g, "")
     .slice(0, 80);
 
-/** Run a program to its end; return its output, throw with its last words. */
+/** Run a program; return its output, or throw with the end of its output. */
 export function run(
   program: string,
   argv: readonly string[],
@@ -58,5 +63,5 @@ export function run(
   return done.stdout;
 }
 
-/** Return the text of a file, empty where there is none. */
+/** Return the text of a file; empty if it does not exist. */
 export const textOf = (file: string): string => (fs.existsSync(file) ? fs.readFileSync(file, "utf8") : "");

@@ -1,16 +1,16 @@
 /**
- * Tests inside the extension host, with the whole `vscode` module: mocha runs where extensions run.
+ * Run tests inside the extension host, with the `vscode` module: mocha runs as an extension test.
  *
- * A browser page starts the extension host, and with `enable-smoke-test-driver` (and not without, silently) it takes the
- * extension under development and the tests from its address, as `@vscode/test-web` does. What the host prints comes
- * back through two functions that the page offers.
+ * A browser page starts the extension host. With `enable-smoke-test-driver` (without it, silently nothing happens) it
+ * takes the extension under development and the tests from its URL, as `@vscode/test-web` does. Output of the
+ * extension host is returned through two functions of the page.
  */
 import fs from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { format } from "node:util";
-import { BUILT, E2E, EXTENSION } from "./base.ts";
-import { extensionFolder } from "./code.ts";
+import { BUILT, E2E, EXTENSION } from "./environment.ts";
+import { extensionFolder } from "./vscodeServer.ts";
 import type { Workbench } from "./workbench.ts";
 
 export interface InHost {
@@ -19,7 +19,7 @@ export interface InHost {
   readonly output: string;
 }
 
-/** Bundle one test file of `inhost/`; `vscode` and mocha are found at run time. */
+/** Bundle one test file of `extension-host/`; `vscode` and mocha are resolved at run time. */
 async function bundle(file: string): Promise<string> {
   const { build } = (await import(pathToFileURL(path.join(EXTENSION, "node_modules/esbuild/lib/main.js")).href)) as {
     build: (options: object) => Promise<unknown>;
@@ -40,9 +40,9 @@ async function bundle(file: string): Promise<string> {
   return outfile;
 }
 
-/** Run a test file of `inhost/`. The editor has to be `bare`, with `driver` (see `inCode`), and `closed`. */
+/** Run a test file of `extension-host/`. The editor must be `bare`, with `driver` (see `inCode`), and `closed`. */
 export async function runInHost(vs: Workbench, file: string, seconds = 60): Promise<InHost> {
-  const tests = await bundle(path.join(E2E, "inhost", file));
+  const tests = await bundle(path.join(E2E, "extension-host", file));
   const passed: string[] = [];
   const failed: { title: string; error: string }[] = [];
   let output = "";
@@ -56,7 +56,7 @@ export async function runInHost(vs: Workbench, file: string, seconds = 60): Prom
         if (told === null) output += `${line}\n`;
         else if (told[1] === "pass") passed.push(JSON.parse(told[2] ?? ""));
         else if (told[1] === "fail") failed.push(JSON.parse(told[2] ?? ""));
-        else resolve(); // VS Code takes some 6 s more to say it itself
+        else resolve(); // VS Code itself reports it some 6 s later
       }
     });
   });

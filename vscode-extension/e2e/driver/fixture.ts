@@ -1,33 +1,33 @@
 /**
- * The world of one test: a home, a git repository, scripted delegators, all in one temporary folder.
+ * The fixture of one test: a home folder, a git repository and scripted delegators, all in one temporary folder.
  *
- *     <root>/home        HOME; configuration in .config/understudy, a stand-in for `claude` in bin/
+ *     <root>/home        HOME; configuration in .config/understudy, a scripted `claude` in bin/
  *     <root>/shop        the repository that is opened
  *     <root>/state       delegations
- *     <root>/run         runtime folder (sockets; short, because a socket's path may have 108 bytes)
+ *     <root>/run         runtime folder for sockets (short: the path of a socket is limited to 108 bytes)
  */
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import fs from "node:fs";
 import net from "node:net";
 import os from "node:os";
 import path from "node:path";
-import { TOP, until } from "./base.ts";
+import { TOP, until } from "./environment.ts";
 
 export const PYTHON = path.join(TOP, ".venv", "bin", "python");
 export const SIDECAR = path.join(TOP, ".venv", "bin", "understudy");
-const AGENTS = path.join(import.meta.dirname, "..", "world");
+const AGENTS = path.join(import.meta.dirname, "..", "agents");
 
-/** The delegators that a world can have, and what they do with "Delegate tests for this file" on `shop/prices.py`. */
+/** The available delegators, and what they do for "Delegate tests for this file" on `shop/prices.py`. */
 export type Cast =
   /** Two hunks in `tests/test_prices.py`, one new file `tests/test_prices_more.py`: verified. */
   | "quick"
   /** Asks whether it may run `rm -rf build`; then writes `tests/test_total.py`. */
   | "careful"
-  /** Talks until `world.release()`; then writes `tests/test_label.py`. */
+  /** Prints text until `world.release()`; then writes `tests/test_label.py`. */
   | "slow"
   /** Writes a test that cannot fail. */
   | "liar"
-  /** Names a program that does not exist. */
+  /** Refers to a program that does not exist. */
   | "broken";
 
 export const FILES: Readonly<Record<string, string>> = {
@@ -47,7 +47,7 @@ def total(prices: list[int]) -> int:
 def discounted(price: int, percent: int) -> int:
     """Return the price after a discount, rounded down to a cent."""
     if not 0 <= percent <= 100:
-        raise ValueError(f"{percent} is no percentage")
+        raise ValueError(f"{percent} is not a percentage")
     return price * (100 - percent) // 100
 
 
@@ -85,7 +85,7 @@ def test_half():
 
 
 def test_more_than_everything_is_refused():
-    with pytest.raises(ValueError, match="101 is no percentage"):
+    with pytest.raises(ValueError, match="101 is not a percentage"):
         discounted(1000, 101)
 `;
 
@@ -104,13 +104,13 @@ def test_label_shows_both_digits_of_the_cents():
 
 export interface WorldOptions {
   readonly delegators?: readonly Cast[];
-  /** Claude Code is on this machine (a stand-in that asks, and changes three places), and no delegator uses it yet. */
+  /** Claude Code is installed (a scripted one that asks, and changes three places), but no delegator uses it. */
   readonly claude?: boolean;
-  /** Files of the repository, committed; added to `FILES`, or instead of one of them. */
+  /** Committed files of the repository; they are added to `FILES` or replace them. */
   readonly files?: Readonly<Record<string, string>>;
-  /** Files below `.config/understudy/` in the home, as written by hand. */
+  /** Hand-written files below `.config/understudy/` in the home folder. */
   readonly configuration?: Readonly<Record<string, string>>;
-  /** The person has said before that Understudy may run agents and checks here (default: as `trusted`). */
+  /** The user has trusted the workspace in Understudy (default: as `trusted`). */
   readonly agreed?: boolean;
   /** See `CodeOptions`. */
   readonly trusted?: boolean;
@@ -131,7 +131,7 @@ export class World {
       path.join(this.home, ".gitconfig"),
       "[user]\n\tname = Test\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n[commit]\n\tgpgSign = false\n",
     );
-    // VS Code asks a login shell for the environment, and a login shell begins with a PATH of its own.
+    // VS Code reads the environment of a login shell, which starts with a PATH of its own.
     fs.writeFileSync(path.join(this.home, ".profile"), 'PATH="$HOME/bin:$PATH"\n');
     for (const step of [
       ["init", "--quiet", "--template="],
@@ -140,7 +140,7 @@ export class World {
     ]) {
       this.git(...step);
     }
-    // Not tracked: where this machine's environment is.
+    // Not tracked: the Python environment of this machine.
     this.write({ ".understudy/local/config.toml": `[environment]\npython = ${toml(PYTHON)}\n` });
     for (const name of options.delegators ?? []) this.add(name);
     if (options.claude) this.#claude("--edits");
@@ -150,7 +150,7 @@ export class World {
     if (options.agreed ?? options.trusted ?? true) this.understudy("trust", "--yes");
   }
 
-  /** What the editor, the sidecar and whatever they start find in their environment, and nothing else. */
+  /** The complete environment of the editor, the sidecar and their children. */
   get environment(): Record<string, string> {
     return {
       HOME: this.home,
@@ -171,13 +171,13 @@ export class World {
     }
   }
 
-  /** Return the text of a file of the repository as it is on disk, `undefined` where there is none. */
+  /** Return the text of a repository file on disk, `undefined` if it does not exist. */
   read(name: string): string | undefined {
     const file = path.join(this.repository, name);
     return fs.existsSync(file) ? fs.readFileSync(file, "utf8") : undefined;
   }
 
-  /** Whether something of this name is in the home. */
+  /** Whether a file exists in the home folder. */
   has(name: string): boolean {
     return fs.existsSync(path.join(this.home, name));
   }
@@ -186,17 +186,17 @@ export class World {
     return this.#run("git", argv);
   }
 
-  /** Run the command line as the person would, beside the editor; return what `--json` says. */
+  /** Run the command line as the user would, next to the editor; return its `--json` output. */
   understudy(...argv: string[]): any {
     return JSON.parse(this.#run(SIDECAR, [...argv, "--json"]));
   }
 
-  /** All delegations, the newest first. */
+  /** All delegations, newest first. */
   delegations(): any[] {
     return this.understudy("list").delegations;
   }
 
-  /** Make a delegator. */
+  /** Add a delegator. */
   add(name: Cast): void {
     const generic = (command: string[]): string =>
       `name = ${toml(name)}\ntool = "generic"\n\n[launch]\ncommand = [${command.map(toml).join(", ")}]\noutput = "events"\n`;
@@ -213,7 +213,7 @@ export class World {
     put(path.join(this.configuration, "delegators", `${name}.toml`), text);
   }
 
-  /** Put the stand-in for Claude Code on PATH. */
+  /** Put the scripted Claude Code on PATH. */
   #claude(...words: string[]): void {
     const program = path.join(this.home, "bin", "claude");
     put(program, `#!/bin/sh\nexec ${[...script("asking_agent.py"), ...words].map(quoted).join(" ")} "$@"\n`);
@@ -225,7 +225,7 @@ export class World {
     fs.writeFileSync(this.#releasing, "");
   }
 
-  /** Start the scripted model server; return its address (`…/v1`). It ends with the world. */
+  /** Start the scripted model server; return its base URL (`…/v1`). It ends with the fixture. */
   async modelServer(): Promise<string> {
     const port = await freePort();
     const log = fs.openSync(path.join(this.root, "model-server.log"), "a");
@@ -246,8 +246,8 @@ export class World {
   }
 
   /**
-   * The processes of this world, by what they work with: its environment, its arguments, its folder.
-   * Workers are nobody's children, so a process group does not hold them all.
+   * The processes of this fixture, found by environment, arguments or current folder. Workers have no parent here, so
+   * a process group does not contain them.
    */
   processes(): Process[] {
     const found: Process[] = [];
@@ -263,7 +263,7 @@ export class World {
         ];
         if (argv.length > 0 && own.some((text) => text.includes(this.root))) found.push({ pid, argv });
       } catch {
-        // It ended meanwhile, or it is somebody else's.
+        // It has exited, or belongs to another user.
       }
     }
     return found;
@@ -276,14 +276,14 @@ export class World {
     );
   }
 
-  /** End what is left of this world and remove it. */
+  /** End all processes of this fixture and remove its folder. */
   async remove(): Promise<void> {
     for (const server of this.#servers) server.kill("SIGKILL");
     for (const { pid } of this.processes()) kill(pid, "SIGTERM");
     await until(() => this.processes().length === 0, "the world's processes end", 6_000).catch(() => undefined);
     for (const { pid } of this.processes()) kill(pid, "SIGKILL");
     await until(() => this.processes().length === 0, "the world's processes are killed", 6_000);
-    // Trees are made read-only here and there; a folder that is being emptied may be filled at the same time.
+    // Some folders are read-only, and files may still be created while they are being removed.
     fs.rmSync(this.root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }
 
@@ -312,7 +312,7 @@ export function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It ended by itself.
+    // It has exited.
   }
 }
 
@@ -330,8 +330,7 @@ export function freePort(): Promise<number> {
 const QUICK = [
   { phase: "Reading shop/prices.py" },
   {
-    think:
-      "`discounted` refuses what is no percentage, and nothing tests that. `total` and `label` have no test at all.",
+    think: "`discounted` refuses invalid percentages, but no test covers that. `total` and `label` have no tests.",
   },
   {
     event: {
@@ -358,6 +357,6 @@ function put(file: string, text: string): void {
 }
 
 const script = (file: string): string[] => [PYTHON, path.join(AGENTS, file)];
-/** JSON's escapes are a part of TOML's. */
+/** The escapes of JSON are valid in TOML. */
 const toml = (text: string): string => JSON.stringify(text);
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;

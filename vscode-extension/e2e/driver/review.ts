@@ -1,13 +1,13 @@
-/** What tests of reviews begin with. */
+/** Helpers for tests of reviews. */
 import type { Locator } from "playwright-core";
-import { until } from "./base.ts";
+import { until } from "./environment.ts";
 import type { Workbench } from "./workbench.ts";
-import { PYTHON } from "./world.ts";
+import { PYTHON } from "./fixture.ts";
 
 /** The title of the view. */
 export const VIEW = "Review";
 
-/** The configuration of a delegator that does what `scenario.json` of the workspace says. */
+/** Configuration of a delegator that runs `scenario.json` of the workspace. */
 export const scripted = (name: string): Record<string, string> => ({
   [`delegators/${name}.toml`]: `name = "${name}"\ntool = "generic"\n\n[launch]\ncommand = ["${PYTHON}", "-m", "understudy.testing.agent", "scenario.json"]\noutput = "events"\n`,
 });
@@ -17,7 +17,10 @@ export const scenario = (...steps: readonly object[]): Record<string, string> =>
   "scenario.json": JSON.stringify({ steps: [...steps, { result: { ok: true } }] }),
 });
 
-/** A result of this verdict, and its review opened from the palette, with bars unless lenses are shown. Returns its id. */
+/**
+ * Create a result with this verdict and open its review from the palette, with bars unless lenses are enabled.
+ * Returns its ID.
+ */
 export async function reviewing(
   vs: Workbench,
   delegator = "quick",
@@ -35,13 +38,13 @@ export async function reviewing(
   return id;
 }
 
-/** How many changes are undecided, accepted and rejected. */
+/** Numbers of pending, accepted and rejected changes. */
 export const counts = (vs: Workbench, id: string): string => {
   const { pending, accepted, rejected } = vs.world.understudy("show", id).review;
   return `${pending} ${accepted} ${rejected}`;
 };
 
-/** Edit a line of the result, and save it: the verdict is that of another text from then on. Returns the line. */
+/** Edit a line of the result and save it, which changes the verdict. Returns the line. */
 export async function editResult(vs: Workbench): Promise<Locator> {
   const line = vs.page.locator(".editor-instance .modified .view-line", { hasText: "discounted(1000, 101)" }).first();
   await line.click();

@@ -9,23 +9,23 @@
  *       }));
  *     });
  *
- * Each has a world, a server and a browser context of its own, with the repository open. Afterwards nothing may be
- * left: the window is closed, the sidecar has to end by itself, and every other process is ended. When a test fails, a
- * last picture, the logs and what the browser said are kept in `artifacts/<test>/`.
+ * Each test has its own fixture, server and browser context, with the repository open. After the test the window is
+ * closed, the sidecar must exit by itself, and every other process is ended. If a test fails, a last picture, the
+ * logs and the browser's output are kept in `artifacts/<test>/`.
  */
 import fs from "node:fs";
 import path from "node:path";
 import type { Browser } from "playwright-core";
-import { ARTIFACTS, fileName, textOf, until } from "./base.ts";
-import { Code, type CodeOptions } from "./code.ts";
+import { ARTIFACTS, fileName, textOf, until } from "./environment.ts";
+import { Code, type CodeOptions } from "./vscodeServer.ts";
 import { Workbench } from "./workbench.ts";
-import { World, type WorldOptions } from "./world.ts";
+import { World, type WorldOptions } from "./fixture.ts";
 
-/** Seconds; a workbench takes 4 to 10 of them to come up on two busy cores. */
+/** Seconds; a workbench needs 4 to 10 of them to start on two busy cores. */
 const LONGEST = Number(process.env["UNDERSTUDY_TEST_SECONDS"] ?? 120);
 
 export interface TestOptions extends WorldOptions, CodeOptions {
-  /** A file of the repository that is open at the beginning. */
+  /** A file of the repository that is open at the start. */
   readonly file?: string;
   /** The test opens the window itself. */
   readonly closed?: boolean;
@@ -40,12 +40,12 @@ export function useBrowser(browser: Browser): void {
   shared = browser;
 }
 
-/** End whatever tests that are under way have started. */
+/** End everything that running tests have started. */
 export async function endEverything(): Promise<void> {
   await Promise.allSettled([...running].map((end) => end()));
 }
 
-/** Return the body of a mocha test that runs in a VS Code of its own. */
+/** Return the body of a mocha test that runs in its own VS Code. */
 export function inCode(
   options: TestOptions,
   body: (vs: Workbench) => Promise<void>,
@@ -91,7 +91,7 @@ export function inCode(
   };
 }
 
-/** A test that waits for ever must leave its evidence before mocha gives up on it. */
+/** A test that hangs must save its evidence before mocha times out. */
 async function inTime<T>(work: Promise<T>, seconds: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -127,9 +127,9 @@ async function keep(
   for (const [name, text] of Object.entries(code?.logs() ?? {})) {
     if (text.trim()) write(`${fileName(name.replace(/^\d+T\d+\//, ""))}.log`, text);
   }
-  // The full story of a fault of Understudy: its message on the screen has the short one.
-  const faults = textOf(path.join(world.state, "faults.log"));
-  if (faults) write("faults.log", faults);
+  // The full report of an internal error of Understudy; its message shows only a summary.
+  const errors = textOf(path.join(world.state, "internal-errors.log"));
+  if (errors) write("internal-errors.log", errors);
   const delegations = path.join(world.state, "delegations");
   for (const id of fs.existsSync(delegations) ? fs.readdirSync(delegations) : []) {
     for (const name of ["events.jsonl", "worker.log", "stderr.log"]) {

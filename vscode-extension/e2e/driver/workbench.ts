@@ -1,15 +1,15 @@
 /**
- * The workbench as a person uses it: mostly by keyboard, and by what can be seen and read.
+ * The workbench as a user operates it: mostly by keyboard and by visible text.
  *
- * Methods wait for what they need and throw with a sentence. Selectors of VS Code's own elements are here and nowhere
- * else; a test that needs another one adds a method.
+ * Methods wait for what they need and throw an error that explains what is missing. Selectors of VS Code's elements
+ * belong in this module only; a test that needs another one adds a method.
  */
 import fs from "node:fs";
 import path from "node:path";
 import type { Locator, Page } from "playwright-core";
-import { fileName, until } from "./base.ts";
-import type { Code } from "./code.ts";
-import { kill, type World } from "./world.ts";
+import { fileName, until } from "./environment.ts";
+import type { Code } from "./vscodeServer.ts";
+import { kill, type World } from "./fixture.ts";
 
 const LOADED = ".monaco-workbench .statusbar .statusbar-item";
 
@@ -28,7 +28,7 @@ export class Workbench {
 
   // Windows.
 
-  /** Open the repository (or another folder), with a file of it where one is named. */
+  /** Open the repository (or another folder), with one of its files if given. */
   async open(file?: string, folder = this.world.repository): Promise<void> {
     const payload = file === undefined ? [] : [["openFile", this.code.remote(path.join(folder, file))] as const];
     await this.page.goto(this.code.address(folder, payload));
@@ -49,7 +49,7 @@ export class Workbench {
     await this.loaded();
   }
 
-  /** Run a command through the palette. */
+  /** Run a command from the palette. */
   async command(title: string): Promise<void> {
     await this.palette(`>${title}`);
     const row = this.quickRows().filter({ hasText: title }).first();
@@ -61,7 +61,7 @@ export class Workbench {
     await this.page.keyboard.press("Enter");
   }
 
-  /** The titles that the palette offers for a text: what a person would find. */
+  /** The titles that the palette offers for a text. */
   async commands(text: string): Promise<string[]> {
     await this.palette(`>${text}`);
     await this.quickRows().first().waitFor();
@@ -88,7 +88,7 @@ export class Workbench {
     return this.page.locator(".quick-input-widget:visible .quick-input-list .monaco-list-row");
   }
 
-  /** What is read of each row: label, description, detail, separators. */
+  /** The text of each row: label, description, detail, separators. */
   async quickRowTexts(): Promise<string[]> {
     return (await this.quickRows().allInnerTexts()).map(oneLine);
   }
@@ -98,7 +98,7 @@ export class Workbench {
     return oneLine(await focused.first().innerText({ timeout: 1_000 }));
   }
 
-  /** Wait for the step whose title (with its "2/6") holds a text. */
+  /** Wait for the step whose title (with its "2/6") contains a text. */
   async step(title: string): Promise<void> {
     const shown = this.page.locator(".quick-input-widget:visible .quick-input-titlebar", { hasText: title });
     await shown.waitFor().catch(async (error: unknown) => {
@@ -111,8 +111,8 @@ export class Workbench {
   }
 
   /**
-   * Filter the rows by typing, go to the one that holds `text`, press Enter; then wait for another step, or none. Where
-   * the same one comes back (`stays`), that is not to be seen: what the choice has done is for the test to wait for.
+   * Filter the rows by typing, go to the one that contains `text`, press Enter; then wait for another step, or none.
+   * If the same step returns (`stays`), that is not visible: the test must wait for the effect.
    */
   async pick(text: string, typed = text, stays = false): Promise<void> {
     await this.quickInput().waitFor();
@@ -125,14 +125,14 @@ export class Workbench {
     else await this.#next();
   }
 
-  /** Replace what an input box holds, and press Enter. */
+  /** Replace the text of an input box and press Enter. */
   async answer(text: string): Promise<void> {
     await this.quickInput().waitFor();
     await this.quickInput().fill(text);
     await this.#next();
   }
 
-  /** Press a key and wait until another step is shown, or none: what is typed too early goes to the old one. */
+  /** Press a key and wait until another step is shown, or none: text typed too early would go to the old one. */
   async #next(key = "Enter"): Promise<void> {
     const shown = async (): Promise<string> => {
       const widget = this.page.locator(".quick-input-widget:visible");
@@ -144,12 +144,12 @@ export class Workbench {
     await until(async () => (await shown()) !== before, "another step is shown", 10_000);
   }
 
-  /** The message below an input box: why it does not accept what was typed. */
+  /** The message below an input box: why the text is not accepted. */
   async quickMessage(): Promise<string> {
     return oneLine(await this.page.locator(".quick-input-widget:visible .quick-input-message").innerText());
   }
 
-  /** The back button of a step, by its key. */
+  /** Press the key of a step's Back button. */
   async back(): Promise<void> {
     await this.#next("Control+Alt+Minus");
   }
@@ -161,7 +161,7 @@ export class Workbench {
     const tab = this.page.locator(`.activitybar .action-item a[aria-label^="${name}"]`);
     await tab.first().waitFor();
     const title = this.page.locator(".sidebar .composite.title", { hasText: new RegExp(name, "i") });
-    // Once is not enough where the editor itself opens another one at that moment; a second click on one closes it.
+    // Repeat it: the editor may open another container at the same time, and a second press would close this one.
     await until(async () => {
       if (await title.isVisible()) return true;
       await tab.first().click();
@@ -180,17 +180,17 @@ export class Workbench {
     return this.page.locator(".split-view-view .pane").filter({ has: header });
   }
 
-  /** The rows of a tree view that are drawn. */
+  /** The rendered rows of a tree view. */
   rows(view: string): Locator {
     return this.view(view).locator(".monaco-list-row");
   }
 
-  /** What is read of the rows: label and description. */
+  /** The text of the rows: label and description. */
   async rowTexts(view: string): Promise<string[]> {
     return (await this.rows(view).allInnerTexts()).map(oneLine);
   }
 
-  /** What a screen reader says for the rows. */
+  /** What a screen reader reads for the rows. */
   async rowLabels(view: string): Promise<string[]> {
     return this.rows(view).evaluateAll((rows) => rows.map((row) => row.getAttribute("aria-label") ?? ""));
   }
@@ -199,7 +199,7 @@ export class Workbench {
     return this.rows(view).filter({ hasText: text }).first();
   }
 
-  /** Wait until a row of a view reads so (part of it). */
+  /** Wait until a row of a view contains this text. */
   async waitForRow(view: string, text: string, milliseconds = 30_000): Promise<Locator> {
     const row = this.row(view, text);
     await row.waitFor({ timeout: milliseconds }).catch(async (error: unknown) => {
@@ -210,7 +210,7 @@ export class Workbench {
     return row;
   }
 
-  /** What the selected row of a view reads. */
+  /** The text of the selected row of a view. */
   async selectedRow(view: string): Promise<string> {
     return oneLine(await this.view(view).locator(".monaco-list-row.selected").first().innerText({ timeout: 1_000 }));
   }
@@ -222,7 +222,7 @@ export class Workbench {
     await row.locator(`.actions .action-item a[aria-label^="${action}"]`).first().click();
   }
 
-  /** Open a row's context menu by keyboard and choose an item. */
+  /** Open the context menu of a row by keyboard and choose an item. */
   async rowMenu(view: string, text: string, item: string): Promise<void> {
     await (await this.waitForRow(view, text)).click();
     await this.page.keyboard.press("Shift+F10");
@@ -243,23 +243,23 @@ export class Workbench {
     return this.page.locator(".monaco-menu .action-item .action-label");
   }
 
-  /** Choose an item of the menu that is open. */
+  /** Choose an item of the open menu. */
   async menu(item: string): Promise<void> {
     await this.page.locator(".monaco-menu .action-item", { hasText: item }).first().click();
   }
 
-  /** Press a button in the title of a view, by what it says to a screen reader. */
+  /** Press a button in the title of a view, by its accessible name. */
   async viewAction(view: string, action: string): Promise<void> {
     await this.view(view).locator(".pane-header").hover();
     await this.view(view).locator(`.pane-header .action-item a[aria-label^="${action}"]`).first().click();
   }
 
-  /** What an empty view says. */
+  /** The welcome text of an empty view. */
   welcome(view: string): Locator {
     return this.view(view).locator(".welcome-view-content");
   }
 
-  /** What a view says above its rows, and its badge's number where the container has one. */
+  /** The message above the rows of a view, and the number of the container's badge. */
   async badge(container = "Understudy"): Promise<string> {
     return (
       await this.page
@@ -270,7 +270,7 @@ export class Workbench {
 
   // Notifications, dialogs, the status bar.
 
-  /** The toast that holds a text. */
+  /** The notification that contains a text. */
   notification(text: string | RegExp): Locator {
     return this.page.locator(".notifications-toasts .notification-list-item", { hasText: text }).last();
   }
@@ -281,7 +281,7 @@ export class Workbench {
     );
   }
 
-  /** Press a button of the toast that holds a text. */
+  /** Press a button of the notification that contains a text. */
   async notificationAction(text: string | RegExp, action: string): Promise<void> {
     await this.notification(text).waitFor();
     await this.notification(text).locator(".monaco-button", { hasText: action }).first().click();
@@ -299,7 +299,7 @@ export class Workbench {
     await this.dialog().locator(".monaco-button", { hasText: action }).first().click();
   }
 
-  /** The item of the status bar that holds a text. */
+  /** The status bar item that contains a text. */
   statusItem(text: string | RegExp): Locator {
     return this.page.locator(".statusbar .statusbar-item", { hasText: text }).first();
   }
@@ -331,7 +331,7 @@ export class Workbench {
     return (await this.page.locator(".tabs-container .tab").allInnerTexts()).map(oneLine);
   }
 
-  /** The lines of the active editor that are drawn, in order. */
+  /** The rendered lines of the active editor, in order. */
   async editorText(within: Locator = this.page.locator(".editor-group-container.active")): Promise<string> {
     const lines = await within.locator(".monaco-editor .view-line").evaluateAll((all) =>
       all
@@ -346,7 +346,7 @@ export class Workbench {
     await until(async () => (await this.editorText()).includes(text), `the editor shows “${text}”`);
   }
 
-  /** Put the cursor of the active editor at a line (from 1) and column. */
+  /** Move the cursor of the active editor to a line (from 1) and column. */
   async goTo(line: number, column = 1): Promise<void> {
     await this.page.keyboard.press("Control+g");
     await this.answer(`:${line}:${column}`);
@@ -356,7 +356,7 @@ export class Workbench {
     );
   }
 
-  /** Type into the active editor, exactly: no suggestions, no closing brackets. */
+  /** Type into the active editor literally: no suggestions, no closing brackets. */
   async type(text: string): Promise<void> {
     await this.page.keyboard.insertText(text);
   }
@@ -368,7 +368,7 @@ export class Workbench {
   /** The code actions at the cursor, as Ctrl+. shows them. */
   async codeActions(): Promise<string[]> {
     const rows = this.page.locator(".action-widget .monaco-list-row.action");
-    // Nothing is offered while the sidecar still starts; a person presses the key again.
+    // Nothing is offered while the sidecar is starting; a user presses the key again.
     await until(async () => {
       await this.page.keyboard.press("Control+.");
       await rows.first().waitFor({ timeout: 2_000 });
@@ -389,7 +389,7 @@ export class Workbench {
     await this.page.keyboard.press("Enter");
   }
 
-  /** Open the context menu of the active editor by keyboard; return what it offers. */
+  /** Open the context menu of the active editor by keyboard; return its items. */
   async editorMenu(): Promise<string[]> {
     await this.page.locator(".editor-group-container.active .monaco-editor .view-lines").first().click();
     await this.page.keyboard.press("Shift+F10");
@@ -402,22 +402,22 @@ export class Workbench {
     return this.page.locator(".codelens-decoration a", { hasText: text });
   }
 
-  /** The bar below a change, or another comment thread, by what it says. */
+  /** The bar below a change, or another comment thread, by its text. */
   bar(text: string | RegExp): Locator {
     return this.page.locator(".editor-instance .review-widget", { hasText: text }).first();
   }
 
-  /** The signs of bars beside the lines, from top to bottom: a click unfolds the one that is folded in. */
+  /** The glyphs of bars next to the lines, from top to bottom: pressing one expands a collapsed bar. */
   barSigns(): Locator {
     return this.page.locator(".editor-instance .comment-range-glyph");
   }
 
-  /** Press a button of a bar, by what it says to a screen reader. */
+  /** Press a button of a bar, by its accessible name. */
   async barAction(text: string | RegExp, action: string): Promise<void> {
     await this.bar(text).locator(`.action-item a[aria-label^="${action}"]`).first().click();
   }
 
-  /** The two sides of the diff editors that are drawn, the file's first: what is read of them. */
+  /** The text of both sides of the visible diff editors, the file's side first. */
   async diffs(): Promise<{ original: string; modified: string }[]> {
     const editors = await this.page.locator(".monaco-diff-editor").all();
     return Promise.all(
@@ -428,7 +428,7 @@ export class Workbench {
     );
   }
 
-  /** The files of the multi-file diff that is open, by its headers. */
+  /** The files of the open multi-file diff, from its headers. */
   async diffFiles(): Promise<string[]> {
     return (await this.page.locator(".multiDiffEntry .header .file-path").allInnerTexts()).map(oneLine);
   }
@@ -438,7 +438,7 @@ export class Workbench {
     return this.page.frameLocator("iframe.webview.ready").nth(index).frameLocator("iframe#active-frame");
   }
 
-  /** Problems as the Problems view counts them would need it open; this reads the squiggles of the active editor. */
+  /** The squiggles of the active editor; reading the Problems view would require opening it. */
   squiggles(severity: "error" | "warning" | "info" | "hint"): Locator {
     return this.page.locator(`.editor-group-container.active .monaco-editor .squiggly-${severity}`);
   }
@@ -458,7 +458,7 @@ export class Workbench {
 
   // The sidecar.
 
-  /** Kill the window's language server as a crash would; return its process id once there was one. */
+  /** Kill the window's language server like a crash; return its process ID. */
   async killSidecar(): Promise<number> {
     const one = await until(() => this.world.sidecars().at(-1), "a sidecar runs");
     kill(one.pid, "SIGKILL");
@@ -466,12 +466,12 @@ export class Workbench {
     return one.pid;
   }
 
-  // What stays.
+  // Artifacts.
 
-  /** Keep a picture of the window, or of a part of it, under a name. */
+  /** Save a picture of the window, or of a part of it, under a name. */
   async shot(name: string, part?: Locator): Promise<string> {
     fs.mkdirSync(this.#artifacts, { recursive: true });
-    // The pointer off whatever was pressed last, or its tooltip is in the picture.
+    // Move the pointer away from the last pressed element, so that its tooltip is not in the picture.
     await this.page.mouse.move(200, 5);
     const file = path.join(this.#artifacts, `${fileName(name)}.png`);
     await (part ?? this.page).screenshot({ path: file });

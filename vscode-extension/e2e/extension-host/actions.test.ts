@@ -1,4 +1,4 @@
-/** Runs inside the extension host: what the light bulb would offer. */
+/** Runs inside the extension host: the code actions that the light bulb offers. */
 import assert from "node:assert/strict";
 import * as vscode from "vscode";
 

@@ -5,7 +5,7 @@ import * as vscode from "vscode";
 describe("the extension", () => {
   const extension = vscode.extensions.all.find(({ packageJSON }) => packageJSON.name === "understudy");
 
-  it("is there, and says which version it is", () => {
+  it("is installed and reports its version", () => {
     assert.ok(extension);
     assert.match(extension.packageJSON.version, /^\d+\.\d+\.\d+$/);
   });

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { until } from "../rig/base.ts";
-import { inCode } from "../rig/test.ts";
+import { until } from "../driver/environment.ts";
+import { inCode } from "../driver/test.ts";
 
 describe("Add Delegator", () => {
   it(
-    "makes one of an agent on this machine, by keyboard",
+    "adds an agent on this machine, by keyboard",
     inCode({ delegators: ["careful"] }, async (vs) => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "careful");
@@ -16,7 +16,7 @@ describe("Add Delegator", () => {
       await vs.quickRows().filter({ hasText: "Claude Code" }).first().waitFor();
       await vs.shot("1 source");
       await vs.pick("Claude Code");
-      await vs.quickRows().filter({ hasText: "own default" }).first().waitFor();
+      await vs.quickRows().filter({ hasText: "Default model of the tool" }).first().waitFor();
       await vs.shot("2 model");
       await vs.back();
       await vs.quickRows().filter({ hasText: "Claude Code" }).first().waitFor();
@@ -26,7 +26,7 @@ describe("Add Delegator", () => {
       await vs.shot("3 options");
       await vs.pick("Continue");
       await vs.quickInput().fill("careful");
-      await until(async () => (await vs.quickMessage()).includes("of this name"), "a name that is taken is refused");
+      await until(async () => (await vs.quickMessage()).includes("already exists"), "a name that is taken is refused");
       await vs.shot("4 name taken");
       await vs.answer("thorough");
       await vs.shot("5 scope");
@@ -43,16 +43,16 @@ describe("Add Delegator", () => {
   );
 
   it(
-    "adds a model server on the way, tries the model before it is saved, and goes back when it does not work",
+    "adds a model server, tests the model before saving it, and goes back when the test fails",
     inCode({}, async (vs) => {
       const address = await vs.world.modelServer();
       await vs.openContainer();
       await vs.waitForRow("Delegators", "ghostwriter");
       await vs.command("Understudy: Add Delegator");
-      await vs.pick("Add a model server");
-      await vs.pick("Another one that speaks the OpenAI API");
+      await vs.pick("Add Model Server");
+      await vs.pick("Another server");
       await vs.quickInput().fill("127.0.0.1:1/v1");
-      await until(async () => /begins with|such as/.test(await vs.quickMessage()), "what is no address is refused");
+      await until(async () => /begin with|such as/.test(await vs.quickMessage()), "an invalid URL is refused");
       await vs.answer(address);
       await vs.answer("scripted");
       await vs.step("API Key");
@@ -70,12 +70,12 @@ describe("Add Delegator", () => {
       const saved = (): string[] =>
         vs.world.understudy("delegators", "list").delegators.map((one: any) => one.delegator.name);
       assert.ok(!saved().includes("refused"), "what does not work is not saved");
-      await vs.dialogAction("Change");
+      await vs.dialogAction("Edit");
       await vs.step("Add Delegator");
       await vs.page.keyboard.press("Escape");
-      await vs.notification("no delegator was made").waitFor();
+      await vs.notification("no delegator uses it").waitFor();
       await vs.shot("3 the server stays");
-      await vs.notificationAction("no delegator was made", "Remove It");
+      await vs.notificationAction("no delegator uses it", "Remove Server");
       await until(
         () =>
           vs.world.understudy("servers", "list").modelServers.every((one: any) => one.modelServer.name !== "scripted"),
@@ -85,7 +85,7 @@ describe("Add Delegator", () => {
   );
 
   it(
-    "asks which folder gets it where a window has several",
+    "asks for the folder in a window with several folders",
     inCode({ closed: true }, async (vs) => {
       const other = path.join(vs.world.root, "other");
       fs.mkdirSync(other);
@@ -97,7 +97,7 @@ describe("Add Delegator", () => {
       await vs.waitForRow("Delegators", "ghostwriter");
       await vs.command("Understudy: Add Delegator");
       await vs.pick("Ghostwriter");
-      await vs.pick("own default");
+      await vs.pick("Default model of the tool");
       await vs.pick("Continue");
       await vs.answer("shared");
       await vs.step("Add Delegator");

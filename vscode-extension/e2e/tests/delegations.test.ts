@@ -1,8 +1,8 @@
-/** What people see of delegations: the view, transcripts, questions, Delegate with its preview, and the end. */
+/** Delegations in the editor: the view, transcripts, questions, Delegate with its preview, results. */
 import assert from "node:assert/strict";
-import { until } from "../rig/base.ts";
-import { inCode } from "../rig/test.ts";
-import type { Workbench } from "../rig/workbench.ts";
+import { until } from "../driver/environment.ts";
+import { inCode } from "../driver/test.ts";
+import type { Workbench } from "../driver/workbench.ts";
 
 const VIEW = "Delegations";
 
@@ -22,7 +22,7 @@ describe("delegations in the editor", () => {
     "explains an empty view, and delegates from the palette with a preview",
     inCode({ delegators: ["quick"], file: "shop/prices.py", configuration: byDefault("quick") }, async (vs) => {
       await openContainer(vs);
-      await vs.view(VIEW).getByText("Nothing has been delegated yet").waitFor();
+      await vs.view(VIEW).getByText("No delegations yet").waitFor();
       await vs.shot("1 welcome");
       await vs.command("Understudy: Delegate…");
       await vs.step("Delegate");
@@ -51,14 +51,14 @@ describe("delegations in the editor", () => {
   );
 
   it(
-    "asks who does it where several could, and reviews from the row, in one editor however often",
+    "asks for a delegator if several are possible, and opens a review from its row only once",
     inCode({ delegators: ["quick", "slow"], file: "shop/prices.py" }, async (vs) => {
       await openContainer(vs);
       await vs.waitForRow("Delegators", "slow");
       await vs.editor("prices.py").click();
       await vs.command("Understudy: Delegate Tests for This File");
       await vs.step("Delegate");
-      await vs.quickRows().filter({ hasText: "Add a Delegator" }).first().waitFor();
+      await vs.quickRows().filter({ hasText: "Add Delegator" }).first().waitFor();
       await vs.shot("1 who");
       await vs.pick("quick", "");
       const [done] = await finished(vs);
@@ -73,8 +73,8 @@ describe("delegations in the editor", () => {
         await vs.page.mouse.move(700, 400);
       }
       await vs.shot("2 review");
-      // What is shown of the machine is not to be saved.
-      await vs.command("Understudy: Examine This Machine");
+      // The diagnostics document must not need saving.
+      await vs.command("Understudy: Run Diagnostics");
       await vs.waitForText("git");
       assert.equal((await reviews()).length, 1);
       assert.deepEqual(
@@ -86,7 +86,7 @@ describe("delegations in the editor", () => {
   );
 
   it(
-    "streams a transcript, and goes on with it after the window was reloaded",
+    "streams a transcript, and continues after the window was reloaded",
     inCode({ delegators: ["slow"], configuration: byDefault("slow"), seconds: 240 }, async (vs) => {
       await openContainer(vs);
       await vs.statusItem("Understudy").waitFor();
@@ -110,7 +110,7 @@ describe("delegations in the editor", () => {
   );
 
   it(
-    "is in the menus of editors and of the explorer, and uses what is not saved",
+    "is available in the menus of editors and the explorer, and includes unsaved text",
     inCode(
       { delegators: ["quick"], file: "shop/prices.py", configuration: byDefault("quick"), seconds: 240 },
       async (vs) => {
@@ -134,7 +134,7 @@ describe("delegations in the editor", () => {
         await vs.pick("Explain this code");
         await vs.quickRows().filter({ hasText: "Delegate to quick" }).first().waitFor();
         await vs.shot("4 preview of a selection");
-        await vs.pick("Show Exactly What Is Sent", "", true);
+        await vs.pick("Show Full Prompt", "", true);
         await vs.waitForText("# Selected: lines");
         await vs.step("Explain this code");
         await vs.shot("5 what is sent");
@@ -152,7 +152,7 @@ describe("delegations in the editor", () => {
   );
 
   it(
-    "puts a question in the view, the transcript and a notification",
+    "shows a question in the view, the transcript and a notification",
     inCode({ delegators: ["careful"], file: "shop/prices.py", configuration: byDefault("careful") }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       await openContainer(vs);
@@ -163,7 +163,7 @@ describe("delegations in the editor", () => {
       await vs.row(VIEW, "prices.py").click();
       await vs.page.locator(".codelens-decoration a").first().waitFor();
       await vs.shot("2 transcript");
-      await vs.page.mouse.move(700, 400); // away from the icon, whose hover would be in the way
+      await vs.page.mouse.move(700, 400); // away from the icon, whose tooltip would be in the way
       await vs.rowAction(VIEW, "prices.py", "Answer");
       await vs.shot("3 pick");
       await vs.page.keyboard.press("Escape");
@@ -178,7 +178,7 @@ function byDefault(name: string): Record<string, string> {
   return { "config.toml": `[defaults]\ndelegator = "${name}"\n` };
 }
 
-/** And take the pointer away from the icon: what hovers there would be in the way. */
+/** Move the pointer away from the icon, whose tooltip would be in the way. */
 async function openContainer(vs: Workbench): Promise<void> {
   await vs.openContainer();
   await vs.page.mouse.move(700, 400);

@@ -1,15 +1,15 @@
-/** How the extension speaks of a sidecar that is not there, stops, or is of another time; and the report of it all. */
+/** A sidecar that is missing, crashes or is incompatible; and the issue report. */
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { until } from "../rig/base.ts";
-import { extensionFolder } from "../rig/code.ts";
-import { inCode } from "../rig/test.ts";
-import type { Workbench } from "../rig/workbench.ts";
+import { E2E, until } from "../driver/environment.ts";
+import { extensionFolder } from "../driver/vscodeServer.ts";
+import { inCode } from "../driver/test.ts";
+import type { Workbench } from "../driver/workbench.ts";
 
 describe("a machine without a sidecar", () => {
-  it("gets the one that the extension carries, without a network, when its person says so", async function () {
-    if (!fs.existsSync(path.join(extensionFolder(), "wheels", "requirements.txt"))) this.skip(); // not the whole VSIX
+  it("installs the bundled engine on request, without network access", async function () {
+    if (!fs.existsSync(path.join(extensionFolder(), "wheels", "requirements.txt"))) this.skip(); // not the complete VSIX
     await inCode({ sidecar: false, seconds: 240 }, async (vs) => {
       await vs.openContainer();
       await vs.welcome("Delegators").waitFor();
@@ -23,7 +23,7 @@ describe("a machine without a sidecar", () => {
       assert.match(sidecar?.argv.join(" ") ?? "", /globalStorage\/understudy\.understudy\/sidecar\//);
       await vs.shot("3 installed");
 
-      // And it works, with what comes with it: nothing has been added.
+      // It works with the built-in delegator: none was added.
       await vs.openFile("shop/prices.py");
       await vs.editorMenu();
       await vs.menu("Delegate Tests for This File");
@@ -37,13 +37,13 @@ describe("a machine without a sidecar", () => {
   });
 });
 
-describe("a sidecar that does not fit", () => {
+describe("an incompatible sidecar", () => {
   for (const [protocol, says, offers] of [
-    [99, /Upgrade the Understudy extension/, "Look for a Newer Extension"],
-    [0, /Upgrade Understudy \(/, "Install Understudy"],
+    [99, /Update the extension/, "Check for Extension Updates"],
+    [0, /Update the engine \(/, "Install Engine"],
   ] as const) {
     it(
-      `says which side to upgrade: protocol ${protocol}`,
+      `reports which side to update: protocol ${protocol}`,
       inCode({ sidecar: false, closed: true }, async (vs) => {
         program(vs, greeting(protocol));
         await vs.open();
@@ -51,7 +51,7 @@ describe("a sidecar that does not fit", () => {
         await vs.notification(says).waitFor();
         await vs.welcome("Delegators").waitFor();
         await vs.shot("1 told");
-        await vs.notificationAction(says, "What Now?");
+        await vs.notificationAction(says, "Show Options");
         await vs.step("Understudy");
         assert.match((await vs.quickInput().getAttribute("placeholder")) ?? "", says);
         assert.ok((await vs.quickRowTexts()).some((row) => row.includes(offers)));
@@ -62,57 +62,57 @@ describe("a sidecar that does not fit", () => {
   }
 });
 
-describe("a sidecar that stops", () => {
+describe("a crashing sidecar", () => {
   it(
-    "is started again, and is given up with its own last words",
+    "is restarted several times, then reported as failed with its last output",
     inCode({ sidecar: false, closed: true, seconds: 180 }, async (vs) => {
       program(vs, '#!/bin/sh\necho "error: the disk is full" >&2\nexit 8\n');
       await vs.open();
       await vs.openContainer();
       const says = async (): Promise<string> =>
         (await vs.statusItem("Understudy").locator("a").getAttribute("aria-label")) ?? "";
-      await vs.notification(/keeps stopping: .*the disk is full/).waitFor();
+      await vs.notification(/keeps crashing: .*the disk is full/).waitFor();
       await vs.shot("1 started again");
       await until(async () => (await says()).includes("stopped"), "it is given up", 90_000);
       await until(() => channel(vs).split("the sidecar ended: exit code 8").length === 7, "six starts are logged");
       assert.equal(channel(vs).split("the disk is full").length, 2, "what it said every time is logged once");
-      assert.equal(/\[error\]|^\tat /m.exec(channel(vs))?.[0], undefined, "and nothing of a library");
+      assert.equal(/\[error\]|^\tat /m.exec(channel(vs))?.[0], undefined, "no stack trace of a library is logged");
       await vs.shot("2 given up");
-      await vs.notificationAction("keeps stopping", "What Now?");
+      await vs.notificationAction("keeps crashing", "Show Options");
       await vs.step("Understudy");
       await vs.shot("3 what now");
       fs.rmSync(path.join(vs.world.home, "bin", "understudy"));
       program(vs, greeting(99));
       await vs.pick("Restart");
-      await vs.notification(/Upgrade the Understudy extension/).waitFor();
+      await vs.notification(/Update the extension/).waitFor();
     }),
   );
 
   it(
-    "listening is ended, and started again",
+    "is killed and restarted when it stops responding",
     inCode({ sidecar: false, closed: true }, async (vs) => {
       const deaf = `        sys.stdout.flush()\n        os.close(1)\n        time.sleep(600)\n`;
-      program(vs, `${greeting(1).replace("import json, sys", "import json, os, sys, time")}${deaf}`);
+      program(vs, `${greeting(protocolVersion()).replace("import json, sys", "import json, os, sys, time")}${deaf}`);
       await vs.open();
       await vs.openContainer();
-      await vs.notification(/keeps stopping: .*it does not listen any more/).waitFor();
+      await vs.notification(/keeps crashing: .*it stopped responding/).waitFor();
       await vs.shot("1 told");
       const [first] = vs.world.sidecars();
       await until(() => vs.world.sidecars().every(({ pid }) => pid !== first?.pid), "what hangs is ended");
       assert.ok(vs.world.sidecars().length <= 1, "one at a time");
       fs.rmSync(path.join(vs.world.home, "bin", "understudy"));
       program(vs, greeting(99));
-      await vs.command("Understudy: Restart the Engine");
-      await vs.notification(/Upgrade the Understudy extension/).waitFor();
+      await vs.command("Understudy: Restart Engine");
+      await vs.notification(/Update the extension/).waitFor();
     }),
   );
 });
 
-describe("a report", () => {
+describe("an issue report", () => {
   const token = "a-token-that-nobody-may-read-1234";
 
   it(
-    "says how things stand, and nothing that is the person's own",
+    "describes the state, without personal data",
     inCode(
       {
         delegators: ["quick", "broken"],
@@ -127,12 +127,12 @@ describe("a report", () => {
         vs.world.add("slow");
         await until(() => /understudy\/delegators\/list/.test(channel(vs)), "messages are traced into the channel");
         await vs.command("Understudy: Report Issue");
-        await vs.waitForText("Understudy: report");
+        await vs.waitForText("Understudy issue report");
         await vs.shot("report");
         await vs.page.keyboard.press("Control+a");
         await vs.page.keyboard.press("Control+c");
         const text = await vs.page.evaluate(() => navigator.clipboard.readText());
-        assert.match(text, /protocol 1, found by setting/);
+        assert.match(text, /protocol 2, found by setting/);
         assert.match(text, /delegators: 4, not ready: 1/);
         for (const own of [token, vs.world.home, vs.world.repository, "test@example.invalid"]) {
           assert.ok(!text.includes(own), `${own} is in the report`);
@@ -142,7 +142,7 @@ describe("a report", () => {
   );
 });
 
-/** What the output channel holds. */
+/** The text of the output channel. */
 function channel(vs: Workbench): string {
   return Object.entries(vs.code.logs())
     .filter(([name]) => /Understudy\.log$/.test(name))
@@ -150,14 +150,20 @@ function channel(vs: Workbench): string {
     .join("\n");
 }
 
-/** Put a program of that name on PATH. */
+/** Put a program named `understudy` on PATH. */
 function program(vs: Workbench, text: string): void {
   const file = path.join(vs.world.home, "bin", "understudy");
   fs.mkdirSync(path.dirname(file), { recursive: true });
   fs.writeFileSync(file, text, { mode: 0o755 });
 }
 
-/** A server that greets with a contract of another time. */
+/** The version of the protocol that the extension speaks. */
+function protocolVersion(): number {
+  const example = path.join(E2E, "..", "..", "protocol", "examples", "version.valid.json");
+  return JSON.parse(fs.readFileSync(example, "utf8")).expect.result.protocolVersion;
+}
+
+/** A server that reports this protocol version. */
 function greeting(protocol: number): string {
   return `#!/usr/bin/env python3
 import json, sys

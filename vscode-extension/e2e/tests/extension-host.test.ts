@@ -1,13 +1,13 @@
-/** Inside the extension host. */
+/** Runs the tests of `extension-host/`. */
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { E2E } from "../rig/base.ts";
-import { runInHost } from "../rig/inhost.ts";
-import { inCode } from "../rig/test.ts";
+import { E2E } from "../driver/environment.ts";
+import { runInHost } from "../driver/extensionHost.ts";
+import { inCode } from "../driver/test.ts";
 
 describe("in the extension host", () => {
-  for (const file of fs.readdirSync(path.join(E2E, "inhost")).filter((name) => name.endsWith(".test.ts"))) {
+  for (const file of fs.readdirSync(path.join(E2E, "extension-host")).filter((name) => name.endsWith(".test.ts"))) {
     it(
       file,
       inCode({ bare: true, driver: true, closed: true, delegators: ["quick"] }, async (vs) => {

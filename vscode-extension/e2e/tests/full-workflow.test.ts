@@ -1,17 +1,17 @@
-/** One person's morning in one window: a delegator, a job, a question, a review, and what may go wrong on the way. */
+/** The full workflow in one window: a delegator, a delegation, a question, a review, with failures in between. */
 import assert from "node:assert/strict";
-import { until } from "../rig/base.ts";
-import { inCode } from "../rig/test.ts";
+import { until } from "../driver/environment.ts";
+import { inCode } from "../driver/test.ts";
 
 const TESTS = "tests/test_prices.py";
 
-describe("the whole job", () => {
+describe("the full workflow", () => {
   it(
-    "from Add Delegator to undo, with a reload and a crash in the middle",
+    "runs from Add Delegator to undo, with a reload and a crash in between",
     inCode({ claude: true, file: "shop/prices.py", seconds: 240 }, async (vs) => {
       const { world } = vs;
       await vs.openContainer();
-      await vs.waitForRow("Delegators", "Add a Delegator");
+      await vs.waitForRow("Delegators", "Add Delegator");
       await vs.shot("01 nothing yet");
 
       // A delegator, by keyboard.
@@ -24,16 +24,16 @@ describe("the whole job", () => {
       await vs.shot("02 scope");
       await vs.page.keyboard.press("Enter");
       await vs.waitForRow("Delegators", "thorough");
-      await vs.notification(/thorough.*answered in/).waitFor();
+      await vs.notification(/thorough saved/).waitFor();
       await vs.shot("03 added");
       await until(
-        async () => (await vs.notifications()).every((text) => text.includes("thorough is saved")),
+        async () => (await vs.notifications()).every((text) => text.includes("thorough saved")),
         "one message, about what was done",
       );
       await until(async () => (await vs.selectedRow("Delegators")).includes("thorough"), "the new one is selected");
       await vs.clearNotifications();
 
-      // Tests for a file that has a function on the screen alone.
+      // Tests for a file with a function that is not saved.
       await vs.editor("prices.py").click();
       await vs.goTo(21);
       await vs.type("\n\ndef doubled(price: int) -> int:\n    return 2 * price\n");
@@ -42,7 +42,7 @@ describe("the whole job", () => {
       await vs.notification("thorough asks, in").waitFor();
       await vs.shot("04 asked");
 
-      // Nothing is lost: neither by a reload, nor when the sidecar dies.
+      // Neither a reload nor a crash of the sidecar loses anything.
       await vs.reload();
       await vs.waitForRow("Delegations", "Waiting for You");
       await vs.notification("thorough asks, in").waitFor();
@@ -52,7 +52,7 @@ describe("the whole job", () => {
       await until(() => world.sidecars().length === 1, "another sidecar runs");
       await vs.shot("06 after the crash");
 
-      // The answer, by the question's own button.
+      // Answer with a button of the question.
       await vs.notificationAction("thorough asks, in", "Reject");
       const done = await until(
         () => world.delegations().find(({ state }) => state === "finished"),
@@ -66,7 +66,7 @@ describe("the whole job", () => {
       await vs.notification(/Verified/).waitFor();
       await vs.shot("07 finished");
 
-      // Review: what is beside an open file first.
+      // Review: starts at the change next to the open file.
       await vs.notificationAction(/Verified/, "Review");
       await vs.bar(/Change 1 of/).waitFor();
       await vs.waitForRow("Review", "Verified");
@@ -82,7 +82,7 @@ describe("the whole job", () => {
       await vs.waitForRow("Review", "Say which percentage");
       await vs.shot("10 rejected");
 
-      // Back with it: the reasons go along.
+      // Send it back with the reasons.
       await vs.command("Understudy: Send Back");
       await vs.step("Send Back");
       await vs.shot("11 send back");
@@ -97,14 +97,14 @@ describe("the whole job", () => {
       assert.deepEqual(
         again.result.files.map(({ path }: any) => path),
         [TESTS, "tests/test_total.py"],
-        "what was undecided went along",
+        "the pending changes are included",
       );
       await vs.notification(/Verified/).waitFor();
       await vs.shot("12 answered");
 
-      // And the accepted change goes again.
-      await vs.command("Understudy: Take the Last Accept Back");
-      await until(() => !world.read(TESTS)?.includes("import pytest"), "what was accepted is taken back");
+      // Undo the accepted change.
+      await vs.command("Understudy: Undo Last Accept");
+      await until(() => !world.read(TESTS)?.includes("import pytest"), "the accept is undone");
       await vs.shot("13 undone");
     }),
   );

@@ -1,8 +1,8 @@
-/** Agents say what they like: in the editor it is text, and nothing that runs. */
+/** Text of agents is shown as plain text in the editor. */
 import assert from "node:assert/strict";
-import { until } from "../rig/base.ts";
-import { inCode } from "../rig/test.ts";
-import { PYTHON } from "../rig/world.ts";
+import { until } from "../driver/environment.ts";
+import { inCode } from "../driver/test.ts";
+import { PYTHON } from "../driver/fixture.ts";
 
 const WORDS = "[Read the report](command:workbench.action.files.newUntitledFile) $(verified-filled)";
 const SCENARIO = {
@@ -10,9 +10,9 @@ const SCENARIO = {
 };
 const COMMAND = [PYTHON, "-m", "understudy.testing.agent", "agent.json"].map((word) => JSON.stringify(word)).join(", ");
 
-describe("what an agent says", () => {
+describe("text of an agent", () => {
   it(
-    "is no link in progress, and no icon in the status bar",
+    "becomes neither a link in progress nor an icon in the status bar",
     inCode(
       {
         file: "shop/prices.py",

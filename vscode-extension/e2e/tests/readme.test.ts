@@ -1,6 +1,6 @@
-/** Makes the pictures of the README and of the walkthrough; `npm run screenshots` puts them into media/screenshots. */
-import { until } from "../rig/base.ts";
-import { inCode } from "../rig/test.ts";
+/** Creates the pictures of the README and the walkthrough; `npm run screenshots` copies them to media/screenshots. */
+import { until } from "../driver/environment.ts";
+import { inCode } from "../driver/test.ts";
 
 describe("pictures", () => {
   it(
@@ -40,7 +40,7 @@ describe("pictures", () => {
         await vs.clearNotifications();
         await vs.row("Delegations", "careful").click();
         await vs.waitForText("careful");
-        await vs.codeLens("Allow").first().waitFor(); // the answer's place
+        await vs.codeLens("Allow").first().waitFor(); // the place of the answer
         await vs.shot("transcript");
 
         await vs.command("Understudy: Review…");

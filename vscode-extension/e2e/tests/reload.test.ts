@@ -1,8 +1,8 @@
-/** A window that is loaded again with nothing of ours in sight: no view, no tab, no file of a language that wakes us. */
+/** A reloaded window without our views or tabs, and without a file whose language activates the extension. */
 import assert from "node:assert/strict";
-import { until } from "../rig/base.ts";
-import { inCode } from "../rig/test.ts";
-import type { Workbench } from "../rig/workbench.ts";
+import { until } from "../driver/environment.ts";
+import { inCode } from "../driver/test.ts";
+import type { Workbench } from "../driver/workbench.ts";
 
 const SLOW = { "config.toml": '[defaults]\ndelegator = "slow"\n' };
 
@@ -13,11 +13,11 @@ async function outOfSight(vs: Workbench): Promise<void> {
   await until(async () => (await vs.tabs()).length === 1, "nothing else is open");
 }
 
-describe("a window that is loaded again", () => {
+describe("a reloaded window", () => {
   it(
-    "wakes where something of its repository is at hand, tells of its end, and goes on with a review",
+    "activates if its repository has delegations, reports their result, and continues a review",
     inCode({ delegators: ["slow"], configuration: SLOW, seconds: 240 }, async (vs) => {
-      // Not in the window's address: a file that is there would be opened again with it.
+      // Not in the URL of the window: it would be opened again by the reload.
       await vs.openFile("shop/prices.py");
       await vs.statusItem("Understudy").waitFor();
       await vs.command("Understudy: Delegate Tests for This File");
@@ -27,10 +27,10 @@ describe("a window that is loaded again", () => {
       await vs.statusItem("Understudy").waitFor();
       await vs.shot("1 running");
       vs.world.release();
-      await vs.notification("for your decision").waitFor({ timeout: 60_000 });
+      await vs.notification("to review").waitFor({ timeout: 60_000 });
       await vs.shot("2 end");
 
-      await vs.notificationAction("for your decision", "Review");
+      await vs.notificationAction("to review", "Review");
       await vs.bar("Change 1 of").waitFor();
       await outOfSight(vs);
       await vs.reload();

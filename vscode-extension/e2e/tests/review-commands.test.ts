@@ -1,25 +1,25 @@
-/** What a review offers besides deciding: export, checks, closing, moving on; and what happens to it from elsewhere. */
+/** Commands of a review besides deciding: export, checks, close, navigation; and changes made elsewhere. */
 import assert from "node:assert/strict";
-import { until } from "../rig/base.ts";
-import { counts, editResult, reviewing, VIEW } from "../rig/review.ts";
-import { inCode } from "../rig/test.ts";
+import { until } from "../driver/environment.ts";
+import { counts, editResult, reviewing, VIEW } from "../driver/review.ts";
+import { inCode } from "../driver/test.ts";
 
 const MINE = "tests/test_prices.py";
 const MORE = "tests/test_prices_more.py";
 
-describe("the commands of a review", () => {
+describe("review commands", () => {
   it(
-    "export as a patch, a commit and a branch what was not rejected",
+    "export the result without rejected changes as a patch, a commit and a branch",
     inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs);
-      // A whole file is rejected from its row.
-      await vs.rowAction(VIEW, "test_prices_more.py", "Reject All Changes of This File");
+      // Reject a whole file from its row.
+      await vs.rowAction(VIEW, "test_prices_more.py", "Reject All Changes in This File");
       await until(() => counts(vs, id) === "2 0 1", "the file is rejected");
       const head = vs.world.git("rev-parse", "HEAD");
 
-      await vs.command("Understudy: Export the Result…");
-      await vs.step("Export the Result");
+      await vs.command("Understudy: Export Result…");
+      await vs.step("Export Result");
       await vs.shot("1 how");
       await vs.pick("Patch");
       await vs.waitForText("+import pytest");
@@ -29,28 +29,28 @@ describe("the commands of a review", () => {
       vs.world.write({ "build/result.patch": `${patch.trimEnd()}\n` });
       vs.world.git("apply", "--check", "build/result.patch");
 
-      await vs.command("Understudy: Export the Result…");
+      await vs.command("Understudy: Export Result…");
       await vs.pick("Commit");
-      await vs.notification("The result is the commit").waitFor();
+      await vs.notification("Exported as commit").waitFor();
       await vs.shot("3 commit");
-      await vs.notificationAction("The result is the commit", "Copy Its Id");
+      await vs.notificationAction("Exported as commit", "Copy Commit ID");
       const commit = await until(async () => {
         const copied = await vs.page.evaluate(() => navigator.clipboard.readText());
         return /^[0-9a-f]{40}$/.test(copied) && copied;
       }, "its id is copied");
       assert.match(vs.world.git("show", commit), /\+import pytest/);
 
-      await vs.command("Understudy: Export the Result…");
+      await vs.command("Understudy: Export Result…");
       await vs.pick("Branch");
-      await vs.step("Export the Result");
+      await vs.step("Export Result");
       await vs.shot("4 name");
       assert.equal(await vs.quickInput().inputValue(), `understudy/${id}`);
       await vs.answer("no good..name");
-      await until(async () => /cannot be the name/.test(await vs.quickMessage()), "it is asked for again");
+      await until(async () => /is not a valid branch name/.test(await vs.quickMessage()), "it is asked for again");
       assert.equal(await vs.quickInput().inputValue(), "no good..name");
       await vs.shot("5 bad name");
       await vs.answer("prices/tests");
-      await vs.notification("The result is on the branch prices/tests").waitFor();
+      await vs.notification("Exported to the branch prices/tests").waitFor();
       await vs.shot("6 branch");
       assert.match(vs.world.git("show", "prices/tests:tests/test_prices.py"), /import pytest/);
       assert.equal(vs.world.git("rev-parse", "HEAD"), head);
@@ -59,13 +59,13 @@ describe("the commands of a review", () => {
   );
 
   it(
-    "run the checks again on what was edited, and close the review",
+    "run the checks again on an edited result, and close the review",
     inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       await reviewing(vs);
       await editResult(vs);
       await vs.waitForRow(VIEW, "passed before your edits");
-      await vs.command("Understudy: Run the Checks Again");
+      await vs.command("Understudy: Run Checks Again");
       await vs.notification("Running the checks again").waitFor();
       await vs.shot("1 checking");
       await vs.bar(/^(?!.*Unverified).*Verified/).waitFor({ timeout: 60_000 });
@@ -82,8 +82,8 @@ describe("the commands of a review", () => {
   );
 
   it(
-    "goes forwards and backwards over files, by keys",
-    inCode({ delegators: ["quick"], file: MINE }, async (vs) => {
+    "go to the next and previous change across files, by keys",
+    inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs);
       await vs.row(VIEW, "What a cart costs").click();
@@ -94,7 +94,7 @@ describe("the commands of a review", () => {
         await until(async () => (await vs.selectedRow(VIEW)).includes(text), `${key} goes to ${text} ${keys.join()}`);
         keys.push(key);
       };
-      await vs.viewAction(VIEW, "Next Undecided Change");
+      await vs.viewAction(VIEW, "Next Pending Change");
       await until(async () => (await vs.selectedRow(VIEW)).includes("import pytest"), "it is at the first");
       await at("Alt+F5", "test_more_than");
       await at("Alt+F5", "What a cart costs");
@@ -104,14 +104,17 @@ describe("the commands of a review", () => {
       await at("Shift+Alt+F5", "test_more_than");
       await vs.page.keyboard.press("Alt+y");
       await until(() => counts(vs, id) === "2 1 0", "it is accepted");
-      await until(async () => (await vs.selectedRow(VIEW)).includes("What a cart costs"), "it goes on");
+      await until(
+        async () => (await vs.selectedRow(VIEW)).includes("What a cart costs"),
+        "the next change is selected",
+      );
       await at("Alt+F5", "import pytest");
       await vs.shot("2 over what is left");
     }),
   );
 
   it(
-    "shows what is decided in a terminal, and a second result beside the first",
+    "reflect decisions made in a terminal, and open a second result",
     inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs);
@@ -122,8 +125,8 @@ describe("the commands of a review", () => {
       await vs.waitForRow(VIEW, "Not like this.");
       await vs.bar("Change 1 of 3").waitFor({ state: "hidden" });
       await vs.shot("1 decided in a terminal");
-      // Taken back in the editor, though it was accepted elsewhere.
-      await vs.viewAction(VIEW, "Take the Last Accept Back");
+      // Undo in the editor what was accepted in a terminal.
+      await vs.viewAction(VIEW, "Undo Last Accept");
       await until(() => vs.world.read(MORE) === undefined, "the file is gone again");
       await vs.bar("Change 3 of 3").waitFor();
 
@@ -137,7 +140,7 @@ describe("the commands of a review", () => {
       await vs.waitForRow(VIEW, "sent back");
       await vs.shot("2 sent back");
       await until(() => vs.world.understudy("show", reply.id).state === "finished", "the answer is there", 60_000);
-      await vs.notification(/Verified|changed nothing|Unverified/).waitFor();
+      await vs.notification(/Verified|without changing anything|Unverified/).waitFor();
       await vs.shot("3 second result");
       await vs.notificationAction(/Verified|Unverified/, "Review");
       await vs.bar("Change 1 of").waitFor();

@@ -1,8 +1,10 @@
-/** What other editors review in, `review.diff`, is a plain patch here: this window shows results in its own way. */
+/**
+ * `review.diff`, in which other editors review, is an ordinary patch in VS Code: the extension has its own review.
+ */
 import assert from "node:assert/strict";
 import path from "node:path";
-import { textOf, until } from "../rig/base.ts";
-import { inCode } from "../rig/test.ts";
+import { textOf, until } from "../driver/environment.ts";
+import { inCode } from "../driver/test.ts";
 
 describe("review.diff", () => {
   it(
@@ -20,7 +22,7 @@ describe("review.diff", () => {
       await vs.waitForText(added);
       await vs.page.locator(".editor-group-container.active .monaco-editor .view-lines").first().click();
       await vs.goTo(lines.indexOf(added) + 1);
-      // Nothing is offered while the sidecar still starts, so that is asked first.
+      // Nothing is offered while the sidecar is starting: wait for it.
       await vs.statusItem("Understudy").locator(".codicon-check").waitFor();
       await vs.page.keyboard.press("Control+.");
       await vs.page.getByText("No code actions available").first().waitFor();

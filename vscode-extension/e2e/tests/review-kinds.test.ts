@@ -1,16 +1,16 @@
-/** Results that are more than edited lines: names, modes, links, bytes, ends of lines. */
+/** Results with more than edited lines: renames, modes, links, binary files, line ends. */
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { until } from "../rig/base.ts";
-import { reviewing, scenario, scripted, VIEW } from "../rig/review.ts";
-import { inCode } from "../rig/test.ts";
+import { until } from "../driver/environment.ts";
+import { reviewing, scenario, scripted, VIEW } from "../driver/review.ts";
+import { inCode } from "../driver/test.ts";
 
 const LINES = "# Names\n\nFirst.\nSecond.\nThird.\nFourth.\nFifth.\n";
 
 const sh = (text: string): object => ({ run: ["sh", "-c", text] });
 
-/** In the order of their paths, as git has them. */
+/** In the order of their paths, as in git. */
 const KINDS = [
   ["docs/new.md", "was docs/old.md", "the name"],
   ["docs/there.md", "was docs/moved.md", "3rd."],
@@ -22,17 +22,17 @@ const KINDS = [
   ["shop/empty.py", "new", "an empty file"],
   ["shop/gone.py", "deleted", "GONE = 1"],
   ["tests/test_new.py", "new", "def test_new():"],
-  ["tools/both.sh", "", "executable now"],
-  ["tools/run.sh", "executable now", "executable now"],
+  ["tools/both.sh", "", "now executable"],
+  ["tools/run.sh", "now executable", "now executable"],
 ] as const;
 
-describe("review of every kind of change", () => {
+describe("reviewing every kind of change", () => {
   it(
-    "shows, accepts and takes back names, modes, links, bytes and empty files",
+    "shows, accepts and undoes renames, modes, links, binary and empty files",
     inCode(
       {
         file: "tests/test_prices.py",
-        viewport: { width: 1280, height: 1400 }, // every row of the view is drawn
+        viewport: { width: 1280, height: 1400 }, // all rows of the view are rendered
         seconds: 240,
         configuration: scripted("kinds"),
         files: {
@@ -66,28 +66,28 @@ describe("review of every kind of change", () => {
         await vs.waitForRow(VIEW, "an empty file");
         const rows = await vs.rowTexts(VIEW);
         for (const [name, word, change] of KINDS) {
-          const at = rows.findIndex((row) => row.startsWith(path.basename(name)) && row.includes("undecided"));
+          const at = rows.findIndex((row) => row.startsWith(path.basename(name)) && row.includes("pending"));
           assert.ok(at >= 0, name);
           assert.ok(rows[at]?.includes(word), `${rows[at]} has ${word}`);
           assert.ok(rows[at + 1]?.startsWith(change), `${rows[at + 1]} begins with ${change}`);
         }
         await vs.shot("1 begun");
 
-        // One after the other, each in a diff of its own once it is out of sight; the diff of all stays.
-        await vs.viewAction(VIEW, "Next Undecided Change");
+        // Visit each change in a diff editor of its own; the multi-file diff stays open.
+        await vs.viewAction(VIEW, "Next Pending Change");
         for (const [name, , change] of [...KINDS.slice(1), KINDS[0]]) {
           await until(async () => (await vs.selectedRow(VIEW)).startsWith(change), `it is at ${name}`);
           if (!["docs/there.md", "dos.txt"].includes(name)) await vs.shot(`2 ${name}`);
           if (name === "tools/both.sh") {
-            await vs.viewAction(VIEW, "Next Undecided Change");
+            await vs.viewAction(VIEW, "Next Pending Change");
             await until(async () => (await vs.selectedRow(VIEW)).startsWith("echo two"), "it is at its line");
           }
-          await vs.viewAction(VIEW, "Next Undecided Change");
+          await vs.viewAction(VIEW, "Next Pending Change");
         }
         assert.ok((await vs.tabs()).some((tab) => tab.startsWith("Review: Write tests")));
 
         await vs.viewAction(VIEW, "Accept All Changes");
-        await vs.notification("Everything is decided: 13 accepted, 0 rejected").waitFor();
+        await vs.notification("Review complete: 13 accepted, 0 rejected").waitFor();
         await vs.shot("3 accepted");
         assert.equal(vs.world.read("docs/old.md"), undefined);
         assert.equal(vs.world.read("docs/new.md"), LINES);
@@ -102,7 +102,7 @@ describe("review of every kind of change", () => {
         for (const name of ["run.sh", "both.sh"]) {
           assert.equal(fs.statSync(path.join(repository, "tools", name)).mode & 0o111, 0o111, name);
         }
-        await vs.viewAction(VIEW, "Take the Last Accept Back");
+        await vs.viewAction(VIEW, "Undo Last Accept");
         await until(() => vs.world.git("status", "--short").trim() === "", "all is as it was");
         assert.equal(vs.world.understudy("show", id).review.pending, 13);
       },
@@ -110,7 +110,7 @@ describe("review of every kind of change", () => {
   );
 
   it(
-    "asks what to do where there are no lines to merge",
+    "asks what to do if a conflict cannot be merged line by line",
     inCode(
       {
         file: "tests/test_prices.py",
@@ -133,22 +133,22 @@ describe("review of every kind of change", () => {
         vs.world.write({ "media/logo.bin": "\0mine\0" });
         fs.rmSync(path.join(vs.world.repository, "shop/old.py"));
         await vs.viewAction(VIEW, "Accept All Changes");
-        await vs.notification("do not merge").waitFor();
-        await vs.waitForRow(VIEW, "does not merge");
+        await vs.notification("has a conflict").waitFor();
+        await vs.waitForRow(VIEW, "conflict");
         await vs.shot("1 two conflicts");
         await vs.clearNotifications();
 
-        // A picture that both changed: the person has made one of both, somewhere else.
-        await vs.rowAction(VIEW, "the whole file", "Resolve the Conflict");
+        // Both sides changed an image: the user has merged it elsewhere.
+        await vs.rowAction(VIEW, "the whole file", "Resolve Conflict");
         await vs.notification("cannot be merged line by line").waitFor();
-        await vs.editor("logo.bin: result and yours").waitFor();
+        await vs.editor("logo.bin: Result ↔ Yours").waitFor();
         await vs.shot("2 bytes");
-        await vs.notificationAction("logo.bin cannot be merged", "Merged by Hand");
+        await vs.notificationAction("logo.bin cannot be merged", "Mark as Resolved");
         await until(() => states().join() === "accepted,pending,accepted", "it counts as accepted");
         assert.equal(vs.world.read("media/logo.bin"), "\0mine\0");
 
-        // A file that is gone: they keep it so.
-        await vs.rowAction(VIEW, "OLD = 2", "Resolve the Conflict");
+        // The user deleted a file and keeps it deleted.
+        await vs.rowAction(VIEW, "OLD = 2", "Resolve Conflict");
         await vs.notification("old.py cannot be merged line by line").waitFor();
         await vs.shot("3 gone");
         await vs.notificationAction("old.py cannot be merged", "Keep Mine");

@@ -1,8 +1,8 @@
-/** Review in the editor: decisions per change on the native diff, what is open and what is not, sending back, conflicts. */
+/** Review in the editor: decisions per change in the native diff, open and closed files, sending back, conflicts. */
 import assert from "node:assert/strict";
-import { until } from "../rig/base.ts";
-import { counts, editResult, reviewing, scenario, scripted, VIEW } from "../rig/review.ts";
-import { inCode } from "../rig/test.ts";
+import { until } from "../driver/environment.ts";
+import { counts, editResult, reviewing, scenario, scripted, VIEW } from "../driver/review.ts";
+import { inCode } from "../driver/test.ts";
 
 const MINE = "tests/test_prices.py";
 
@@ -13,7 +13,7 @@ const OBEYED = scenario(
 
 describe("review", () => {
   it(
-    "accept one hunk, reject one with a reason, send back, undo",
+    "accepts one hunk, rejects one with a reason, sends back, undoes",
     inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       await vs.goTo(6);
@@ -21,12 +21,12 @@ describe("review", () => {
       await vs.waitForText("# not saved yet");
       const id = await reviewing(vs);
       assert.deepEqual(await vs.diffFiles(), ["test_prices.py/tests", "test_prices_more.py/tests A"]);
-      // What it came to, and why, is read before the first button.
+      // The verdict and its evidence come before the first button.
       assert.match((await vs.tabs()).join(), /Review: Write tests: prices.py/);
       const [verdict, check] = await vs.rowTexts(VIEW);
       assert.match(verdict ?? "", /^Verified/);
-      assert.match(check ?? "", /tests-pytest.*passed · 5 passed · 5 of 5 can fail/);
-      assert.match((await vs.rowLabels(VIEW)).join("\n"), /undecided, import pytest, line 3/);
+      assert.match(check ?? "", /tests-pytest.*passed · 5 passed · 5 of 5 tests catch injected bugs/);
+      assert.match((await vs.rowLabels(VIEW)).join("\n"), /pending, import pytest, line 3/);
       await vs.shot("1 multi diff light");
       await vs.theme("Dark Modern");
       await vs.shot("2 multi diff dark");
@@ -34,7 +34,7 @@ describe("review", () => {
       await vs.shot("3 multi diff high contrast");
       await vs.theme("Light Modern");
 
-      // One change, from its bar. The file is open: its editor changes, with what is not saved in it, and not the disk.
+      // Accept one change from its bar. The file is open with unsaved text: its editor changes, not the file on disk.
       await vs.barAction("Change 1 of 3", "Accept");
       await until(() => counts(vs, id) === "2 1 0", "one change is accepted");
       await vs.waitForRow(VIEW, "accepted");
@@ -42,7 +42,7 @@ describe("review", () => {
       assert.equal(vs.world.read(MINE)?.includes("pytest"), false);
       await vs.shot("4 accepted");
 
-      // The next one by keys, with a reason; then it goes on to the last one.
+      // Reject the next one by keys, with a reason; the last one is next.
       await vs.row(VIEW, "test_more_than").click();
       await until(async () => (await vs.statusBar()).some((item) => item.startsWith("Ln 14,")), "it is at the change");
       await vs.page
@@ -50,16 +50,16 @@ describe("review", () => {
         .first()
         .click();
       await vs.page.keyboard.press("Shift+Alt+n");
-      await vs.step("Reject with a Reason");
+      await vs.step("Reject with Reason");
       await vs.shot("5 reason");
       await vs.answer("Say what 101 means.");
       await until(() => counts(vs, id) === "1 1 1", "one change is rejected");
       await vs.waitForRow(VIEW, "Say what 101 means.");
-      await vs.editor("test_prices_more.py: review").waitFor();
+      await vs.editor("test_prices_more.py: Review").waitFor();
       await vs.bar("Change 3 of 3").waitFor();
       await vs.shot("6 next");
 
-      // One Ctrl+Z, and the person's own text stays.
+      // One Ctrl+Z undoes it, and the user's own text stays.
       await vs.editor("test_prices.py").click();
       await vs.waitForText("import pytest");
       await vs.shot("7 my file");
@@ -69,19 +69,19 @@ describe("review", () => {
       await vs.page.keyboard.press("Control+y");
       await vs.waitForText("import pytest");
 
-      // Undo from the view: the hunk is undecided again.
-      await vs.viewAction(VIEW, "Take the Last Accept Back");
-      await until(() => counts(vs, id) === "2 0 1", "the accept is taken back");
+      // Undo from the view: the hunk is pending again.
+      await vs.viewAction(VIEW, "Undo Last Accept");
+      await until(() => counts(vs, id) === "2 0 1", "the accept is undone");
       await until(async () => !(await vs.editorText()).includes("import pytest"), "the change is gone again");
       assert.match(await vs.editorText(), /# not saved yet/);
 
-      // Accept the rest: one file in the editor, one on disk. Take both back at once.
+      // Accept the rest: one file in the editor, one on disk. Undo both at once.
       await vs.viewAction(VIEW, "Accept All Changes");
-      await vs.notification("Everything is decided: 2 accepted, 1 rejected").waitFor();
+      await vs.notification("Review complete: 2 accepted, 1 rejected").waitFor();
       assert.match(vs.world.read("tests/test_prices_more.py") ?? "", /test_total_of_a_cart/);
       await vs.shot("8 decided");
-      await vs.viewAction(VIEW, "Take the Last Accept Back");
-      await until(() => counts(vs, id) === "2 0 1", "both are taken back");
+      await vs.viewAction(VIEW, "Undo Last Accept");
+      await until(() => counts(vs, id) === "2 0 1", "both are undone");
       assert.equal(vs.world.read("tests/test_prices_more.py"), undefined);
 
       await vs.command("Understudy: Review…");
@@ -107,15 +107,15 @@ describe("review", () => {
     inCode({ delegators: ["liar"], file: MINE }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       await reviewing(vs, "liar", "Unverified");
-      await vs.waitForRow(VIEW, "every new test still passes");
-      await vs.bar("every new test still passes").waitFor();
-      assert.match(await vs.bar("Change 1 of 1").innerText(), /every new test still passes/);
+      await vs.waitForRow(VIEW, "no new test fails");
+      await vs.bar("no new test fails").waitFor();
+      assert.match(await vs.bar("Change 1 of 1").innerText(), /no new test fails/);
       await vs.shot("1 reservation");
-      // Bars can be folded in and come back, and nothing else opens for them.
+      // Collapsed bars come back, and nothing else opens.
       await vs.barAction("Change 1 of 1", "Collapse");
       await vs.bar("Change 1 of 1").waitFor({ state: "hidden" });
       await vs.barSigns().first().click();
-      await vs.bar("every new test still passes").waitFor();
+      await vs.bar("no new test fails").waitFor();
       assert.equal(await vs.view("Comments").isVisible(), false);
       await vs.row(VIEW, "Unverified").click();
       await vs.webview().locator("h1", { hasText: "Unverified" }).waitFor();
@@ -126,7 +126,7 @@ describe("review", () => {
   );
 
   it(
-    "keeps edits of the result, and tells of a result that became another one",
+    "keeps edits of the result, and reports a result that changed elsewhere",
     inCode({ delegators: ["quick"], file: MINE }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs);
@@ -137,7 +137,7 @@ describe("review", () => {
       await vs.editor("test_prices.py").click();
       await vs.waitForText("# one above everything");
 
-      // Somebody else edits the same file of the result, while this edit is not saved.
+      // The same file of the result is changed elsewhere while this edit is unsaved.
       await vs.command("Understudy: Review…");
       await line.click();
       await vs.page.keyboard.press("End");
@@ -152,7 +152,7 @@ describe("review", () => {
   );
 
   it(
-    "asks before it accepts what is executed or obeyed",
+    "asks before accepting files that affect what runs on the machine",
     inCode({ file: MINE, configuration: scripted("ci"), files: OBEYED }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs, "ci", "Unverified");
@@ -161,14 +161,14 @@ describe("review", () => {
       await vs.dialog().waitFor();
       assert.match(await vs.dialog().innerText(), /\.github\/workflows\/test\.yml/);
       await vs.shot("1 asked");
-      await vs.dialogAction("Accept Only the Others");
+      await vs.dialogAction("Accept Only the Other Files");
       await until(() => counts(vs, id) === "1 1 0", "the other one is accepted");
       assert.equal(vs.world.read(".github/workflows/test.yml"), undefined);
     }),
   );
 
   it(
-    "opens what does not merge in the merge editor",
+    "opens a conflict in the merge editor",
     inCode({ delegators: ["quick"], file: MINE }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       await vs.goTo(3);
@@ -176,10 +176,10 @@ describe("review", () => {
       await vs.waitForText("import math");
       const id = await reviewing(vs);
       await vs.barAction("Change 1 of 3", "Accept");
-      await vs.notification("do not merge").waitFor();
-      await vs.bar("does not merge").waitFor();
+      await vs.notification("has a conflict").waitFor();
+      await vs.bar("conflict").waitFor();
       await vs.shot("1 told");
-      await vs.notificationAction("do not merge", "Resolve");
+      await vs.notificationAction("has a conflict", "Resolve");
       await vs.editor("Merging: test_prices.py").waitFor();
       const both = vs.page.locator("a", { hasText: /^Accept Combination/ }).first();
       await both.waitFor();
@@ -187,14 +187,14 @@ describe("review", () => {
       await both.click();
       await vs.save();
       await until(() => vs.world.read(MINE)?.includes("import pytest"), "the merge is saved");
-      await vs.notificationAction("Is the change that did not merge in it now?", "It Is Merged");
+      await vs.notificationAction("Mark the conflict as resolved?", "Mark as Resolved");
       await until(() => counts(vs, id) === "2 1 0", "it is accepted");
       await vs.shot("3 merged");
     }),
   );
 
   it(
-    "has lenses for who shows lenses in diffs, and goes on after a reload",
+    "shows code lenses if they are enabled for diffs, and continues after a reload",
     inCode({ delegators: ["quick"], file: MINE, settings: { "diffEditor.codeLens": true } }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs, "quick", "Verified", false);
@@ -212,8 +212,8 @@ describe("review", () => {
       await vs.shot("2 accepted");
       await vs.reload();
       await vs.waitForRow(VIEW, "Verified");
-      await vs.viewAction(VIEW, "Next Undecided Change");
-      await vs.editor("test_prices.py: review").waitFor();
+      await vs.viewAction(VIEW, "Next Pending Change");
+      await vs.editor("test_prices.py: Review").waitFor();
       await vs.shot("3 after the reload");
     }),
   );

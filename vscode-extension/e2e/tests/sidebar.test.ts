@@ -1,11 +1,11 @@
-/** The sidebar: what is seen before anything exists, and with delegators of every kind. */
+/** The sidebar, empty and with all kinds of delegators. */
 import assert from "node:assert/strict";
-import { until } from "../rig/base.ts";
-import { inCode } from "../rig/test.ts";
+import { until } from "../driver/environment.ts";
+import { inCode } from "../driver/test.ts";
 
 describe("the sidebar", () => {
   it(
-    "welcomes who has nothing yet",
+    "shows how to start if there are no delegators",
     inCode({}, async (vs) => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "ghostwriter");
@@ -17,7 +17,7 @@ describe("the sidebar", () => {
   );
 
   it(
-    "lists delegators with their state, says what is wrong and opens the place",
+    "lists delegators with their state, shows problems and opens their location",
     inCode(
       {
         delegators: ["quick", "careful", "broken"],
@@ -44,7 +44,7 @@ describe("the sidebar", () => {
   );
 
   it(
-    "shows what another program does, without being asked",
+    "shows changes of another program by itself",
     inCode({}, async (vs) => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "ghostwriter");
@@ -75,7 +75,7 @@ describe("an untrusted workspace", () => {
   );
 
   it(
-    "takes no program from the workspace",
+    "runs no program of the workspace",
     inCode(
       {
         trusted: false,
@@ -93,9 +93,9 @@ describe("an untrusted workspace", () => {
   );
 });
 
-describe("a workspace that VS Code trusts", () => {
+describe("a trusted workspace", () => {
   it(
-    "is not asked about again, until what it allows has changed",
+    "asks again only when what it allows has changed",
     inCode({ delegators: ["quick"], agreed: false, file: "shop/prices.py" }, async (vs) => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "quick");
@@ -103,7 +103,7 @@ describe("a workspace that VS Code trusts", () => {
         try {
           return vs.world.understudy("trust", "--status").trusted;
         } catch {
-          return false; // its exit code says so
+          return false; // reported by its exit code
         }
       };
       await until(trusted, "the editor's trust is recorded");
@@ -115,7 +115,7 @@ describe("a workspace that VS Code trusts", () => {
       await vs.shot("changed");
       assert.match(await vs.dialog().innerText(), /runs \.\/agent\.sh --fast/);
       assert.equal(trusted(), false);
-      await vs.dialogAction("Trust It");
+      await vs.dialogAction("Trust");
       await until(trusted, "the new state is recorded");
     }),
   );
@@ -123,7 +123,7 @@ describe("a workspace that VS Code trusts", () => {
 
 describe("the sidecar", () => {
   it(
-    "comes back when it is killed, and says so",
+    "is restarted when it is killed, and reports that",
     inCode({ delegators: ["quick"] }, async (vs) => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "quick");
@@ -149,7 +149,7 @@ describe("the sidecar", () => {
   );
 
   it(
-    "ends with its window and starts with the next one",
+    "stops with its window and starts with the next one",
     inCode({}, async (vs) => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "ghostwriter");

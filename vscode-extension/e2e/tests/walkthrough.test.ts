@@ -1,9 +1,9 @@
-/** The first thing that many see: the walkthrough, and the extension's page with its README. */
+/** The walkthrough, and the page of the extension with its README. */
 import assert from "node:assert/strict";
 import type { Locator } from "playwright-core";
-import { until } from "../rig/base.ts";
-import { inCode } from "../rig/test.ts";
-import { SIDECAR } from "../rig/world.ts";
+import { until } from "../driver/environment.ts";
+import { inCode } from "../driver/test.ts";
+import { SIDECAR } from "../driver/fixture.ts";
 
 describe("the walkthrough", () => {
   it(
@@ -11,7 +11,7 @@ describe("the walkthrough", () => {
     inCode({ delegators: ["quick"], file: "shop/prices.py", viewport: { width: 1600, height: 900 } }, async (vs) => {
       await vs.statusItem("Understudy").locator(".codicon-check").waitFor();
       await vs.command("Welcome: Open Walkthrough...");
-      await vs.pick("Get started with Understudy");
+      await vs.pick("Get Started with Understudy");
       const page = vs.page.locator(".gettingStartedContainer");
       const steps = page.locator(".getting-started-step");
       await until(async () => (await steps.count()) === 5, "there are five steps");
@@ -45,7 +45,7 @@ describe("the walkthrough", () => {
       await vs.page.locator(".extensions-list .monaco-list-row", { hasText: "Understudy" }).first().click();
       await vs.page.locator(".extension-editor .name", { hasText: "Understudy" }).waitFor();
       await vs.webview().locator("h1", { hasText: "Understudy for VS Code" }).waitFor();
-      // A picture that is not loaded is a torn one: there is none that the page could not load.
+      // An image without a source could not be loaded.
       const pictures = vs.webview().locator("img");
       assert.equal(await pictures.evaluateAll((all) => all.filter((one) => !(one as HTMLImageElement).src).length), 0);
       await vs.shot("7 page");
@@ -53,7 +53,7 @@ describe("the walkthrough", () => {
   );
 
   it(
-    "ticks what is so, and nothing that was only looked at",
+    "completes steps that are done, not steps that were only opened",
     inCode({ sidecar: false, file: "shop/prices.py", seconds: 180 }, async (vs) => {
       const page = vs.page.locator(".gettingStartedContainer");
       const step = (number: number): Locator => page.locator(".getting-started-step").nth(number);
@@ -68,16 +68,16 @@ describe("the walkthrough", () => {
       };
       await vs.statusItem("Understudy").locator(".codicon-circle-slash").waitFor();
       await vs.command("Welcome: Open Walkthrough...");
-      await vs.pick("Get started with Understudy");
+      await vs.pick("Get Started with Understudy");
 
-      // There is no engine: the button says so, and offers it.
+      // There is no engine: the button leads to its installation.
       await press(0);
       await vs.step("Understudy");
       await until(
         async () => /not installed/.test((await vs.quickInput().getAttribute("placeholder")) ?? ""),
-        "it is said that there is none",
+        "the view reports that there is none",
       );
-      assert.match((await vs.quickRowTexts())[0] ?? "", /^Install Understudy/);
+      assert.match((await vs.quickRowTexts())[0] ?? "", /^Install Engine/);
       await vs.page.keyboard.press("Escape");
       vs.code.configure({ "understudy.path": SIDECAR });
       await vs.statusItem("Understudy").locator(".codicon-check").waitFor();
@@ -109,7 +109,7 @@ describe("the walkthrough", () => {
       await vs.pick("prices.py");
       await vs.waitForRow("Review", "Verified");
       await vs.command("Welcome: Open Walkthrough...");
-      await vs.pick("Get started with Understudy");
+      await vs.pick("Get Started with Understudy");
       await until(async () => (await ticked()).length === 5, "everything is done");
       await vs.shot("2 done");
     }),

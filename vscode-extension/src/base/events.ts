@@ -1,19 +1,19 @@
-/** What can be given back. */
+/** Releases something when it is no longer needed. */
 export interface Disposable {
   dispose(): void;
 }
 
-/** Subscribe; the returned object ends the subscription. */
-export type Signal<T> = (listener: (value: T) => void) => Disposable;
+/** Subscribe a listener; the returned object ends the subscription. */
+export type Subscribe<T> = (listener: (value: T) => void) => Disposable;
 
 /**
- * The one who fires a signal. A listener that throws does not keep the others from hearing, and one that was disposed of
- * hears nothing more, not even what is being told at the moment.
+ * Fires values to its listeners. A listener that throws does not affect the others. A listener that was disposed of
+ * while a value is being delivered does not receive it.
  */
 export class Emitter<T> implements Disposable {
   readonly #listeners = new Set<(value: T) => void>();
 
-  readonly signal: Signal<T> = (listener) => {
+  readonly subscribe: Subscribe<T> = (listener) => {
     const own = (value: T): void => listener(value);
     this.#listeners.add(own);
     return { dispose: () => void this.#listeners.delete(own) };
@@ -21,7 +21,7 @@ export class Emitter<T> implements Disposable {
 
   fire(value: T): void {
     for (const listener of [...this.#listeners]) {
-      if (this.#listeners.has(listener)) guarded(() => listener(value));
+      if (this.#listeners.has(listener)) runGuarded(() => listener(value));
     }
   }
 
@@ -30,25 +30,28 @@ export class Emitter<T> implements Disposable {
   }
 }
 
-/** Things that end together, last one first; each of them, even when one cannot. What comes after the end ends at once. */
-export class Bag implements Disposable {
+/**
+ * Disposes of its items together, in reverse order, even if one of them throws. An item that is added after disposal
+ * is disposed of at once.
+ */
+export class DisposableStore implements Disposable {
   readonly #items: Disposable[] = [];
   #over = false;
 
   add<T extends Disposable>(item: T): T {
-    if (this.#over) guarded(() => item.dispose());
+    if (this.#over) runGuarded(() => item.dispose());
     else this.#items.push(item);
     return item;
   }
 
   dispose(): void {
     this.#over = true;
-    for (const item of this.#items.splice(0).reverse()) guarded(() => item.dispose());
+    for (const item of this.#items.splice(0).reverse()) runGuarded(() => item.dispose());
   }
 }
 
-/** Do something; a fault in it is told as one that nobody caught, and stops nobody else. */
-function guarded(work: () => void): void {
+/** Run something; if it throws, report an uncaught error and continue. */
+function runGuarded(work: () => void): void {
   try {
     work();
   } catch (error) {
@@ -58,14 +61,14 @@ function guarded(work: () => void): void {
   }
 }
 
-/** Run something when whoever runs now is done; not at all when it is disposed of before. */
-export function soon(work: () => void): Disposable {
+/** Run something after the current code has finished, unless it is disposed of first. */
+export function defer(work: () => void): Disposable {
   const timer = setTimeout(work, 0);
   return { dispose: () => clearTimeout(timer) };
 }
 
-/** Makes work that runs once at a time: whoever asks for it meanwhile gets one more run after it, however many ask. */
-export function oneAtATime(work: () => Promise<unknown>): () => void {
+/** Return a function that runs the work once at a time. Calls during a run lead to exactly one more run after it. */
+export function serialize(work: () => Promise<unknown>): () => void {
   let running = false;
   let again = false;
   const run = (): void => {

@@ -1,4 +1,4 @@
-/** A text with `{0}`, `{1}` … in it, in the language of the editor. The texts are collected by scripts/l10n.mjs. */
+/** Translate a text with the placeholders `{0}`, `{1}` … into the language of the editor. */
 export type Translate = (message: string, ...values: (string | number)[]) => string;
 
 const english: Translate = (message, ...values) =>
@@ -6,10 +6,10 @@ const english: Translate = (message, ...values) =>
 
 let translate: Translate = english;
 
-/** Set once by the host, before anything is shown. */
+/** The host calls this once, before anything is shown. */
 export function setTranslator(translator: Translate): void {
   translate = translator;
 }
 
-/** Translate a text for people. The first argument is a literal, so that it can be found. */
+/** Translate a text of the UI. The first argument must be a literal, so that scripts/l10n.mjs finds it. */
 export const t: Translate = (message, ...values) => translate(message, ...values);

@@ -1,4 +1,4 @@
-/** Text as Markdown that shows exactly this text. */
-export function markdown(text: string): string {
+/** Escape a text so that Markdown shows it unchanged. */
+export function escapeMarkdown(text: string): string {
   return text.replace(/[\\`*_{}[\]<>()#+\-!|~$&]/g, String.raw`\$&`);
 }

@@ -1,22 +1,22 @@
-/** Several questions in a row, with a way back that keeps what was answered. Knows nothing of what is asked. */
+/** Ask several questions in a row. Going back keeps the answers. */
 
 export type StepResult<S, N extends string> =
-  /** Answered: the state as it is now, and which question comes next; without one this was the last. */
+  /** Answered: the new state, and the next question. Without `to` this was the last one. */
   | { readonly kind: "next"; readonly state: S; readonly to?: N }
-  /** Ask the same again (something was added or tried meanwhile). */
+  /** Ask the same question again, for example because something was added meanwhile. */
   | { readonly kind: "again"; readonly state: S }
   | { readonly kind: "back" }
   | { readonly kind: "cancelled" };
 
-export interface Place {
+export interface StepPosition {
   readonly step: number;
   readonly totalSteps: number;
   readonly back: boolean;
 }
 
-export type Step<S, N extends string> = (state: S, place: Place) => Promise<StepResult<S, N>>;
+export type Step<S, N extends string> = (state: S, place: StepPosition) => Promise<StepResult<S, N>>;
 
-/** Run the questions from `first` on; the last state, or undefined when it was cancelled. */
+/** Ask the questions starting with `first`. Returns the last state, or undefined if the user cancelled. */
 export async function runSteps<S, N extends string>(
   steps: Readonly<Record<N, Step<S, N>>>,
   first: N,
@@ -37,7 +37,7 @@ export async function runSteps<S, N extends string>(
         const previous = past.pop();
         if (!previous) return undefined;
         ({ name } = previous);
-        // What was answered stays: the question is shown with its answer.
+        // Keep the state: the previous question shows its answer.
         break;
       }
       case "again":

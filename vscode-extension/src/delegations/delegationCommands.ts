@@ -1,43 +1,47 @@
-/** What can be done with a delegation: from a row, a transcript, a notification, or, without any, after asking which. */
+/** Commands on a delegation: the one of a row, transcript or notification, otherwise one that the user chooses. */
 
-import { Bag } from "../base/emitter.ts";
+import { DisposableStore } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
-import type { Asker } from "../client/wire.ts";
+import type { Requester } from "../sidecar/connection.ts";
 import type { Host, PickItem } from "../host/host.ts";
-import type { Store } from "../model/store.ts";
-import { driverWords, isAlways, isLive, oneLine, orderedOptions, stateIcon } from "../model/words.ts";
+import type { Store } from "../state/store.ts";
+import { toolAndModel, isAlways, isLive, orderedOptions, stateIcon } from "../state/wording.ts";
+import { oneLine, timeOfDay } from "../state/formatting.ts";
 import type { Delegation, PermissionOption } from "../protocol.ts";
-import { delegationOf, transcriptUri } from "./delegationIds.ts";
-import { standing, type DelegationRows, type Group } from "./delegations.ts";
-import { shownPath } from "../review/hunks.ts";
-import type { Runs } from "./progress.ts";
+import { delegationIdOf, transcriptUri } from "../state/delegationUris.ts";
+import { statusLine, type DelegationTree, type Group } from "./delegationTree.ts";
+import { displayPath } from "../state/formatting.ts";
+import { questionText } from "../state/questions.ts";
+import type { DelegationNotifications } from "./notifications.ts";
 
-export interface DelegationCommandParts {
+export interface DelegationCommandDeps {
   readonly host: Pick<Host, "windows" | "documents" | "commands" | "environment">;
-  readonly asker: Asker;
+  readonly requester: Requester;
   readonly store: Store;
-  readonly rows: Pick<DelegationRows, "more">;
-  readonly runs: Pick<Runs, "started" | "answer">;
-  readonly here: (delegation: Delegation) => boolean;
+  readonly rows: Pick<DelegationTree, "more">;
+  readonly notifications: Pick<DelegationNotifications, "started" | "answer">;
+  readonly inWindow: (delegation: Delegation) => boolean;
 }
 
-/** Rows of a question that a list shows. */
-const MOST_ROWS = 200;
+/** Lines of a question that the quick pick shows. */
+const MAX_DETAIL_ROWS = 200;
 
-type Fits = (delegation: Delegation) => boolean;
-type Work = (delegation: Delegation, ...values: unknown[]) => Promise<unknown>;
+type Applies = (delegation: Delegation) => boolean;
+type Action = (delegation: Delegation, ...values: unknown[]) => Promise<unknown>;
 
-export function registerDelegationCommands(parts: DelegationCommandParts): Bag {
-  const { host, asker, store, rows, runs } = parts;
-  const bag = new Bag();
+export function registerDelegationCommands(deps: DelegationCommandDeps): DisposableStore {
+  const { host, requester, store, rows, notifications: notifications } = deps;
+  const disposables = new DisposableStore();
 
-  /** Register a command that works on one delegation. */
-  const on = (name: string, placeholder: string, fits: Fits, work: Work): void => {
-    bag.add(
+  /** Register a command on one delegation. */
+  const on = (name: string, placeholder: string, fits: Applies, work: Action): void => {
+    disposables.add(
       host.commands.register(`understudy.delegations.${name}`, async (place, ...values) => {
-        const id = delegationOf(place) ?? delegationOf(host.documents.active?.uri);
+        const id = delegationIdOf(place) ?? delegationIdOf(host.documents.active?.uri);
         const delegation =
-          id === undefined ? await choose(parts, placeholder, fits) : (store.delegation(id) ?? (await store.read(id)));
+          id === undefined
+            ? await pickDelegation(deps, placeholder, fits)
+            : (store.delegation(id) ?? (await store.read(id)));
         if (delegation) await work(delegation, ...values);
       }),
     );
@@ -45,95 +49,100 @@ export function registerDelegationCommands(parts: DelegationCommandParts): Bag {
 
   on(
     "open",
-    t("Which delegation?"),
+    t("Choose a delegation"),
     () => true,
     (delegation) => host.documents.show(transcriptUri(delegation), { preview: true }),
   );
-  on("cancel", t("Which one is to be cancelled?"), isLive, async ({ id }) => {
-    await asker.ask("understudy/delegations/cancel", { id });
+  on("cancel", t("Choose the delegation to cancel"), isLive, async ({ id }) => {
+    await requester.request("understudy/delegations/cancel", { id });
     await store.read(id);
   });
   on(
     "answer",
-    t("Which question?"),
+    t("Choose a question"),
     ({ waitingFor }) => waitingFor !== undefined,
     async (delegation, requestId, option) => {
       const same = requestId === undefined || requestId === delegation.waitingFor?.requestId;
-      if (typeof option === "string" && same) await runs.answer(delegation, option);
-      else await ask(parts, delegation);
+      if (typeof option === "string" && same) await notifications.answer(delegation, option);
+      else await pickAnswer(deps, delegation);
     },
   );
-  on("reply", t("To which one?"), mayReply, async (delegation) => {
+  on("reply", t("Choose the delegation to reply to"), canReply, async (delegation) => {
     const outcome = await host.windows.input({
       title: t("Reply to “{0}”", delegation.title),
-      prompt: t("What is to be done differently? What you rejected, and why, is told along."),
-      validate: (value) => (value.trim() === "" ? t("Say what is to be done differently.") : undefined),
+      prompt: t("What should change? Rejected changes and their reasons are included."),
+      validate: (value) => (value.trim() === "" ? t("Enter instructions.") : undefined),
     });
     if (outcome.kind !== "accepted") return;
-    const { id } = await asker.ask("understudy/delegations/reply", { id: delegation.id, text: outcome.value });
-    await runs.started(id);
+    const { id } = await requester.request("understudy/delegations/reply", { id: delegation.id, text: outcome.value });
+    await notifications.started(id);
   });
   on(
     "retry",
-    t("Which one is to be tried again?"),
+    t("Choose the delegation to retry"),
     (delegation) => !isLive(delegation),
     async (delegation) => {
-      const delegator = await whom(parts, delegation);
+      const delegator = await pickRetryDelegator(deps, delegation);
       if (delegator === undefined) return;
-      const { id } = await asker.ask("understudy/delegations/retry", { id: delegation.id, delegator });
-      await runs.started(id);
+      const { id } = await requester.request("understudy/delegations/retry", { id: delegation.id, delegator });
+      await notifications.started(id);
     },
   );
-  on("discard", t("Which one is to be discarded?"), mayDiscard, async (delegation) => {
+  on("discard", t("Choose the result to discard"), canDiscard, async (delegation) => {
     const discard = t("Discard");
-    const detail = t("Its files are taken off the disk. “Restore” brings them back as they are. Your own files stay.");
+    const detail = t(
+      "Its worktree is removed. “Restore Result” restores it unchanged. Your own files are not affected.",
+    );
     const options = { buttons: [discard], modal: true, detail };
     const text = t("Discard the result of “{0}”?", delegation.title);
     if ((await host.windows.message("warning", text, options)) !== discard) return;
-    await asker.ask("understudy/delegations/discard", { id: delegation.id });
+    await requester.request("understudy/delegations/discard", { id: delegation.id });
     await store.read(delegation.id);
   });
   on(
     "restore",
-    t("Which one is to be restored?"),
+    t("Choose the result to restore"),
     ({ rescueRef }) => rescueRef !== undefined,
     async ({ id, rescueRef, title }) => {
       if (rescueRef === undefined) {
-        await host.windows.message("info", t("The files of “{0}” are there.", title));
+        await host.windows.message("info", t("“{0}” is not discarded.", title));
         return;
       }
-      await asker.ask("understudy/worktrees/restore", { rescueRef });
+      await requester.request("understudy/worktrees/restore", { rescueRef });
       await store.read(id);
     },
   );
   on(
     "copyId",
-    t("Which delegation?"),
+    t("Choose a delegation"),
     () => true,
     ({ id }) => host.environment.copyToClipboard(id),
   );
   on(
     "openWorktree",
-    t("Whose files?"),
+    t("Choose the result to open"),
     ({ worktree, rescueRef }) => worktree !== undefined && rescueRef === undefined,
     async ({ id, worktree }) => {
-      if (worktree === undefined || !(await mayOpen(parts, id))) return;
+      if (worktree === undefined || !(await confirmOpen(deps, id))) return;
       await host.windows.openFolder(worktree);
     },
   );
-  bag.add(
+  disposables.add(
     host.commands.register("understudy.delegations.more", async (group) => {
       if (rows.more((group ?? "done") as Group)) await store.readMore();
     }),
   );
-  return bag;
+  return disposables;
 }
 
-/** Put the question of an agent to the person, with all that it says. */
-async function ask({ host, runs }: DelegationCommandParts, delegation: Delegation): Promise<void> {
+/** Show a permission request of an agent with all its details. */
+async function pickAnswer(
+  { host, notifications: notifications }: DelegationCommandDeps,
+  delegation: Delegation,
+): Promise<void> {
   const request = delegation.waitingFor;
   if (!request) {
-    await runs.answer(delegation, "");
+    await notifications.answer(delegation, "");
     return;
   }
   const ordered = orderedOptions(request);
@@ -141,22 +150,28 @@ async function ask({ host, runs }: DelegationCommandParts, delegation: Delegatio
     id: option.id,
     label: option.title,
     icon: option.kind.startsWith("allow") ? "check" : "close",
-    ...(isAlways(option) ? { description: t("from now on, without asking") } : {}),
-    ...(option.id === request.onDeadline && request.deadline !== undefined
-      ? { detail: t("What happens when nobody answers by {0}.", clock(request.deadline)) }
+    ...(isAlways(option) ? { description: t("without asking again") } : {}),
+    ...(option.id === request.deadlineAction && request.deadline !== undefined
+      ? { detail: t("Chosen automatically if you do not answer by {0}.", timeOfDay(request.deadline)) }
       : {}),
   });
-  const detail = request.detail.split("\n").flatMap((text) => wrapped(text.trim(), 90));
-  // Whole: nobody should allow what they could read only half of.
-  const whole = detail.length <= MOST_ROWS && oneLine(request.title, Infinity).length <= 300;
+  const detail = questionText(request)
+    .split("\n")
+    .flatMap((text) => wrapLine(text.trim(), 90));
+  // The user must see all of a request before allowing it.
+  const whole = detail.length <= MAX_DETAIL_ROWS && oneLine(request.title, Infinity).length <= 300;
   const offered = ordered.filter((option) => whole || !option.kind.startsWith("allow"));
   const once = offered.filter((option) => !isAlways(option));
   const always = offered.filter(isAlways);
   const show: PickItem = {
     id: "show",
-    label: t("Show the Transcript"),
+    label: t("Show Transcript"),
     icon: "book",
-    ...(whole ? {} : { detail: t("All of it is there, and there it can be allowed: it is too long for this list.") }),
+    ...(whole
+      ? {}
+      : {
+          detail: t("The question is too long for this list. Read it in the transcript, where you can also allow it."),
+        }),
   };
   const line = (id: string, label: string): PickItem => ({ id, label, separator: true });
   const outcome = await host.windows.pick({
@@ -164,77 +179,78 @@ async function ask({ host, runs }: DelegationCommandParts, delegation: Delegatio
     placeholder: oneLine(request.title, 300),
     items: [
       ...once.map(item),
-      ...(always.length > 0 ? [line("line:always", t("for ever")), ...always.map(item)] : []),
-      line("line:detail", t("what it says")),
-      ...detail.slice(0, MOST_ROWS).map((text, index) => ({ id: `detail:${index}`, label: text })),
+      ...(always.length > 0 ? [line("line:always", t("from now on")), ...always.map(item)] : []),
+      line("line:detail", t("question")),
+      ...detail.slice(0, MAX_DETAIL_ROWS).map((text, index) => ({ id: `detail:${index}`, label: text })),
       show,
     ],
   });
   const chosen = outcome.kind === "picked" ? outcome.ids[0] : undefined;
   if (chosen === "show" || chosen?.startsWith("detail:"))
     await host.commands.run("understudy.delegations.open", delegation.id);
-  else if (chosen !== undefined) await runs.answer(delegation, chosen);
+  else if (chosen !== undefined) await notifications.answer(delegation, chosen);
 }
 
 /**
- * Whether the files of a result may be opened as a folder. The editor asks whether it is to be trusted, but not below a
- * folder that is; and then it obeys settings and programs that an agent has written.
+ * Confirm that the files of a result may be opened as a folder. The editor asks whether to trust it, except below a
+ * trusted folder; then it applies settings and runs programs that an agent wrote.
  */
-async function mayOpen({ host, asker }: DelegationCommandParts, id: string): Promise<boolean> {
-  const files = await asker.ask("understudy/delegations/diff", { id }).then(
+async function confirmOpen({ host, requester }: DelegationCommandDeps, id: string): Promise<boolean> {
+  const files = await requester.request("understudy/delegations/diff", { id }).then(
     (diff) => diff.files,
-    () => undefined, // there is no result: what it left may be anything
+    () => undefined, // there is no result: the worktree may contain anything
   );
-  const flagged = files?.filter((file) => file.flagged !== undefined);
+  const flagged = files?.filter((file) => file.flagReason !== undefined);
   if (flagged?.length === 0) return true;
   const open = t("Open");
-  const text = t(
-    "An editor obeys or runs some files as soon as their folder is open and trusted, and an agent wrote these.",
-  );
-  const detail = flagged?.map((file) => `${oneLine(shownPath(file.path), 200)} ${file.flagged ?? ""}`).join("\n");
+  const text = t("An agent wrote files that an editor may execute when their folder is opened and trusted.");
+  const detail = flagged?.map((file) => `${oneLine(displayPath(file.path), 200)} ${file.flagReason ?? ""}`).join("\n");
   const options = { modal: true, buttons: [open], ...(detail === undefined ? {} : { detail }) };
   return (await host.windows.message("warning", text, options)) === open;
 }
 
-/** Who tries again: the same one, or another. Undefined: nobody. */
-async function whom({ host, store }: DelegationCommandParts, delegation: Delegation): Promise<string | undefined> {
+/** Ask which delegator retries; the same one is the first choice. Undefined: cancelled. */
+async function pickRetryDelegator(
+  { host, store }: DelegationCommandDeps,
+  delegation: Delegation,
+): Promise<string | undefined> {
   const entries = store.delegators.filter(({ state }) => state.ready);
   const same = store.delegator(delegation.delegator);
   const items: PickItem[] = [
     {
       id: delegation.delegator,
       label: delegation.delegator,
-      description: t("the same again"),
+      description: t("same delegator"),
       icon: "refresh",
       ...(same?.state.ready === false ? { detail: same.state.problems[0]?.message ?? t("not ready") } : {}),
     },
     ...entries
       .filter(({ delegator }) => delegator.name !== delegation.delegator)
-      .map(({ delegator }) => ({
-        id: delegator.name,
-        label: delegator.displayName ?? delegator.name,
-        description: driverWords(delegator),
-        icon: delegator.tool ? "terminal" : "server",
+      .map((entry) => ({
+        id: entry.delegator.name,
+        label: entry.delegator.displayName ?? entry.delegator.name,
+        description: toolAndModel(entry),
+        icon: entry.delegator.tool ? "terminal" : "server",
       })),
   ];
   const outcome = await host.windows.pick({
     title: t("Try “{0}” Again", delegation.title),
-    placeholder: t("From the state it started from. Who does it?"),
+    placeholder: t("Retries from the original files. Choose a delegator."),
     items,
   });
   return outcome.kind === "picked" ? outcome.ids[0] : undefined;
 }
 
-async function choose(
-  { host, store, here }: DelegationCommandParts,
+async function pickDelegation(
+  { host, store, inWindow: inWindow }: DelegationCommandDeps,
   placeholder: string,
-  fits: Fits,
+  fits: Applies,
 ): Promise<Delegation | undefined> {
   const fitting = store.delegations.filter(fits);
-  const own = fitting.filter(here);
+  const own = fitting.filter(inWindow);
   const found = own.length > 0 ? own : fitting;
   if (found.length === 0) {
-    await host.windows.message("info", t("There is no delegation for this."));
+    await host.windows.message("info", t("No delegation is available for this command."));
     return undefined;
   }
   const only = found[0];
@@ -242,15 +258,15 @@ async function choose(
   const items = found.map((delegation) => ({
     id: delegation.id,
     label: delegation.title,
-    description: `${standing(delegation)} · ${delegation.delegator}`,
+    description: `${statusLine(delegation)} · ${delegation.delegator}`,
     icon: stateIcon(delegation).id,
   }));
   const outcome = await host.windows.pick({ title: t("Understudy"), placeholder, items });
   return outcome.kind === "picked" ? store.delegation(outcome.ids[0] ?? "") : undefined;
 }
 
-/** A long line as several, broken at spaces where there are some. */
-function wrapped(text: string, most: number): string[] {
+/** Break a long line into several, at spaces if possible. */
+function wrapLine(text: string, most: number): string[] {
   const lines: string[] = [];
   for (let rest = text; rest !== "";) {
     const space = rest.length > most ? rest.lastIndexOf(" ", most) : rest.length;
@@ -261,14 +277,10 @@ function wrapped(text: string, most: number): string[] {
   return lines;
 }
 
-function mayReply(delegation: Delegation): boolean {
+function canReply(delegation: Delegation): boolean {
   return !isLive(delegation) && delegation.rescueRef === undefined && delegation.result !== undefined;
 }
 
-function mayDiscard(delegation: Delegation): boolean {
+function canDiscard(delegation: Delegation): boolean {
   return !isLive(delegation) && delegation.worktree !== undefined && delegation.rescueRef === undefined;
-}
-
-function clock(time: string): string {
-  return new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 }

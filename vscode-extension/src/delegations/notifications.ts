@@ -1,150 +1,157 @@
 /**
- * What people are told while delegations run, and at their end: progress of what this window started, questions of
- * whatever runs in its folders, the item in the status bar, and the end. What was started here is remembered, so that
- * a reloaded window shows its progress again and tells of ends that it has missed.
+ * Notify the user of delegations: progress and results of those started in this window, questions of those in its
+ * folders, and the status bar item. Started delegations are remembered: after a reload, their progress is shown again
+ * and results that arrived meanwhile are reported.
  */
 
-import { Bag, type Disposable } from "../base/emitter.ts";
-import { inert } from "../base/inert.ts";
+import { DisposableStore, type Disposable } from "../base/events.ts";
+import { escapeMarkup } from "../base/untrustedText.ts";
 import { t } from "../base/l10n.ts";
-import { markdown } from "../base/markdown.ts";
-import { errorInfo, type Asker } from "../client/wire.ts";
+import { escapeMarkdown } from "../base/markdown.ts";
+import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import type { Host, StatusItem } from "../host/host.ts";
-import type { Change, Store } from "../model/store.ts";
+import type { Change, Store } from "../state/store.ts";
 import {
-  endLevel,
-  endWords,
+  endSeverity,
+  endMessage,
   isAlways,
   isLive,
   isToReview,
-  joinedLines,
-  nowWords,
-  oneLine,
+  activityText,
   orderedOptions,
   stateName,
-} from "../model/words.ts";
+} from "../state/wording.ts";
+import { joinLines, oneLine } from "../state/formatting.ts";
+import { questionText } from "../state/questions.ts";
 import type { Delegation, PermissionRequest } from "../protocol.ts";
 
-/** Ids that were started here and whose end was not told yet. */
-const STARTED = "delegations.started";
-/** More ends at once than this are told as one. */
-const MOST_AT_ONCE = 3;
+/** Memory key of the IDs started in this window whose result was not reported yet. */
+const STARTED_KEY = "delegations.started";
 
-export interface RunsParts {
+/** If more delegations than this have finished, one message reports all of them. */
+const MAX_END_MESSAGES = 3;
+
+export interface NotificationDeps {
   readonly host: Pick<Host, "windows" | "commands" | "memory" | "output">;
-  readonly asker: Asker;
+  readonly requester: Requester;
   readonly store: Pick<Store, "delegations" | "delegation" | "loaded" | "read" | "onDidChange">;
-  readonly here: (delegation: Delegation) => boolean;
+  readonly inWindow: (delegation: Delegation) => boolean;
 }
 
-export class Runs implements Disposable {
-  readonly #parts: RunsParts;
-  readonly #bag = new Bag();
+export class DelegationNotifications implements Disposable {
+  readonly #deps: NotificationDeps;
+  readonly #disposables = new DisposableStore();
   readonly #item: StatusItem;
-  /** Started here and not told yet. */
+  /** Started in this window, result not reported yet. */
   readonly #started: Set<string>;
-  readonly #shown = new Map<string, () => void>();
-  readonly #telling = new Set<string>();
-  readonly #asked = new Set<string>();
+  readonly #progress = new Map<string, () => void>();
+  readonly #announcing = new Set<string>();
+  readonly #askedRequests = new Set<string>();
   #status = "";
   #resumed = false;
 
-  constructor(parts: RunsParts) {
-    this.#parts = parts;
-    this.#started = new Set(parts.host.memory.get<string[]>(STARTED, []));
-    this.#item = this.#bag.add(parts.host.windows.statusItem("understudy.running", t("Delegations"), 49));
+  constructor(deps: NotificationDeps) {
+    this.#deps = deps;
+    this.#started = new Set(deps.host.memory.get<string[]>(STARTED_KEY, []));
+    this.#item = this.#disposables.add(deps.host.windows.statusItem("understudy.running", t("Delegations"), 49));
     this.#item.hide();
-    this.#bag.add(parts.store.onDidChange((change) => this.#take(change)));
+    this.#disposables.add(deps.store.onDidChange((change) => this.#onChange(change)));
   }
 
-  /** Somebody started it in this window: show its progress, and tell of its end. */
+  /** Show progress of a delegation started in this window, and report its result. */
   async started(id: string): Promise<void> {
     this.#started.add(id);
-    const kept = this.#keep();
-    const delegation = this.#parts.store.delegation(id) ?? (await this.#parts.store.read(id));
+    const kept = this.#save();
+    const delegation = this.#deps.store.delegation(id) ?? (await this.#deps.store.read(id));
     await kept;
-    if (delegation) this.#look(delegation);
+    if (delegation) this.#update(delegation);
   }
 
-  /** Put a question to the person; true when it was answered. */
+  /** Answer a permission request. Returns false if it was already answered. */
   async answer(delegation: Delegation, option: string): Promise<boolean> {
-    const { asker, host } = this.#parts;
+    const { requester, host } = this.#deps;
     const request = delegation.waitingFor;
     if (!request) {
-      await host.windows.message("info", t("“{0}” asks nothing any more.", delegation.title));
+      await host.windows.message("info", t("“{0}” no longer needs an answer.", delegation.title));
       return false;
     }
     try {
-      await asker.ask("understudy/delegations/answer", { id: delegation.id, requestId: request.requestId, option });
+      await requester.request("understudy/delegations/answer", {
+        id: delegation.id,
+        requestId: request.requestId,
+        option,
+      });
       return true;
     } catch (error) {
-      if (errorInfo(error).kind !== "conflict") throw error;
-      await host.windows.message("info", t("“{0}” was answered already; the first answer counts.", request.title));
+      if (toErrorInfo(error).kind !== "conflict") throw error;
+      await host.windows.message("info", t("“{0}” was already answered. The first answer counts.", request.title));
       return false;
     }
   }
 
   dispose(): void {
-    for (const end of this.#shown.values()) end();
-    this.#bag.dispose();
+    for (const end of this.#progress.values()) end();
+    this.#disposables.dispose();
   }
 
-  #take(change: Change): void {
-    if (!this.#parts.store.loaded) return;
+  #onChange(change: Change): void {
+    if (!this.#deps.store.loaded) return;
     if (!this.#resumed) {
       this.#resumed = true;
       this.#resume();
     }
-    for (const id of change.delegationList ? this.#parts.store.delegations.map((one) => one.id) : change.delegations) {
-      const delegation = this.#parts.store.delegation(id);
-      if (delegation) this.#look(delegation);
+    for (const id of change.delegationList ? this.#deps.store.delegations.map((one) => one.id) : change.delegations) {
+      const delegation = this.#deps.store.delegation(id);
+      if (delegation) this.#update(delegation);
     }
-    this.#draw();
+    this.#updateStatusItem();
   }
 
-  /** After a reload: progress goes on, and ends that nobody was there to hear are told. */
+  /** After a reload: show progress again, and report results that arrived meanwhile. */
   #resume(): void {
     const ended: Delegation[] = [];
     for (const id of [...this.#started]) {
-      const delegation = this.#parts.store.delegation(id);
+      const delegation = this.#deps.store.delegation(id);
       if (delegation === undefined) this.#started.delete(id);
       else if (!isLive(delegation)) ended.push(delegation);
     }
-    if (ended.length > MOST_AT_ONCE) {
+    if (ended.length > MAX_END_MESSAGES) {
       for (const { id } of ended) this.#started.delete(id);
-      const show = t("Show Them");
-      const text = t("{0} delegations have ended meanwhile.", ended.length);
-      void this.#parts.host.windows.message("info", text, { buttons: [show] }).then(async (answer) => {
-        if (answer === show) await this.#parts.host.commands.run("understudy.delegations.focus");
+      const show = t("Show Delegations");
+      const text = t("{0} delegations finished while this window was closed.", ended.length);
+      void this.#deps.host.windows.message("info", text, { buttons: [show] }).then(async (answer) => {
+        if (answer === show) await this.#deps.host.commands.run("understudy.delegations.focus");
       });
     }
-    void this.#keep();
+    void this.#save();
   }
 
-  #look(delegation: Delegation): void {
+  #update(delegation: Delegation): void {
     const { id } = delegation;
     if (this.#started.has(id)) {
-      if (!isLive(delegation)) void this.#tell(id);
-      else if (!this.#shown.has(id)) this.#show(delegation);
+      if (!isLive(delegation)) void this.#announce(id);
+      else if (!this.#progress.has(id)) this.#showProgress(delegation);
     }
     const request = delegation.waitingFor;
-    if (request && (this.#started.has(id) || this.#parts.here(delegation))) {
+    if (request && (this.#started.has(id) || this.#deps.inWindow(delegation))) {
       const key = `${id} ${request.requestId} ${request.attempt}`;
-      if (this.#asked.has(key)) return;
-      this.#asked.add(key);
-      void this.#ask(delegation, request).catch((error: unknown) => this.#fail(error));
+      if (this.#askedRequests.has(key)) return;
+      this.#askedRequests.add(key);
+      void this.#askPermission(delegation, request).catch((error: unknown) => this.#showError(error));
     }
   }
 
-  /** Progress with a button that cancels, until the end. */
-  #show(delegation: Delegation): void {
-    const { host, store } = this.#parts;
+  /** Show progress with a Cancel button until the delegation has finished. */
+  #showProgress(delegation: Delegation): void {
+    const { host, store } = this.#deps;
     const { id } = delegation;
     const words = (now: Delegation): string =>
-      now.waitingFor ? t("{0} asks: {1}", now.delegator, oneLine(now.waitingFor.title, 80)) : oneLine(nowWords(now));
+      now.waitingFor
+        ? t("{0} asks: {1}", now.delegator, oneLine(now.waitingFor.title, 80))
+        : oneLine(activityText(now));
     let end = (): void => {};
     const over = new Promise<void>((resolve) => (end = resolve));
-    this.#shown.set(id, end);
+    this.#progress.set(id, end);
     const options = { title: delegation.title, where: "notification", cancellable: true } as const;
     void host.windows.progress(options, async (progress) => {
       let last = "";
@@ -160,48 +167,51 @@ export class Runs implements Disposable {
         if (store.delegation(id) === undefined) end();
       });
       progress.signal.addEventListener("abort", () => {
-        this.#parts.asker.ask("understudy/delegations/cancel", { id }).catch((error: unknown) => this.#fail(error));
+        this.#deps.requester
+          .request("understudy/delegations/cancel", { id })
+          .catch((error: unknown) => this.#showError(error));
       });
       await over;
       watching.dispose();
-      this.#shown.delete(id);
+      this.#progress.delete(id);
     });
   }
 
-  async #tell(id: string): Promise<void> {
-    if (this.#telling.has(id)) return;
-    this.#telling.add(id);
+  async #announce(id: string): Promise<void> {
+    if (this.#announcing.has(id)) return;
+    this.#announcing.add(id);
     try {
-      // What there is to decide is known to the sidecar alone.
-      const delegation = (await this.#parts.store.read(id)) ?? this.#parts.store.delegation(id);
-      this.#shown.get(id)?.();
+      // Only the sidecar knows how many changes are pending.
+      const delegation = (await this.#deps.store.read(id)) ?? this.#deps.store.delegation(id);
+      this.#progress.get(id)?.();
       if (!this.#started.delete(id) || !delegation) return;
-      await this.#keep();
-      void this.#tellEnd(delegation).catch((error: unknown) => this.#fail(error));
+      await this.#save();
+      void this.#announceEnd(delegation).catch((error: unknown) => this.#showError(error));
     } finally {
-      this.#telling.delete(id);
+      this.#announcing.delete(id);
     }
   }
 
-  async #tellEnd(delegation: Delegation): Promise<void> {
-    const { host } = this.#parts;
+  async #announceEnd(delegation: Delegation): Promise<void> {
+    const { host } = this.#deps;
     const review = t("Review");
-    const open = delegation.verdict === "answered" ? t("Show the Answer") : t("Open Transcript");
+    const open = delegation.verdict === "answered" ? t("Show Answer") : t("Open Transcript");
     const retry = t("Try Again…");
-    const level = endLevel(delegation.verdict);
+    const level = endSeverity(delegation.verdict);
     const buttons = isToReview(delegation) ? [review, open] : level === "error" ? [open, retry] : [open];
-    const answer = await host.windows.message(level, endWords(delegation), { buttons });
+    const answer = await host.windows.message(level, endMessage(delegation), { buttons });
     if (answer === review) await host.commands.run("understudy.review.open", delegation.id);
     if (answer === open) await host.commands.run("understudy.delegations.open", delegation.id);
     if (answer === retry) await host.commands.run("understudy.delegations.retry", delegation.id);
   }
 
-  /** One question, as a message. What holds for ever is not among its buttons: a message is answered too quickly. */
-  async #ask(delegation: Delegation, request: PermissionRequest): Promise<void> {
-    const { host } = this.#parts;
-    const detail = joinedLines(request.detail);
-    const whole = detail === joinedLines(request.detail, Infinity) && oneLine(request.title, Infinity).length <= 120;
-    // What is cut off could be the part that matters: it is read as a whole before it is allowed.
+  /** Show a question as a message. It has no “always” buttons: messages are answered too quickly for those. */
+  async #askPermission(delegation: Delegation, request: PermissionRequest): Promise<void> {
+    const { host } = this.#deps;
+    const question = questionText(request);
+    const detail = joinLines(question);
+    const whole = detail === joinLines(question, Infinity) && oneLine(request.title, Infinity).length <= 120;
+    // If the text is truncated, the user must open the transcript before allowing it.
     const options = orderedOptions(request).filter(
       (option) => !isAlways(option) && (whole || !option.kind.startsWith("allow")),
     );
@@ -209,7 +219,7 @@ export class Runs implements Disposable {
     const titles = new Map<string, string>();
     for (const option of options) {
       const title = oneLine(option.title, 40);
-      // Of two buttons that read alike nobody knows which one they press.
+      // The user could not distinguish two buttons with the same text.
       if (title !== show && !titles.has(title)) titles.set(title, option.id);
     }
     const text = t("{0} asks, in “{1}”: {2}", delegation.delegator, delegation.title, oneLine(request.title));
@@ -218,7 +228,7 @@ export class Runs implements Disposable {
     });
     const option = answer === undefined ? undefined : titles.get(answer);
     if (option !== undefined) {
-      const now = this.#parts.store.delegation(delegation.id);
+      const now = this.#deps.store.delegation(delegation.id);
       const same = now?.waitingFor?.requestId === request.requestId;
       await this.answer(same ? now : { ...delegation, waitingFor: request }, option);
     } else if (answer === show) {
@@ -226,9 +236,9 @@ export class Runs implements Disposable {
     }
   }
 
-  #draw(): void {
-    const live = this.#parts.store.delegations.filter(
-      (delegation) => isLive(delegation) && (this.#started.has(delegation.id) || this.#parts.here(delegation)),
+  #updateStatusItem(): void {
+    const live = this.#deps.store.delegations.filter(
+      (delegation) => isLive(delegation) && (this.#started.has(delegation.id) || this.#deps.inWindow(delegation)),
     );
     const first = live.find(({ state }) => state === "waiting") ?? live[0];
     if (!first) {
@@ -238,11 +248,11 @@ export class Runs implements Disposable {
     }
     const words = first.waitingFor
       ? t("{0} asks: {1}", first.delegator, oneLine(first.waitingFor.title, 40))
-      : `${oneLine(first.title, 40)}: ${oneLine(nowWords(first), 40)}`;
+      : `${oneLine(first.title, 40)}: ${oneLine(activityText(first), 40)}`;
     const more = live.length > 1 ? ` (+${live.length - 1})` : "";
     const icon = first.waitingFor ? "$(comment-discussion)" : "$(robot)";
     const content = {
-      text: `${icon} ${inert(words)}${more}`,
+      text: `${icon} ${escapeMarkup(words)}${more}`,
       tooltip: live.map(tooltipLine).join("\n\n"),
       spoken: t("Delegations: {0}", words + more),
       command: first.waitingFor ? "understudy.delegations.answer" : "understudy.delegations.focus",
@@ -258,14 +268,14 @@ export class Runs implements Disposable {
     this.#item.set(content);
   }
 
-  async #keep(): Promise<void> {
-    await this.#parts.host.memory.set(STARTED, [...this.#started]);
+  async #save(): Promise<void> {
+    await this.#deps.host.memory.set(STARTED_KEY, [...this.#started]);
   }
 
-  #fail(error: unknown): void {
-    const { message, hint } = errorInfo(error);
-    this.#parts.host.output.error(message);
-    void this.#parts.host.windows.message("error", hint ? `${message} ${hint}` : message);
+  #showError(error: unknown): void {
+    const { message, hint } = toErrorInfo(error);
+    this.#deps.host.output.error(message);
+    void this.#deps.host.windows.message("error", hint ? `${message} ${hint}` : message);
   }
 }
 
@@ -276,6 +286,6 @@ function tooltipLine(delegation: Delegation): string {
   if (delegation.waitingFor) links.unshift(link(t("Answer"), "understudy.delegations.answer"));
   const now = delegation.waitingFor
     ? `${stateName(delegation)} · ${oneLine(delegation.waitingFor.title, 80)}`
-    : oneLine(nowWords(delegation), 80);
-  return `${markdown(delegation.title)} · ${markdown(now)}  \n${links.join(" · ")}`;
+    : oneLine(activityText(delegation), 80);
+  return `${escapeMarkdown(delegation.title)} · ${escapeMarkdown(now)}  \n${links.join(" · ")}`;
 }

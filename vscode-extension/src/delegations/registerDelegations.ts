@@ -1,36 +1,47 @@
-/** Everything about delegations, put together: the view, what people are told, transcripts, commands, Delegate. */
+/** Register the Delegations view, notifications, transcripts and commands. */
 
-import type { App } from "../app.ts";
-import { Bag, type Disposable } from "../base/emitter.ts";
+import type { App } from "../appContext.ts";
+import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
-import { isHere } from "../model/here.ts";
-import { Transcripts } from "../transcript/transcripts.ts";
+import { belongsTo } from "../state/workspaceFolders.ts";
+import { TranscriptDocuments } from "../transcript/transcriptDocuments.ts";
 import { registerDelegateCommands } from "./delegateCommands.ts";
 import { registerDelegationCommands } from "./delegationCommands.ts";
-import { DELEGATIONS_VIEW, DelegationRows } from "./delegations.ts";
-import { Runs } from "./progress.ts";
+import { DELEGATIONS_VIEW, DelegationTree } from "./delegationTree.ts";
+import { DelegationNotifications } from "./notifications.ts";
 
 export function registerDelegations(app: App): Disposable {
   const { host, sidecar, store } = app;
-  const bag = new Bag();
-  const here = isHere(host.workspace);
-  const rows = bag.add(new DelegationRows({ store, here }));
-  const tree = bag.add(host.windows.tree(DELEGATIONS_VIEW, rows));
+  const disposables = new DisposableStore();
+  const inWindow = belongsTo(host.workspace);
+  const rows = disposables.add(new DelegationTree({ store, inWindow: inWindow }));
+  const tree = disposables.add(host.windows.tree(DELEGATIONS_VIEW, rows));
   rows.setVisible(tree.visible);
-  bag.add(
+  disposables.add(
     tree.onDidChangeVisibility((visible) => {
       rows.setVisible(visible);
-      // A window without a folder starts nothing before somebody looks.
+      // A window without a folder starts the sidecar only when a view is opened.
       if (visible && sidecar.state.kind === "off") void sidecar.start();
     }),
   );
-  const runs = bag.add(new Runs({ host, asker: sidecar, store, here }));
-  bag.add(app.started.signal((id) => void runs.started(id)));
-  bag.add(new Transcripts({ host, store }));
-  bag.add(registerDelegationCommands({ host, asker: sidecar, store, rows, runs, here }));
-  bag.add(registerDelegateCommands(app, (id) => runs.started(id)));
+  const notifications = disposables.add(
+    new DelegationNotifications({ host, requester: sidecar, store, inWindow: inWindow }),
+  );
+  disposables.add(app.started.subscribe((id) => void notifications.started(id)));
+  disposables.add(new TranscriptDocuments({ host, store }));
+  disposables.add(
+    registerDelegationCommands({
+      host,
+      requester: sidecar,
+      store,
+      rows,
+      notifications: notifications,
+      inWindow: inWindow,
+    }),
+  );
+  disposables.add(registerDelegateCommands(app, (id) => notifications.started(id)));
   let badge = "";
-  bag.add(
+  disposables.add(
     store.onDidChange((change) => {
       if (change.delegationList) host.commands.setContext("understudy.hasDelegations", store.delegations.length > 0);
       const [waiting, review] = [rows.count("waiting"), rows.count("review")];
@@ -43,5 +54,5 @@ export function registerDelegations(app: App): Disposable {
       tree.setBadge(waiting + review, words);
     }),
   );
-  return bag;
+  return disposables;
 }

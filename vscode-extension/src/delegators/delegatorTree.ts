@@ -1,11 +1,10 @@
-/** The view of delegators: what each one is, whether it can work now, and where a problem stands. */
+/** The Delegators view: each delegator with its state, and the problems of the configuration. */
 
-import { Emitter, type Disposable } from "../base/emitter.ts";
+import { Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
-import { markdown } from "../base/markdown.ts";
-import type { Row, Rows } from "../host/host.ts";
-import type { Store } from "../model/store.ts";
-import { toolName } from "../model/words.ts";
+import { escapeMarkdown } from "../base/markdown.ts";
+import type { TreeRow, TreeDataProvider } from "../host/host.ts";
+import type { Store } from "../state/store.ts";
 import type { Delegation, DelegatorEntry, Problem } from "../protocol.ts";
 
 export const DELEGATORS_VIEW = "understudy.delegators";
@@ -15,26 +14,26 @@ const PROBLEMS = "problems";
 const PROBLEM = "problem:";
 const ADD = "add";
 
-/** The id of a delegator's row, and back; menu commands get it as their first argument. */
-export const rowOf = (name: string): string => ENTRY + name;
-export const nameOf = (row: unknown): string | undefined =>
+/** Row ID of a delegator, and back. Menu commands receive the row ID as their first argument. */
+export const delegatorRow = (name: string): string => ENTRY + name;
+export const delegatorName = (row: unknown): string | undefined =>
   typeof row === "string" && row.startsWith(ENTRY) ? row.slice(ENTRY.length) : undefined;
 
 type RowStore = Pick<Store, "delegators" | "delegator" | "problems" | "delegations" | "loaded" | "onDidChange">;
 
-export class DelegatorRows implements Rows, Disposable {
+export class DelegatorTree implements TreeDataProvider, Disposable {
   readonly #store: RowStore;
-  /** How many run and wait in line for each, as they are drawn: events tell of it sooner than the list does. */
-  #busy = new Map<string, Busy>();
+  /** Running and queued delegations of each delegator, as drawn. Events report them sooner than the list does. */
+  #counts = new Map<string, Counts>();
   readonly #changed = new Emitter<readonly string[] | undefined>();
   readonly #subscription: Disposable;
-  readonly onDidChange = this.#changed.signal;
+  readonly onDidChange = this.#changed.subscribe;
 
   constructor(store: RowStore) {
     this.#store = store;
     this.#subscription = store.onDidChange((change) => {
-      const before = this.#busy;
-      if (change.delegationList || change.delegations.size > 0) this.#busy = busy(store.delegations);
+      const before = this.#counts;
+      if (change.delegationList || change.delegations.size > 0) this.#counts = countByDelegator(store.delegations);
       if (change.delegators || change.modelServers) this.#changed.fire(undefined);
       else this.#redraw(before);
     });
@@ -42,13 +41,13 @@ export class DelegatorRows implements Rows, Disposable {
 
   children(id?: string): readonly string[] {
     if (id === undefined) {
-      const entries = this.#store.delegators.map(({ delegator }) => rowOf(delegator.name));
-      // What Understudy brings itself is always there: who has nothing of their own is led on.
+      const entries = this.#store.delegators.map(({ delegator }) => delegatorRow(delegator.name));
+      // The built-in delegator is always there: show how to add the first one of the user.
       const first = entries.length > 0 && this.#store.delegators.every(({ scope }) => scope === "builtin");
       return [...(this.#store.problems.length > 0 ? [PROBLEMS] : []), ...(first ? [ADD] : []), ...entries];
     }
     if (id === PROBLEMS) return this.#store.problems.map((_, index) => `${PROBLEM}${index}`);
-    const name = nameOf(id);
+    const name = delegatorName(id);
     const entry = name === undefined ? undefined : this.#store.delegator(name);
     return entry ? entry.state.problems.map((_, index) => `${PROBLEM}${index}:${name}`) : [];
   }
@@ -56,10 +55,10 @@ export class DelegatorRows implements Rows, Disposable {
   parent(id: string): string | undefined {
     if (!id.startsWith(PROBLEM)) return undefined;
     const [, name] = splitProblem(id);
-    return name === undefined ? PROBLEMS : rowOf(name);
+    return name === undefined ? PROBLEMS : delegatorRow(name);
   }
 
-  row(id: string): Row | undefined {
+  row(id: string): TreeRow | undefined {
     if (id === PROBLEMS) return problemsRow(this.#store.problems);
     if (id === ADD) return addRow();
     if (id.startsWith(PROBLEM)) {
@@ -68,9 +67,9 @@ export class DelegatorRows implements Rows, Disposable {
       const problem = problems?.[index];
       return problem && problemRow(id, problem);
     }
-    const name = nameOf(id);
+    const name = delegatorName(id);
     const entry = name === undefined ? undefined : this.#store.delegator(name);
-    return entry && entryRow(id, this.#now(entry));
+    return entry && entryRow(id, this.#withCounts(entry));
   }
 
   dispose(): void {
@@ -78,31 +77,31 @@ export class DelegatorRows implements Rows, Disposable {
     this.#changed.dispose();
   }
 
-  #now(entry: DelegatorEntry): DelegatorEntry {
+  #withCounts(entry: DelegatorEntry): DelegatorEntry {
     if (!this.#store.loaded) return entry;
-    return { ...entry, state: { ...entry.state, ...(this.#busy.get(entry.delegator.name) ?? IDLE) } };
+    return { ...entry, state: { ...entry.state, ...(this.#counts.get(entry.delegator.name) ?? IDLE) } };
   }
 
-  #redraw(before: ReadonlyMap<string, Busy>): void {
+  #redraw(before: ReadonlyMap<string, Counts>): void {
     const different = this.#store.delegators
       .map(({ delegator }) => delegator.name)
       .filter((name) => {
-        const [was, is] = [before.get(name) ?? IDLE, this.#busy.get(name) ?? IDLE];
+        const [was, is] = [before.get(name) ?? IDLE, this.#counts.get(name) ?? IDLE];
         return was.running !== is.running || was.queued !== is.queued;
       });
-    if (different.length > 0) this.#changed.fire(different.map(rowOf));
+    if (different.length > 0) this.#changed.fire(different.map(delegatorRow));
   }
 }
 
-interface Busy {
+interface Counts {
   readonly running: number;
   readonly queued: number;
 }
 
-const IDLE: Busy = { running: 0, queued: 0 };
+const IDLE: Counts = { running: 0, queued: 0 };
 
-function busy(delegations: readonly Delegation[]): Map<string, Busy> {
-  const counts = new Map<string, Busy>();
+function countByDelegator(delegations: readonly Delegation[]): Map<string, Counts> {
+  const counts = new Map<string, Counts>();
   for (const { delegator, state } of delegations) {
     if (state === "finished") continue;
     const { running, queued } = counts.get(delegator) ?? IDLE;
@@ -117,31 +116,31 @@ function splitProblem(id: string): [number, string | undefined] {
   return colon < 0 ? [Number(rest), undefined] : [Number(rest.slice(0, colon)), rest.slice(colon + 1)];
 }
 
-function problemsRow(problems: readonly Problem[]): Row {
+function problemsRow(problems: readonly Problem[]): TreeRow {
   const label = problems.every(({ severity }) => severity === "information")
-    ? t("About the configuration")
+    ? t("Configuration notes")
     : problems.length === 1
-      ? t("One problem in the configuration")
-      : t("{0} problems in the configuration", problems.length);
+      ? t("1 configuration problem")
+      : t("{0} configuration problems", problems.length);
   return {
     id: PROBLEMS,
     label,
-    icon: iconOf(problems),
+    icon: problemIcon(problems),
     children: "expanded",
     context: "problems",
     spoken: label,
   };
 }
 
-function addRow(): Row {
-  const label = t("Add a Delegator…");
+function addRow(): TreeRow {
+  const label = t("Add Delegator…");
   const description = t("an agent or a model");
   return {
     id: ADD,
     label,
     description,
     icon: { id: "add", color: "charts.blue" },
-    tooltip: t("A delegator is who does the work: an agent on this machine, or a model on a server."),
+    tooltip: t("A delegator does the work: an agent on this machine, or a model on a server."),
     children: "none",
     context: "add",
     spoken: `${label} ${description}`,
@@ -149,16 +148,18 @@ function addRow(): Row {
   };
 }
 
-function problemRow(id: string, problem: Problem): Row {
+function problemRow(id: string, problem: Problem): TreeRow {
   const { location } = problem;
   const place = location ? `${fileName(location.uri)}:${location.range.start.line + 1}` : undefined;
   return {
     id,
-    // A sidebar is narrow, and the end of a long row is not seen: what is wrong comes first.
+    // The sidebar is narrow and truncates rows: put the problem first.
     label: problem.message,
     ...(place === undefined ? {} : { description: place }),
-    tooltip: [markdown(problem.message), markdown(problem.hint ?? "")].filter((part) => part !== "").join("\n\n"),
-    icon: iconOf([problem]),
+    tooltip: [escapeMarkdown(problem.message), escapeMarkdown(problem.hint ?? "")]
+      .filter((part) => part !== "")
+      .join("\n\n"),
+    icon: problemIcon([problem]),
     children: "none",
     context: location ? "problem place" : "problem",
     spoken: [severityName(problem), problem.message, problem.hint ?? "", place ?? ""]
@@ -169,7 +170,7 @@ function problemRow(id: string, problem: Problem): Row {
       ? {
           command: {
             id: "understudy.openLocation",
-            title: t("Open the Place"),
+            title: t("Go to Problem"),
             arguments: [location.uri, location.range],
           },
         }
@@ -177,13 +178,13 @@ function problemRow(id: string, problem: Problem): Row {
   };
 }
 
-function entryRow(id: string, entry: DelegatorEntry): Row {
+function entryRow(id: string, entry: DelegatorEntry): TreeRow {
   const { delegator, state } = entry;
-  // A sidebar is narrow: what a name explains in parentheses comes after it.
-  const [, label = delegator.name, remark = ""] = /^(.+?)(?: \((.+)\))?$/.exec(nameShown(entry)) ?? [];
+  // The sidebar is narrow: put an explanation in parentheses last.
+  const [, label = delegator.name, remark = ""] = /^(.+?)(?: \((.+)\))?$/.exec(displayName(entry)) ?? [];
   const source = sourceName(entry);
   const facts = [
-    ...stateWords(entry),
+    ...stateText(entry),
     source.toLowerCase() === label.toLowerCase() ? "" : source,
     delegator.model ?? "",
     remark,
@@ -204,36 +205,32 @@ function entryRow(id: string, entry: DelegatorEntry): Row {
   };
 }
 
-function nameShown({ delegator }: DelegatorEntry): string {
+function displayName({ delegator }: DelegatorEntry): string {
   return delegator.displayName ?? delegator.name;
 }
 
-/** What happens with it now, in words; empty when nothing does. */
-function stateWords({ state }: DelegatorEntry): string[] {
+/** What the delegator does now; empty if nothing. */
+function stateText({ state }: DelegatorEntry): string[] {
   const words: string[] = [];
   if (state.running > 0) words.push(t("{0} running", state.running));
   if (state.queued > 0) words.push(t("{0} queued", state.queued));
-  if (state.circuit === "open") {
-    words.push(state.openUntil ? t("paused until {0}", clock(state.openUntil)) : t("paused"));
-  }
-  if (state.circuit === "half_open") words.push(t("on probation"));
   return words;
 }
 
-function sourceName({ delegator }: DelegatorEntry): string {
-  const tool = delegator.tool ? toolName(delegator.tool) : undefined;
+function sourceName({ delegator, toolDisplayName }: DelegatorEntry): string {
+  const tool = toolDisplayName ?? delegator.tool;
   if (tool && delegator.modelServer) return `${tool} @ ${delegator.modelServer}`;
-  return tool ?? delegator.modelServer ?? delegator.remoteAgent?.platform ?? "";
+  return tool ?? delegator.modelServer ?? "";
 }
 
 function icon({ delegator, state }: DelegatorEntry): { id: string; color?: string } {
-  if (!state.ready) return iconOf(state.problems.length > 0 ? state.problems : [{ severity: "error", message: "" }]);
-  if (state.circuit === "open") return { id: "debug-pause", color: "list.warningForeground" };
+  if (!state.ready)
+    return problemIcon(state.problems.length > 0 ? state.problems : [{ severity: "error", message: "" }]);
   if (state.running > 0) return { id: "sync~spin", color: "charts.blue" };
   return { id: delegator.tool ? "terminal" : "server", color: "charts.green" };
 }
 
-function iconOf(problems: readonly Problem[]): { id: string; color: string } {
+function problemIcon(problems: readonly Problem[]): { id: string; color: string } {
   if (problems.some(({ severity }) => severity === "error")) return { id: "error", color: "list.errorForeground" };
   if (problems.some(({ severity }) => severity === "warning"))
     return { id: "warning", color: "list.warningForeground" };
@@ -242,26 +239,29 @@ function iconOf(problems: readonly Problem[]): { id: string; color: string } {
 
 function tooltip(entry: DelegatorEntry): string {
   const { delegator, state, scope, location } = entry;
-  const own = nameShown(entry) === delegator.name ? "" : ` ${markdown(delegator.name)}`;
-  const lines = [`**${markdown(nameShown(entry))}**${own}`, ""];
+  const own = displayName(entry) === delegator.name ? "" : ` ${escapeMarkdown(delegator.name)}`;
+  const lines = [`**${escapeMarkdown(displayName(entry))}**${own}`, ""];
   const fact = (name: string, value: string | undefined): void => {
-    if (value) lines.push(`- ${name}: ${markdown(value)}`);
+    if (value) lines.push(`- ${name}: ${escapeMarkdown(value)}`);
   };
-  fact(t("Tool"), delegator.tool ? toolName(delegator.tool) : undefined);
+  fact(t("Tool"), entry.toolDisplayName ?? delegator.tool ?? undefined);
   fact(t("Model server"), delegator.modelServer ?? undefined);
   fact(t("Model"), delegator.model);
-  fact(t("From"), scopeName(scope));
+  fact(t("Source"), scopeName(scope));
   fact(t("File"), location && fileName(location.uri));
-  fact(t("Now"), stateWords(entry).join(", "));
+  fact(t("Status"), stateText(entry).join(", "));
   for (const problem of state.problems) {
-    lines.push("", `$(${iconOf([problem]).id}) ${markdown(problem.message)} ${markdown(problem.hint ?? "")}`);
+    lines.push(
+      "",
+      `$(${problemIcon([problem]).id}) ${escapeMarkdown(problem.message)} ${escapeMarkdown(problem.hint ?? "")}`,
+    );
   }
   return lines.join("\n");
 }
 
 function scopeName(scope: DelegatorEntry["scope"]): string {
-  if (scope === "builtin") return t("Understudy itself");
-  return scope === "user" ? t("your configuration") : t("this workspace");
+  if (scope === "builtin") return t("built in");
+  return scope === "user" ? t("user configuration") : t("this workspace");
 }
 
 function severityName({ severity }: Problem): string {
@@ -270,8 +270,4 @@ function severityName({ severity }: Problem): string {
 
 function fileName(uri: string): string {
   return decodeURIComponent(uri.slice(uri.lastIndexOf("/") + 1));
-}
-
-function clock(time: string): string {
-  return new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 }

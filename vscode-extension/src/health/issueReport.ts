@@ -1,100 +1,92 @@
-/** A bundle for an issue: how things stand here, without keys, names, addresses or texts of anybody's work. */
+/** Create a report for an issue. Keys, names, addresses and source code are removed. */
 
-import { realpathSync } from "node:fs";
-import { errorInfo, type Asker } from "../client/wire.ts";
-import type { SidecarState } from "../client/sidecar.ts";
+import { realPath } from "../base/paths.ts";
+import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
+import type { SidecarState } from "../sidecar/sidecar.ts";
 import type { Environment, Output } from "../host/host.ts";
-import type { Store } from "../model/store.ts";
+import type { Store } from "../state/store.ts";
 
-export interface ReportParts {
+export interface ReportDeps {
   readonly environment: Environment;
   readonly output: Pick<Output, "tail">;
-  readonly asker: Asker;
+  readonly requester: Requester;
   readonly state: () => SidecarState;
   readonly store: Pick<Store, "delegators" | "delegations" | "problems">;
-  /** Paths of the workspace's folders; they are taken out. */
+  /** Paths of the workspace folders; they are removed from the report. */
   readonly folders: () => readonly string[];
 }
 
-const LINES = 300;
+const LOG_LINES = 300;
 
-/** The report as Markdown; it is shown to the person, who decides where it goes. */
-export async function report(parts: ReportParts): Promise<string> {
-  const { environment, store } = parts;
-  const state = parts.state();
-  const doctor = await parts.asker.ask("understudy/doctor", {}).then(
+/** Create the report as Markdown. The user reads it and decides where to send it. */
+export async function createReport(deps: ReportDeps): Promise<string> {
+  const { environment, store } = deps;
+  const state = deps.state();
+  const doctor = await deps.requester.request("understudy/doctor", {}).then(
     ({ checks }) => checks.map(({ name, ok, message }) => `- ${ok ? "ok" : "NOT OK"} ${name}: ${message}`).join("\n"),
-    (error: unknown) => `- not asked: ${errorInfo(error).message}`,
+    (error: unknown) => `- not asked: ${toErrorInfo(error).message}`,
   );
   const verdicts = new Map<string, number>();
   for (const { state: at, verdict } of store.delegations) {
     const key = verdict ?? at;
     verdicts.set(key, (verdicts.get(key) ?? 0) + 1);
   }
-  const text = `# Understudy: report
+  const text = `# Understudy issue report
 
-Please read it before you send it. Keys, folders and names of people were taken out.
+Please read this before you send it. Keys, folder names and names of people have been removed.
 
-## What happened
+## What happened?
 
 
-## What should have happened
+## What did you expect?
 
 
 ## Versions
 
 - extension ${environment.extensionVersion}
-- ${environment.editorName} ${environment.editorVersion}, ${environment.platform}${remote(environment.remoteName)}
+- ${environment.editorName} ${environment.editorVersion}, ${environment.platform}${remoteText(environment.remoteName)}
 - sidecar: ${describeState(state)}
 
-## Examination
+## Diagnostics
 
 ${doctor}
 
-## Numbers
+## Configuration
 
 - delegators: ${store.delegators.length}, not ready: ${store.delegators.filter((entry) => !entry.state.ready).length}
 - tools: ${[...new Set(store.delegators.map(({ delegator }) => delegator.tool ?? "model server"))].join(", ") || "none"}
-- problems of the configuration: ${store.problems.length}
+- configuration problems: ${store.problems.length}
 - delegations: ${[...verdicts].map(([name, count]) => `${count} ${name}`).join(", ") || "none"}
 
-## Last lines of the output
+## Last lines of the log
 
 \`\`\`text
-${parts.output.tail(LINES).join("\n")}
+${deps.output.tail(LOG_LINES).join("\n")}
 \`\`\`
 `;
-  return redact(text, { folders: parts.folders(), homePath: environment.homePath, variables: environment.variables });
+  return redact(text, { folders: deps.folders(), homePath: environment.homePath, variables: environment.variables });
 }
 
-/** The kind of a remote; some editors put the machine's name there. */
-function remote(name: string | undefined): string {
+/** The kind of remote. Some editors add the name of the machine. */
+function remoteText(name: string | undefined): string {
   return name === undefined ? "" : `, remote: ${/^[a-z][a-z-]*$/.test(name) ? name : "yes"}`;
 }
 
 function describeState(state: SidecarState): string {
   switch (state.kind) {
     case "running":
-      return `${state.greeting.version}, protocol ${state.greeting.protocolVersion}, found by ${state.found.origin}`;
+      return `${state.serverInfo.version}, protocol ${state.serverInfo.protocolVersion}, found by ${state.found.origin}`;
     case "crashed":
     case "failed":
-      return `${state.kind}: ${state.cause}\n${state.ending.lines.map((line) => `    ${line}`).join("\n")}`;
+      return `${state.kind}: ${state.cause}\n${state.exit.lines.map((line) => `    ${line}`).join("\n")}`;
     case "mismatch":
-      return `mismatch, upgrade the ${state.upgrade}: ${state.said}`;
+      return `mismatch, upgrade the ${state.upgrade}: ${state.reported}`;
     default:
       return state.kind;
   }
 }
 
-function withoutLinks(folder: string): string {
-  try {
-    return realpathSync(folder);
-  } catch {
-    return folder;
-  }
-}
-
-/** Without secrets, and without what says whose machine it is. */
+/** Remove secrets, and everything that identifies the machine or its user. */
 export function redact(
   text: string,
   known: {
@@ -116,7 +108,7 @@ export function redact(
     .replace(/\b(?:sk|pk|rk|gh[pousr]|glpat|xox[abprs]|AKIA|ASIA|AIza|hf|gsk)[-_A-Za-z0-9]{12,}/g, "<key>")
     .replace(/\b(?:github_pat|npm|pypi|xai|nvapi|pplx|r8|ya29|dop_v1|csk)[-_.][-_.A-Za-z0-9]{12,}/g, "<key>")
     .replace(/\beyJ[-_A-Za-z0-9]{8,}(?:\.[-_A-Za-z0-9]+){1,2}/g, "<key>")
-    // What stands in an address after a question mark may be anything, and nobody needs it to see what went wrong.
+    // The query of a URL may contain anything, and is not needed to understand a problem.
     .replace(/([?&][\w.~%[\]-]+=)[^&\s"'<>)]+/g, "$1<value>")
     .replace(/\b((?:set-)?cookie["']?\s*[:=]\s*)[^\n]+/gi, "$1<secret>")
     .replace(/(authorization["']?\s*[:=]\s*["']?)[a-z]+\s+[^\s"',;]+/gi, "$1<secret>")
@@ -136,7 +128,7 @@ export function redact(
   [...known.folders]
     .sort((a, b) => b.length - a.length)
     .forEach((folder, index) => {
-      const real = withoutLinks(folder);
+      const real = realPath(folder);
       for (const spelt of [folder, encodeURI(folder), real, encodeURI(real)]) {
         result = result.replaceAll(spelt, `<folder ${index + 1}>`);
       }

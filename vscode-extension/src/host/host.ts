@@ -1,25 +1,25 @@
 /**
- * The editor as the rest of the extension sees it: plain data and small functions, no `vscode` type anywhere.
- * `vscode.ts` beside this file is the one implementation for the editor; `tests/support/fakeHost.ts` the one for tests.
+ * The editor as an interface: plain data and small functions, without `vscode` types. `host/vscode/` implements it
+ * for VS Code, `tests/support/fakeHost.ts` for tests.
  *
- * Conventions: a URI is a string as `vscode.Uri.toString()` writes it; lines and characters are zero-based; a text that
- * is shown has been through `t()`; Markdown never contains command links that were not asked for (`trustedCommands`).
+ * Conventions: a URI is the string that `vscode.Uri.toString()` returns. Lines and characters are zero-based. Texts
+ * of the UI have been translated with `t()`. Command links in Markdown work only if listed in `trustedCommands`.
  */
 
-import type { Disposable, Signal } from "../base/emitter.ts";
+import type { Disposable, Subscribe } from "../base/events.ts";
 import type { Range } from "../protocol.ts";
 
-/** Everything; parts take the few members that they need (`Pick<Host, "windows">`). */
+/** The whole interface. Modules take only the members they need (`Pick<Host, "windows">`). */
 export interface Host {
   readonly environment: Environment;
   readonly workspace: Workspace;
   readonly windows: Windows;
   readonly documents: Documents;
-  readonly review: ReviewSurface;
+  readonly review: ReviewEditors;
   readonly commands: Commands;
   readonly output: Output;
   readonly secrets: Secrets;
-  /** Small values kept for this workspace, or for this person (`global`). */
+  /** Small values, stored per workspace or per user (`global`). */
   readonly memory: Memory;
 }
 
@@ -27,12 +27,12 @@ export interface Environment {
   /** Folder of the installed extension: `wheels/`, `media/`. */
   readonly extensionPath: string;
   readonly extensionVersion: string;
-  /** The extension's own folder for this person, outside every workspace. */
+  /** Storage of the extension for this user, outside all workspaces. */
   readonly storagePath: string;
   readonly editorName: string;
   readonly editorVersion: string;
   readonly platform: NodeJS.Platform;
-  /** `ssh-remote`, `dev-container` …; absent when the extension runs where the window is. */
+  /** `ssh-remote`, `dev-container` …; absent if the extension runs on the same machine as the window. */
   readonly remoteName?: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly homePath: string;
@@ -42,40 +42,40 @@ export interface Environment {
 
 export interface Folder {
   readonly uri: string;
-  /** Path on disk; virtual folders are not offered. */
+  /** Path on disk. Virtual folders are left out. */
   readonly path: string;
   readonly name: string;
 }
 
 export interface Workspace {
   readonly trusted: boolean;
-  readonly onDidGrantTrust: Signal<void>;
+  readonly onDidGrantTrust: Subscribe<void>;
   readonly folders: readonly Folder[];
-  readonly onDidChangeFolders: Signal<void>;
-  /** A setting below `understudy.`, as it applies now. */
+  readonly onDidChangeFolders: Subscribe<void>;
+  /** Current value of a setting below `understudy.`. */
   setting<T>(name: string, fallback: T): T;
-  /** A setting of the editor itself, by its whole name. */
+  /** Current value of a setting of the editor, by its full name. */
   editorSetting<T>(name: string, fallback: T): T;
-  /** Fires when a setting below `understudy.`, or one of the editor that we look at, changes. */
-  readonly onDidChangeSettings: Signal<void>;
+  /** Fires when a setting below `understudy.`, or an editor setting that we use, changes. */
+  readonly onDidChangeSettings: Subscribe<void>;
 }
 
-/** A row of a tree: data only. `id` names it for ever; commands of its menus get the id as their first argument. */
-export interface Row {
+/** A row of a tree. `id` never changes; menu commands receive it as their first argument. */
+export interface TreeRow {
   readonly id: string;
   readonly label: string;
   readonly description?: string;
   /** Markdown. */
   readonly tooltip?: string;
-  /** A codicon, and the id of a theme colour. */
+  /** A codicon, and the ID of a theme color. */
   readonly icon?: { readonly id: string; readonly color?: string };
   readonly children: "none" | "collapsed" | "expanded";
-  /** What `when` clauses match as `viewItem`; space-separated words. */
+  /** Space-separated words that `when` clauses match as `viewItem`. */
   readonly context: string;
   readonly command?: CommandLink;
-  /** What a screen reader says instead of label and description. */
+  /** What a screen reader reads instead of label and description. */
   readonly spoken: string;
-  /** Gives the row the decorations of that resource. */
+  /** Shows the decorations of this resource on the row. */
   readonly resource?: string;
 }
 
@@ -85,23 +85,23 @@ export interface CommandLink {
   readonly arguments?: readonly unknown[];
 }
 
-/** Where a tree gets its rows. All are synchronous: rows come from the store, which never waits. */
-export interface Rows {
-  /** Ids of what is below, in order; without an id: the roots. */
+/** Data of a tree. All methods are synchronous: the store holds everything in memory. */
+export interface TreeDataProvider {
+  /** IDs of the children in order; of the roots without an ID. */
   children(id?: string): readonly string[];
-  /** The row as it is now; undefined when it is gone. */
-  row(id: string): Row | undefined;
+  /** The current row; undefined if it no longer exists. */
+  row(id: string): TreeRow | undefined;
   parent(id: string): string | undefined;
-  /** Ids whose row or children changed; undefined: everything. Fired seldom: the model gathers changes first. */
-  readonly onDidChange: Signal<readonly string[] | undefined>;
+  /** IDs whose row or children changed; undefined: everything. */
+  readonly onDidChange: Subscribe<readonly string[] | undefined>;
 }
 
 export interface Tree extends Disposable {
   readonly visible: boolean;
-  readonly onDidChangeVisibility: Signal<boolean>;
+  readonly onDidChangeVisibility: Subscribe<boolean>;
   readonly selection: readonly string[];
   reveal(id: string, options?: { focus?: boolean; expand?: boolean }): Promise<void>;
-  /** A line above the rows; undefined takes it away. */
+  /** A line above the rows; undefined removes it. */
   setMessage(message: string | undefined): void;
   setDescription(description: string | undefined): void;
   setBadge(count: number, tooltip: string): void;
@@ -113,7 +113,7 @@ export interface PickItem {
   readonly description?: string;
   readonly detail?: string;
   readonly icon?: string;
-  /** A heading; it cannot be picked. */
+  /** A heading that cannot be picked. */
   readonly separator?: boolean;
   readonly picked?: boolean;
   readonly buttons?: readonly PickButton[];
@@ -125,11 +125,11 @@ export interface PickButton {
   readonly tooltip: string;
 }
 
-export interface StepHead {
+export interface StepHeader {
   readonly title: string;
   readonly step?: number;
   readonly totalSteps?: number;
-  /** Whether the back button is there. */
+  /** Whether to show the Back button. */
   readonly back?: boolean;
 }
 
@@ -139,14 +139,14 @@ export interface PickContent {
   readonly placeholder?: string;
 }
 
-export interface PickRequest extends StepHead, PickContent {
+export interface PickRequest extends StepHeader, PickContent {
   readonly many?: boolean;
-  /** The row that has the focus at first. */
+  /** The item that has the focus at first. */
   readonly active?: string;
   readonly buttons?: readonly PickButton[];
-  /** An item with this id takes what was typed as it is (`Outcome.typed`); it is shown while something is typed. */
+  /** An additional item for the text that was typed; picking it returns the text in `PickOutcome.typed`. */
   readonly typedItem?: (typed: string) => PickItem | undefined;
-  /** Fill in later what takes time; `signal` is aborted when the pick is gone. */
+  /** Load content after the pick is shown. `signal` is aborted when the pick closes. */
   readonly live?: (show: (content: Partial<PickContent>) => void, signal: AbortSignal) => void;
 }
 
@@ -156,12 +156,12 @@ export type PickOutcome =
   | { readonly kind: "back" }
   | { readonly kind: "cancelled" };
 
-export interface InputRequest extends StepHead {
+export interface InputRequest extends StepHeader {
   readonly prompt: string;
   readonly value?: string;
   readonly placeholder?: string;
   readonly password?: boolean;
-  /** What is wrong with the text, or undefined. */
+  /** Returns an error message, or undefined if the value is valid. */
   readonly validate?: (value: string) => string | undefined | Promise<string | undefined>;
 }
 
@@ -180,39 +180,39 @@ export interface StatusItem extends Disposable {
     readonly spoken: string;
     readonly command: string;
     readonly severity?: "warning" | "error";
-    /** Commands that Markdown links in the tooltip may run. */
+    /** Commands that links in the tooltip may run. */
     readonly trustedCommands?: readonly string[];
   }): void;
   hide(): void;
 }
 
 export interface Windows {
-  tree(viewId: string, rows: Rows, options?: { many?: boolean }): Tree;
+  tree(viewId: string, rows: TreeDataProvider, options?: { many?: boolean }): Tree;
   pick(request: PickRequest): Promise<PickOutcome>;
   input(request: InputRequest): Promise<InputOutcome>;
-  /** A message with buttons; the text of the button that was pressed. `modal` asks before something is lost. */
+  /** Show a message; returns the text of the pressed button. Use `modal` before data is lost. */
   message(
     level: "info" | "warning" | "error",
     text: string,
     options?: { readonly buttons?: readonly string[]; readonly modal?: boolean; readonly detail?: string },
   ): Promise<string | undefined>;
-  /** Progress with a title; `cancellable` shows the button that aborts `signal`. */
+  /** Show progress with a title. `cancellable` adds a button that aborts `signal`. */
   progress<T>(
     options: { readonly title: string; readonly where: "notification" | "status"; readonly cancellable?: boolean },
     task: (progress: Progress) => Promise<T>,
   ): Promise<T>;
-  /** An item in the status bar; higher `priority` stands further left. */
+  /** A status bar item. A higher `priority` is further to the left. */
   statusItem(id: string, name: string, priority: number): StatusItem;
   focusView(viewId: string): Promise<void>;
-  /** Open a folder on disk in a window of its own. */
+  /** Open a folder on disk in a new window. */
   openFolder(path: string): Promise<void>;
-  /** Decorations of resources in trees and tabs. */
+  /** Decorate resources in trees and tabs. */
   decorate(source: Decorations): Disposable;
 }
 
 export interface Decorations {
   decoration(uri: string): { badge?: string; tooltip?: string; color?: string } | undefined;
-  readonly onDidChange: Signal<readonly string[]>;
+  readonly onDidChange: Subscribe<readonly string[]>;
 }
 
 /** The text of an open document. */
@@ -247,50 +247,50 @@ export interface ShowOptions {
 
 export interface Documents {
   readonly active: ActiveEditor | undefined;
-  readonly onDidChangeActive: Signal<ActiveEditor | undefined>;
-  /** Open documents with these URIs, or all that have changes which are not saved. */
+  readonly onDidChangeActive: Subscribe<ActiveEditor | undefined>;
+  /** The open documents with these URIs, or all with unsaved changes. */
   open(uris?: readonly string[]): readonly OpenText[];
   diagnostics(uri: string): readonly DiagnosticText[];
   show(uri: string, options?: ShowOptions): Promise<void>;
-  /** Put the cursor of the active editor at a range; false when it shows another document. */
+  /** Move the cursor of the active editor to a range. Returns false if it shows another document. */
   select(uri: string, range: Range): boolean;
-  /** Save an open document; false when it is not open, or the editor could not. */
+  /** Save an open document. Returns false if it is not open or could not be saved. */
   save(uri: string): Promise<boolean>;
-  /** A document of Markdown, rendered. */
+  /** Show a rendered Markdown document. */
   preview(uri: string): Promise<void>;
-  /** A new untitled document with this text. */
+  /** Open a new untitled document with this text. */
   showText(text: string, language: string): Promise<void>;
-  /** Documents of a scheme that only we can write (transcripts). */
+  /** Read-only documents of a scheme. */
   provide(scheme: string, source: VirtualText): Disposable;
-  /** Files of a scheme that a person may edit and save (the result side of a review). */
+  /** Files of a scheme that the user can edit and save (the result side of a review). */
   provideFiles(scheme: string, source: VirtualFiles): Disposable;
-  /** Scroll the editors of a document to its end, except where a person has scrolled up. */
+  /** Scroll the editors of a document to its end, unless the user has scrolled up. */
   follow(uri: string): void;
   /** Fires with the URI when a document is closed. */
-  readonly onDidClose: Signal<string>;
+  readonly onDidClose: Subscribe<string>;
   /** Fires with the URI when a document is saved. */
-  readonly onDidSave: Signal<string>;
-  /** Fires with the URI when the text of a document of our own schemes (`understudy-…`) has changed in the editor. */
-  readonly onDidChangeOwn: Signal<string>;
+  readonly onDidSave: Subscribe<string>;
+  /** Fires with the URI when the text of a document of our own schemes (`understudy-…`) changes in the editor. */
+  readonly onDidChangeOwn: Subscribe<string>;
   links(scheme: string, source: (uri: string, text: string) => readonly TextLink[]): Disposable;
   folds(scheme: string, source: (uri: string, text: string) => readonly Fold[]): Disposable;
-  /** Change open documents as one step that one Ctrl+Z takes back. False: the editor refused. */
+  /** Edit open documents as a single undo step. Returns false if the editor refused. */
   edit(changes: readonly { uri: string; range: Range; text: string }[], label: string): Promise<boolean>;
 }
 
 export interface VirtualText {
   text(uri: string): string | Promise<string>;
-  readonly onDidChange: Signal<string>;
+  readonly onDidChange: Subscribe<string>;
 }
 
 export interface VirtualFiles {
-  /** Called when somebody is about to see it, and to write on top of it. */
+  /** Called when the file is about to be shown or overwritten. */
   read(uri: string): Promise<Uint8Array>;
-  /** What can be said without anybody seeing it; `changed` grows whenever the content becomes another one. Without it, it is read. */
+  /** Size and modification counter without showing the file. If absent, `read` is called instead. */
   stat?(uri: string): Promise<{ readonly size: number; readonly changed: number }>;
-  /** Called when a person saves; throws with a message for people. Without it the files are read-only. */
+  /** Called when the user saves. Throws an error with a message for the user. If absent, the files are read-only. */
   write?(uri: string, content: Uint8Array): Promise<void>;
-  readonly onDidChange: Signal<readonly string[]>;
+  readonly onDidChange: Subscribe<readonly string[]>;
 }
 
 export interface TextLink {
@@ -304,7 +304,7 @@ export interface Fold {
   readonly end: number;
 }
 
-/** Base and result of one file; a side that does not exist is absent. */
+/** Base and result of one file. A side that does not exist is absent. */
 export interface DiffPair {
   readonly label: string;
   readonly base?: string;
@@ -317,7 +317,7 @@ export interface Lens {
 }
 
 export interface Thread extends Disposable {
-  /** `note` is the line below the label and its buttons. */
+  /** `note` is shown below the label and its buttons. */
   set(content: {
     readonly label: string;
     readonly note: string;
@@ -326,30 +326,33 @@ export interface Thread extends Disposable {
   }): void;
 }
 
-export interface ReviewSurface {
+export interface ReviewEditors {
   diff(pair: DiffPair, options?: ShowOptions): Promise<void>;
-  /** The native multi-file diff, in a tab that stays. */
+  /** Open the native multi-file diff in a permanent tab. */
   diffs(title: string, pairs: readonly DiffPair[]): Promise<void>;
-  /** The native merge editor; saving it writes `output`. False: this editor has none. */
+  /** Open the native merge editor; saving it writes `output`. Returns false if the editor has none. */
   merge(sides: { base: string; yours: string; theirs: string; output: string }): Promise<boolean>;
-  /** Close the diffs of documents of these schemes, and the other tabs with these titles, except where text is unsaved. */
+  /**
+   * Close the diffs of documents with these schemes, and other tabs with these titles, unless they have unsaved
+   * changes.
+   */
   close(schemes: readonly string[], titles: readonly string[]): Promise<void>;
   lenses(
     scheme: string,
-    source: { lenses(uri: string): readonly Lens[]; readonly onDidChange: Signal<void> },
+    source: { lenses(uri: string): readonly Lens[]; readonly onDidChange: Subscribe<void> },
   ): Disposable;
   /**
-   * A bar below a range of a document, that can be folded in: a comment thread that the Comments view does not open for.
-   * Its menus match `commentThread == <context>`, and their commands get `id` as their first argument.
+   * An action bar below a range of a document, which the user can collapse. It is a comment thread that does not open
+   * the Comments view. Menus match `commentThread == <context>`; their commands receive `id` as their first argument.
    */
   thread(id: string, uri: string, range: Range): Thread;
 }
 
 export interface Commands extends Disposable {
-  /** Errors of the handler are shown to the person, in words. URIs that a menu passes arrive as strings, bars as their ids. */
+  /** Errors of the handler are shown to the user. URIs of menus are passed as strings, bars as their IDs. */
   register(id: string, handler: (...values: unknown[]) => unknown): Disposable;
   run(id: string, ...values: unknown[]): Promise<unknown>;
-  /** A context key for `when` clauses. */
+  /** Set a context key for `when` clauses. */
   setContext(key: string, value: string | number | boolean | undefined): void;
 }
 
@@ -360,9 +363,9 @@ export interface Output {
   warn(text: string): void;
   error(text: string): void;
   show(): void;
-  /** The last lines that were written, for a report. */
+  /** The last lines written to the channel, for issue reports. */
   tail(lines: number): readonly string[];
-  /** The editor's own channel, for the language client alone. */
+  /** The channel of the editor, for the language client only. */
   readonly raw: unknown;
 }
 

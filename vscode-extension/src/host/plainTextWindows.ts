@@ -1,107 +1,107 @@
 /**
- * Windows in which words are only words (see `base/inert.ts`). `vscode.ts` puts it around its own, so that no feature
- * has to think of it. Tooltips are Markdown, and the text of a status item has icons: those are composed by who knows
- * which part is whose.
+ * Wrap `Windows` so that untrusted text is shown as plain text (see `base/untrustedText.ts`) and features need not
+ * escape it. Exceptions: tooltips are Markdown and status bar texts contain icons; the module that composes them
+ * escapes the untrusted parts.
  */
 
-import { inert, visible } from "../base/inert.ts";
-import type { PickContent, PickItem, Row, Rows, Windows } from "./host.ts";
+import { escapeMarkup, sanitize } from "../base/untrustedText.ts";
+import type { PickContent, PickItem, TreeRow, TreeDataProvider, Windows } from "./host.ts";
 
-export function inertWindows(windows: Windows): Windows {
+export function plainTextWindows(windows: Windows): Windows {
   return {
     ...windows,
-    tree: (viewId, rows, options) => windows.tree(viewId, visibleRows(rows), options),
+    tree: (viewId, rows, options) => windows.tree(viewId, sanitizeRows(rows), options),
     pick: ({ typedItem, live, ...request }) =>
       windows.pick({
         ...request,
-        ...inertContent(request),
-        items: request.items.map(inertItem),
-        title: inert(request.title),
+        ...escapeContent(request),
+        items: request.items.map(escapeItem),
+        title: escapeMarkup(request.title),
         ...(typedItem
           ? {
               typedItem: (typed: string) => {
                 const item = typedItem(typed);
-                return item && inertItem(item);
+                return item && escapeItem(item);
               },
             }
           : {}),
         ...(live
           ? {
               live: (show: (content: Partial<PickContent>) => void, signal: AbortSignal) =>
-                live((content) => show({ ...content, ...inertContent(content) }), signal),
+                live((content) => show({ ...content, ...escapeContent(content) }), signal),
             }
           : {}),
       }),
     input: ({ validate, ...request }) =>
       windows.input({
         ...request,
-        title: inert(request.title),
-        prompt: inert(request.prompt),
-        ...(request.placeholder === undefined ? {} : { placeholder: inert(request.placeholder) }),
+        title: escapeMarkup(request.title),
+        prompt: escapeMarkup(request.prompt),
+        ...(request.placeholder === undefined ? {} : { placeholder: escapeMarkup(request.placeholder) }),
         ...(validate
           ? {
               validate: async (value: string) => {
                 const wrong = await validate(value);
-                return wrong === undefined ? undefined : inert(wrong);
+                return wrong === undefined ? undefined : escapeMarkup(wrong);
               },
             }
           : {}),
       }),
     async message(level, text, options = {}) {
-      const buttons = (options.buttons ?? []).map(inert);
-      const pressed = await windows.message(level, inert(text), {
+      const buttons = (options.buttons ?? []).map(escapeMarkup);
+      const pressed = await windows.message(level, escapeMarkup(text), {
         ...options,
         buttons,
-        ...(options.detail === undefined ? {} : { detail: inert(options.detail) }),
+        ...(options.detail === undefined ? {} : { detail: escapeMarkup(options.detail) }),
       });
       return pressed === undefined ? undefined : options.buttons?.[buttons.indexOf(pressed)];
     },
     progress: (options, task) =>
-      windows.progress({ ...options, title: inert(options.title) }, (progress) =>
+      windows.progress({ ...options, title: escapeMarkup(options.title) }, (progress) =>
         task({
           signal: progress.signal,
-          report: (message, percent) => progress.report(inert(message), percent),
+          report: (message, percent) => progress.report(escapeMarkup(message), percent),
         }),
       ),
     statusItem(id, name, priority) {
       const item = windows.statusItem(id, name, priority);
-      return { ...item, set: (content) => item.set({ ...content, text: visible(content.text) }) };
+      return { ...item, set: (content) => item.set({ ...content, text: sanitize(content.text) }) };
     },
   };
 }
 
-function inertContent(content: Partial<PickContent>): Partial<PickContent> {
+function escapeContent(content: Partial<PickContent>): Partial<PickContent> {
   return {
-    ...(content.items ? { items: content.items.map(inertItem) } : {}),
-    ...(content.placeholder === undefined ? {} : { placeholder: inert(content.placeholder) }),
+    ...(content.items ? { items: content.items.map(escapeItem) } : {}),
+    ...(content.placeholder === undefined ? {} : { placeholder: escapeMarkup(content.placeholder) }),
   };
 }
 
-function inertItem(item: PickItem): PickItem {
+function escapeItem(item: PickItem): PickItem {
   return {
     ...item,
-    label: inert(item.label),
-    ...(item.description === undefined ? {} : { description: inert(item.description) }),
-    ...(item.detail === undefined ? {} : { detail: inert(item.detail) }),
+    label: escapeMarkup(item.label),
+    ...(item.description === undefined ? {} : { description: escapeMarkup(item.description) }),
+    ...(item.detail === undefined ? {} : { detail: escapeMarkup(item.detail) }),
   };
 }
 
-function visibleRows(rows: Rows): Rows {
+function sanitizeRows(rows: TreeDataProvider): TreeDataProvider {
   return {
     children: (id) => rows.children(id),
     parent: (id) => rows.parent(id),
     onDidChange: rows.onDidChange,
     row(id) {
       const row = rows.row(id);
-      return row && visibleRow(row);
+      return row && sanitizeRow(row);
     },
   };
 }
 
-function visibleRow(row: Row): Row {
+function sanitizeRow(row: TreeRow): TreeRow {
   return {
     ...row,
-    label: visible(row.label),
-    ...(row.description === undefined ? {} : { description: visible(row.description) }),
+    label: sanitize(row.label),
+    ...(row.description === undefined ? {} : { description: sanitize(row.description) }),
   };
 }

@@ -1,20 +1,22 @@
 /**
- * The results that are looked at in this window, at most one of them under review. Everything is read from the sidecar
- * and read again when its events say that it changed, whoever changed it; nothing is decided here.
+ * The results that are open in this window; at most one is under review. Results are read from the sidecar, and read
+ * again when events report a change. Nothing is decided here.
  */
 
-import { Bag, Emitter, type Disposable } from "../base/emitter.ts";
+import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
-import { errorInfo, SidecarError, type Asker } from "../client/wire.ts";
-import type { Store } from "../model/store.ts";
+import { toErrorInfo, SidecarError, type Requester } from "../sidecar/connection.ts";
+import type { Store } from "../state/store.ts";
 import type { Conflict, Decision, DecideResult, DiffResult, Event, FileDiff, Hunk } from "../protocol.ts";
-import { shownPath, spots, type Spot } from "./hunks.ts";
-import type { Side } from "./places.ts";
+import { hunkRefs, type HunkRef } from "./hunks.ts";
+import { displayPath } from "../state/formatting.ts";
+import type { Side } from "./reviewUris.ts";
 
-/** Files whose text is read ahead, for the names of their hunks. */
-const READ_AHEAD = 60;
-/** Events after which the diff is another one. */
-const CHANGING = new Set<Event["type"]>([
+/** Files whose text is prefetched for the labels of their hunks. */
+const MAX_PREFETCH = 60;
+
+/** Events that change the diff. */
+const CHANGES_DIFF = new Set<Event["type"]>([
   "finished",
   "decided",
   "amended",
@@ -23,57 +25,58 @@ const CHANGING = new Set<Event["type"]>([
   "undone",
   "applied",
 ]);
-/** Events that come within this time are answered by one reading. */
-const SETTLE_MS = 30;
 
-export interface Content {
-  /** Undefined: no such file on this side. */
+/** Events within this time lead to one reload. */
+const RELOAD_DELAY_MS = 30;
+
+export interface FileContent {
+  /** Undefined: the file does not exist on this side. */
   readonly bytes: Uint8Array | undefined;
-  /** Undefined: not text, or not UTF-8. */
+  /** Undefined: not UTF-8 text. */
   readonly text: string | undefined;
-  /** As git has it: `100755` can be executed, `120000` is a link. */
+  /** Git's mode: `100755` is executable, `120000` is a link. */
   readonly mode: string | undefined;
-  /** The result that it was read from. */
+  /** The result commit that it was read from. */
   readonly head: string;
 }
 
 export interface Read {
   readonly diff: DiffResult;
-  /** Accepts that can be taken back, the last one at the end. */
+  /** Undo tokens of accepts, the latest last. */
   readonly tokens: readonly string[];
 }
 
-/** One result: its files and hunks, its texts, and the accepts that can be taken back. */
-export class Result implements Disposable {
+/** One result: its files, hunks and texts, and the accepts that can be undone. */
+export class OpenResult implements Disposable {
   readonly id: string;
-  readonly #asker: Asker;
-  readonly #bag = new Bag();
+  readonly #requester: Requester;
+  readonly #disposables = new DisposableStore();
   readonly #changed = new Emitter<readonly string[]>();
-  readonly #contents = new Map<string, Promise<Content>>();
+  readonly #contents = new Map<string, Promise<FileContent>>();
   readonly #texts = new Map<string, string>();
   readonly #modes = new Map<string, string>();
   readonly #tokens: string[] = [];
-  readonly #gone = new Set<string>();
-  /** What did not merge, by hunk, as the accept that found it said. */
+  readonly #undone = new Set<string>();
+  /** Conflicts by hunk, as reported by the last accept. */
   readonly #conflicts = new Map<string, Conflict>();
   #diff: DiffResult | undefined;
-  /** The result became another one, and its texts were not read since. */
-  #other = false;
+  /** The result commit changed, and the texts were not read again yet. */
+  #headChanged = false;
   #reading: Promise<DiffResult> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Paths (of the wire) whose text on the result side is another one; states of hunks may have changed, too. */
-  readonly onDidChange = this.#changed.signal;
+  /** Paths (as on the wire) whose text on the result side changed. The states of hunks may have changed, too. */
+  readonly onDidChange = this.#changed.subscribe;
 
-  constructor(id: string, asker: Asker) {
+  constructor(id: string, requester: Requester) {
     this.id = id;
-    this.#asker = asker;
+    this.#requester = requester;
   }
 
-  /** Read it, and keep it read. Rejects when it cannot be read. */
+  /** Read the result and follow its events. Rejects if it cannot be read. */
   async open(store: Pick<Store, "follow">): Promise<void> {
     await this.read();
-    this.#bag.add(await store.follow(this.id, (events) => this.#take(events)));
+    this.#disposables.add(await store.follow(this.id, (events) => this.#onEvents(events)));
   }
 
   get files(): readonly FileDiff[] {
@@ -84,50 +87,50 @@ export class Result implements Disposable {
     return this.#diff?.head;
   }
 
-  get spots(): readonly Spot[] {
-    return spots(this.id, this.files);
+  get hunks(): readonly HunkRef[] {
+    return hunkRefs(this.id, this.files);
   }
 
-  /** The last accept that can still be taken back. */
+  /** The last accept that can be undone. */
   get undoToken(): string | undefined {
-    return this.#tokens.findLast((token) => !this.#gone.has(token));
+    return this.#tokens.findLast((token) => !this.#undone.has(token));
   }
 
   file(path: string): FileDiff | undefined {
     return this.files.find((file) => file.path === path);
   }
 
-  /** By the path as people write it; a renamed file has two. */
-  fileShown(path: string, side: Side): FileDiff | undefined {
-    const name = (file: FileDiff): string => shownPath(side === "base" ? (file.from ?? file.path) : file.path);
+  /** Find a file by its display path; a renamed file has one on each side. */
+  fileByDisplayPath(path: string, side: Side): FileDiff | undefined {
+    const name = (file: FileDiff): string => displayPath(side === "base" ? (file.from ?? file.path) : file.path);
     return this.files.find((file) => name(file) === path);
   }
 
-  spot(path: string, hunk: string): Spot | undefined {
-    return this.spots.find((spot) => spot.file.path === path && spot.hunk.id === hunk);
+  hunk(path: string, hunk: string): HunkRef | undefined {
+    return this.hunks.find((hunkRef) => hunkRef.file.path === path && hunkRef.hunk.id === hunk);
   }
 
   conflict(hunk: string): Conflict | undefined {
     return this.#conflicts.get(hunk);
   }
 
-  /** A text that was read already; undefined: not yet, or no text. */
-  known(path: string, side: Side): string | undefined {
-    return this.#texts.get(key(path, side));
+  /** A text that was already read; undefined if not yet, or if it is not text. */
+  knownText(path: string, side: Side): string | undefined {
+    return this.#texts.get(contentKey(path, side));
   }
 
-  /** The mode of a file that was read already; undefined: not yet, or no such file. */
-  mode(path: string, side: Side): string | undefined {
-    return this.#modes.get(key(path, side));
+  /** The mode of a file that was already read; undefined if not yet, or if it does not exist. */
+  knownMode(path: string, side: Side): string | undefined {
+    return this.#modes.get(contentKey(path, side));
   }
 
-  /** Read files and hunks anew. */
+  /** Read files and hunks again. */
   read(): Promise<DiffResult> {
     return (this.#reading ??= this.#read().finally(() => (this.#reading = undefined)));
   }
 
-  async content(path: string, side: Side): Promise<Content> {
-    const name = key(path, side);
+  async content(path: string, side: Side): Promise<FileContent> {
+    const name = contentKey(path, side);
     let reading = this.#contents.get(name);
     if (!reading) {
       reading = this.#content(path, side);
@@ -137,46 +140,46 @@ export class Result implements Disposable {
     return reading;
   }
 
-  /** Read the texts that name the hunks. */
-  async readAhead(): Promise<void> {
-    const wanted = this.files.filter(({ binary }) => !binary).slice(0, READ_AHEAD);
+  /** Read the texts for the labels of the hunks. */
+  async prefetch(): Promise<void> {
+    const wanted = this.files.filter(({ binary }) => !binary).slice(0, MAX_PREFETCH);
     await Promise.allSettled(
       wanted.map((file) => this.content(file.path, file.status === "deleted" ? "base" : "result")),
     );
   }
 
   async decide(decisions: readonly Decision[], flagged: boolean): Promise<DecideResult> {
-    const done = await this.#asker.ask("understudy/delegations/decide", {
+    const done = await this.#requester.request("understudy/delegations/decide", {
       id: this.id,
       decisions: [...decisions],
-      ...(flagged ? { flagged } : {}),
+      ...(flagged ? { includeFlagged: true } : {}),
     });
     for (const conflict of done.conflicts) this.#conflicts.set(conflict.hunk, conflict);
-    for (const hunk of done.moved) this.#conflicts.delete(hunk);
+    for (const hunk of done.decided) this.#conflicts.delete(hunk);
     if (done.undoToken !== undefined && !this.#tokens.includes(done.undoToken)) this.#tokens.push(done.undoToken);
     const states = new Map(done.hunks.map((hunk) => [hunk.id, hunk]));
-    this.#put(states);
+    this.#replaceHunks(states);
     this.#changed.fire([]);
     return done;
   }
 
   async undo(token: string): Promise<void> {
-    await this.#asker.ask("understudy/delegations/undo", { undoToken: token });
-    this.#gone.add(token);
+    await this.#requester.request("understudy/delegations/undo", { undoToken: token });
+    this.#undone.add(token);
     await this.read();
     this.#changed.fire([]);
   }
 
   /**
-   * Keep a text that a person wrote on the result side, on top of what they read. A result that became another one
-   * elsewhere is no obstacle as long as this file did not; else it is told.
+   * Save the user's edit of the result side, based on the text they read. If the result changed elsewhere, the edit
+   * is still saved as long as this file did not change; otherwise it is refused.
    */
-  async amend(path: string, text: string, seen: Content): Promise<Content> {
-    const send = async (head: string): Promise<Content> => {
-      const done = await this.#asker.ask("understudy/delegations/amend", { id: this.id, path, text, head });
+  async amend(path: string, text: string, seen: FileContent): Promise<FileContent> {
+    const send = async (head: string): Promise<FileContent> => {
+      const done = await this.#requester.request("understudy/delegations/amend", { id: this.id, path, text, head });
       const content = { bytes: Buffer.from(text), text, mode: seen.mode, head: done.head };
-      this.#contents.set(key(path, "result"), Promise.resolve(content));
-      this.#texts.set(key(path, "result"), text);
+      this.#contents.set(contentKey(path, "result"), Promise.resolve(content));
+      this.#texts.set(contentKey(path, "result"), text);
       await this.read();
       this.#changed.fire([]);
       return content;
@@ -184,14 +187,14 @@ export class Result implements Disposable {
     try {
       return await send(seen.head);
     } catch (error) {
-      if (errorInfo(error).kind !== "conflict") throw error;
+      if (toErrorInfo(error).kind !== "conflict") throw error;
       const { head } = await this.read();
       if (head === seen.head) throw error;
       const now = await this.#content(path, "result");
       if (now.text !== seen.text) {
         throw new SidecarError({
           kind: "conflict",
-          message: t("{0} was changed in the result while you edited it.", shownPath(path)),
+          message: t("{0} was changed in the result while you edited it.", displayPath(path)),
           hint: t("Copy your edit, revert the file, and edit it again."),
         });
       }
@@ -201,33 +204,33 @@ export class Result implements Disposable {
 
   dispose(): void {
     clearTimeout(this.#timer);
-    this.#bag.dispose();
+    this.#disposables.dispose();
     this.#changed.dispose();
   }
 
   async #read(): Promise<DiffResult> {
-    const diff = await this.#asker.ask("understudy/delegations/diff", { id: this.id });
+    const diff = await this.#requester.request("understudy/delegations/diff", { id: this.id });
     const before = this.#diff;
     this.#diff = diff;
     if (before && before.head !== diff.head) {
-      // The base is for ever; on the result side, whatever is read again and is the same changes nothing.
-      this.#other = true;
+      // The base never changes; only the result side must be read again.
+      this.#headChanged = true;
       for (const name of [...this.#contents.keys()]) if (name.startsWith("result:")) this.#contents.delete(name);
     }
     return diff;
   }
 
-  async #content(path: string, side: Side): Promise<Content> {
+  async #content(path: string, side: Side): Promise<FileContent> {
     const head = this.#diff?.head ?? (await this.read()).head;
     const file = this.file(path);
     if (file && ((side === "base" && file.status === "added") || (side === "result" && file.status === "deleted"))) {
       return { bytes: undefined, text: undefined, mode: undefined, head };
     }
     const name = side === "base" ? (file?.from ?? path) : path;
-    const found = await this.#asker.ask("understudy/delegations/file", { id: this.id, path: name, side });
-    if (found.text !== undefined) this.#texts.set(key(path, side), found.text);
-    else this.#texts.delete(key(path, side));
-    this.#modes.set(key(path, side), found.mode);
+    const found = await this.#requester.request("understudy/delegations/file", { id: this.id, path: name, side });
+    if (found.text !== undefined) this.#texts.set(contentKey(path, side), found.text);
+    else this.#texts.delete(contentKey(path, side));
+    this.#modes.set(contentKey(path, side), found.mode);
     return {
       bytes: Buffer.from(found.text ?? found.base64 ?? "", found.text === undefined ? "base64" : "utf8"),
       text: found.text,
@@ -236,8 +239,8 @@ export class Result implements Disposable {
     };
   }
 
-  /** States that an answer told, before the diff is read again. */
-  #put(states: ReadonlyMap<string, Hunk>): void {
+  /** Apply hunk states of a response before the diff is read again. */
+  #replaceHunks(states: ReadonlyMap<string, Hunk>): void {
     if (!this.#diff) return;
     const files = this.#diff.files.map((file) => ({
       ...file,
@@ -246,69 +249,71 @@ export class Result implements Disposable {
     this.#diff = { ...this.#diff, files };
   }
 
-  #take(events: readonly Event[]): void {
+  #onEvents(events: readonly Event[]): void {
     for (const event of events) {
       if (event.type === "applied" && !this.#tokens.includes(event.undoToken)) this.#tokens.push(event.undoToken);
-      if (event.type === "undone") this.#gone.add(event.undoToken);
+      if (event.type === "undone") this.#undone.add(event.undoToken);
     }
-    if (!events.some(({ type }) => CHANGING.has(type))) return;
+    if (!events.some(({ type }) => CHANGES_DIFF.has(type))) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#again(), SETTLE_MS);
+    this.#timer = setTimeout(() => void this.#reload(), RELOAD_DELAY_MS);
   }
 
-  async #again(): Promise<void> {
+  async #reload(): Promise<void> {
     const before = new Map(this.#texts);
     try {
       await this.read();
-      if (this.#other) await this.readAhead();
-      this.#other = false;
+      if (this.#headChanged) await this.prefetch();
+      this.#headChanged = false;
     } catch {
-      return; // it is gone, or no sidecar runs; what was known stays on display
+      return; // it was removed, or no sidecar is running: keep showing what is known
     }
     const paths = this.files
       .map(({ path }) => path)
       .filter(
-        (path) => before.has(key(path, "result")) && before.get(key(path, "result")) !== this.known(path, "result"),
+        (path) =>
+          before.has(contentKey(path, "result")) &&
+          before.get(contentKey(path, "result")) !== this.knownText(path, "result"),
       );
     this.#changed.fire(paths);
   }
 }
 
-export interface DeskChange {
+export interface OpenResultsChange {
   readonly id: string;
-  /** See `Result.onDidChange`. */
+  /** See `OpenResult.onDidChange`. */
   readonly paths: readonly string[];
-  /** Its review begins, perhaps anew. */
+  /** Its review was opened, possibly again. */
   readonly begun?: boolean;
 }
 
-/** Results that are kept read. Each holds its texts and follows its delegation; who asks for an older one has it read anew. */
-const MOST_RESULTS = 8;
+/** Maximum number of results in memory. Older ones are read again on demand. */
+const MAX_RESULTS = 8;
 
-/** The results that this window has read last, and which one is under review. */
-export class Desk implements Disposable {
-  readonly #parts: { readonly asker: Asker; readonly store: Pick<Store, "follow"> };
-  /** The one that was asked for last comes last. */
-  readonly #results = new Map<string, Promise<Result>>();
-  readonly #ends = new Map<string, Disposable>();
-  readonly #changed = new Emitter<DeskChange>();
+/** The results that this window read last, and the one under review. */
+export class OpenResults implements Disposable {
+  readonly #deps: { readonly requester: Requester; readonly store: Pick<Store, "follow"> };
+  /** Least recently used first. */
+  readonly #results = new Map<string, Promise<OpenResult>>();
+  readonly #disposables = new Map<string, Disposable>();
+  readonly #changed = new Emitter<OpenResultsChange>();
   readonly #forgotten = new Emitter<string>();
-  #current: Result | undefined;
+  #current: OpenResult | undefined;
 
-  readonly onDidChange = this.#changed.signal;
-  /** The id of a result that is not kept any more. */
-  readonly onDidForget = this.#forgotten.signal;
+  readonly onDidChange = this.#changed.subscribe;
+  /** Fires with the ID of a result that was dropped from memory. */
+  readonly onDidForget = this.#forgotten.subscribe;
 
-  constructor(parts: { readonly asker: Asker; readonly store: Pick<Store, "follow"> }) {
-    this.#parts = parts;
+  constructor(deps: { readonly requester: Requester; readonly store: Pick<Store, "follow"> }) {
+    this.#deps = deps;
   }
 
-  get current(): Result | undefined {
+  get current(): OpenResult | undefined {
     return this.#current;
   }
 
-  /** A result, read when it is not known yet: a tab of an earlier window may ask for any. */
-  async result(id: string): Promise<Result> {
+  /** A result, read if necessary: a restored tab may request any. */
+  async result(id: string): Promise<OpenResult> {
     let opening = this.#results.get(id);
     if (opening) this.#results.delete(id);
     else {
@@ -316,16 +321,16 @@ export class Desk implements Disposable {
       opening.catch(() => this.#results.delete(id));
     }
     this.#results.set(id, opening);
-    this.#keepFew();
+    this.#forgetOldest();
     return opening;
   }
 
-  async review(id: string): Promise<Result> {
+  async review(id: string): Promise<OpenResult> {
     const result = await this.result(id);
     await result.read();
     this.#current = result;
     this.#changed.fire({ id, paths: [], begun: true });
-    void result.readAhead().then(() => this.#changed.fire({ id, paths: [] }));
+    void result.prefetch().then(() => this.#changed.fire({ id, paths: [] }));
     return result;
   }
 
@@ -336,38 +341,38 @@ export class Desk implements Disposable {
   }
 
   dispose(): void {
-    for (const end of this.#ends.values()) end.dispose();
-    this.#ends.clear();
+    for (const end of this.#disposables.values()) end.dispose();
+    this.#disposables.clear();
     this.#changed.dispose();
     this.#forgotten.dispose();
   }
 
-  async #open(id: string): Promise<Result> {
-    const result = new Result(id, this.#parts.asker);
+  async #open(id: string): Promise<OpenResult> {
+    const result = new OpenResult(id, this.#deps.requester);
     try {
-      await result.open(this.#parts.store);
+      await result.open(this.#deps.store);
     } catch (error) {
       result.dispose();
       throw error;
     }
-    const bag = new Bag();
-    bag.add(result);
-    bag.add(result.onDidChange((paths) => this.#changed.fire({ id, paths })));
-    this.#ends.set(id, bag);
+    const disposables = new DisposableStore();
+    disposables.add(result);
+    disposables.add(result.onDidChange((paths) => this.#changed.fire({ id, paths })));
+    this.#disposables.set(id, disposables);
     return result;
   }
 
-  #keepFew(): void {
+  #forgetOldest(): void {
     for (const id of this.#results.keys()) {
-      if (this.#results.size <= MOST_RESULTS) return;
-      // One that is being opened, or reviewed, is in use.
-      if (id === this.#current?.id || !this.#ends.has(id)) continue;
-      this.#ends.get(id)?.dispose();
-      this.#ends.delete(id);
+      if (this.#results.size <= MAX_RESULTS) return;
+      // Results being opened or under review are in use.
+      if (id === this.#current?.id || !this.#disposables.has(id)) continue;
+      this.#disposables.get(id)?.dispose();
+      this.#disposables.delete(id);
       this.#results.delete(id);
       this.#forgotten.fire(id);
     }
   }
 }
 
-const key = (path: string, side: Side): string => `${side}:${path}`;
+const contentKey = (path: string, side: Side): string => `${side}:${path}`;

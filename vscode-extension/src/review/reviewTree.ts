@@ -1,34 +1,42 @@
-/** The view of a review: what the result came to and why, above every file and hunk and how each was decided. */
+/** The Review view: the verdict with its checks and reservations, then all files and hunks with their state. */
 
-import { Emitter, type Disposable } from "../base/emitter.ts";
+import { Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
-import type { Row, Rows } from "../host/host.ts";
-import { reservationMeaning } from "../model/words.ts";
-import type { Delegation, FileDiff, Hunk } from "../protocol.ts";
-import { fileRow, firstLine, hunkRow, named, shownPath, type Spot } from "./hunks.ts";
-import type { Result } from "./desk.ts";
-import { RESULT, uriOf } from "./places.ts";
-import { checkFacts, checkWord, fileWord, sentence, stateWord, verdictWord, wholeFile } from "./words.ts";
+import type { TreeRow, TreeDataProvider } from "../host/host.ts";
+import { RESERVATION_REASONS, type Delegation, type FileDiff, type Hunk } from "../protocol.ts";
+import { fileRow, firstLine, hunkRow, parseRowId, type HunkRef } from "./hunks.ts";
+import { displayPath } from "../state/formatting.ts";
+import type { OpenResult } from "./openResults.ts";
+import { RESULT, reviewUri } from "./reviewUris.ts";
+import {
+  checkFacts,
+  checkLabel,
+  fileChange,
+  capitalizedSentence,
+  hunkLabel,
+  verdictLabel,
+  wholeFile,
+} from "./reviewWording.ts";
 
 export const REVIEW_VIEW = "understudy.review";
-export const SHOW = "understudy.review.show";
+export const SHOW_COMMAND = "understudy.review.show";
 export const EVIDENCE_COMMAND = "understudy.review.evidence";
 
-export interface ReviewState {
-  readonly current: Pick<Result, "id" | "files" | "file" | "spot" | "known" | "mode"> | undefined;
+export interface ReviewSource {
+  readonly current: Pick<OpenResult, "id" | "files" | "file" | "hunk" | "knownText" | "knownMode"> | undefined;
   delegation(id: string): Delegation | undefined;
 }
 
-export class ReviewRows implements Rows, Disposable {
-  readonly #state: ReviewState;
+export class ReviewTree implements TreeDataProvider, Disposable {
+  readonly #state: ReviewSource;
   readonly #changed = new Emitter<readonly string[] | undefined>();
-  readonly onDidChange = this.#changed.signal;
+  readonly onDidChange = this.#changed.subscribe;
 
-  constructor(state: ReviewState) {
+  constructor(state: ReviewSource) {
     this.#state = state;
   }
 
-  /** Draw it anew. */
+  /** Redraw the view. */
   refresh(): void {
     this.#changed.fire(undefined);
   }
@@ -38,62 +46,62 @@ export class ReviewRows implements Rows, Disposable {
     if (!current) return [];
     if (id === undefined)
       return [`verdict:${current.id}`, ...current.files.map(({ path }) => fileRow(current.id, path))];
-    if (id === `verdict:${current.id}`) return this.#grounds(current.id);
-    const place = named(id);
+    if (id === `verdict:${current.id}`) return this.#verdictChildren(current.id);
+    const place = parseRowId(id);
     if (place?.kind !== "file") return [];
     return current.file(place.path)?.hunks.map((hunk) => hunkRow(current.id, place.path, hunk.id)) ?? [];
   }
 
   parent(id: string): string | undefined {
-    const place = named(id);
+    const place = parseRowId(id);
     if (place) return place.kind === "hunk" ? fileRow(place.id, place.path) : undefined;
     const [, delegation] = /^(?:check|reservation|error|confined):([^:]*)/u.exec(id) ?? [];
     return delegation === undefined ? undefined : `verdict:${delegation}`;
   }
 
-  row(id: string): Row | undefined {
+  row(id: string): TreeRow | undefined {
     const { current } = this.#state;
     if (!current) return undefined;
-    const place = named(id);
+    const place = parseRowId(id);
     if (place?.id !== undefined && place.id !== current.id) return undefined;
     if (place?.kind === "file") {
       const file = current.file(place.path);
       return file && fileRowOf(id, file, current);
     }
     if (place) {
-      const spot = current.spot(place.path, place.hunk);
-      return spot && hunkRowOf(id, spot, current);
+      const hunkRef = current.hunk(place.path, place.hunk);
+      return hunkRef && hunkRowOf(id, hunkRef, current);
     }
     const delegation = this.#state.delegation(current.id);
-    return delegation && ground(id, delegation, this.#counts());
+    return delegation && verdictRow(id, delegation, this.#counts());
   }
 
   dispose(): void {
     this.#changed.dispose();
   }
 
-  #grounds(id: string): readonly string[] {
+  #verdictChildren(id: string): readonly string[] {
     const delegation = this.#state.delegation(id);
     if (!delegation) return [];
     return [
       ...(delegation.error ? [`error:${id}`] : []),
       ...delegation.reservations.map((name) => `reservation:${id}:${name}`),
       ...delegation.checks.map(({ name }) => `check:${id}:${name}`),
-      ...(delegation.confined ? [] : [`confined:${id}`]),
+      ...(delegation.confined || !delegation.sandbox ? [] : [`confined:${id}`]),
     ];
   }
 
-  #counts(): { undecided: number; all: number } {
+  #counts(): { pending: number; all: number } {
     const hunks = this.#state.current?.files.flatMap((file) => file.hunks) ?? [];
-    return { undecided: hunks.filter(({ state }) => state === "pending").length, all: hunks.length };
+    return { pending: hunks.filter(({ state }) => state === "pending").length, all: hunks.length };
   }
 }
 
-function ground(id: string, delegation: Delegation, counts: { undecided: number; all: number }): Row | undefined {
-  const command = { id: EVIDENCE_COMMAND, title: t("Show the Evidence"), arguments: [delegation.id] };
+function verdictRow(id: string, delegation: Delegation, counts: { pending: number; all: number }): TreeRow | undefined {
+  const command = { id: EVIDENCE_COMMAND, title: t("Show Evidence"), arguments: [delegation.id] };
   const rest = { children: "none", command } as const;
   if (id === `verdict:${delegation.id}`) {
-    const word = verdictWord(delegation);
+    const word = verdictLabel(delegation);
     return {
       ...rest,
       id,
@@ -101,9 +109,9 @@ function ground(id: string, delegation: Delegation, counts: { undecided: number;
       description: delegation.title,
       icon: iconOf(word),
       children: "expanded",
-      context: counts.undecided > 0 ? "verdict undecided" : "verdict",
-      tooltip: t("Show everything that is known about this result"),
-      spoken: t("{0}, {1}, {2} of {3} undecided", word.text, delegation.title, counts.undecided, counts.all),
+      context: counts.pending > 0 ? "verdict hasPending" : "verdict",
+      tooltip: t("Show the evidence for this verdict"),
+      spoken: t("{0}, {1}, {2} of {3} pending", word.text, delegation.title, counts.pending, counts.all),
     };
   }
   if (id === `error:${delegation.id}` && delegation.error) {
@@ -112,8 +120,8 @@ function ground(id: string, delegation: Delegation, counts: { undecided: number;
     return { ...rest, id, label: message, description: hint, icon, context: "error", spoken: `${message} ${hint}` };
   }
   if (id === `confined:${delegation.id}`) {
-    const label = t("Not confined");
-    const description = t("it could do what you can");
+    const label = t("No sandbox");
+    const description = t("the agent had your permissions");
     return {
       ...rest,
       id,
@@ -126,7 +134,7 @@ function ground(id: string, delegation: Delegation, counts: { undecided: number;
   }
   const reservation = delegation.reservations.find((name) => id === `reservation:${delegation.id}:${name}`);
   if (reservation) {
-    const label = sentence(reservationMeaning(reservation)).replace(/\.$/u, "");
+    const label = capitalizedSentence(RESERVATION_REASONS[reservation].reason).replace(/\.$/u, "");
     const icon = { id: "warning", color: "list.warningForeground" };
     return {
       ...rest,
@@ -140,7 +148,7 @@ function ground(id: string, delegation: Delegation, counts: { undecided: number;
   }
   const check = delegation.checks.find(({ name }) => id === `check:${delegation.id}:${name}`);
   if (!check) return undefined;
-  const word = checkWord(check, delegation);
+  const word = checkLabel(check, delegation);
   const facts = [word.text, ...checkFacts(check)].join(" · ");
   return {
     ...rest,
@@ -153,37 +161,37 @@ function ground(id: string, delegation: Delegation, counts: { undecided: number;
   };
 }
 
-function fileRowOf(id: string, file: FileDiff, current: Pick<Result, "mode">): Row {
-  const path = shownPath(file.path);
+function fileRowOf(id: string, file: FileDiff, current: Pick<OpenResult, "knownMode">): TreeRow {
+  const path = displayPath(file.path);
   const slash = path.lastIndexOf("/");
   const label = path.slice(slash + 1);
-  const undecided = file.hunks.filter(({ state }) => state === "pending").length;
+  const pending = file.hunks.filter(({ state }) => state === "pending").length;
   const facts = [
     slash < 0 ? "" : path.slice(0, slash),
-    fileWord(file, current.mode(file.path, "result")),
-    undecided > 0 && file.flagged !== undefined ? file.flagged : "",
-    undecided > 0 ? t("{0} undecided", undecided) : t("decided"),
+    fileChange(file, current.knownMode(file.path, "result")),
+    pending > 0 && file.flagReason !== undefined ? file.flagReason : "",
+    pending > 0 ? t("{0} pending", pending) : t("no pending changes"),
   ].filter((fact) => fact !== "");
-  const place = named(id);
+  const place = parseRowId(id);
   return {
     id,
     label,
     description: facts.join(" · "),
     tooltip: path.replace(/[\\`*_{}[\]<>()#+\-!|~$&]/gu, String.raw`\$&`),
-    icon: { id: "file" }, // the editor's own icon for such a file
-    resource: uriOf(RESULT, place?.id ?? "", path),
+    icon: { id: "file" }, // the icon of the editor for this file type
+    resource: reviewUri(RESULT, place?.id ?? "", path),
     children: "expanded",
-    context: undecided > 0 ? "reviewFile pending" : "reviewFile",
-    command: { id: SHOW, title: t("Show the Change"), arguments: [id] },
+    context: pending > 0 ? "reviewFile pending" : "reviewFile",
+    command: { id: SHOW_COMMAND, title: t("Show Change"), arguments: [id] },
     spoken: [label, ...facts].join(", "),
   };
 }
 
-function hunkRowOf(id: string, spot: Spot, current: Pick<Result, "known" | "mode">): Row {
-  const { file, hunk } = spot;
-  const word = stateWord(hunk);
-  const said = firstLine(hunk, current.known(file.path, "base"), current.known(file.path, "result"));
-  const where = file.status === "deleted" ? "" : whereOf(hunk);
+function hunkRowOf(id: string, hunkRef: HunkRef, current: Pick<OpenResult, "knownText" | "knownMode">): TreeRow {
+  const { file, hunk } = hunkRef;
+  const word = hunkLabel(hunk);
+  const said = firstLine(hunk, current.knownText(file.path, "base"), current.knownText(file.path, "result"));
+  const where = file.status === "deleted" ? "" : lineText(hunk);
   const size = [hunk.newLines > 0 ? `+${hunk.newLines}` : "", hunk.oldLines > 0 ? `−${hunk.oldLines}` : ""]
     .join(" ")
     .trim();
@@ -191,7 +199,7 @@ function hunkRowOf(id: string, spot: Spot, current: Pick<Result, "known" | "mode
   const edited = hunk.edited ? t("edited by you") : "";
   const context = ["hunk", hunk.state];
   if (hunk.conflict && hunk.state === "pending") context.push("conflict");
-  const label = said || where || wholeFile(file, current.mode(file.path, "result"));
+  const label = said || where || wholeFile(file, current.knownMode(file.path, "result"));
   const facts = [label === where ? "" : where, size, edited, hunk.state === "pending" && !hunk.conflict ? "" : state];
   return {
     id,
@@ -200,12 +208,12 @@ function hunkRowOf(id: string, spot: Spot, current: Pick<Result, "known" | "mode
     icon: iconOf(word),
     children: "none",
     context: context.join(" "),
-    command: { id: SHOW, title: t("Show the Change"), arguments: [id] },
+    command: { id: SHOW_COMMAND, title: t("Show Change"), arguments: [id] },
     spoken: [state, label, where, size, edited].filter((fact) => fact !== "").join(", "),
   };
 }
 
-function whereOf(hunk: Hunk): string {
+function lineText(hunk: Hunk): string {
   if (hunk.newLines > 0) return t("line {0}", hunk.newStart);
   if (hunk.oldLines === 0) return "";
   return hunk.newStart > 0 ? t("after line {0}", hunk.newStart) : t("at the top");

@@ -1,27 +1,27 @@
-/** The virtual documents of a review: `understudy-result://<delegation>/<path as people write it>`, and likewise the other sides. */
-
+/** URIs of review documents: `understudy-result://<delegation>/<display path>`, and likewise for the other sides. */
 export const BASE = "understudy-base";
 export const RESULT = "understudy-result";
-/** What the person had when a conflict was found, and the base with only the conflicting change in it. */
+
+/** The user's text when the conflict was opened, and the base with only the conflicting changes applied. */
 export const YOURS = "understudy-yours";
 export const THEIRS = "understudy-theirs";
 export const EVIDENCE = "understudy-evidence";
 
 export type Side = "base" | "result";
 
-export interface Place {
+export interface ReviewUri {
   readonly scheme: string;
   readonly id: string;
-  /** As people write it (`shownPath`). */
+  /** See `displayPath`. */
   readonly path: string;
 }
 
-export function uriOf(scheme: string, id: string, path: string): string {
+export function reviewUri(scheme: string, id: string, path: string): string {
   return `${scheme}://${[id, ...path.split("/")].map(encodeURIComponent).join("/")}`;
 }
 
-/** The editor spells a URI in its own way: compare places, not strings. */
-export function placeOf(uri: string): Place | undefined {
+/** Editors normalize URIs: compare the parsed parts, not the strings. */
+export function parseReviewUri(uri: string): ReviewUri | undefined {
   const [, scheme, rest] = /^(understudy-(?:base|result|yours|theirs)):\/\/([^?#]*)/u.exec(uri) ?? [];
   if (scheme === undefined || rest === undefined) return undefined;
   try {

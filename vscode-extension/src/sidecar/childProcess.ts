@@ -1,24 +1,24 @@
-/** The sidecar's process: started without a shell, its last words kept. */
+/** Spawn the sidecar without a shell, and keep its last output. */
 
 import { spawn, type ChildProcess } from "node:child_process";
-import { searchPath } from "./locate.ts";
-import type { Ending, Launch } from "./wire.ts";
+import { searchPath } from "./locator.ts";
+import type { ProcessExit, LaunchCommand } from "./connection.ts";
 
-/** Lines of standard error that are kept for the cause of a crash. */
-const KEPT = 40;
-const LONGEST = 2_000;
+/** Lines of standard error that are kept to explain a crash. */
+const MAX_STDERR_LINES = 40;
+const MAX_LINE_LENGTH = 2_000;
 
 export interface Child {
   readonly process: ChildProcess;
-  /** Resolves when the process is gone and its standard error has been read, at most a second later. */
-  readonly ended: Promise<Ending>;
-  /** End it at once. `fault`: why, unless it has ended by itself. */
+  /** Resolves when the process has exited and its standard error was read, at most one second later. */
+  readonly ended: Promise<ProcessExit>;
+  /** Kill the process. `fault` is reported as the cause unless it has exited already. */
   kill(fault?: string): void;
-  /** Give it so long to end by itself, then end it; resolves when it is gone. */
+  /** Wait for the process to exit, then kill it. Resolves when it has exited. */
   endWithin(milliseconds: number, fault?: string): Promise<void>;
 }
 
-export function start(launch: Launch, log: (line: string) => void): Child {
+export function spawnSidecar(launch: LaunchCommand, log: (line: string) => void): Child {
   const child = spawn(launch.command, [...launch.args], {
     cwd: launch.cwd,
     env: launch.env,
@@ -31,17 +31,17 @@ export function start(launch: Launch, log: (line: string) => void): Child {
   child.stderr.setEncoding("utf8");
   child.stderr.on("data", (text: string) => {
     const parts = (rest + text).split("\n");
-    rest = (parts.pop() ?? "").slice(-LONGEST);
+    rest = (parts.pop() ?? "").slice(-MAX_LINE_LENGTH);
     for (const part of parts) {
-      const line = part.slice(0, LONGEST);
+      const line = part.slice(0, MAX_LINE_LENGTH);
       lines.push(line);
       log(line);
     }
-    lines.splice(0, lines.length - KEPT);
+    lines.splice(0, lines.length - MAX_STDERR_LINES);
   });
-  child.stdin.on("error", () => {}); // it is gone: `exit` says so
+  child.stdin.on("error", () => {}); // the process has exited; `exit` reports that
   let fault: string | undefined;
-  const ended = new Promise<Ending>((resolve) => {
+  const ended = new Promise<ProcessExit>((resolve) => {
     const end = (code: number | null, signal: string | null): void => {
       if (rest.trim()) lines.push(rest);
       rest = "";
@@ -52,7 +52,7 @@ export function start(launch: Launch, log: (line: string) => void): Child {
       end(null, null);
     });
     child.once("close", end);
-    // A grandchild that holds the pipe would keep `close` away for ever.
+    // A grandchild that holds the pipe open would delay `close` forever.
     child.once("exit", (code, signal) => setTimeout(end, 1_000, code, signal).unref());
   });
   const kill = (why?: string): void => {
@@ -73,12 +73,12 @@ export function start(launch: Launch, log: (line: string) => void): Child {
 }
 
 /**
- * The environment a sidecar gets: the editor's own, without what steers the editor's processes. Programs are not looked
- * for in folders that are `shut` (see `searchPath`).
+ * The environment of the sidecar: the editor's own, without variables that control the editor's processes. `PATH` has
+ * no entries in untrusted folders (see `searchPath`).
  */
-export function environment(
+export function sidecarEnvironment(
   variables: Readonly<Record<string, string | undefined>>,
-  shut: readonly string[] = [],
+  untrustedFolders: readonly string[] = [],
 ): Record<string, string> {
   const result: Record<string, string> = {};
   for (const [name, value] of Object.entries(variables)) {
@@ -89,9 +89,10 @@ export function environment(
   const { PATH: folders } = result;
   if (folders !== undefined) {
     const windows = process.platform === "win32";
-    // An empty one would mean the current folder.
-    result["PATH"] = searchPath(folders, shut, process.platform).join(windows ? ";" : ":") || "/usr/bin:/bin";
+    // An empty PATH would mean the current folder.
+    result["PATH"] =
+      searchPath(folders, untrustedFolders, process.platform).join(windows ? ";" : ":") || "/usr/bin:/bin";
   }
-  // Modules of the folder it is started in must not take the place of its own.
+  // Modules in the current folder must not shadow those of the sidecar.
   return { ...result, PYTHONSAFEPATH: "1" };
 }

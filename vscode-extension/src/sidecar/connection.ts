@@ -1,76 +1,83 @@
-/** One running sidecar as the rest sees it: requests, notifications, its end. */
+/** A running sidecar as the other modules see it: requests, notifications, errors, exit. */
 
-import type { Disposable } from "../base/emitter.ts";
+import type { Disposable } from "../base/events.ts";
 import type { ErrorInfo, Notifications, Requests } from "../protocol.ts";
 
-/** What `initialize` says about us, at `capabilities.experimental.understudy`. */
-export interface Greeting {
+/** What the sidecar reports in `initialize`, at `capabilities.experimental.understudy`. */
+export interface ServerInfo {
   readonly protocolVersion: number;
   readonly version: string;
   readonly requests: readonly string[];
   readonly notifications: readonly string[];
 }
 
-export interface Wire {
-  /** Absent: whoever answered is no Understudy, or one that is too old to say. */
-  readonly greeting: Greeting | undefined;
-  /** `params` is always given: an object, `{}` where there is nothing to say. */
+export interface Connection {
+  /** Absent: the program is not Understudy, or too old to report it. */
+  readonly serverInfo: ServerInfo | undefined;
+  /** `params` is required: pass `{}` if there are none. */
   request(method: string, params: object, signal?: AbortSignal): Promise<unknown>;
   onNotification(method: string, listener: (params: never) => void): Disposable;
-  /** Ends the process in good order; never throws. */
+  /** Shut the process down; never throws. */
   stop(): Promise<void>;
 }
 
-/** How a sidecar process ended. */
-export interface Ending {
+/** How a sidecar process exited. */
+export interface ProcessExit {
   readonly code: number | null;
   readonly signal: string | null;
   /** The last lines of its standard error. */
   readonly lines: readonly string[];
-  /** It could not even be started, or it did not answer as it should. */
+  /** Why it could not be started, or what was wrong with its output. */
   readonly fault?: string;
 }
 
-export interface Launch {
+export interface LaunchCommand {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** What goes along with `initialize`. */
+  /** Sent with `initialize`. */
   readonly trusted: boolean;
 }
 
 /**
- * Start a sidecar and greet it. `ended` is called exactly once when a process that had greeted ends without `stop`;
- * a start that fails rejects with `EndedError`, and so does one that `giveUp` breaks off. Either way no process is left.
- * What it writes to standard error is logged once it has greeted; what a start that fails wrote is in `EndedError` alone.
+ * Start a sidecar and initialize the connection. `ended` is called exactly once if an initialized process exits
+ * without `stop`. A failed start rejects with `ProcessExitError`, as does one that `abort` cancels; no process is
+ * left behind. Standard error is logged after initialization; a failed start reports it in `ProcessExitError` only.
  */
-export type Connect = (launch: Launch, ended: (ending: Ending) => void, giveUp: AbortSignal) => Promise<Wire>;
+export type Connect = (
+  launch: LaunchCommand,
+  ended: (exit: ProcessExit) => void,
+  abort: AbortSignal,
+) => Promise<Connection>;
 
-export class EndedError extends Error {
-  readonly ending: Ending;
+export class ProcessExitError extends Error {
+  readonly exit: ProcessExit;
 
-  constructor(ending: Ending) {
-    super(causeOf(ending));
-    this.ending = ending;
+  constructor(exit: ProcessExit) {
+    super(exitCause(exit));
+    this.exit = exit;
   }
 }
 
-/** In words for people: the last thing it said, else how it ended. */
-export function causeOf(ending: Ending): string {
-  const lines = ending.lines.map((line) => line.trim()).filter((line) => line !== "");
+/** The cause for the user: the last error line, otherwise how the process exited. */
+export function exitCause(exit: ProcessExit): string {
+  const lines = exit.lines.map((line) => line.trim()).filter((line) => line !== "");
   const said = lines.findLast((line) => /^(?:error|\w*Error):/.test(line)) ?? lines.at(-1);
-  return said ? `${said} (${endOf(ending)})` : endOf(ending);
+  return said ? `${said} (${exitText(exit)})` : exitText(exit);
 }
 
-/** How it ended, without what it said. */
-export function endOf(ending: Ending): string {
-  // Whoever does not answer is ended by us: how says less than why.
-  const how = ending.signal ? `ended by ${ending.signal}` : ending.code === null ? "ended" : `exit code ${ending.code}`;
-  return ending.fault ?? how;
+/** How the process exited, without its output. */
+export function exitText(exit: ProcessExit): string {
+  // We kill a process that does not respond: the reason says more than the signal.
+  const how = exit.signal ? `ended by ${exit.signal}` : exit.code === null ? "ended" : `exit code ${exit.code}`;
+  return exit.fault ?? how;
 }
 
-/** An error that the sidecar answered, or that kept it from answering. Decide by `kind`, show `message` and `hint`. */
+/**
+ * An error response of the sidecar, or the reason why there is no response. Decide by `kind`; show `message` and
+ * `hint`.
+ */
 export class SidecarError extends Error {
   readonly info: ErrorInfo;
 
@@ -89,8 +96,8 @@ export class SidecarError extends Error {
   }
 }
 
-/** Whatever was thrown, as what the contract calls an error. */
-export function errorInfo(error: unknown): ErrorInfo {
+/** Convert anything that was thrown into an `ErrorInfo`. */
+export function toErrorInfo(error: unknown): ErrorInfo {
   if (error instanceof SidecarError) return error.info;
   const data = (error as { data?: Partial<ErrorInfo> } | undefined)?.data;
   const message = error instanceof Error ? error.message : String(error);
@@ -99,17 +106,17 @@ export function errorInfo(error: unknown): ErrorInfo {
   return { kind: "internal", message };
 }
 
-/** The typed requests; the only way to ask the sidecar anything. */
-export interface Asker {
-  /** Rejects with `SidecarError`; when no sidecar runs, with kind `connection_failed`. */
-  ask<M extends keyof Requests>(
+/** Typed requests; the only way to send requests to the sidecar. */
+export interface Requester {
+  /** Rejects with `SidecarError`; if no sidecar is running, its kind is `connection_failed`. */
+  request<M extends keyof Requests>(
     method: M,
     params: Requests[M]["params"],
     signal?: AbortSignal,
   ): Promise<Requests[M]["result"]>;
 }
 
-/** The typed notifications. They come from whatever sidecar runs: a restart loses no listener. */
-export interface Hearer {
+/** Typed notifications of the current sidecar. Subscriptions survive a restart. */
+export interface Subscriber {
   on<N extends keyof Notifications>(name: N, listener: (params: Notifications[N]) => void): Disposable;
 }

@@ -1,8 +1,8 @@
 /**
- * The only file that speaks `vscode-languageclient`: one process, one connection, no restarts of its own.
+ * The only module that uses `vscode-languageclient`: one process, one connection, no restarts.
  *
- * The library is four fifths of all the code that we carry. It is a bundle of its own, read while the sidecar's process
- * starts, so that activation does not pay for it.
+ * The library is four fifths of our code. It is a bundle of its own, loaded while the sidecar's process starts, so
+ * that it does not slow activation down.
  */
 
 import type {
@@ -12,35 +12,35 @@ import type {
   ServerOptions,
 } from "vscode-languageclient/node";
 import { t } from "../base/l10n.ts";
-import { start } from "./process.ts";
+import { spawnSidecar } from "./childProcess.ts";
 import { START_TIMEOUT_MS } from "./sidecar.ts";
-import { withoutKeys } from "./trace.ts";
-import { EndedError, errorInfo, type Connect, type Greeting, type Wire } from "./wire.ts";
+import { redactKeys } from "./traceRedaction.ts";
+import { ProcessExitError, toErrorInfo, type Connect, type ServerInfo, type Connection } from "./connection.ts";
 
-/** Between a broken connection, or the word that it may end, and the end of the process; longer, and it hangs. */
-const ENDS_MS = 1_000;
-/** What the language client may take to say goodbye. */
-const GOODBYE_MS = 2_000;
+/** Time to exit after the connection broke or the shutdown; then the process is killed. */
+const EXIT_MS = 1_000;
+/** Time limit for the shutdown request. */
+const SHUTDOWN_MS = 2_000;
 
-export interface LanguageClientParts {
-  /** `Output.raw`: the editor's own log channel. */
+export interface LanguageClientDeps {
+  /** `Output.raw`: the log channel of the editor. */
   readonly channel: unknown;
   readonly log: (line: string) => void;
   /**
-   * Sees every command of a code action or lens that the sidecar would run itself (ids are request names). A result
-   * other than undefined is the command's, and the sidecar does not hear of it.
+   * Called for each command of a code action or lens that the sidecar would execute (command IDs are request names).
+   * If it returns a result, the sidecar does not receive the command.
    */
   readonly intercept: (command: string, values: readonly unknown[]) => Promise<unknown>;
 }
 
-export function languageClient(parts: LanguageClientParts): Connect {
-  return async (launch, ended, giveUp) => {
-    // Who hears of the end of a start that fails tells what it said.
+export function languageClient(deps: LanguageClientDeps): Connect {
+  return async (launch, ended, abort) => {
+    // A failed start reports its output in the error.
     const early: string[] = [];
     let log = (line: string): void => void early.push(line);
-    const child = start(launch, (line) => log(line));
-    giveUp.addEventListener("abort", () => child.kill(), { once: true });
-    if (giveUp.aborted) child.kill();
+    const child = spawnSidecar(launch, (line) => log(line));
+    abort.addEventListener("abort", () => child.kill(), { once: true });
+    if (abort.aborted) child.kill();
     const library = await load().catch((error: unknown) => {
       child.kill();
       throw error;
@@ -48,25 +48,25 @@ export function languageClient(parts: LanguageClientParts): Connect {
     const { CancellationTokenSource, CloseAction, ErrorAction, RevealOutputChannelOn } = library;
     let stopping = false;
     let broken = false;
-    const channel = parts.channel as LanguageClientOptions["outputChannel"];
+    const channel = deps.channel as LanguageClientOptions["outputChannel"];
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
-      initializationOptions: { trusted: launch.trusted, review: false, subscribes: true }, // shown by us
-      ...(channel ? { outputChannel: channel, traceOutputChannel: withoutKeys(channel) } : {}),
-      stdioOptions: { stdout: () => {}, stderr: () => {} }, // process.ts reads standard error
+      initializationOptions: { trusted: launch.trusted, review: false, subscribes: true }, // the extension has its own review
+      ...(channel ? { outputChannel: channel, traceOutputChannel: redactKeys(channel) } : {}),
+      stdioOptions: { stdout: () => {}, stderr: () => {} }, // childProcess.ts reads standard error
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       initializationFailedHandler: () => false,
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
         closed: () => {
           broken = true;
-          if (!stopping) void child.endWithin(ENDS_MS, t("it does not listen any more"));
+          if (!stopping) void child.endWithin(EXIT_MS, t("it stopped responding"));
           return { action: CloseAction.DoNotRestart, handled: true };
         },
       },
       middleware: {
         executeCommand: async (command, values: unknown[], next) => {
-          const own = await parts.intercept(command, values);
+          const own = await deps.intercept(command, values);
           return own === undefined ? ((await next(command, values)) as unknown) : own;
         },
       },
@@ -74,31 +74,31 @@ export function languageClient(parts: LanguageClientParts): Connect {
     const client = quietClient(library, () => Promise.resolve(child.process), options);
     const stop = async (): Promise<void> => {
       stopping = true;
-      await client.stop(GOODBYE_MS).catch(() => {});
-      await client.dispose(GOODBYE_MS).catch(() => {});
-      await child.endWithin(ENDS_MS);
+      await client.stop(SHUTDOWN_MS).catch(() => {});
+      await client.dispose(SHUTDOWN_MS).catch(() => {});
+      await child.endWithin(EXIT_MS);
     };
     try {
-      await within(
+      await withTimeout(
         START_TIMEOUT_MS,
-        Promise.race([client.start(), child.ended.then((e) => Promise.reject(new EndedError(e)))]),
+        Promise.race([client.start(), child.ended.then((e) => Promise.reject(new ProcessExitError(e)))]),
       );
     } catch (error) {
-      // A connection that broke is told before the end of the process that broke it, and that end is the cause.
-      if (!(error instanceof EndedError)) await child.endWithin(ENDS_MS, errorInfo(error).message);
+      // A broken connection is reported before the exit of the process, which is the actual cause.
+      if (!(error instanceof ProcessExitError)) await child.endWithin(EXIT_MS, toErrorInfo(error).message);
       await stop();
-      throw new EndedError(await child.ended);
+      throw new ProcessExitError(await child.ended);
     }
-    log = parts.log;
+    log = deps.log;
     early.forEach(log);
-    const told = child.ended.then(async (ending) => {
+    const told = child.ended.then(async (exit) => {
       if (stopping) return;
       await stop();
-      ended(ending);
+      ended(exit);
     });
-    const experimental = client.initializeResult?.capabilities.experimental as { understudy?: Greeting } | undefined;
+    const experimental = client.initializeResult?.capabilities.experimental as { understudy?: ServerInfo } | undefined;
     return {
-      greeting: experimental?.understudy,
+      serverInfo: experimental?.understudy,
       async request(method, params, signal) {
         const source = new CancellationTokenSource();
         const abort = (): void => source.cancel();
@@ -107,7 +107,7 @@ export function languageClient(parts: LanguageClientParts): Connect {
         try {
           return await client.sendRequest<unknown>(method, params, source.token);
         } catch (error) {
-          // Whoever asked is to hear why it ended, which is known in a moment.
+          // Wait for the cause of the exit, so that the caller can report it.
           if (broken) await told;
           throw error;
         } finally {
@@ -118,7 +118,7 @@ export function languageClient(parts: LanguageClientParts): Connect {
       onNotification: (method, listener) =>
         client.onNotification(method, (params: unknown) => listener(params as never)),
       stop,
-    } satisfies Wire;
+    } satisfies Connection;
   };
 }
 
@@ -128,11 +128,11 @@ function load(): Promise<Library> {
   return import("vscode-languageclient/node");
 }
 
-/** Leaves to us what people are told and asked: the status item explains a fault, our own questions and progress follow events. */
+/** Suppress messages and progress of the library: the status item and our own notifications show them. */
 function quietClient(library: Library, server: ServerOptions, options: LanguageClientOptions): LanguageClient {
   class QuietClient extends library.LanguageClient {
     override error(message: string, data?: unknown): void {
-      // Before it runs and afterwards, the end of the process says why, and in one line.
+      // Before and after that state, the exit of the process explains the error in one line.
       if (this.state === library.State.Running) super.error(message, data, false);
     }
 
@@ -146,7 +146,7 @@ function quietClient(library: Library, server: ServerOptions, options: LanguageC
   return new QuietClient("understudy", "Understudy", server, options);
 }
 
-async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer to initialize within ${ms / 1000} s`)), ms);

@@ -1,20 +1,20 @@
 /**
- * The trace of messages without the keys that people type. The log channel of the editor is a file, and a person who
- * turns tracing on, to send somebody the log, does not think of the key that they enter meanwhile.
+ * Remove API keys from the message trace. The log channel is a file, and users who enable tracing to report a problem
+ * do not expect the key they enter meanwhile in it.
  */
 
-/** Parameters whose values are secrets, in the messages as the language client prints them: JSON, in either of its forms. */
+/** Secret parameters in messages as the language client prints them: JSON in either of its forms. */
 const SECRET = /("(?:key|apiKey)"\s*:\s*)"(?:[^"\\]|\\.)*"/g;
 
 interface Channel {
   trace(message: string, ...values: unknown[]): void;
 }
 
-/** The channel with that taken out of everything that is traced. */
-export function withoutKeys<T extends Channel>(channel: T): T {
+/** Wrap a channel so that traced messages are redacted. */
+export function redactKeys<T extends Channel>(channel: T): T {
   const trace = (message: string, ...values: unknown[]): void =>
     channel.trace(message.replace(SECRET, '$1"<secret>"'), ...values);
-  // Around an empty object: what the editor made is frozen, and its `trace` could not be another one.
+  // The proxy target is an empty object: the editor's channel is frozen, and its `trace` could not be replaced.
   return new Proxy({} as T, {
     get(_, name) {
       const value: unknown = name === "trace" ? trace : Reflect.get(channel, name);

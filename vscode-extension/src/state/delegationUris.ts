@@ -1,17 +1,15 @@
-/** How a delegation is named in rows, commands and addresses of documents. */
+/** IDs of delegations in rows, commands and document URIs. */
 
 /** Scheme of transcripts: `understudy-transcript:/<id>/<title>.md`. */
-export const TRANSCRIPT = "understudy-transcript";
+export const TRANSCRIPT_SCHEME = "understudy-transcript";
 
 const ROW = "delegation:";
 const ID = /^\d{8}-\d{6}-[a-z0-9]+$/i;
 
-export const rowOfDelegation = (id: string): string => ROW + id;
+export const delegationRowId = (id: string): string => ROW + id;
 
-/**
- * The delegation that a command is about, whatever named it: a row, an id, a document of ours (`understudy-…:/<id>/…`).
- */
-export function delegationOf(value: unknown): string | undefined {
+/** The delegation ID in a row ID, a plain ID, or a URI of one of our documents (`understudy-…:/<id>/…`). */
+export function delegationIdOf(value: unknown): string | undefined {
   if (typeof value !== "string") return undefined;
   if (value.startsWith(ROW)) return value.slice(ROW.length);
   if (ID.test(value)) return value;
@@ -20,14 +18,14 @@ export function delegationOf(value: unknown): string | undefined {
   return id !== undefined && ID.test(id) ? id : undefined;
 }
 
-/** The address of a delegation's transcript; its last part is what the tab reads. */
+/** URI of a transcript; its last part becomes the title of the tab. */
 export function transcriptUri({ id, title }: { readonly id: string; readonly title: string }): string {
-  // A slash would begin a folder; the division slash looks the same.
+  // A slash would start a folder; the division slash looks the same.
   const name =
     title
       .replaceAll("/", "∕")
       .replaceAll(/[\\\p{Cc}]/gu, " ")
       .replace(/[.\s]+$/, "")
       .trim() || id;
-  return `${TRANSCRIPT}:/${id}/${encodeURIComponent(`${name}.md`)}`;
+  return `${TRANSCRIPT_SCHEME}:/${id}/${encodeURIComponent(`${name}.md`)}`;
 }

@@ -1,11 +1,11 @@
 /**
- * What this window knows: delegators, model servers, recipes, delegations. Read once when a sidecar greets, then kept
- * by its notifications; nothing polls. Everything is synchronous to read, and changes are told gathered, so that twenty
- * delegations at thirty events a second cost one redraw per `GATHER_MS`.
+ * Everything this window knows: delegators, model servers, recipes, delegations. Read once when the sidecar has
+ * started, then updated by its notifications, without polling. Reading is synchronous. Changes are batched, so that
+ * 20 delegations with 30 events a second cause one redraw per `BATCH_MS`.
  */
 
-import { Bag, Emitter, type Disposable } from "../base/emitter.ts";
-import { errorInfo, type Asker, type Hearer } from "../client/wire.ts";
+import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
+import { toErrorInfo, type Requester, type Subscriber } from "../sidecar/connection.ts";
 import type {
   ChangedNotification,
   Delegation,
@@ -17,20 +17,20 @@ import type {
 } from "../protocol.ts";
 import { fold } from "./fold.ts";
 
-export const GATHER_MS = 100;
-/** Past delegations that are read at first; older ones when somebody asks (`readMore`). */
-export const PAGE = 500;
-/** Events that are asked for at once where some were missed. */
-const EVENTS_PAGE = 1_000;
+export const BATCH_MS = 100;
+/** Delegations that are read at first; `readMore` reads older ones. */
+export const PAGE_SIZE = 500;
+/** Page size when reading missed events. */
+const EVENTS_PAGE_SIZE = 1_000;
 
 export type Collection = ChangedNotification["collections"][number];
-/** What is read anew as a whole when it changes. */
-type Listed = "delegators" | "modelServers" | "recipes";
+/** Lists that are read again as a whole when they change. */
+type ListName = "delegators" | "modelServers" | "recipes";
 
 export interface Change {
-  /** Ids of delegations that are new, different or gone. */
+  /** IDs of added, changed and removed delegations. */
   readonly delegations: ReadonlySet<string>;
-  /** Some came or went, or stand elsewhere in the order: lists have to be made anew. */
+  /** Delegations were added, removed or reordered: rebuild lists. */
   readonly delegationList: boolean;
   readonly delegators: boolean;
   readonly modelServers: boolean;
@@ -38,26 +38,26 @@ export interface Change {
   readonly trust: boolean;
 }
 
-export interface StoreParts {
-  readonly asker: Asker;
-  readonly hearer: Hearer;
-  /** URIs of the window's folders: the configuration is what is seen from any of them; none: the person's own alone. */
+export interface StoreDeps {
+  readonly requester: Requester;
+  readonly subscriber: Subscriber;
+  /** URIs of the workspace folders, whose configurations are merged. Empty: the user configuration only. */
   readonly workspaces: () => readonly string[];
   readonly log: (line: string) => void;
-  readonly gatherMs?: number;
+  readonly batchMs?: number;
 }
 
 export class Store implements Disposable {
-  readonly #parts: StoreParts;
-  readonly #bag = new Bag();
+  readonly #deps: StoreDeps;
+  readonly #disposables = new DisposableStore();
   readonly #changed = new Emitter<Change>();
   readonly #events = new Emitter<{ readonly id: string; readonly events: readonly Event[] }>();
   readonly #delegations = new Map<string, Delegation>();
   /**
-   * `seq` of the last event that was told to listeners. A delegation that was read may be ahead of it: its events still
-   * come, and are told, but no longer folded.
+   * `seq` of the last event passed to listeners. A delegation that was read may be ahead of it: its events are still
+   * passed on, but no longer folded.
    */
-  readonly #heard = new Map<string, number>();
+  readonly #lastSeq = new Map<string, number>();
   #order: string[] | undefined;
   #cursor: string | undefined;
   #delegators: readonly DelegatorEntry[] = [];
@@ -65,31 +65,33 @@ export class Store implements Disposable {
   #modelServers: readonly ModelServerEntry[] = [];
   #serverProblems: readonly Problem[] = [];
   #recipes: readonly Recipe[] = [];
-  /** Delegations whose events came before they could be placed: they are read first. */
+  /** Events of delegations that must be read first. */
   readonly #waiting = new Map<string, Event[]>();
   readonly #stale = new Set<string>();
   readonly #reading = new Set<string>();
-  /** Collections that are being read, and the reading that follows when one changed meanwhile. */
-  readonly #listing = new Map<Listed, { now: Promise<void>; next?: Promise<void> }>();
-  #pending: { -readonly [K in keyof Change]: Change[K] } & { delegations: Set<string> } = nothing();
+  /** Reads in progress, and the read that follows if the list changed meanwhile. */
+  readonly #listsInFlight = new Map<ListName, { now: Promise<void>; next?: Promise<void> }>();
+  #pending: { -readonly [K in keyof Change]: Change[K] } & { delegations: Set<string> } = noChange();
   #timer: NodeJS.Timeout | undefined;
   #loaded = false;
   #attached = false;
-  /** Counts sidecars: an answer of an earlier one is not taken for news. */
-  #turn = 0;
+  /** Incremented for each sidecar; responses to an earlier one are ignored. */
+  #generation = 0;
 
-  /** Gathered changes, at most one every `GATHER_MS`. */
-  readonly onDidChange = this.#changed.signal;
-  /** Every event, once, in order, as it comes: for transcripts. */
-  readonly onEvents = this.#events.signal;
+  /** Batched changes, at most one per `BATCH_MS`. */
+  readonly onDidChange = this.#changed.subscribe;
+  /** Every event, once and in order, unbatched: for transcripts. */
+  readonly onEvents = this.#events.subscribe;
 
-  constructor(parts: StoreParts) {
-    this.#parts = parts;
-    this.#bag.add(parts.hearer.on("understudy/event", ({ id, events }) => this.#receive(id, events)));
-    this.#bag.add(parts.hearer.on("understudy/changed", ({ collections }) => void this.refresh(collections)));
+  constructor(deps: StoreDeps) {
+    this.#deps = deps;
+    this.#disposables.add(deps.subscriber.on("understudy/event", ({ id, events }) => this.#receive(id, events)));
+    this.#disposables.add(
+      deps.subscriber.on("understudy/changed", ({ collections }) => void this.refresh(collections)),
+    );
   }
 
-  /** False until the first answer of a sidecar: views show that they wait, not that there is nothing. */
+  /** False until the first response: views then show that they are loading, not that there is nothing. */
   get loaded(): boolean {
     return this.#loaded;
   }
@@ -98,10 +100,10 @@ export class Store implements Disposable {
     return this.#delegators;
   }
 
-  /** What is wrong with the configuration as a whole. */
+  /** Problems of the configuration as a whole. */
   get problems(): readonly Problem[] {
-    // The same file is read for both lists: what is wrong with it is told once.
-    return firsts([...this.#delegatorProblems, ...this.#serverProblems], JSON.stringify);
+    // Both lists read the same files; report each problem once.
+    return uniqueBy([...this.#delegatorProblems, ...this.#serverProblems], JSON.stringify);
   }
 
   get modelServers(): readonly ModelServerEntry[] {
@@ -126,36 +128,39 @@ export class Store implements Disposable {
     return this.#order.flatMap((id) => this.#delegations.get(id) ?? []);
   }
 
-  /** Whether the sidecar has older ones that were not read. */
+  /** Whether there are older delegations that were not read. */
   get hasMore(): boolean {
     return this.#cursor !== undefined;
   }
 
-  /** A sidecar greeted: read everything, then have every event after what was read. */
+  /** The sidecar has started: read everything, then subscribe to the events that follow. */
   async attach(): Promise<void> {
     this.detach();
     this.#attached = true;
-    const turn = this.#turn;
+    const generation = this.#generation;
     await this.refresh(["delegators", "modelServers", "recipes"]);
-    if (turn !== this.#turn) return;
+    if (generation !== this.#generation) return;
     await this.#readFirst();
-    if (turn !== this.#turn) return;
+    if (generation !== this.#generation) return;
     const after: Record<string, number> = {};
-    for (const [id, seq] of this.#heard) after[id] = seq;
-    await this.#try("delegations/subscribe", this.#parts.asker.ask("understudy/delegations/subscribe", { after }));
+    for (const [id, seq] of this.#lastSeq) after[id] = seq;
+    await this.#try(
+      "delegations/subscribe",
+      this.#deps.requester.request("understudy/delegations/subscribe", { after }),
+    );
   }
 
-  /** No sidecar any more. What was known stays on display. */
+  /** The sidecar has ended. Keep what is known on display. */
   detach(): void {
     this.#attached = false;
-    this.#turn += 1;
+    this.#generation += 1;
     this.#waiting.clear();
-    for (const id of this.#reading) this.#stale.add(id); // its answer does not count any more
+    for (const id of this.#reading) this.#stale.add(id); // its response no longer counts
     this.#reading.clear();
-    this.#listing.clear();
+    this.#listsInFlight.clear();
   }
 
-  /** The window has other folders: other configuration counts, and other delegations are its own. */
+  /** The folders of the window changed, and with them its configuration and delegations. */
   async foldersChanged(): Promise<void> {
     this.#mark({ delegationList: true });
     if (this.#attached) await this.refresh(["delegators", "modelServers", "recipes"]);
@@ -166,29 +171,31 @@ export class Store implements Disposable {
   }
 
   /**
-   * Read collections again. Delegations are not: events tell of every one of them, of new ones, too, and while one runs
-   * the sidecar says at each of its events that they changed.
+   * Read lists again. Delegations are not read again: events report every change to them, and while one is running
+   * the sidecar reports `changed` for each of its events.
    */
   async refresh(collections: readonly Collection[]): Promise<void> {
     const listed = (["delegators", "modelServers", "recipes"] as const).filter((name) => collections.includes(name));
     if (collections.includes("trust")) this.#mark({ trust: true });
     await Promise.all([
       ...listed.map((name) => this.#list(name)),
-      // They could not be read when the sidecar greeted.
+      // They could not be read when the sidecar started.
       collections.includes("delegations") && this.#attached && !this.#loaded && this.#readFirst(),
     ]);
   }
 
-  /** One delegation as the sidecar has it now; it takes the place of what is known unless that is newer. */
+  /** Read one delegation. It replaces the known one unless that is newer. */
   async read(id: string): Promise<Delegation | undefined> {
-    return this.#try("delegations/get", this.#parts.asker.ask("understudy/delegations/get", { id }), (delegation) =>
-      this.#put(delegation),
+    return this.#try(
+      "delegations/get",
+      this.#deps.requester.request("understudy/delegations/get", { id }),
+      (delegation) => this.#update(delegation),
     );
   }
 
   /**
-   * Every event of a delegation from its first one, then live ones, none twice and none lost, to `listener`.
-   * Rejects when the history cannot be read.
+   * Pass every event of a delegation to `listener`, from the first one, then live events, without gaps or duplicates.
+   * Rejects if the history cannot be read.
    */
   async follow(id: string, listener: (events: readonly Event[]) => void, after = 0): Promise<Disposable> {
     let last = after;
@@ -213,14 +220,14 @@ export class Store implements Disposable {
     };
     try {
       for (;;) {
-        const page = await this.#parts.asker.ask("understudy/delegations/events", {
+        const page = await this.#deps.requester.request("understudy/delegations/events", {
           id,
           after: last,
-          limit: EVENTS_PAGE,
+          limit: EVENTS_PAGE_SIZE,
         });
         if (page.events.length === 0) break;
         tell(page.events);
-        if (page.events.length < EVENTS_PAGE) break;
+        if (page.events.length < EVENTS_PAGE_SIZE) break;
       }
     } catch (error) {
       stop();
@@ -231,17 +238,17 @@ export class Store implements Disposable {
     return { dispose: stop };
   }
 
-  /** Tell at once what has gathered, so that trees know a row before it is revealed. */
+  /** Fire pending changes now, so that trees know a row before it is revealed. */
   flush(): void {
     if (this.#timer === undefined) return;
     clearTimeout(this.#timer);
-    this.#tell();
+    this.#fireChange();
   }
 
   dispose(): void {
     this.detach();
     clearTimeout(this.#timer);
-    this.#bag.dispose();
+    this.#disposables.dispose();
     this.#changed.dispose();
     this.#events.dispose();
   }
@@ -252,27 +259,27 @@ export class Store implements Disposable {
       waiting.push(...events);
       return;
     }
-    const heard = this.#heard.get(id);
+    const heard = this.#lastSeq.get(id);
     const fresh = heard === undefined ? events : events.filter((event) => event.seq > heard);
     const first = fresh[0];
     if (!first) return;
     if (heard === undefined) {
-      // Someone else started it, or we did a moment ago.
+      // It was started elsewhere, or here a moment ago.
       this.#waiting.set(id, [...fresh]);
-      void this.#introduce(id, first.seq - 1);
+      void this.#readNew(id, first.seq - 1);
     } else if (first.seq !== heard + 1) {
       this.#waiting.set(id, [...fresh]);
-      void this.#fill(id, heard);
+      void this.#fillGap(id, heard);
     } else {
-      this.#take(id, fresh);
+      this.#applyEvents(id, fresh);
     }
   }
 
-  #take(id: string, events: readonly Event[]): void {
+  #applyEvents(id: string, events: readonly Event[]): void {
     const last = events.at(-1);
     const known = this.#delegations.get(id);
     if (!last || !known) return;
-    this.#heard.set(id, last.seq);
+    this.#lastSeq.set(id, last.seq);
     const news = events.filter((event) => event.seq > known.lastSeq);
     if (news.length > 0) {
       const { delegation, stale } = fold(known, news);
@@ -283,63 +290,64 @@ export class Store implements Disposable {
     this.#events.fire({ id, events });
   }
 
-  /** Read a delegation that is not known yet, then take the events that came meanwhile. */
-  async #introduce(id: string, heard: number): Promise<void> {
-    const turn = this.#turn;
+  /** Read an unknown delegation, then apply the events that arrived meanwhile. */
+  async #readNew(id: string, heard: number): Promise<void> {
+    const generation = this.#generation;
     await this.read(id);
-    if (turn !== this.#turn) return;
+    if (generation !== this.#generation) return;
     const held = this.#waiting.get(id) ?? [];
     this.#waiting.delete(id);
-    if (!this.#delegations.has(id)) return; // it is gone already, or cannot be read: the next event tries again
-    this.#heard.set(id, heard);
+    if (!this.#delegations.has(id)) return; // it was removed or cannot be read: the next event tries again
+    this.#lastSeq.set(id, heard);
     this.#receive(id, held);
   }
 
-  /** Events between the last known one and those that came are missing: read them. */
-  async #fill(id: string, after: number): Promise<void> {
-    const turn = this.#turn;
-    const asked = this.#parts.asker.ask("understudy/delegations/events", { id, after, limit: EVENTS_PAGE });
+  /** Read the events between the last known one and those that arrived. */
+  async #fillGap(id: string, after: number): Promise<void> {
+    const generation = this.#generation;
+    const asked = this.#deps.requester.request("understudy/delegations/events", { id, after, limit: EVENTS_PAGE_SIZE });
     const page = await this.#try("delegations/events", asked);
-    if (turn !== this.#turn) return;
+    if (generation !== this.#generation) return;
     const held = this.#waiting.get(id) ?? [];
     this.#waiting.delete(id);
     if (!page) {
-      // The next event fills the gap; should this have been the last one, how it stands is read all the same.
+      // The next event tries again. In case there is none, read the current state.
       this.#stale.add(id);
       this.#mark({ delegation: id });
       return;
     }
-    this.#take(id, page.events);
-    const first = held.find((event) => event.seq > (this.#heard.get(id) ?? 0));
-    // A gap that the journal itself has is no reason to stand still.
-    if (first && page.events.length === 0) this.#heard.set(id, first.seq - 1);
+    this.#applyEvents(id, page.events);
+    const first = held.find((event) => event.seq > (this.#lastSeq.get(id) ?? 0));
+    // Skip a gap in the journal itself.
+    if (first && page.events.length === 0) this.#lastSeq.set(id, first.seq - 1);
     this.#receive(id, held);
   }
 
-  /** One reading at a time: an older answer never takes the place of a newer one, and a burst of changes costs two. */
-  #list(name: Listed): Promise<void> {
-    const turn = this.#turn;
-    const known = this.#listing.get(name);
-    if (known) return (known.next ??= known.now.then(() => (turn === this.#turn ? this.#list(name) : undefined)));
+  /** One read at a time: an older response never replaces a newer one, and a burst of changes costs two reads. */
+  #list(name: ListName): Promise<void> {
+    const generation = this.#generation;
+    const known = this.#listsInFlight.get(name);
+    if (known)
+      return (known.next ??= known.now.then(() => (generation === this.#generation ? this.#list(name) : undefined)));
     const listing = { now: Promise.resolve() };
-    this.#listing.set(name, listing);
+    this.#listsInFlight.set(name, listing);
     listing.now = this.#readListed(name).finally(() => {
-      if (this.#listing.get(name) === listing) this.#listing.delete(name);
+      if (this.#listsInFlight.get(name) === listing) this.#listsInFlight.delete(name);
     });
     return listing.now;
   }
 
-  async #readListed(name: Listed): Promise<void> {
-    const { asker } = this.#parts;
-    const places = this.#parts.workspaces().map((workspace) => ({ workspace }));
+  async #readListed(name: ListName): Promise<void> {
+    const { requester } = this.#deps;
+    const places = this.#deps.workspaces().map((workspace) => ({ workspace }));
     const from = places.length > 0 ? places : [{}];
     switch (name) {
       case "delegators":
         await this.#try(
           "delegators/list",
-          Promise.all(from.map((where) => asker.ask("understudy/delegators/list", where))),
+          Promise.all(from.map((where) => requester.request("understudy/delegators/list", where))),
           (results) => {
-            this.#delegators = firsts(
+            this.#delegators = uniqueBy(
               results.flatMap((each) => each.delegators),
               (entry) => entry.delegator.name,
             );
@@ -351,9 +359,9 @@ export class Store implements Disposable {
       case "modelServers":
         await this.#try(
           "modelServers/list",
-          Promise.all(from.map((where) => asker.ask("understudy/modelServers/list", where))),
+          Promise.all(from.map((where) => requester.request("understudy/modelServers/list", where))),
           (results) => {
-            this.#modelServers = firsts(
+            this.#modelServers = uniqueBy(
               results.flatMap((each) => each.modelServers),
               (entry) => entry.modelServer.name,
             );
@@ -363,48 +371,48 @@ export class Store implements Disposable {
         );
         return;
       case "recipes":
-        await this.#try("recipes/list", asker.ask("understudy/recipes/list", {}), ({ recipes }) => {
+        await this.#try("recipes/list", requester.request("understudy/recipes/list", {}), ({ recipes }) => {
           this.#recipes = recipes;
           this.#mark({ recipes: true });
         });
     }
   }
 
-  /** The newest ones. Until that has worked, nobody takes an empty list for an answer. */
+  /** Read the newest page. Until that succeeds, `loaded` stays false. */
   async #readFirst(): Promise<void> {
     if (!(await this.#readDelegations(undefined))) return;
     this.#loaded = true;
     this.#mark({ delegationList: true });
   }
 
-  /** True: they were read. */
+  /** Returns whether they were read. */
   async #readDelegations(cursor: string | undefined): Promise<boolean> {
-    const params = cursor === undefined ? { limit: PAGE } : { limit: PAGE, cursor };
-    const asked = this.#parts.asker.ask("understudy/delegations/list", params);
+    const params = cursor === undefined ? { limit: PAGE_SIZE } : { limit: PAGE_SIZE, cursor };
+    const asked = this.#deps.requester.request("understudy/delegations/list", params);
     const result = await this.#try("delegations/list", asked, ({ delegations, cursor: more }) => {
-      for (const delegation of delegations) this.#put(delegation);
-      if (cursor !== undefined || this.#delegations.size <= PAGE) this.#cursor = more;
+      for (const delegation of delegations) this.#update(delegation);
+      if (cursor !== undefined || this.#delegations.size <= PAGE_SIZE) this.#cursor = more;
     });
     return result !== undefined;
   }
 
-  #put(delegation: Delegation): void {
+  #update(delegation: Delegation): void {
     const known = this.#delegations.get(delegation.id);
     if (known && known.lastSeq > delegation.lastSeq) return;
     this.#delegations.set(delegation.id, delegation);
-    if (!known && !this.#waiting.has(delegation.id)) this.#heard.set(delegation.id, delegation.lastSeq);
+    if (!known && !this.#waiting.has(delegation.id)) this.#lastSeq.set(delegation.id, delegation.lastSeq);
     this.#mark({ delegation: delegation.id, delegationList: !known });
   }
 
   async #try<T>(what: string, answer: Promise<T>, take?: (result: T) => void): Promise<T | undefined> {
-    const turn = this.#turn;
+    const generation = this.#generation;
     try {
       const result = await answer;
-      if (turn !== this.#turn) return undefined;
+      if (generation !== this.#generation) return undefined;
       take?.(result);
       return result;
     } catch (error) {
-      this.#parts.log(`${what}: ${errorInfo(error).message}`);
+      this.#deps.log(`${what}: ${toErrorInfo(error).message}`);
       return undefined;
     }
   }
@@ -420,36 +428,36 @@ export class Store implements Disposable {
     pending.modelServers ||= what.modelServers ?? false;
     pending.recipes ||= what.recipes ?? false;
     pending.trust ||= what.trust ?? false;
-    this.#timer ??= setTimeout(() => this.#tell(), this.#parts.gatherMs ?? GATHER_MS);
+    this.#timer ??= setTimeout(() => this.#fireChange(), this.#deps.batchMs ?? BATCH_MS);
   }
 
-  #tell(): void {
+  #fireChange(): void {
     this.#timer = undefined;
     const change = this.#pending;
-    this.#pending = nothing();
+    this.#pending = noChange();
     this.#changed.fire(change);
-    if (!this.#attached) return; // what is stale is read when a sidecar has greeted
+    if (!this.#attached) return; // stale ones are read when a sidecar has started
     for (const id of this.#stale) {
       if (this.#reading.has(id)) continue;
       this.#stale.delete(id);
       this.#reading.add(id);
       void this.read(id).finally(() => {
         this.#reading.delete(id);
-        // What became stale meanwhile is read with the next change, which is due now.
+        // If it became stale meanwhile, read it with the next change, which is due now.
         if (this.#stale.has(id)) this.#mark({ delegation: id });
       });
     }
   }
 }
 
-/** The first of each name: the window's first folder counts. */
-function firsts<T>(things: readonly T[], nameOf: (thing: T) => string): T[] {
+/** Keep the first of each name: the first folder wins. */
+function uniqueBy<T>(things: readonly T[], nameOf: (thing: T) => string): T[] {
   const named = new Map<string, T>();
   for (const thing of things) if (!named.has(nameOf(thing))) named.set(nameOf(thing), thing);
   return [...named.values()];
 }
 
-function nothing(): Change & { delegations: Set<string> } {
+function noChange(): Change & { delegations: Set<string> } {
   return {
     delegations: new Set<string>(),
     delegationList: false,

@@ -1,97 +1,97 @@
 /**
- * Transcripts as documents: read-only, streaming while a delegation runs. A document follows the journal from its first
- * event while it is open, and waits for a sidecar when there is none, as after a reload of the window.
+ * Transcripts as read-only documents that grow while a delegation runs. An open document follows the journal from its
+ * first event. Without a sidecar it waits for one, for example after a reload of the window.
  */
 
 import { existsSync } from "node:fs";
 import * as path from "node:path";
-import { Bag, Emitter, type Disposable } from "../base/emitter.ts";
-import { inert } from "../base/inert.ts";
+import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
+import { escapeMarkup } from "../base/untrustedText.ts";
 import { t } from "../base/l10n.ts";
-import { errorInfo } from "../client/wire.ts";
+import { toErrorInfo } from "../sidecar/connection.ts";
 import type { Fold, Host, Lens, TextLink } from "../host/host.ts";
-import type { Store } from "../model/store.ts";
-import { isLive, isToReview, orderedOptions } from "../model/words.ts";
+import type { Store } from "../state/store.ts";
+import { isLive, isToReview, orderedOptions } from "../state/wording.ts";
 import type { Delegation, Event } from "../protocol.ts";
-import { delegationOf, TRANSCRIPT } from "../views/delegationIds.ts";
-import { TranscriptText, type FileLink, type Rendered } from "./render.ts";
+import { delegationIdOf, TRANSCRIPT_SCHEME } from "../state/delegationUris.ts";
+import { TranscriptText, type FileLink, type Rendered } from "./transcriptText.ts";
 
-/** Between two drawings of a document that grows; longer ones are drawn less often. */
+/** Time between two updates of a document; longer documents are updated less often. */
 export const DRAW_MS = 150;
-/** Characters for which a drawing may take another millisecond. */
-const CHARACTERS_A_MS = 2_000;
-const LONGEST_PAUSE_MS = 2_000;
+/** Each this many characters add a millisecond to that time. */
+const CHARACTERS_PER_MS = 2_000;
+const MAX_DRAW_MS = 2_000;
 
-export interface TranscriptParts {
+export interface TranscriptDeps {
   readonly host: Pick<Host, "documents" | "review" | "commands" | "output">;
   readonly store: Pick<Store, "delegation" | "loaded" | "follow" | "read" | "onDidChange">;
   readonly now?: () => number;
-  /** Whether a file is there. */
+  /** Whether a file exists. */
   readonly exists?: (file: string) => boolean;
 }
 
-/** Drawings that are remembered: the editor may be some behind, and asks about the one that it shows. */
-const REMEMBERED = 16;
-/** After the editor has asked what can be folded, until it knows. */
-const FOLD_MS = 300;
-const NOTHING: Rendered = { text: "", folds: [], links: [] };
+/** Number of recent versions that are kept: the editor may still ask about an older one. */
+const MAX_DRAWN = 16;
+/** Delay between the editor's request for folding ranges and the command that folds them. */
+const FOLD_DELAY_MS = 300;
+const EMPTY: Rendered = { text: "", folds: [], links: [] };
 
-interface Open {
+interface OpenTranscript {
   readonly id: string;
-  /** As the editor writes it; learnt from the editor. */
+  /** The URI as the editor writes it. */
   uri: string;
   readonly text: TranscriptText;
-  /** `seq` of the last event in it. */
+  /** `seq` of the last event in the text. */
   last: number;
   rendered: Rendered;
-  /** What was drawn last, the newest first: the editor may still show an older one. */
+  /** Recent versions, newest first: the editor may still show an older one. */
   drawn: Rendered[];
   following?: Disposable;
-  beginning?: Promise<void>;
+  starting?: Promise<void>;
   timer?: NodeJS.Timeout;
   folding?: NodeJS.Timeout;
-  /** The text about whose folds the editor has asked. */
+  /** The text for which the editor requested folding ranges. */
   foldable?: string;
   drawnAt: number;
   lenses: string;
-  /** Starts of folds that were folded once: what a person opens stays open. */
+  /** Lines that were folded once: if the user unfolds them, they stay unfolded. */
   readonly folded: Set<string>;
-  /** Whether it ran while it was open: then it is followed to its end. */
+  /** Whether it was running while open: then editors follow its end. */
   live: boolean;
 }
 
-export class Transcripts implements Disposable {
-  readonly #parts: TranscriptParts;
+export class TranscriptDocuments implements Disposable {
+  readonly #deps: TranscriptDeps;
   readonly #now: () => number;
   readonly #exists: (file: string) => boolean;
-  readonly #bag = new Bag();
-  readonly #open = new Map<string, Open>();
+  readonly #disposables = new DisposableStore();
+  readonly #open = new Map<string, OpenTranscript>();
   readonly #changed = new Emitter<readonly string[]>();
   readonly #lenses = new Emitter<void>();
 
-  constructor(parts: TranscriptParts) {
-    this.#parts = parts;
-    this.#now = parts.now ?? Date.now;
-    this.#exists = parts.exists ?? existsSync;
-    const { documents, review } = parts.host;
-    this.#bag.add(
-      documents.provideFiles(TRANSCRIPT, {
+  constructor(deps: TranscriptDeps) {
+    this.#deps = deps;
+    this.#now = deps.now ?? Date.now;
+    this.#exists = deps.exists ?? existsSync;
+    const { documents, review } = deps.host;
+    this.#disposables.add(
+      documents.provideFiles(TRANSCRIPT_SCHEME, {
         read: (uri) => this.#read(uri),
-        onDidChange: this.#changed.signal,
+        onDidChange: this.#changed.subscribe,
       }),
     );
-    this.#bag.add(documents.links(TRANSCRIPT, (uri, text) => this.#links(uri, text)));
-    this.#bag.add(documents.folds(TRANSCRIPT, (uri, text) => this.#folds(uri, text)));
-    this.#bag.add(
-      review.lenses(TRANSCRIPT, { lenses: (uri) => this.#lensesOf(uri), onDidChange: this.#lenses.signal }),
+    this.#disposables.add(documents.links(TRANSCRIPT_SCHEME, (uri, text) => this.#links(uri, text)));
+    this.#disposables.add(documents.folds(TRANSCRIPT_SCHEME, (uri, text) => this.#folds(uri, text)));
+    this.#disposables.add(
+      review.lenses(TRANSCRIPT_SCHEME, { lenses: (uri) => this.#lensesOf(uri), onDidChange: this.#lenses.subscribe }),
     );
-    this.#bag.add(documents.onDidClose((uri) => this.#close(uri)));
-    this.#bag.add(documents.onDidChangeOwn((uri) => this.#shown(uri)));
-    this.#bag.add(documents.onDidChangeActive((editor) => editor && this.#shown(editor.uri)));
-    this.#bag.add(
-      parts.store.onDidChange((change) => {
+    this.#disposables.add(documents.onDidClose((uri) => this.#close(uri)));
+    this.#disposables.add(documents.onDidChangeOwn((uri) => this.#onShown(uri)));
+    this.#disposables.add(documents.onDidChangeActive((editor) => editor && this.#onShown(editor.uri)));
+    this.#disposables.add(
+      deps.store.onDidChange((change) => {
         for (const open of this.#open.values()) {
-          if (!open.following) this.#begin(open);
+          if (!open.following) this.#startFollowing(open);
           if (change.delegations.has(open.id)) this.#draw(open);
         }
       }),
@@ -101,13 +101,13 @@ export class Transcripts implements Disposable {
   dispose(): void {
     for (const open of this.#open.values()) this.#end(open);
     this.#open.clear();
-    this.#bag.dispose();
+    this.#disposables.dispose();
     this.#changed.dispose();
     this.#lenses.dispose();
   }
 
   async #read(uri: string): Promise<Uint8Array> {
-    const id = delegationOf(uri);
+    const id = delegationIdOf(uri);
     if (id === undefined) throw new Error(`no transcript: ${uri}`);
     let open = this.#open.get(id);
     if (!open) {
@@ -116,7 +116,7 @@ export class Transcripts implements Disposable {
         uri,
         text: new TranscriptText(),
         last: 0,
-        rendered: NOTHING,
+        rendered: EMPTY,
         drawn: [],
         drawnAt: 0,
         lenses: "",
@@ -125,18 +125,18 @@ export class Transcripts implements Disposable {
       };
       this.#open.set(id, open);
     }
-    this.#begin(open);
-    // The first look has the whole history, when somebody can tell it.
-    if (open.drawnAt === 0) await open.beginning;
+    this.#startFollowing(open);
+    // Show the whole history at first, if a sidecar is running.
+    if (open.drawnAt === 0) await open.starting;
     this.#render(open);
     return new TextEncoder().encode(open.rendered.text);
   }
 
-  /** Follow the journal as soon as there is somebody to tell it. */
-  #begin(open: Open): void {
-    if (open.following || open.beginning || !this.#parts.store.loaded) return;
-    const { store } = this.#parts;
-    open.beginning = (async () => {
+  /** Follow the journal as soon as a sidecar is running. */
+  #startFollowing(open: OpenTranscript): void {
+    if (open.following || open.starting || !this.#deps.store.loaded) return;
+    const { store } = this.#deps;
+    open.starting = (async () => {
       try {
         if (!store.delegation(open.id)) await store.read(open.id);
         const take = (events: readonly Event[]): void => {
@@ -144,23 +144,23 @@ export class Transcripts implements Disposable {
           open.last = events.at(-1)?.seq ?? open.last;
           this.#draw(open);
         };
-        // What a sidecar told before it ended in the middle of a long history is there already.
+        // Events from before a restart of the sidecar are already in the text.
         const following = await store.follow(open.id, take, open.last);
         if (this.#open.get(open.id) === open) open.following = following;
         else following.dispose();
       } catch (error) {
-        // It is tried again with the next news of a sidecar.
-        this.#parts.host.output.warn(`transcript of ${open.id}: ${errorInfo(error).message}`);
+        // The next change of the store tries again.
+        this.#deps.host.output.warn(`transcript of ${open.id}: ${toErrorInfo(error).message}`);
       } finally {
-        delete open.beginning;
+        delete open.starting;
       }
     })();
   }
 
-  /** Draw soon: at once after a pause, else when the time for it has come. */
-  #draw(open: Open): void {
-    if (open.drawnAt === 0) return; // nobody has read it yet
-    const pause = Math.min(LONGEST_PAUSE_MS, Math.max(DRAW_MS, open.rendered.text.length / CHARACTERS_A_MS));
+  /** Update the document: at once after a pause, otherwise when the pause is over. */
+  #draw(open: OpenTranscript): void {
+    if (open.drawnAt === 0) return; // it was not read yet
+    const pause = Math.min(MAX_DRAW_MS, Math.max(DRAW_MS, open.rendered.text.length / CHARACTERS_PER_MS));
     const wait = Math.max(0, open.drawnAt + pause - this.#now());
     open.timer ??= setTimeout(() => {
       delete open.timer;
@@ -171,55 +171,55 @@ export class Transcripts implements Disposable {
     }, wait);
   }
 
-  /** Only when they are others: a lens that is drawn anew cannot be pressed in that moment. */
-  #drawLenses(open: Open): void {
+  /** Fire only if they changed: a lens cannot be pressed while it is redrawn. */
+  #drawLenses(open: OpenTranscript): void {
     const now = JSON.stringify(this.#lensesOf(open.uri));
     if (now === open.lenses) return;
     open.lenses = now;
     this.#lenses.fire();
   }
 
-  #render(open: Open): void {
-    const delegation = this.#parts.store.delegation(open.id);
+  #render(open: OpenTranscript): void {
+    const delegation = this.#deps.store.delegation(open.id);
     if (delegation && isLive(delegation)) open.live = true;
     const rendered = open.text.render(delegation, this.#now());
-    const text = delegation ? rendered.text : `${t("Waiting for Understudy …")}\n`;
+    const text = delegation ? rendered.text : `${t("Waiting for Understudy…")}\n`;
     if (text === open.rendered.text) return void (open.drawnAt = this.#now());
     open.rendered = { ...rendered, text };
-    open.drawn = [open.rendered, ...open.drawn].slice(0, REMEMBERED);
+    open.drawn = [open.rendered, ...open.drawn].slice(0, MAX_DRAWN);
     open.drawnAt = this.#now();
   }
 
-  /** The editor shows what was drawn: keep its end in sight, and fold what tools said. */
-  #shown(uri: string): void {
-    const id = delegationOf(uri);
-    const open = uri.startsWith(`${TRANSCRIPT}:`) && id !== undefined ? this.#open.get(id) : undefined;
+  /** The editor shows a new version: scroll to its end, and fold the output of tools. */
+  #onShown(uri: string): void {
+    const id = delegationIdOf(uri);
+    const open = uri.startsWith(`${TRANSCRIPT_SCHEME}:`) && id !== undefined ? this.#open.get(id) : undefined;
     if (!open) return;
     open.uri = uri;
     this.#drawLenses(open);
-    if (open.live) this.#parts.host.documents.follow(uri);
+    if (open.live) this.#deps.host.documents.follow(uri);
     this.#foldSoon(open);
   }
 
-  #foldSoon(open: Open): void {
+  #foldSoon(open: OpenTranscript): void {
     open.folding ??= setTimeout(() => {
       delete open.folding;
       this.#fold(open);
-    }, FOLD_MS);
+    }, FOLD_DELAY_MS);
   }
 
-  /** Fold what is over and was not folded before, in the active editor: no other can be told to. */
-  #fold(open: Open): void {
+  /** Fold new blocks in the active editor; other editors cannot be folded. */
+  #fold(open: OpenTranscript): void {
     const { uri } = open;
-    const { documents, commands } = this.#parts.host;
+    const { documents, commands } = this.#deps.host;
     if (documents.active?.uri !== uri) return;
     const rendered = this.#rendered(uri);
-    // A busy editor asks late, and folds nothing before.
+    // A busy editor asks late, and cannot fold before.
     if (!rendered || open.foldable !== rendered.text) return;
     const lines = rendered.text.split("\n");
     const fresh = rendered.folds.filter(({ start, end }) => {
       const key = `${start} ${lines[start]?.slice(2)}`;
-      // What still grows is folded when it has its end.
+      // A block that may still grow is folded later.
       if (open.folded.has(key) || (open.live && end >= lines.length - 2)) return false;
       open.folded.add(key);
       return true;
@@ -230,14 +230,14 @@ export class Transcripts implements Disposable {
   }
 
   #close(uri: string): void {
-    const id = delegationOf(uri);
-    const open = uri.startsWith(`${TRANSCRIPT}:`) && id !== undefined ? this.#open.get(id) : undefined;
+    const id = delegationIdOf(uri);
+    const open = uri.startsWith(`${TRANSCRIPT_SCHEME}:`) && id !== undefined ? this.#open.get(id) : undefined;
     if (!open) return;
     this.#end(open);
     this.#open.delete(open.id);
   }
 
-  #end(open: Open): void {
+  #end(open: OpenTranscript): void {
     clearTimeout(open.timer);
     clearTimeout(open.folding);
     open.following?.dispose();
@@ -245,7 +245,7 @@ export class Transcripts implements Disposable {
 
   #folds(uri: string, text: string): readonly Fold[] {
     const rendered = this.#rendered(uri, text);
-    const id = delegationOf(uri);
+    const id = delegationIdOf(uri);
     const open = id === undefined ? undefined : this.#open.get(id);
     if (open && rendered) {
       open.foldable = rendered.text;
@@ -257,11 +257,11 @@ export class Transcripts implements Disposable {
   }
 
   #links(uri: string, text: string): readonly TextLink[] {
-    const open = this.#of(uri);
-    const delegation = open && this.#parts.store.delegation(open.id);
+    const open = this.#openFor(uri);
+    const delegation = open && this.#deps.store.delegation(open.id);
     if (!open || !delegation) return [];
     return (this.#rendered(uri, text)?.links ?? []).flatMap((link) => {
-      const target = this.#target(delegation, link);
+      const target = this.#linkTarget(delegation, link);
       if (target === undefined) return [];
       const range = {
         start: { line: link.line, character: link.start },
@@ -271,8 +271,8 @@ export class Transcripts implements Disposable {
     });
   }
 
-  /** The person's own file where there is one; else the file of the result. */
-  #target(delegation: Delegation, link: FileLink): { target: string; tooltip: string } | undefined {
+  /** The user's own file if it exists, otherwise the file of the result. */
+  #linkTarget(delegation: Delegation, link: FileLink): { target: string; tooltip: string } | undefined {
     const roots = [delegation.workspace, ...(delegation.rescueRef === undefined ? [delegation.worktree ?? ""] : [])];
     for (const root of roots) {
       if (root === "") continue;
@@ -280,14 +280,14 @@ export class Transcripts implements Disposable {
       const inside = roots.some((other) => other !== "" && (file === other || file.startsWith(other + path.sep)));
       if (!inside || !this.#exists(file)) continue;
       const own = root === delegation.workspace;
-      return { target: fileUri(file), tooltip: own ? t("Open your file") : t("Open the file of the result") };
+      return { target: fileUri(file), tooltip: own ? t("Open your file") : t("Open the file in the result") };
     }
     return undefined;
   }
 
   #lensesOf(uri: string): readonly Lens[] {
-    const open = this.#of(uri);
-    const delegation = open && this.#parts.store.delegation(open.id);
+    const open = this.#openFor(uri);
+    const delegation = open && this.#deps.store.delegation(open.id);
     if (!open || !delegation) return [];
     const at = (line: number): Lens["range"] => ({
       start: { line, character: 0 },
@@ -299,17 +299,17 @@ export class Transcripts implements Disposable {
     });
     const lenses: Lens[] = [];
     if (isLive(delegation)) {
-      lenses.push(lens(0, iconed("debug-stop", t("Cancel")), "understudy.delegations.cancel"));
+      lenses.push(lens(0, withIcon("debug-stop", t("Cancel")), "understudy.delegations.cancel"));
     } else {
       if (isToReview(delegation)) {
-        lenses.push(lens(0, iconed("diff-multiple", t("Review")), "understudy.review.open"));
+        lenses.push(lens(0, withIcon("diff-multiple", t("Review")), "understudy.review.open"));
       }
       if (delegation.result && delegation.rescueRef === undefined) {
-        lenses.push(lens(0, iconed("reply", t("Reply…")), "understudy.delegations.reply"));
+        lenses.push(lens(0, withIcon("reply", t("Reply…")), "understudy.delegations.reply"));
       }
-      lenses.push(lens(0, iconed("refresh", t("Try Again…")), "understudy.delegations.retry"));
+      lenses.push(lens(0, withIcon("refresh", t("Try Again…")), "understudy.delegations.retry"));
       if (delegation.rescueRef !== undefined) {
-        lenses.push(lens(0, iconed("discard", t("Restore")), "understudy.delegations.restore"));
+        lenses.push(lens(0, withIcon("discard", t("Restore")), "understudy.delegations.restore"));
       }
     }
     const question = this.#rendered(uri)?.question;
@@ -317,26 +317,26 @@ export class Transcripts implements Disposable {
       const { requestId } = delegation.waitingFor;
       for (const option of orderedOptions(delegation.waitingFor)) {
         const icon = option.kind.startsWith("allow") ? "check" : "close";
-        const title = iconed(icon, inert(option.title));
+        const title = withIcon(icon, escapeMarkup(option.title));
         lenses.push(lens(question, title, "understudy.delegations.answer", requestId, option.id));
       }
     }
     return lenses;
   }
 
-  /** What belongs to the text that the editor shows; undefined when that is none of ours any more. */
-  #rendered(uri: string, text = this.#parts.host.documents.open([uri])[0]?.text): Rendered | undefined {
-    return this.#of(uri)?.drawn.find((drawn) => drawn.text === text);
+  /** The version that the editor shows; undefined if it is not one of the recent ones. */
+  #rendered(uri: string, text = this.#deps.host.documents.open([uri])[0]?.text): Rendered | undefined {
+    return this.#openFor(uri)?.drawn.find((drawn) => drawn.text === text);
   }
 
-  #of(uri: string): Open | undefined {
-    const id = delegationOf(uri);
+  #openFor(uri: string): OpenTranscript | undefined {
+    const id = delegationIdOf(uri);
     return id === undefined ? undefined : this.#open.get(id);
   }
 }
 
-/** A lens swallows an ordinary space after its icon. */
-function iconed(icon: string, title: string): string {
+/** The editor drops an ordinary space after an icon. */
+function withIcon(icon: string, title: string): string {
   return `$(${icon})\u00a0${title}`;
 }
 

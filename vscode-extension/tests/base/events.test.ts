@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { Bag, Emitter, oneAtATime, soon } from "../src/base/emitter.ts";
+import { DisposableStore, Emitter, serialize, defer } from "../../src/base/events.ts";
 
-/** What would be told as an error that nobody caught. */
+/** Reported as an uncaught error in production. */
 function faults(): unknown[] {
   const found: unknown[] = [];
   vi.spyOn(globalThis, "queueMicrotask").mockImplementation((work) => {
@@ -19,37 +19,37 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-describe("an emitter", () => {
-  it("tells everybody, even when one of them fails", () => {
+describe("Emitter", () => {
+  it("calls every listener even if one throws", () => {
     const found = faults();
     const emitter = new Emitter<number>();
     const heard: string[] = [];
-    emitter.signal((value) => heard.push(`first ${value}`));
-    emitter.signal(() => {
-      throw new Error("a fault");
+    emitter.subscribe((value) => heard.push(`first ${value}`));
+    emitter.subscribe(() => {
+      throw new Error("a failure");
     });
-    emitter.signal((value) => heard.push(`last ${value}`));
+    emitter.subscribe((value) => heard.push(`last ${value}`));
     emitter.fire(1);
     expect(heard).toEqual(["first 1", "last 1"]);
-    expect(found).toEqual([new Error("a fault")]);
+    expect(found).toEqual([new Error("a failure")]);
   });
 
-  it("tells nothing to who was disposed of, not even in the same round", () => {
+  it("does not call a disposed listener, not even in the same round", () => {
     const emitter = new Emitter<void>();
     let heard = 0;
-    emitter.signal(() => other.dispose());
-    const other = emitter.signal(() => (heard += 1));
+    emitter.subscribe(() => other.dispose());
+    const other = emitter.subscribe(() => (heard += 1));
     emitter.fire();
     emitter.fire();
     expect(heard).toBe(0);
   });
 
-  it("has the same listener twice when it is asked to, and ends them apart", () => {
+  it("can hold a listener twice, and disposes of each separately", () => {
     const emitter = new Emitter<void>();
     let heard = 0;
     const listener = (): void => void (heard += 1);
-    const one = emitter.signal(listener);
-    emitter.signal(listener);
+    const one = emitter.subscribe(listener);
+    emitter.subscribe(listener);
     emitter.fire();
     one.dispose();
     emitter.fire();
@@ -60,49 +60,49 @@ describe("an emitter", () => {
   });
 });
 
-describe("a bag", () => {
-  it("ends all that is in it, the last one first, even when one cannot end", () => {
+describe("DisposableStore", () => {
+  it("disposes of its items in reverse order, even if one throws", () => {
     const found = faults();
-    const bag = new Bag();
+    const disposables = new DisposableStore();
     const ended: number[] = [];
-    bag.add({ dispose: () => void ended.push(1) });
-    bag.add({
+    disposables.add({ dispose: () => void ended.push(1) });
+    disposables.add({
       dispose: () => {
         throw new Error("it cannot");
       },
     });
-    bag.add({ dispose: () => void ended.push(3) });
-    bag.dispose();
-    bag.dispose();
+    disposables.add({ dispose: () => void ended.push(3) });
+    disposables.dispose();
+    disposables.dispose();
     expect(ended).toEqual([3, 1]);
     expect(found).toEqual([new Error("it cannot")]);
   });
 
-  it("ends at once what comes too late", () => {
-    const bag = new Bag();
-    bag.dispose();
+  it("disposes at once of an item that is added too late", () => {
+    const disposables = new DisposableStore();
+    disposables.dispose();
     let ended = false;
-    bag.add({ dispose: () => void (ended = true) });
+    disposables.add({ dispose: () => void (ended = true) });
     expect(ended).toBe(true);
   });
 });
 
-describe("soon", () => {
-  it("is when whoever runs now is done, unless it is taken back", () => {
+describe("defer", () => {
+  it("runs after the current code, unless it is disposed of", () => {
     vi.useFakeTimers();
     const ran: string[] = [];
-    soon(() => ran.push("one"));
-    soon(() => ran.push("other")).dispose();
+    defer(() => ran.push("one"));
+    defer(() => ran.push("other")).dispose();
     expect(ran).toEqual([]);
     vi.runAllTimers();
     expect(ran).toEqual(["one"]);
   });
 });
 
-describe("one at a time", () => {
-  it("runs once more for all who asked meanwhile", async () => {
+describe("serialize", () => {
+  it("runs once more for all calls during a run", async () => {
     const ends: (() => void)[] = [];
-    const run = oneAtATime(() => new Promise<void>((resolve) => void ends.push(resolve)));
+    const run = serialize(() => new Promise<void>((resolve) => void ends.push(resolve)));
     const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
     for (let time = 0; time < 3; time += 1) run();
     expect(ends).toHaveLength(1);

@@ -1,28 +1,27 @@
 /**
- * What the extension itself takes for its views, in processor time of one thread, beside something plain:
+ * Processor time of one thread for updating the views, next to a baseline:
  *
  *     npm run bench
  *
- * - refresh: 20 live delegations with 30 events a second each; what arrives in a tenth of a second is folded, gathered,
- *   and the rows that changed are made anew, in every view. Limit: 16 ms, one frame.
- * - past: 500 past delegations are read, ordered, grouped, and every row is made. Limit: 300 ms.
+ * - refresh: 20 running delegations with 30 events a second each. The events of a tenth of a second are folded and batched,
+ *   and the changed rows are created in every view. Limit: 16 ms, one frame.
+ * - past: 500 past delegations are read, sorted and grouped, and every row is created. Limit: 300 ms.
+ * - another: one more event is rendered in a transcript of 10,000. Limit: half of the pause between two updates.
  *
- * - another: one more event in a transcript of 10,000, drawn anew. Limit: half of the pause
- *   between two drawings.
- *
- * The plain thing is what cannot be saved: parsing the same JSON. Exit code 1: a limit is passed.
+ * The baseline is work that cannot be avoided: parsing the same JSON. Exit code 1: a limit was exceeded.
  */
 
-import { Emitter } from "../../src/base/emitter.ts";
-import type { Hearer } from "../../src/client/wire.ts";
-import { GATHER_MS, Store } from "../../src/model/store.ts";
+import { PROTOCOL_VERSION } from "../../src/protocol.ts";
+import { Emitter } from "../../src/base/events.ts";
+import type { Subscriber } from "../../src/sidecar/connection.ts";
+import { BATCH_MS, Store } from "../../src/state/store.ts";
 import type { Delegation, Event, Notifications } from "../../src/protocol.ts";
-import { DelegationRows, PAGE_OF_GROUP } from "../../src/views/delegations.ts";
-import { DelegatorRows } from "../../src/views/delegators.ts";
-import { TranscriptText } from "../../src/transcript/render.ts";
-import { DRAW_MS } from "../../src/transcript/transcripts.ts";
-import { registerStatus } from "../../src/health/status.ts";
-import type { Rows } from "../../src/host/host.ts";
+import { DelegationTree, GROUP_PAGE_SIZE } from "../../src/delegations/delegationTree.ts";
+import { DelegatorTree } from "../../src/delegators/delegatorTree.ts";
+import { TranscriptText } from "../../src/transcript/transcriptText.ts";
+import { DRAW_MS } from "../../src/transcript/transcriptDocuments.ts";
+import { registerStatus } from "../../src/health/statusBar.ts";
+import type { TreeDataProvider } from "../../src/host/host.ts";
 import { FakeHost } from "../support/fakeHost.ts";
 import { GoldenSidecar, result } from "../support/golden.ts";
 
@@ -48,8 +47,8 @@ class Peer extends GoldenSidecar {
   override on<N extends keyof Notifications>(
     name: N,
     listener: (params: Notifications[N]) => void,
-  ): ReturnType<Hearer["on"]> {
-    return name === "understudy/event" ? this.events.signal(listener as never) : super.on(name, listener);
+  ): ReturnType<Subscriber["on"]> {
+    return name === "understudy/event" ? this.events.subscribe(listener as never) : super.on(name, listener);
   }
 }
 
@@ -64,8 +63,8 @@ function peer(delegations: Delegation[]): Peer {
   return one;
 }
 
-/** Make every row as the editor asks for them: children first, then each one's item. */
-function draw(rows: Rows, ids: readonly string[] = rows.children()): number {
+/** Create every row as the editor requests them: children first, then each item. */
+function draw(rows: TreeDataProvider, ids: readonly string[] = rows.children()): number {
   let drawn = 0;
   for (const one of ids) {
     const row = rows.row(one);
@@ -75,16 +74,16 @@ function draw(rows: Rows, ids: readonly string[] = rows.children()): number {
   return drawn;
 }
 
-function open(asker: Peer): { store: Store; rows: DelegationRows; redrawn: () => number } {
-  const store = new Store({ asker, hearer: asker, workspaces: () => [], log: () => {}, gatherMs: 0 });
-  const rows = new DelegationRows({ store, here: () => true });
-  const delegators = new DelegatorRows(store);
+function open(requester: Peer): { store: Store; rows: DelegationTree; redrawn: () => number } {
+  const store = new Store({ requester, subscriber: requester, workspaces: () => [], log: () => {}, batchMs: 0 });
+  const rows = new DelegationTree({ store, inWindow: () => true });
+  const delegators = new DelegatorTree(store);
   const host = new FakeHost();
   const found = { command: "/usr/bin/understudy", origin: "path" } as const;
-  const greeting = { protocolVersion: 1, version: "0.1.0", requests: [], notifications: [] };
+  const greeting = { protocolVersion: PROTOCOL_VERSION, version: "0.1.0", requests: [], notifications: [] };
   registerStatus({
     host,
-    sidecar: { state: { kind: "running", found, greeting }, onDidChange: new Emitter<never>().signal },
+    sidecar: { state: { kind: "running", found, serverInfo: greeting }, onDidChange: new Emitter<never>().subscribe },
     store,
   });
   rows.setVisible(true);
@@ -109,11 +108,11 @@ async function measure(work: () => Promise<void> | void): Promise<number> {
 }
 
 async function refresh(): Promise<{ measured: number[]; plain: number[] }> {
-  const asker = peer([...past, ...live]);
-  const { store, redrawn } = open(asker);
+  const requester = peer([...past, ...live]);
+  const { store, redrawn } = open(requester);
   await store.attach();
   await turn();
-  const perRefresh = Math.round((EVERY_SECOND * GATHER_MS) / 1000);
+  const perRefresh = Math.round((EVERY_SECOND * BATCH_MS) / 1000);
   const [measured, plain]: [number[], number[]] = [[], []];
   for (let round = 0; round < ROUNDS; round++) {
     const batches = live.map((delegation) => ({
@@ -129,15 +128,15 @@ async function refresh(): Promise<{ measured: number[]; plain: number[] }> {
     const before = redrawn();
     measured.push(
       await measure(async () => {
-        for (const batch of batches) asker.events.fire(batch);
-        asker.notify("understudy/changed", { collections: ["delegations"] }); // as the sidecar says after every burst
+        for (const batch of batches) requester.events.fire(batch);
+        requester.notify("understudy/changed", { collections: ["delegations"] }); // as the sidecar sends after every burst
         while (redrawn() === before) await turn();
       }),
     );
     if (redrawn() - before < LIVE) throw new Error(`${redrawn() - before} rows were drawn, not ${LIVE}`);
   }
   store.dispose();
-  const lists = asker.params("understudy/delegations/list").length;
+  const lists = requester.params("understudy/delegations/list").length;
   if (lists !== 1) throw new Error(`The list was read ${lists} times, not once`);
   return { measured, plain };
 }
@@ -148,14 +147,14 @@ async function drawPast(): Promise<{ measured: number[]; plain: number[] }> {
   for (let round = 0; round < ROUNDS; round++) {
     let delegations: Delegation[] = [];
     plain.push(await measure(() => void (delegations = JSON.parse(wire) as Delegation[])));
-    const asker = peer(delegations);
-    const { store, rows } = open(asker);
+    const requester = peer(delegations);
+    const { store, rows } = open(requester);
     let drawn = 0;
     measured.push(
       await measure(async () => {
         await store.attach();
         for (const group of ["review", "done"] as const) {
-          for (let page = PAGE_OF_GROUP; page < PAST; page += PAGE_OF_GROUP) rows.more(group);
+          for (let page = GROUP_PAGE_SIZE; page < PAST; page += GROUP_PAGE_SIZE) rows.more(group);
         }
         drawn = draw(rows);
       }),

@@ -1,11 +1,12 @@
 import { describe, expect, it, vi } from "vitest";
-import { createApp, type App } from "../src/app.ts";
-import { Bag } from "../src/base/emitter.ts";
-import { SidecarError } from "../src/client/wire.ts";
-import type { Recipe } from "../src/protocol.ts";
-import { rowOfDelegation } from "../src/views/delegationIds.ts";
-import { FakeHost } from "./support/fakeHost.ts";
-import { golden, GoldenSidecar, inProcess, refusal, result } from "./support/golden.ts";
+import { createApp } from "../../src/app.ts";
+import { type App } from "../../src/appContext.ts";
+import { DisposableStore } from "../../src/base/events.ts";
+import { SidecarError } from "../../src/sidecar/connection.ts";
+import type { Recipe } from "../../src/protocol.ts";
+import { delegationRowId } from "../../src/state/delegationUris.ts";
+import { FakeHost } from "../support/fakeHost.ts";
+import { golden, GoldenSidecar, inProcess, refusal, result } from "../support/golden.ts";
 
 const DONE = result("understudy/delegations/get", "delegations-get.valid");
 const RECIPES = result("understudy/recipes/list", "recipes-list.valid");
@@ -18,11 +19,11 @@ const OWN: Recipe = {
   name: "polish",
   title: "Polish this",
   returns: "tree",
-  fits: { on: ["file", "diagnostic"] },
+  appliesTo: { on: ["file", "diagnostic"] },
   scope: "user",
 };
 
-async function app(): Promise<{ host: FakeHost; peer: GoldenSidecar; made: App; bag: Bag }> {
+async function app(): Promise<{ host: FakeHost; peer: GoldenSidecar; made: App; disposables: DisposableStore }> {
   const peer = new GoldenSidecar()
     .answer("understudy/delegators/list", DELEGATORS)
     .answer("understudy/modelServers/list", { modelServers: [], problems: [] })
@@ -32,22 +33,28 @@ async function app(): Promise<{ host: FakeHost; peer: GoldenSidecar; made: App; 
     .answer("understudy/delegations/subscribe", {})
     .answer("understudy/delegations/preview", PREVIEW)
     .answer("understudy/delegations/start", result("understudy/delegations/start", "delegations-start.valid"))
-    .answer("understudy/workspace/trust", { trusted: true, allows: [], changed: [], seen: "1" });
+    .answer("understudy/workspace/trust", {
+      workspace: "/home/ada/greeting",
+      trusted: true,
+      effects: [],
+      changed: [],
+      digest: "1",
+    });
   const host = new FakeHost();
   host.settings.set("path", process.execPath);
   host.active = { uri: FILE, language: "python", selection: RANGE, selectionEmpty: true };
-  const bag = new Bag();
-  const made = createApp({ host, connect: inProcess(peer) }, bag);
+  const disposables = new DisposableStore();
+  const made = createApp({ host, connect: inProcess(peer) }, disposables);
   await made.sidecar.start();
   await vi.waitFor(() => expect(host.contexts.get("understudy.loaded")).toBe(true));
-  return { host, peer, made, bag };
+  return { host, peer, made, disposables };
 }
 
-/** What the sidecar says where several could do it, or, without names, nobody can. */
-const nobody = (...names: string[]): SidecarError =>
+/** The sidecar's error if several delegators are possible, or, without names, none. */
+const noDefault = (...names: string[]): SidecarError =>
   new SidecarError({
     kind: "unknown_delegator",
-    message: "Nobody is the default.",
+    message: "There is no default delegator.",
     ...(names.length > 0 ? { names } : {}),
   });
 
@@ -59,8 +66,8 @@ const started = (peer: GoldenSidecar): unknown[] =>
   });
 
 describe("delegate", () => {
-  it("starts tests at once from a menu, for one file or for all that are selected", async () => {
-    const { host, peer, bag } = await app();
+  it("starts tests at once from a menu, for one file or all selected ones", async () => {
+    const { host, peer, disposables } = await app();
     await host.commands.run("understudy.delegate.tests", FILE);
     await host.commands.run("understudy.delegate.tests", FILE, [FILE, `${FILE}x`]);
     await host.commands.run("understudy.delegate.tests");
@@ -70,11 +77,11 @@ describe("delegate", () => {
       { recipe: "tests", files: [FILE] },
     ]);
     expect(host.shown).toEqual([]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("shows before the start what is sent, by whom and why; nothing is sent until then", async () => {
-    const { host, peer, bag } = await app();
+  it("previews what is sent, to which delegator and why; sends nothing before", async () => {
+    const { host, peer, disposables } = await app();
     host.answers.push({ pick: "tests" }, { enter: "Mind the edges." }, { pick: "show" }, { pick: "go" });
     await host.commands.run("understudy.delegate");
     expect(host.shown.map(({ title, step, totalSteps }) => [title, step, totalSteps])).toEqual([
@@ -86,24 +93,24 @@ describe("delegate", () => {
     const lines = host.shown.at(-1)?.items.map((item) => `${item.icon ?? "-"} ${item.label} | ${item.description ?? ""} | ${item.detail ?? ""}`); // prettier-ignore
     expect(lines).toEqual([
       "rocket Delegate to ghostwriter | about 412 tokens | Nothing else is configured, and it offers this recipe.",
-      "eye Show Exactly What Is Sent |  | ",
+      "eye Show Full Prompt |  | ",
       "person Choose Another Delegator… |  | ",
-      "- 1 file goes along |  | ",
+      "- 1 file attached |  | ",
       "file greeting/wrapping.py | about 203 tokens | ",
-      "lock .env | held back: its name is that of a file with secrets | ",
+      "lock .env | not sent: its name is that of a file with secrets | ",
     ]);
-    // To read only: nobody is asked later whether to save it.
+    // Read-only: the editor never asks whether to save it.
     const shown = host.opened.at(-1)?.uri ?? "";
     expect(shown).toMatch(/^understudy-prompt:\/tests\//);
     expect(host.provided.get("understudy-prompt")?.text(shown)).toBe(PREVIEW.prompt);
     const wanted = { recipe: "tests", files: [FILE], task: "Mind the edges." };
     expect(peer.params("understudy/delegations/preview")).toEqual([wanted, wanted]);
     expect(started(peer)).toEqual([wanted]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("writes a new file into the innermost folder that holds what it is about", async () => {
-    const { host, peer, bag } = await app();
+  it("writes a new file into the innermost folder of the subject", async () => {
+    const { host, peer, disposables } = await app();
     host.folders.push({
       uri: "file:///home/ada/greeting/greeting",
       path: "/home/ada/greeting/greeting",
@@ -113,11 +120,11 @@ describe("delegate", () => {
     host.answers.push({ pick: "write" }, { enter: "A table." }, { enter: "a b.md" }, { pick: "go" });
     await host.commands.run("understudy.delegate", FILE);
     expect(started(peer)).toMatchObject([{ target: "file:///home/ada/greeting/greeting/a%20b.md" }]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("lets the person take another delegator, and go back", async () => {
-    const { host, peer, bag } = await app();
+  it("lets the user choose another delegator, and go back", async () => {
+    const { host, peer, disposables } = await app();
     host.answers.push({ pick: "polish" }, { enter: "" }, { back: true }, { back: true });
     host.answers.push(
       { pick: "tests" },
@@ -128,13 +135,13 @@ describe("delegate", () => {
     );
     await host.commands.run("understudy.delegate");
     expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "local-coder" }]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("asks who does it where nobody is the default, and puts that one first the next time", async () => {
-    const { host, peer, bag } = await app();
+  it("asks for a delegator if there is no default, and preselects it the next time", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/start", (params) => {
-      if (!params.delegator) throw nobody("ghostwriter", "local-coder");
+      if (!params.delegator) throw noDefault("ghostwriter", "local-coder");
       return result("understudy/delegations/start", "delegations-start.valid");
     });
     host.answers.push({ pick: "who:local-coder" }, { pick: "who:local-coder" });
@@ -148,38 +155,38 @@ describe("delegate", () => {
     const wanted = { recipe: "tests", files: [FILE] };
     const chosen = { ...wanted, delegator: "local-coder" };
     expect(started(peer)).toEqual([wanted, chosen, wanted, chosen]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("asks so in the preview, too, and says there that the person chose", async () => {
-    const { host, peer, bag } = await app();
+  it("asks for a delegator in the preview, too, and shows that the user chose it", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/preview", (params) => {
-      if (!params.delegator) throw nobody("ghostwriter", "local-coder");
+      if (!params.delegator) throw noDefault("ghostwriter", "local-coder");
       return PREVIEW;
     });
     host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "who:local-coder" }, { pick: "go" });
     await host.commands.run("understudy.delegate");
-    expect(host.shown.at(-1)?.items[0]?.detail).toBe("You chose it.");
+    expect(host.shown.at(-1)?.items[0]?.detail).toBe("You chose this delegator.");
     expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "local-coder" }]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("leads who has nobody for it to Add Delegator, and goes on with the new one", async () => {
-    const { host, peer, bag } = await app();
+  it("offers Add Delegator if no delegator can do it, and continues with the new one", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/preview", (params) => {
-      if (!params.delegator) throw nobody();
+      if (!params.delegator) throw noDefault();
       return PREVIEW;
     });
     host.handlers.set("understudy.delegators.add", () => Promise.resolve("fresh"));
     host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "add" }, { pick: "go" });
     await host.commands.run("understudy.delegate");
-    expect(host.shown.at(-2)?.items.map(({ id, label }) => [id, label])).toEqual([["add", "Add a Delegator…"]]);
+    expect(host.shown.at(-2)?.items.map(({ id, label }) => [id, label])).toEqual([["add", "Add Delegator…"]]);
     expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "fresh" }]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("starts nothing when it is cancelled, and shows what is in the way", async () => {
-    const { host, peer, bag } = await app();
+  it("starts nothing when cancelled, and shows what prevents a start", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/preview", () => {
       throw refusal("delegations-start.tool-missing");
     });
@@ -191,22 +198,22 @@ describe("delegate", () => {
       ["another", "Choose Another Delegator…"],
     ]);
     expect(started(peer)).toEqual([]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("works on a selection with the recipes for one, and asks for words where they are needed", async () => {
-    const { host, peer, bag } = await app();
+  it("uses the recipes for selections, and asks for instructions where needed", async () => {
+    const { host, peer, disposables } = await app();
     host.active = { uri: FILE, language: "python", selection: RANGE, selectionEmpty: false };
     host.answers.push({ pick: "ask" }, { enter: " " }, { enter: "Why twice?" }, { pick: "go" });
     await host.commands.run("understudy.delegate.selection", FILE);
     expect(host.shown[0]?.items.map(({ id }) => id)).toEqual(["ask"]);
-    expect(host.messages).toEqual([{ level: "validation", text: "Say what you want." }]);
+    expect(host.messages).toEqual([{ level: "validation", text: "Describe the task." }]);
     expect(started(peer)).toEqual([{ recipe: "ask", files: [FILE], range: RANGE, task: "Why twice?" }]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("takes the problems at the cursor, else all of the file, and none of its own", async () => {
-    const { host, peer, bag } = await app();
+  it("uses the problems at the cursor, otherwise all of the file, and ignores its own", async () => {
+    const { host, peer, disposables } = await app();
     const at = (line: number) => ({ start: { line, character: 1 }, end: { line, character: 5 } });
     const problem = (line: number, source: string) =>
       ({ range: at(line), severity: "warning", message: `m${line}`, source }) as const;
@@ -228,12 +235,12 @@ describe("delegate", () => {
     ]);
     host.found.clear();
     await host.commands.run("understudy.delegate.diagnostics", FILE);
-    expect(host.messages.map(({ text }) => text)).toContain("There is no problem in this file.");
-    bag.dispose();
+    expect(host.messages.map(({ text }) => text)).toContain("There are no problems in this file.");
+    disposables.dispose();
   });
 
-  it("lists a person's own recipes first", async () => {
-    const { host, bag } = await app();
+  it("lists the user's own recipes first", async () => {
+    const { host, disposables } = await app();
     host.answers.push({ cancel: true });
     await host.commands.run("understudy.delegate.recipe", FILE);
     expect(host.shown[0]?.items.map(({ id }) => id)).toEqual([
@@ -243,11 +250,11 @@ describe("delegate", () => {
       "tests",
       "ask",
     ]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("starts code actions of the sidecar itself, so that they end like all others", async () => {
-    const { peer, host, made, bag } = await app();
+  it("starts code actions of the sidecar itself, so that their results are reported", async () => {
+    const { peer, host, made, disposables } = await app();
     const params = { recipe: "tests", files: [FILE], workspace: "file:///home/ada/greeting" };
     const { id } = result("understudy/delegations/start", "delegations-start.valid");
     expect(await made.interceptors.get("understudy/delegations/start")?.([params])).toBe(id);
@@ -258,35 +265,35 @@ describe("delegate", () => {
     });
     expect(await made.interceptors.get("understudy/delegations/start")?.([params])).toBe("");
     expect(host.messages.map(({ level }) => level)).toContain("error");
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("leads to the editor's trust where a workspace is not trusted", async () => {
-    const { host, peer, bag } = await app();
+  it("offers workspace trust in an untrusted workspace", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/start", () => {
       throw refusal("delegations-start.untrusted");
     });
     host.buttons.push("Manage Workspace Trust");
     await host.commands.run("understudy.delegate.tests", FILE);
     expect(host.ran.map(({ id }) => id)).toContain("workbench.trust.manage");
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("says that there is nothing to delegate without a file", async () => {
-    const { host, peer, bag } = await app();
+  it("explains that it needs a file", async () => {
+    const { host, peer, disposables } = await app();
     host.active = { uri: "untitled:Untitled-1", language: "python", selection: RANGE, selectionEmpty: true };
     await host.commands.run("understudy.delegate.tests");
     expect(host.messages.at(-1)?.text).toContain("Open a file on disk first");
     expect(started(peer)).toEqual([]);
-    bag.dispose();
+    disposables.dispose();
   });
 });
 
-describe("commands of a delegation", () => {
-  const row = rowOfDelegation(DONE.id);
+describe("commands on a delegation", () => {
+  const row = delegationRowId(DONE.id);
 
-  it("replies, tries again with whom the person chooses, and follows what that starts", async () => {
-    const { host, peer, bag } = await app();
+  it("reply, retry with a chosen delegator, and follow the new delegation", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/reply", { id: "20261121-020000-aaaaa" });
     peer.answer("understudy/delegations/retry", { id: "20261121-020000-bbbbb" });
     host.answers.push({ enter: "" }, { enter: "Shorter." }, { pick: "local-coder" });
@@ -295,11 +302,11 @@ describe("commands of a delegation", () => {
     expect(peer.params("understudy/delegations/reply")).toEqual([{ id: DONE.id, text: "Shorter." }]);
     expect(peer.params("understudy/delegations/retry")).toEqual([{ id: DONE.id, delegator: "local-coder" }]);
     expect(peer.params("understudy/delegations/get").length).toBeGreaterThan(0);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("discards only after asking, and restores what was discarded", async () => {
-    const { host, peer, bag } = await app();
+  it("discard after a confirmation, and restore", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/discard", { rescueRef: "refs/rescue/1" });
     peer.answer("understudy/worktrees/restore", { path: "/x" });
     peer.answer("understudy/delegations/get", { ...DONE, rescueRef: "refs/rescue/1", lastSeq: 22 });
@@ -310,18 +317,18 @@ describe("commands of a delegation", () => {
     expect(peer.params("understudy/delegations/discard")).toEqual([{ id: DONE.id }]);
     await host.commands.run("understudy.delegations.restore", row);
     expect(peer.params("understudy/worktrees/restore")).toEqual([{ rescueRef: "refs/rescue/1" }]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("puts a question with all that it says, and what holds for ever last", async () => {
-    const { host, peer, bag } = await app();
+  it("show a question with all its details, and permanent answers last", async () => {
+    const { host, peer, disposables } = await app();
     const detail = `Remove it\n${"word ".repeat(60)}`;
     const options = [
       { id: "aa", title: "Always", kind: "allow_always" as const },
       { id: "a", title: "Allow once", kind: "allow_once" as const },
       { id: "r", title: "Reject", kind: "reject_once" as const },
     ];
-    const waitingFor = { requestId: "7", attempt: 1, title: "Run a command", detail, options, onDeadline: "r" };
+    const waitingFor = { requestId: "7", attempt: 1, title: "Run a command", detail, options, deadlineAction: "r" };
     peer.answer("understudy/delegations/get", { ...DONE, state: "waiting", waitingFor, lastSeq: 30 });
     peer.answer("understudy/delegations/answer", {});
     const { id: other } = { id: "20261121-030000-ccccc" };
@@ -337,15 +344,15 @@ describe("commands of a delegation", () => {
         .join(" "),
     ).toBe(detail.replace("\n", " ").trim());
     expect(peer.params("understudy/delegations/answer")).toEqual([{ id: other, requestId: "7", option: "a" }]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("shows what went wrong in the sidecar's words", async () => {
-    const { host, peer, bag } = await app();
+  it("show errors of the sidecar", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/cancel", () => {
       throw new SidecarError({ kind: "unknown_delegation", message: "There is no such delegation." });
     });
     await expect(host.commands.run("understudy.delegations.cancel", row)).rejects.toThrow("no such delegation");
-    bag.dispose();
+    disposables.dispose();
   });
 });

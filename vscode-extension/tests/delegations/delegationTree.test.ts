@@ -1,15 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Emitter } from "../src/base/emitter.ts";
-import { isHere } from "../src/model/here.ts";
-import type { Change } from "../src/model/store.ts";
-import * as words from "../src/model/words.ts";
-import type { Delegation, Event } from "../src/protocol.ts";
-import { delegationOf, rowOfDelegation, transcriptUri } from "../src/views/delegationIds.ts";
-import { DelegationRows, PAGE_OF_GROUP } from "../src/views/delegations.ts";
-import { Runs } from "../src/views/progress.ts";
-import { FakeHost } from "./support/fakeHost.ts";
-import { golden, GoldenSidecar, refusal, result } from "./support/golden.ts";
-import { settled } from "./support/settled.ts";
+import { Emitter } from "../../src/base/events.ts";
+import { belongsTo } from "../../src/state/workspaceFolders.ts";
+import type { Change } from "../../src/state/store.ts";
+import * as words from "../../src/state/wording.ts";
+import * as formatting from "../../src/state/formatting.ts";
+import type { Delegation, Event } from "../../src/protocol.ts";
+import { delegationIdOf, delegationRowId, transcriptUri } from "../../src/state/delegationUris.ts";
+import { DelegationTree, GROUP_PAGE_SIZE } from "../../src/delegations/delegationTree.ts";
+import { DelegationNotifications } from "../../src/delegations/notifications.ts";
+import { FakeHost } from "../support/fakeHost.ts";
+import { golden, GoldenSidecar, refusal, result } from "../support/golden.ts";
+import { settled } from "../support/flushPromises.ts";
 
 const DONE = result("understudy/delegations/get", "delegations-get.valid");
 const LIFE = golden("notification.event").params as unknown as { id: string; events: Event[] };
@@ -20,7 +21,7 @@ function one(id: string, change: Partial<Delegation> = {}): Delegation {
   return { ...structuredClone(DONE), id, ...change };
 }
 
-/** As it is while an attempt is at work. */
+/** The state while an attempt is running. */
 function live(id: string, change: Partial<Delegation> = {}): Delegation {
   const now = one(id, { state: "running", activity: "Writing tests", reservations: [], checks: [], ...change });
   delete now.verdict;
@@ -32,18 +33,18 @@ function live(id: string, change: Partial<Delegation> = {}): Delegation {
 
 function waiting(id: string, change: Partial<Delegation> = {}): Delegation {
   if (ASKED?.type !== "permission") throw new Error("no question among the golden events");
-  const { requestId, attempt, title, detail, options, onDeadline } = ASKED;
+  const { requestId, attempt, title, detail, options, deadlineAction } = ASKED;
   return live(id, {
     state: "waiting",
-    waitingFor: { requestId, attempt, title, detail, options, onDeadline, deadline: "2026-11-21T00:55:12.345Z" },
+    waitingFor: { requestId, attempt, title, detail, options, deadlineAction, deadline: "2026-11-21T00:55:12.345Z" },
     ...change,
   });
 }
 
-/** A store of exactly these, which the test changes by hand. */
+/** A store with exactly these delegations, which the test changes by hand. */
 class HandStore {
   readonly changed = new Emitter<Change>();
-  readonly onDidChange = this.changed.signal;
+  readonly onDidChange = this.changed.subscribe;
   readonly reads: string[] = [];
   hasMore = false;
   loaded = true;
@@ -78,12 +79,12 @@ class HandStore {
   }
 }
 
-function view(all: readonly Delegation[], here = (): boolean => true): { store: HandStore; rows: DelegationRows } {
+function view(all: readonly Delegation[], inWindow = (): boolean => true): { store: HandStore; rows: DelegationTree } {
   const store = new HandStore(all);
-  return { store, rows: new DelegationRows({ store, here, now: () => NOW }) };
+  return { store, rows: new DelegationTree({ store, inWindow: inWindow, now: () => NOW }) };
 }
 
-function draw(rows: DelegationRows, id?: string): string[] {
+function draw(rows: DelegationTree, id?: string): string[] {
   return rows.children(id).flatMap((child) => {
     const row = rows.row(child)!;
     return [
@@ -93,8 +94,8 @@ function draw(rows: DelegationRows, id?: string): string[] {
   });
 }
 
-describe("the view of delegations", () => {
-  it("groups them by what the person has to do with them", () => {
+describe("the Delegations view", () => {
+  it("groups delegations by what the user can do with them", () => {
     const usage = { ...DONE.usage, inputTokens: 4_210, outputTokens: 620 };
     const { rows } = view([
       one("d"),
@@ -118,29 +119,29 @@ describe("the view of delegations", () => {
     ]);
   });
 
-  it("opens a review where there is one, else the transcript, and says all to a screen reader", () => {
+  it("opens a review if there is one, otherwise the transcript, and describes rows to screen readers", () => {
     const { rows } = view([one("d"), live("r")]);
-    expect(rows.row(rowOfDelegation("d"))?.command).toMatchObject({ id: "understudy.review.open", arguments: ["d"] });
-    expect(rows.row(rowOfDelegation("r"))?.command).toMatchObject({ id: "understudy.delegations.open" });
-    expect(rows.row(rowOfDelegation("r"))?.spoken).toBe(
+    expect(rows.row(delegationRowId("d"))?.command).toMatchObject({ id: "understudy.review.open", arguments: ["d"] });
+    expect(rows.row(delegationRowId("r"))?.command).toMatchObject({ id: "understudy.delegations.open" });
+    expect(rows.row(delegationRowId("r"))?.spoken).toBe(
       "Tests for greeting/wrapping.py, Running, 5 minutes 0 seconds, Writing tests, ghostwriter",
     );
     expect(rows.row("group:review")?.spoken).toBe("To Review, 1 delegation");
-    expect(rows.parent(rowOfDelegation("d"))).toBe("group:review");
-    expect(rows.row(rowOfDelegation("gone"))).toBeUndefined();
+    expect(rows.parent(delegationRowId("d"))).toBe("group:review");
+    expect(rows.row(delegationRowId("gone"))).toBeUndefined();
   });
 
-  it("explains in its tooltip what speaks against a result, as text and never as a link", () => {
+  it("shows reservations in the tooltip as text, never as a link", () => {
     const { rows } = view([
       one("d", { verdict: "unverified", reservations: ["no_checks", "flaky"], title: "[x](command:evil)" }),
     ]);
-    const tooltip = rows.row(rowOfDelegation("d"))?.tooltip ?? "";
-    expect(tooltip).toContain("no required check ran; a check was red once and green once on the same tree");
+    const tooltip = rows.row(delegationRowId("d"))?.tooltip ?? "";
+    expect(tooltip).toContain("no required check ran; a check failed once and passed once on the same tree");
     expect(tooltip).toContain("4 passed \\(1.9 s\\)");
     expect(tooltip).not.toContain("[x](");
   });
 
-  it("puts those of other folders apart, with their folder", () => {
+  it("shows delegations of other folders in a group of their own", () => {
     const { rows } = view([one("d")], () => false);
     expect(draw(rows)).toEqual([
       "In Other Folders | 1 |  | group",
@@ -148,13 +149,13 @@ describe("the view of delegations", () => {
     ]);
   });
 
-  it("draws five hundred past ones a page at a time, and asks for older ones at the end", () => {
+  it("pages through five hundred past delegations, and requests older ones at the end", () => {
     const over = { pending: 0, accepted: 1, rejected: 0 };
     const all = Array.from({ length: 500 }, (_, index) => one(`past-${index}`, { review: over }));
     const { rows, store } = view(all);
     const changes: (readonly string[] | undefined)[] = [];
     rows.onDidChange((ids) => changes.push(ids));
-    expect(draw(rows)).toHaveLength(1 + PAGE_OF_GROUP + 1);
+    expect(draw(rows)).toHaveLength(1 + GROUP_PAGE_SIZE + 1);
     const ids = rows.children("group:done");
     expect(rows.row(ids.at(-1)!)).toMatchObject({
       label: "Show 50 more",
@@ -164,18 +165,18 @@ describe("the view of delegations", () => {
     while (!rows.more("done"));
     expect(changes.every((change) => change?.[0] === "group:done")).toBe(true);
     expect(draw(rows)).toHaveLength(1 + 500 + 1);
-    expect(rows.row(rows.children("group:done").at(-1)!)?.label).toBe("Load older ones");
+    expect(rows.row(rows.children("group:done").at(-1)!)?.label).toBe("Load older delegations");
   });
 
-  it("redraws exactly the rows that read differently, and everything when one has moved", () => {
+  it("redraws exactly the rows whose text changed, and everything if a row moved", () => {
     const { rows, store } = view([live("a"), live("b")]);
     rows.setVisible(true);
     draw(rows);
     const changes: (readonly string[] | undefined)[] = [];
     rows.onDidChange((ids) => changes.push(ids));
     store.put(live("a", { activity: "Reading" }), live("b"));
-    expect(changes).toEqual([[rowOfDelegation("a")]]);
-    rows.row(rowOfDelegation("a"));
+    expect(changes).toEqual([[delegationRowId("a")]]);
+    rows.row(delegationRowId("a"));
     store.put(live("a", { activity: "Reading" }));
     expect(changes).toHaveLength(1);
     store.put(one("a"));
@@ -187,24 +188,24 @@ describe("the view of delegations", () => {
     beforeEach(() => void vi.useFakeTimers({ now: NOW }));
     afterEach(() => void vi.useRealTimers());
 
-    it("grows older by the minute where nothing runs, while the view is visible", () => {
+    it("advances by the minute if nothing is running, while the view is visible", () => {
       const store = new HandStore([one("b", { finishedAt: new Date(NOW).toISOString() })]);
-      const rows = new DelegationRows({ store, here: () => true });
+      const rows = new DelegationTree({ store, inWindow: () => true });
       const changes: (readonly string[] | undefined)[] = [];
       rows.onDidChange((ids) => changes.push(ids));
       rows.setVisible(true);
       draw(rows);
       vi.advanceTimersByTime(60_000);
-      expect(changes).toEqual([[rowOfDelegation("b")]]);
-      expect(rows.row(rowOfDelegation("b"))?.description).toContain("1 min ago");
+      expect(changes).toEqual([[delegationRowId("b")]]);
+      expect(rows.row(delegationRowId("b"))?.description).toContain("1 min ago");
       rows.setVisible(false);
       expect(vi.getTimerCount()).toBe(0);
       rows.dispose();
     });
 
-    it("ticks by the second only while the view is visible and something runs", () => {
+    it("advances by the second only if the view is visible and something is running", () => {
       const store = new HandStore([live("a"), one("b")]);
-      const rows = new DelegationRows({ store, here: () => true });
+      const rows = new DelegationTree({ store, inWindow: () => true });
       const changes: (readonly string[] | undefined)[] = [];
       rows.onDidChange((ids) => changes.push(ids));
       draw(rows);
@@ -214,7 +215,7 @@ describe("the view of delegations", () => {
       rows.setVisible(true);
       changes.length = 0;
       vi.advanceTimersByTime(1_000);
-      expect(changes).toEqual([[rowOfDelegation("a")]]);
+      expect(changes).toEqual([[delegationRowId("a")]]);
       store.put(one("a"));
       expect(vi.getTimerCount()).toBe(1);
       store.put(live("a"));
@@ -226,18 +227,18 @@ describe("the view of delegations", () => {
   });
 });
 
-describe("words", () => {
+describe("wording", () => {
   it("has a name and a meaning for every verdict and reservation", () => {
-    const ended = words.endWords(one("d", { verdict: "unverified", reservations: ["no_control"] }));
+    const ended = words.endMessage(one("d", { verdict: "unverified", reservations: ["not_mutation_tested"] }));
     expect(ended).toBe(
-      "“Tests for greeting/wrapping.py” by ghostwriter. Unverified: nothing shows that the new tests can fail. 1 change in 1 file waits for your decision.",
+      "“Tests for greeting/wrapping.py” by ghostwriter. Unverified: nothing shows that the new tests can fail. 1 change in 1 file to review.",
     );
-    expect(words.endLevel("verified")).toBe("info");
-    expect(words.endLevel("checks_failed")).toBe("warning");
-    expect(words.endLevel("interrupted")).toBe("error");
+    expect(words.endSeverity("verified")).toBe("info");
+    expect(words.endSeverity("checks_failed")).toBe("warning");
+    expect(words.endSeverity("interrupted")).toBe("error");
   });
 
-  it("never offers first what holds for ever", () => {
+  it("never offers a permanent answer first", () => {
     const options = [
       { id: "aa", title: "Always", kind: "allow_always" },
       { id: "ra", title: "Never again", kind: "reject_always" },
@@ -247,43 +248,50 @@ describe("words", () => {
   });
 
   it("shortens numbers, times and amounts", () => {
-    expect([7, 4_830, 99_960, 999_499, 1_200_000].map(words.count)).toEqual(["7", "4.8k", "100k", "999k", "1.2M"]);
-    expect([0, 59_999, 723_000, 3_723_000].map(words.duration)).toEqual(["0:00", "0:59", "12:03", "1:02:03"]);
-    const amounts = ["0.0184", "0.0100", "12.5", "0"].map((costUsd) => words.cost({ costUsd, attempts: [] }));
+    expect([7, 4_830, 99_960, 999_499, 1_200_000].map(formatting.compactNumber)).toEqual([
+      "7",
+      "4.8k",
+      "100k",
+      "999k",
+      "1.2M",
+    ]);
+    expect([0, 59_999, 723_000, 3_723_000].map(formatting.duration)).toEqual(["0:00", "0:59", "12:03", "1:02:03"]);
+    const amounts = ["0.0184", "0.0100", "12.5", "0"].map((costUsd) => formatting.costText({ costUsd, attempts: [] }));
     expect(amounts).toEqual(["$0.0184", "$0.01", "$12.50", undefined]);
   });
 
-  it("finds the delegation that a command is about, whoever names it", () => {
+  it("finds the delegation that a command refers to", () => {
     const { id } = DONE;
     const uri = transcriptUri({ id, title: "Tests for a/b.py." });
     expect(decodeURIComponent(uri)).toBe(`understudy-transcript:/${id}/Tests for a∕b.py.md`);
-    for (const name of [id, rowOfDelegation(id), uri, `understudy-result:/${id}/a.py`])
-      expect(delegationOf(name)).toBe(id);
-    for (const name of ["file:///a.py", "group:done", undefined, { id }]) expect(delegationOf(name)).toBeUndefined();
+    for (const name of [id, delegationRowId(id), uri, `understudy-result:/${id}/a.py`])
+      expect(delegationIdOf(name)).toBe(id);
+    for (const name of ["file:///a.py", "group:done", undefined, { id }]) expect(delegationIdOf(name)).toBeUndefined();
   });
 
-  it("knows which folders are the window's", () => {
+  it("knows which delegations belong to the window", () => {
     const folders = [{ uri: "file:///home/ada/shop", path: "/home/ada/shop", name: "shop" }];
-    const here = isHere({ folders });
-    const where = (workspace: string): boolean => here({ workspace });
+    const inWindow = belongsTo({ folders });
+    const where = (workspace: string): boolean => inWindow({ workspace });
     expect(["/home/ada/shop", "/home/ada", "/home/ada/shop/api"].map(where)).toEqual([true, true, true]);
     expect(["/home/ada/shop2", "/home/bob"].map(where)).toEqual([false, false]);
-    expect(isHere({ folders: [] })({ workspace: "/anywhere" })).toBe(true);
+    expect(belongsTo({ folders: [] })({ workspace: "/anywhere" })).toBe(true);
   });
 });
 
-describe("what people are told", () => {
-  function runs(all: readonly Delegation[], here = true) {
+describe("notifications", () => {
+  function runs(all: readonly Delegation[], inWindow = true) {
     const host = new FakeHost();
     const store = new HandStore(all);
     const peer = new GoldenSidecar()
       .answer("understudy/delegations/cancel", DONE)
       .answer("understudy/delegations/answer", {});
-    const made = (): Runs => new Runs({ host, asker: peer, store, here: () => here });
+    const made = (): DelegationNotifications =>
+      new DelegationNotifications({ host, requester: peer, store, inWindow: () => inWindow });
     return { host, store, peer, made };
   }
 
-  it("shows progress that can be cancelled, and the end with its verdict and a way to review", async () => {
+  it("show progress that can be cancelled, then the verdict and a Review button", async () => {
     const { host, store, peer, made } = runs([live("a")]);
     const told = made();
     await told.started("a");
@@ -296,9 +304,9 @@ describe("what people are told", () => {
     host.buttons.push("Review");
     store.put(one("a"));
     await settled();
-    expect(store.reads).toContain("a"); // what there is to decide is read anew
+    expect(store.reads).toContain("a"); // the number of pending changes is read again
     expect(host.progresses[0]?.over).toBe(true);
-    expect(host.messages).toEqual([{ level: "info", text: words.endWords(DONE) }]);
+    expect(host.messages).toEqual([{ level: "info", text: words.endMessage(DONE) }]);
     expect(host.ran).toContainEqual({ id: "understudy.review.open", values: ["a"] });
     store.put(one("a"));
     await settled();
@@ -306,7 +314,7 @@ describe("what people are told", () => {
     told.dispose();
   });
 
-  it("goes on after a reload: progress of what runs, and ends that nobody has heard", async () => {
+  it("continue after a reload with progress, and with results that were missed", async () => {
     const { host, store, made } = runs([live("a"), live("b")]);
     const before = made();
     await before.started("a");
@@ -324,18 +332,18 @@ describe("what people are told", () => {
     after.dispose();
   });
 
-  it("tells of many ends at once as one", async () => {
+  it("combine many results into one", async () => {
     const ids = ["a", "b", "c", "d", "e"];
     const { host, store, made } = runs(ids.map((id) => one(id)));
     await host.memory.set("delegations.started", ids);
     const told = made();
     store.tell({ delegationList: true });
     await settled();
-    expect(host.messages).toEqual([{ level: "info", text: "5 delegations have ended meanwhile." }]);
+    expect(host.messages).toEqual([{ level: "info", text: "5 delegations finished while this window was closed." }]);
     told.dispose();
   });
 
-  it("says nothing of what ran elsewhere", async () => {
+  it("ignore delegations started elsewhere", async () => {
     const { host, store, made } = runs([live("a")], false);
     const told = made();
     store.put(one("a"), waiting("b"));
@@ -346,7 +354,7 @@ describe("what people are told", () => {
     told.dispose();
   });
 
-  it("puts a question once, without an answer that holds for ever, and takes the answer", async () => {
+  it("show a question once, without permanent answers, and send the answer", async () => {
     const asked = waiting("a");
     asked.waitingFor!.options.unshift({ id: "aa", title: "Always", kind: "allow_always" });
     const { host, store, peer, made } = runs([asked]);
@@ -366,7 +374,7 @@ describe("what people are told", () => {
     told.dispose();
   });
 
-  it("offers no button for ever", async () => {
+  it("have no button for permanent answers", async () => {
     const asked = waiting("a");
     asked.waitingFor!.options = [{ id: "aa", title: "Always", kind: "allow_always" }];
     const { host, store, peer, made } = runs([asked]);
@@ -374,23 +382,23 @@ describe("what people are told", () => {
     host.buttons.push("Always");
     store.tell({ delegationList: true });
     await settled();
-    expect(host.buttons).toEqual(["Always"]); // nobody could press it
+    expect(host.buttons).toEqual(["Always"]); // no one could press it
     expect(peer.params("understudy/delegations/answer")).toEqual([]);
     told.dispose();
   });
 
-  it("says that somebody was quicker", async () => {
+  it("report that a question was already answered", async () => {
     const { host, peer, made } = runs([waiting("a")]);
     peer.answer("understudy/delegations/answer", () => {
       throw refusal("delegations-answer.second");
     });
     const told = made();
     expect(await told.answer(waiting("a"), "r")).toBe(false);
-    expect(host.messages.at(-1)?.text).toBe("“Run a command” was answered already; the first answer counts.");
+    expect(host.messages.at(-1)?.text).toBe("“Run a command” was already answered. The first answer counts.");
     told.dispose();
   });
 
-  it("has an item in the status bar while something runs here", () => {
+  it("show a status bar item while a delegation is running", () => {
     const { host, store, made } = runs([live("a"), live("b")]);
     const told = made();
     store.tell({ delegationList: true });

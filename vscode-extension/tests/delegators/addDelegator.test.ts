@@ -1,26 +1,38 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { SidecarError } from "../src/client/wire.ts";
-import { addDelegator, suggest, type AddParts } from "../src/flows/addDelegator.ts";
-import { honoursOf, joinWords, optionsFor, splitWords } from "../src/flows/options.ts";
-import type { Delegator, Honoured } from "../src/protocol.ts";
-import { validateUrl } from "../src/flows/modelServer.ts";
-import { folderOf } from "../src/model/folders.ts";
-import { FakeHost } from "./support/fakeHost.ts";
-import { GoldenSidecar, golden, refusal, result } from "./support/golden.ts";
+import { SidecarError } from "../../src/sidecar/connection.ts";
+import { addDelegator } from "../../src/delegators/addDelegator.ts";
+import { suggestName } from "../../src/delegators/addDelegatorSteps.ts";
+import { type AddDelegatorDeps } from "../../src/delegators/addDelegatorSteps.ts";
+import {
+  checkValue,
+  choicesOf,
+  getValue,
+  joinWords,
+  optionsFor,
+  setValue,
+  splitWords,
+  supportedBy,
+} from "../../src/delegators/delegatorOptions.ts";
+import type { Delegator, ModelServer, SupportedOption, SupportedOptions } from "../../src/protocol.ts";
+import { validateUrl } from "../../src/delegators/modelServers.ts";
+import { folderOf } from "../../src/state/workspaceFolders.ts";
+import { FakeHost } from "../support/fakeHost.ts";
+import { GoldenSidecar, golden, refusal, result } from "../support/golden.ts";
 
 let host: FakeHost;
 let peer: GoldenSidecar;
-let parts: AddParts;
+let parts: AddDelegatorDeps;
 
 beforeEach(() => {
   host = new FakeHost();
   const created = result("understudy/delegators/create", "delegators-create.valid");
   peer = new GoldenSidecar()
     .answer("understudy/tools/list", result("understudy/tools/list", "tools-list.valid"))
+    .answer("understudy/modelServers/presets", result("understudy/modelServers/presets", "modelServers-presets.valid"))
     .answer("understudy/modelServers/list", result("understudy/modelServers/list", "modelServers-list.valid"))
     .answer("understudy/modelServers/models", result("understudy/modelServers/models", "modelServers-models.valid"))
-    .answer("understudy/modelServers/probe", ({ name }) =>
-      name === "router" ? result("understudy/modelServers/probe", "modelServers-probe.valid") : { ok: true, steps: [] },
+    .answer("understudy/modelServers/test", ({ name }) =>
+      name === "router" ? result("understudy/modelServers/test", "modelServers-test.valid") : { ok: true, steps: [] },
     )
     .answer("understudy/delegators/create", ({ delegator, scope }) => ({
       ...created,
@@ -30,7 +42,7 @@ beforeEach(() => {
     .answer("understudy/delegators/update", ({ delegator }) => ({ ...created, delegator }))
     .answer("understudy/delegators/test", result("understudy/delegators/test", "delegators-test.valid"));
   parts = {
-    asker: peer,
+    requester: peer,
     windows: host.windows,
     names: () => new Set(["ghostwriter", "ollama-large-1"]),
     folders: () => host.folders,
@@ -38,8 +50,27 @@ beforeEach(() => {
   };
 });
 
+function supporting(options: Partial<Pick<SupportedOptions, "launch" | "limits" | "properties">>): SupportedOptions {
+  return {
+    launch: [],
+    limits: [],
+    properties: [],
+    modes: ["headless"],
+    permissionModes: [],
+    protocols: [],
+    needsModelServer: false,
+    sessions: false,
+    returns: ["text", "file", "tree"],
+    ...options,
+  };
+}
+
+function option(name: string, type: SupportedOption["type"], more: Partial<SupportedOption> = {}): SupportedOption {
+  return { name, title: `The ${name}`, description: `About \`${name}\`.`, type, ...more };
+}
+
 describe("Add Delegator", () => {
-  it("goes from a model server that answers to a delegator that was tried", async () => {
+  it("creates a tested delegator for a model server", async () => {
     host.answers.push(
       { pick: "server:ollama" },
       { pick: "qwen2.5-coder:7b" },
@@ -71,11 +102,17 @@ describe("Add Delegator", () => {
     expect(host.answers).toEqual([]);
   });
 
-  it("shows what was found, what answers, and why something does not", async () => {
+  it("shows what was found, which servers respond, and why others do not", async () => {
     host.answers.push({ cancel: true });
     expect(await addDelegator(parts)).toBeUndefined();
     const items = host.shown[0]?.items.filter((item) => !item.separator) ?? [];
-    expect(items.map(({ id }) => id)).toEqual(["tool:ghostwriter", "server:ollama", "server:router", "new-server"]);
+    expect(items.map(({ id }) => id)).toEqual([
+      "tool:claude",
+      "tool:ghostwriter",
+      "server:ollama",
+      "server:router",
+      "new-server",
+    ]);
     expect(items.find(({ id }) => id === "server:ollama")?.icon).toBe("pass");
     expect(items.find(({ id }) => id === "server:router")).toMatchObject({
       icon: "warning",
@@ -84,7 +121,7 @@ describe("Add Delegator", () => {
     expect(peer.params("understudy/delegators/create")).toEqual([]);
   });
 
-  it("goes back and keeps what was answered", async () => {
+  it("goes back and keeps the answers", async () => {
     host.answers.push(
       { pick: "server:ollama" },
       { pick: "large-1" },
@@ -108,7 +145,7 @@ describe("Add Delegator", () => {
     expect(host.shown.at(-1)).toMatchObject({ step: 5, totalSteps: 5, back: true });
   });
 
-  it("takes a model as it is typed, and refuses a name that is taken", async () => {
+  it("accepts a typed model, and refuses a name that is in use", async () => {
     host.answers.push(
       { pick: "tool:ghostwriter" },
       { pick: "typed", typed: "my-own" },
@@ -118,19 +155,19 @@ describe("Add Delegator", () => {
       { pick: "user" },
     );
     await addDelegator(parts);
-    expect(host.messages[0]?.text).toBe("There is a delegator of this name.");
+    expect(host.messages[0]?.text).toBe("A delegator with this name already exists.");
     expect(peer.params("understudy/delegators/create")).toMatchObject([
       { delegator: { name: "mine", tool: "ghostwriter", model: "my-own" } },
     ]);
   });
 
-  it("adds a model server in place, with its key, and takes it back when it does not answer and is not wanted", async () => {
+  it("adds a model server with its key, and removes it if it does not respond and is not wanted", async () => {
     const created = result("understudy/modelServers/create", "modelServers-create.valid");
     peer
       .answer("understudy/modelServers/create", ({ modelServer }) => ({ ...created, modelServer }))
       .answer("understudy/modelServers/setKey", {})
       .answer("understudy/modelServers/delete", {})
-      .answer("understudy/modelServers/probe", result("understudy/modelServers/probe", "modelServers-probe.valid"));
+      .answer("understudy/modelServers/test", result("understudy/modelServers/test", "modelServers-test.valid"));
     host.answers.push(
       { pick: "new-server" },
       { pick: "custom" },
@@ -150,13 +187,13 @@ describe("Add Delegator", () => {
     expect(JSON.stringify(host.messages)).not.toContain("a-key-for-tests");
   });
 
-  it("lets the address of a new server be changed, and needs no key", async () => {
+  it("lets the user change the URL of a new server, and needs no key", async () => {
     const created = result("understudy/modelServers/create", "modelServers-create.valid");
-    const wrong = result("understudy/modelServers/probe", "modelServers-probe.valid");
+    const wrong = result("understudy/modelServers/test", "modelServers-test.valid");
     peer
       .answer("understudy/modelServers/create", ({ modelServer }) => ({ ...created, modelServer }))
       .answer("understudy/modelServers/delete", {})
-      .answer("understudy/modelServers/probe", () =>
+      .answer("understudy/modelServers/test", () =>
         peer.params("understudy/modelServers/create").length < 2 ? wrong : { ok: true, steps: [] },
       );
     host.answers.push(
@@ -170,7 +207,7 @@ describe("Add Delegator", () => {
       { enter: "" },
       { cancel: true }, // the model
     );
-    host.buttons.push("Change");
+    host.buttons.push("Edit");
     expect(await addDelegator(parts)).toBeUndefined();
     expect(peer.params("understudy/modelServers/create")).toMatchObject([
       { modelServer: { baseUrl: "http://127.0.0.1:8/v1" } },
@@ -181,7 +218,7 @@ describe("Add Delegator", () => {
     expect(host.shown.find(({ value }) => value === "http://127.0.0.1:8/v1")).toBeDefined();
   });
 
-  it("says whole why a server lists no models, and asks it again", async () => {
+  it("shows the whole reason why a server lists no models, and retries", async () => {
     const models = result("understudy/modelServers/models", "modelServers-models.valid");
     peer.answer("understudy/modelServers/models", () => {
       if (peer.params("understudy/modelServers/models").length > 1) return models;
@@ -189,20 +226,21 @@ describe("Add Delegator", () => {
     });
     host.answers.push({ pick: "server:ollama" }, { pick: " again" }, { pick: "large-1" }, { cancel: true });
     await addDelegator(parts);
-    expect(host.shown[1]?.items).toMatchObject([{ label: "Ask Again", detail: "The server could not be reached." }]);
+    expect(host.shown[1]?.items).toMatchObject([{ label: "Retry", detail: "The server could not be reached." }]);
   });
 
-  it("shows the agents of the machine first, and explains what is in no place of its own", async () => {
+  it("lists agents on this machine first, and explains built-in ones", async () => {
     const [tool] = result("understudy/tools/list", "tools-list.valid").tools;
-    const named = (name: string, path?: string) => ({
+    const named = (name: string, path?: string, description?: string) => ({
       ...tool,
       name,
       displayName: name,
       path,
+      description,
       found: true,
       runnable: true,
     });
-    const tools = [named("ghostwriter"), named("generic"), named("claude", "/home/ada/bin/claude")];
+    const tools = [named("builtin", undefined, "Part of Understudy."), named("agent", "/home/ada/bin/agent")];
     peer.answer("understudy/tools/list", { ...result("understudy/tools/list", "tools-list.valid"), tools } as never);
     host.answers.push({ cancel: true });
     await addDelegator(parts);
@@ -210,28 +248,68 @@ describe("Add Delegator", () => {
       .filter(({ id }) => id.startsWith("tool:"))
       .map((item) => [item.label, item.detail]);
     expect(found).toEqual([
-      ["claude", "~/bin/claude"],
-      ["generic", "A program of your own that edits files."],
-      ["ghostwriter", "Comes with Understudy: writes property tests, without a model."],
+      ["agent", "~/bin/agent"],
+      ["builtin", "Part of Understudy."],
     ]);
   });
 
-  it("says what an option is set to in the words in which it was chosen", async () => {
+  it("offers a new tool with its own options", async () => {
     const known = result("understudy/tools/list", "tools-list.valid");
-    const honours: Honoured = { launch: ["permissionMode"], limits: ["maxTurns"], properties: false };
-    const claude = { ...known.tools[0], name: "claude", found: true, runnable: true, honours };
-    peer.answer("understudy/tools/list", { ...known, tools: [claude] } as never);
-    host.answers.push({ pick: "tool:claude" }, { pick: "" }, { pick: "permissionMode" }, { pick: "acceptEdits" });
-    host.answers.push({ cancel: true });
+    const values = [{ value: "deep", title: "Think longer", description: "Slower." }];
+    const tool = {
+      name: "newcomer",
+      displayName: "Newcomer",
+      description: "Appeared yesterday.",
+      found: true,
+      runnable: true,
+      modes: ["headless"],
+      problems: [],
+      supports: supporting({
+        launch: [option("effort", "string", { values }), option("words", "list", { required: true })],
+        limits: [option("maxSteps", "integer", { exclusiveMinimum: 0 })],
+      }),
+    };
+    peer.answer("understudy/tools/list", { ...known, tools: [...known.tools, tool] });
+    host.answers.push({ pick: "tool:newcomer" }, { pick: "" });
+    host.answers.push({ pick: "words" }, { enter: 'one "two' }, { enter: 'one "two three"' });
+    host.answers.push({ pick: "effort" }, { pick: "deep" });
+    host.answers.push({ pick: "maxSteps" }, { enter: "0" }, { enter: "1.5" }, { enter: "3" });
+    host.answers.push({ pick: "" }, { enter: "new" }, { pick: "user" });
     await addDelegator(parts);
-    const options = host.shown.at(-1)?.items.filter(({ id }) => id !== "" && !id.startsWith("heading"));
-    expect(options?.map(({ label, description }) => [label, description])).toEqual([
-      ["Permissions", "Edit files"],
-      ["Turn limit", "not set"],
+    expect(peer.params("understudy/delegators/create")).toMatchObject([
+      {
+        delegator: {
+          name: "new",
+          tool: "newcomer",
+          launch: { effort: "deep", words: ["one", "two three"] },
+          limits: { maxSteps: 3 },
+        },
+      },
     ]);
+    expect(host.messages.filter(({ level }) => level === "validation").map(({ text }) => text)).toEqual([
+      "A quotation mark is not closed.",
+      "Enter a number greater than 0.",
+      "Enter a whole number.",
+    ]);
+    const forms = host.shown.filter(({ items }) => items.some(({ id }) => id === "effort"));
+    expect(forms[0]?.items).toMatchObject([
+      { id: "effort" },
+      { id: "words", description: "required" },
+      { id: "maxSteps" },
+    ]);
+    expect(forms.at(-1)?.items.slice(2)).toMatchObject([
+      { label: "The effort", description: "Think longer", detail: "About effort." },
+      { label: "The words", description: 'one "two three"' },
+      { label: "The maxSteps", description: "3" },
+    ]);
+    const sources = host.shown[0]?.items ?? [];
+    expect(sources.find(({ id }) => id === "tool:newcomer")).toMatchObject({
+      label: "Newcomer",
+      detail: "Appeared yesterday.",
+    });
   });
 
-  it("edits with everything filled in, and passes the revision on", async () => {
+  it("edits with every answer filled in, and sends the revision", async () => {
     const entry = result("understudy/delegators/list", "delegators-list.valid").delegators[1];
     host.answers.push({ pick: "server:ollama" }, { pick: "large-1" }, { pick: "" }, { enter: "local-coder" });
     await addDelegator(parts, entry);
@@ -245,7 +323,7 @@ describe("Add Delegator", () => {
     ]);
   });
 
-  it("tells of a conflict in the sidecar's own words, and saves nothing else", async () => {
+  it("reports a conflict in the sidecar's words, and saves nothing else", async () => {
     const entry = result("understudy/delegators/list", "delegators-list.valid").delegators[1];
     peer.answer("understudy/delegators/update", () => {
       throw refusal("delegators-update.conflict");
@@ -257,7 +335,7 @@ describe("Add Delegator", () => {
     );
   });
 
-  describe("what does not work", () => {
+  describe("a delegator that fails its test", () => {
     const answers = [
       { pick: "tool:ghostwriter" },
       { pick: "" },
@@ -283,33 +361,33 @@ describe("Add Delegator", () => {
       expect(host.messages).toMatchObject([{ level: "warning", text: "mine does not work: no such model" }]);
     });
 
-    it("can be changed, with everything as it was answered", async () => {
-      host.buttons.push("Change");
+    it("can be edited, with every answer kept", async () => {
+      host.buttons.push("Edit");
       host.answers.push({ cancel: true });
       expect(await addDelegator(parts)).toBeUndefined();
       expect(host.shown.at(-1)).toMatchObject({ title: "Add Delegator", step: 1 });
       expect(peer.params("understudy/delegators/create")).toEqual([]);
     });
 
-    it("is saved when the person wants it all the same", async () => {
+    it("is saved if the user wants to save it anyway", async () => {
       host.buttons.push("Save Anyway");
       expect((await addDelegator(parts))?.delegator.name).toBe("mine");
       expect(host.messages).toHaveLength(1);
     });
 
-    it("is told from what could not be tried to the end", async () => {
+    it("is distinguished from one whose test could not finish", async () => {
       peer.answer("understudy/delegators/test", () => {
         throw new SidecarError({ kind: "cancelled", message: "The request was cancelled." });
       });
       expect(await addDelegator(parts)).toBeUndefined();
-      expect(host.messages.at(-1)?.text).toBe("mine was not tried to the end.");
+      expect(host.messages.at(-1)?.text).toBe("The test of mine was cancelled.");
     });
   });
 
-  describe("a model server that was added in place", () => {
+  describe("a model server that was added during the run", () => {
     const server = [
       { pick: "new-server" },
-      { pick: "vllm" },
+      { pick: "ollama" },
       { enter: "http://127.0.0.1:8000/v1" },
       { enter: "mine" },
     ] as const;
@@ -319,31 +397,29 @@ describe("Add Delegator", () => {
       peer
         .answer("understudy/modelServers/create", ({ modelServer }) => ({ ...created, modelServer }))
         .answer("understudy/modelServers/delete", {})
-        .answer("understudy/modelServers/probe", { ok: true, steps: [] });
+        .answer("understudy/modelServers/test", { ok: true, steps: [] });
     });
 
-    it("does not stay unnoticed when the rest is cancelled", async () => {
-      host.buttons.push("Remove It");
+    it("is mentioned when the rest is cancelled", async () => {
+      host.buttons.push("Remove Server");
       host.answers.push(...server, { cancel: true });
       expect(await addDelegator(parts)).toBeUndefined();
-      expect(host.messages.at(-1)?.text).toBe("The model server mine is saved, though no delegator was made for it.");
+      expect(host.messages.at(-1)?.text).toBe("The model server mine was saved, but no delegator uses it.");
       await vi.waitFor(() => expect(peer.params("understudy/modelServers/delete")).toEqual([{ name: "mine" }]));
     });
 
-    it("stays when the person does not say otherwise, or has a use for it", async () => {
+    it("is kept if the user does not remove it, or a delegator uses it", async () => {
       host.answers.push(...server, { cancel: true });
       await addDelegator(parts);
       host.answers.push(...server, { pick: "large-1" }, { pick: "" }, { enter: "with-it" }, { pick: "user" });
       const before = host.messages.length;
       expect((await addDelegator(parts))?.delegator.modelServer).toBe("mine");
-      expect(host.messages.slice(before).map(({ text }) => text)).toEqual([
-        expect.stringMatching(/^with-it is saved, and works/),
-      ]);
+      expect(host.messages.slice(before).map(({ text }) => text)).toEqual(["with-it saved. it answered"]);
       expect(peer.params("understudy/modelServers/delete")).toEqual([]);
     });
   });
 
-  it("asks which folder gets it where there are several, and tries it as seen from there", async () => {
+  it("asks for the folder if there are several, and tests with its configuration", async () => {
     host.folders = [...host.folders, { uri: "file:///home/ada/shop", path: "/home/ada/shop", name: "shop" }];
     host.answers.push(
       { pick: "tool:ghostwriter" },
@@ -359,7 +435,7 @@ describe("Add Delegator", () => {
     expect(peer.params("understudy/delegators/create")).toMatchObject([where]);
   });
 
-  it("is for the person alone in a window that is not trusted", async () => {
+  it("is saved for the user only in an untrusted window", async () => {
     parts = { ...parts, folders: () => [] };
     host.answers.push({ pick: "tool:ghostwriter" }, { pick: "" }, { pick: "" }, { enter: "mine" });
     await addDelegator(parts);
@@ -371,7 +447,7 @@ describe("Add Delegator", () => {
 describe("the folder of a file", () => {
   const folder = (path: string) => ({ uri: `file://${path}`, path, name: path });
 
-  it("is the innermost one, however it is escaped, else the first", () => {
+  it("is the innermost one, however its URI is escaped, otherwise the first", () => {
     const folders = [folder("/a"), folder("/a/b"), folder("/w%3A/c+d")];
     expect(folderOf("file:///a/b/c.toml", folders)?.path).toBe("/a/b");
     expect(folderOf("file:///a/bc.toml", folders)?.path).toBe("/a");
@@ -383,44 +459,77 @@ describe("the folder of a file", () => {
 
 describe("options", () => {
   const TOOLS = result("understudy/tools/list", "tools-list.valid");
-  const ids = (delegator: Delegator, honours: Honoured | undefined): string[] =>
-    optionsFor(delegator, honours).map(({ id }) => id);
-  const EVERY: Honoured = {
-    launch: ["command", "output", "permissionMode", "promptPrefix", "promptSuffix", "somethingNewer"],
-    limits: ["totalSeconds", "maxTurns", "maxTokens", "maxOutputTokens", "maxUsd"],
-    properties: true,
-  };
+  const names = (delegator: Delegator, supports: SupportedOptions | undefined): string[] =>
+    optionsFor(delegator, supports).map(({ name }) => name);
 
-  it("offers each tool what the sidecar says that it honours", () => {
-    const ghostwriter = { name: "x", tool: "ghostwriter" };
-    expect(ids(ghostwriter, honoursOf(ghostwriter, TOOLS))).toEqual(["totalSeconds"]);
-    const own = { name: "x", modelServer: "ollama" };
-    expect(ids(own, honoursOf(own, TOOLS))).toEqual([
-      "temperature",
-      "totalSeconds",
-      "maxTokens",
-      "maxOutputTokens",
-      "maxUsd",
-      "promptPrefix",
-      "promptSuffix",
-    ]);
-    expect(ids({ name: "x", tool: "otheragent" }, honoursOf({ name: "x", tool: "otheragent" }, TOOLS))).toEqual([]);
+  it("are those of the tool, or of the backend that speaks to the model server", () => {
+    const tool = { name: "x", tool: "ghostwriter" };
+    expect(supportedBy(tool, undefined, TOOLS)?.recipes).toEqual(["tests"]);
+    expect(names(tool, supportedBy(tool, undefined, TOOLS))).toContain("totalSeconds");
+    const own = { name: "x", modelServer: "mine" };
+    const server = (protocol?: string): ModelServer => ({
+      name: "mine",
+      kind: "custom",
+      baseUrl: "http://127.0.0.1:8/v1",
+      ...(protocol === undefined ? {} : { protocol }),
+    });
+    expect(names(own, supportedBy(own, server(), TOOLS))).toContain("temperature");
+    const spare = {
+      name: "spare",
+      title: "Spare",
+      protocols: ["other"],
+      supports: supporting({ launch: [option("a", "string")] }),
+    };
+    const more = { ...TOOLS, backends: [...TOOLS.backends, spare] };
+    expect(names(own, supportedBy(own, server("other"), more))).toEqual(["a"]);
+    expect(supportedBy(own, server("unknown"), more)).toBeUndefined();
+    expect(supportedBy({ name: "x", tool: "otheragent" }, undefined, TOOLS)).toBeUndefined();
   });
 
-  it("offers limits on what is counted only where the program says what it uses", () => {
-    expect(ids({ name: "x" }, EVERY)).not.toContain("maxUsd");
-    expect(ids({ name: "x", launch: { output: "events" } }, EVERY)).toContain("maxUsd");
+  it("are offered only if the options that they depend on have the right values", () => {
+    const output = option("output", "string", { values: [], default: "text" });
+    const limit = (value: string): SupportedOption => option("maxUsd", "decimal", { onlyWith: { output: value } });
+    const events = supporting({ launch: [output], limits: [limit("events")] });
+    expect(names({ name: "x" }, events)).toEqual(["output"]);
+    expect(names({ name: "x", launch: { output: "events" } }, events)).toEqual(["output", "maxUsd"]);
+    expect(names({ name: "x" }, supporting({ launch: [output], limits: [limit("text")] }))).toContain("maxUsd");
   });
 
-  it("unsets what is emptied, without a trace", () => {
-    for (const option of optionsFor({ name: "x", launch: { output: "events" } }, EVERY)) {
-      const set = option.set({ name: "x" }, option.choices?.[0]?.value ?? "1");
-      expect(option.get(set), option.id).toBe(option.choices?.[0]?.value ?? "1");
-      expect(JSON.stringify(option.set(set, "")), option.id).toMatch(/^\{"name":"x","\w+":null\}$/);
+  it.each([
+    ["boolean", "true", true],
+    ["boolean", "false", false],
+    ["integer", "3", 3],
+    ["number", "0.5", 0.5],
+    ["decimal", "0.50", "0.50"],
+    ["string", "a b", "a b"],
+    ["list", 'a "b c"', ["a", "b c"]],
+  ] as const)("of type %s are stored as such, and leave no trace when they are removed", (type, text, value) => {
+    const supports = { limits: [option("it", type)], launch: [option("it", type)], properties: [option("it", type)] };
+    for (const one of optionsFor({ name: "x" }, supporting(supports))) {
+      const set = setValue(one, { name: "x" }, text);
+      expect(set).toEqual({ name: "x", [one.group]: { it: value } });
+      expect(getValue(one, set)).toBe(text);
+      expect(setValue(one, set, "")).toEqual({ name: "x", [one.group]: null });
+      expect(choicesOf(one)?.map((choice) => choice.value)).toEqual(type === "boolean" ? ["true", "false"] : undefined);
     }
   });
 
-  it("splits a command as a shell would, and puts it together again", () => {
+  it("are checked against their type and bounds", () => {
+    const check = (type: SupportedOption["type"], text: string, more: Partial<SupportedOption> = {}) =>
+      checkValue({ ...option("it", type, more), group: "launch" }, text);
+    expect(check("number", "hot")).toBe("Enter a number.");
+    expect(check("decimal", "-")).toBe("Enter a number.");
+    expect(check("integer", "1.5")).toBe("Enter a whole number.");
+    expect(check("number", "3", { maximum: 2 })).toBe("Enter a number that is at most 2.");
+    expect(check("number", "-1", { minimum: 0 })).toBe("Enter a number that is at least 0.");
+    expect(check("number", "0", { exclusiveMinimum: 0 })).toBe("Enter a number greater than 0.");
+    expect(check("list", "", { required: true })).toBe("The it is required.");
+    expect(check("list", '""', { required: true })).toBe("The it is required.");
+    expect(check("number", "2", { minimum: 0, maximum: 2 })).toBeUndefined();
+    expect(check("string", "")).toBeUndefined();
+  });
+
+  it("split a command like a shell, and join it again", () => {
     expect(splitWords(`my-agent --cd {worktree} --say "two words" 'it''s'`)).toEqual([
       "my-agent",
       "--cd",
@@ -438,9 +547,11 @@ describe("options", () => {
       expect(splitWords(joinWords(words))).toEqual(words);
   });
 
-  it("suggests a free name, and knows an address", () => {
-    expect(suggest({ name: "", modelServer: "ollama", model: "Qwen/2.5:7b" }, new Set())).toBe("ollama-qwen-2.5-7b");
-    expect(suggest({ name: "", tool: "claude" }, new Set(["claude", "claude-2"]))).toBe("claude-3");
+  it("suggest an unused name, and validate a URL", () => {
+    expect(suggestName({ name: "", modelServer: "ollama", model: "Qwen/2.5:7b" }, new Set())).toBe(
+      "ollama-qwen-2.5-7b",
+    );
+    expect(suggestName({ name: "", tool: "claude" }, new Set(["claude", "claude-2"]))).toBe("claude-3");
     expect(validateUrl("http://127.0.0.1:8000/v1")).toBeUndefined();
     for (const wrong of ["ftp://a", "x", "https://me:pw@a/v1", "https://a/v1/chat/completions"])
       expect(validateUrl(wrong)).toBeDefined();

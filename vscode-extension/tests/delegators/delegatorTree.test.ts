@@ -1,29 +1,30 @@
+import { PROTOCOL_VERSION } from "../../src/protocol.ts";
 import * as path from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { createApp } from "../src/app.ts";
-import { Bag, Emitter } from "../src/base/emitter.ts";
-import { describe as words, mismatchWords } from "../src/health/status.ts";
-import { settleTrust } from "../src/health/trust.ts";
-import type { Change } from "../src/model/store.ts";
-import type { Delegation, DelegatorEntry, Problem, Requests } from "../src/protocol.ts";
-import { DelegatorRows, rowOf } from "../src/views/delegators.ts";
-import { FakeHost } from "./support/fakeHost.ts";
-import { GoldenSidecar, inProcess, golden, result } from "./support/golden.ts";
+import { createApp } from "../../src/app.ts";
+import { DisposableStore, Emitter } from "../../src/base/events.ts";
+import { describe as words, mismatchText } from "../../src/health/statusBar.ts";
+import { syncWorkspaceTrust } from "../../src/health/workspaceTrust.ts";
+import type { Change } from "../../src/state/store.ts";
+import type { Delegation, DelegatorEntry, Problem, Requests } from "../../src/protocol.ts";
+import { DelegatorTree, delegatorRow } from "../../src/delegators/delegatorTree.ts";
+import { FakeHost } from "../support/fakeHost.ts";
+import { GoldenSidecar, inProcess, golden, result } from "../support/golden.ts";
 
 const LIST = result("understudy/delegators/list", "delegators-list.valid");
 
-function rows(delegators: readonly DelegatorEntry[], problems: readonly Problem[]): DelegatorRows {
-  return new DelegatorRows({
+function rows(delegators: readonly DelegatorEntry[], problems: readonly Problem[]): DelegatorTree {
+  return new DelegatorTree({
     delegators,
     problems,
     delegations: [],
     loaded: false,
     delegator: (name) => delegators.find(({ delegator }) => delegator.name === name),
-    onDidChange: new Emitter<Change>().signal,
+    onDidChange: new Emitter<Change>().subscribe,
   });
 }
 
-function draw(view: DelegatorRows, id?: string): string[] {
+function draw(view: DelegatorTree, id?: string): string[] {
   return view.children(id).flatMap((child) => {
     const row = view.row(child)!;
     return [
@@ -33,19 +34,19 @@ function draw(view: DelegatorRows, id?: string): string[] {
   });
 }
 
-describe("the view of delegators", () => {
-  it("shows each one's state, and problems with the place in the file", () => {
+describe("the Delegators view", () => {
+  it("shows the state of each delegator, and problems with their location", () => {
     expect(draw(rows(LIST.delegators, LIST.problems))).toEqual([
-      "One problem in the configuration |  | error | problems",
+      "1 configuration problem |  | error | problems",
       "  `totalSeconds` is text, but has to be a number. | config.toml:12 | error | problem place",
       "Ghostwriter |  | terminal | delegator builtin",
       "Local coder | ollama · qwen2.5-coder:7b | server | delegator user editable file server",
-      "my-agent | own program · small-1 | error | delegator user editable file",
+      "my-agent | Custom command · small-1 | error | delegator user editable file",
       "  The program my-agent is not on PATH. |  | error | problem",
     ]);
   });
 
-  it("opens the place of a problem, and says everything to a screen reader", () => {
+  it("opens the location of a problem, and describes rows to screen readers", () => {
     const view = rows(LIST.delegators, LIST.problems);
     const place = view.row("problem:0");
     expect(place?.command).toMatchObject({
@@ -53,37 +54,37 @@ describe("the view of delegators", () => {
       arguments: [LIST.problems[0]?.location?.uri, LIST.problems[0]?.location?.range],
     });
     expect(place?.spoken).toContain("Error, `totalSeconds` is text");
-    expect(view.row(rowOf("my-agent"))?.spoken).toBe("my-agent, not ready, own program, small-1");
-    expect(view.parent("problem:0:my-agent")).toBe(rowOf("my-agent"));
-    expect(view.row(rowOf("gone"))).toBeUndefined();
+    expect(view.row(delegatorRow("my-agent"))?.spoken).toBe("my-agent, not ready, Custom command, small-1");
+    expect(view.parent("problem:0:my-agent")).toBe(delegatorRow("my-agent"));
+    expect(view.row(delegatorRow("gone"))).toBeUndefined();
   });
 
-  it("leads on who has nothing but what Understudy brings itself", () => {
+  it("shows how to add a delegator if there are only built-in ones", () => {
     const builtin = LIST.delegators.filter(({ scope }) => scope === "builtin");
     const view = rows(builtin, []);
-    expect(view.children()).toEqual(["add", rowOf("ghostwriter")]);
+    expect(view.children()).toEqual(["add", delegatorRow("ghostwriter")]);
     expect(view.row("add")?.command?.id).toBe("understudy.delegators.add");
     expect(rows([], []).children()).toEqual([]);
   });
 
-  it("keeps names short, and shows what they explain behind them", () => {
+  it("keeps names short, and shows explanations after them", () => {
     const entry = structuredClone(LIST.delegators[0])!;
     entry.delegator.displayName = "Ghostwriter (built in: no model)";
-    expect(rows([entry], []).row(rowOf("ghostwriter"))).toMatchObject({
+    expect(rows([entry], []).row(delegatorRow("ghostwriter"))).toMatchObject({
       label: "Ghostwriter",
       description: "built in: no model",
     });
   });
 
-  it("counts what runs, and tells of a pause", () => {
+  it("counts running and queued delegations", () => {
     const busy = structuredClone(LIST.delegators[1])!;
-    busy.state = { ...busy.state, running: 2, queued: 1, circuit: "open" };
-    const row = rows([busy], []).row(rowOf("local-coder"));
-    expect(row?.description).toBe("2 running · 1 queued · paused · ollama · qwen2.5-coder:7b");
-    expect(row?.icon?.id).toBe("debug-pause");
+    busy.state = { ...busy.state, running: 2, queued: 1 };
+    const row = rows([busy], []).row(delegatorRow("local-coder"));
+    expect(row?.description).toBe("2 running · 1 queued · ollama · qwen2.5-coder:7b");
+    expect(row?.icon?.id).toBe("sync~spin");
   });
 
-  it("stops counting with the last event, whatever the list of delegators said before", () => {
+  it("stops counting with the last event, whatever the list of delegators reported before", () => {
     const entry = structuredClone(LIST.delegators[1])!;
     entry.state = { ...entry.state, running: 1 };
     const one = { id: "1", delegator: "local-coder", state: "running" } as Delegation;
@@ -94,118 +95,125 @@ describe("the view of delegators", () => {
       delegations: [one] as readonly Delegation[],
       loaded: true,
       delegator: () => entry,
-      onDidChange: changes.signal,
+      onDidChange: changes.subscribe,
     };
-    const view = new DelegatorRows(store);
+    const view = new DelegatorTree(store);
     const drawn: (readonly string[] | undefined)[] = [];
     view.onDidChange((ids) => drawn.push(ids));
     const nothing = { delegators: false, modelServers: false, recipes: false, trust: false, delegationList: false };
     const change = { ...nothing, delegations: new Set(["1"]) };
     changes.fire(change);
-    expect(view.row(rowOf("local-coder"))?.description).toMatch(/^1 running/);
+    expect(view.row(delegatorRow("local-coder"))?.description).toMatch(/^1 running/);
     store.delegations = [{ ...one, state: "finished" }];
     changes.fire(change);
     changes.fire(change);
-    expect(view.row(rowOf("local-coder"))?.description).not.toContain("running");
-    expect(drawn).toEqual([[rowOf("local-coder")], [rowOf("local-coder")]]);
+    expect(view.row(delegatorRow("local-coder"))?.description).not.toContain("running");
+    expect(drawn).toEqual([[delegatorRow("local-coder")], [delegatorRow("local-coder")]]);
   });
 });
 
-/** A sidecar in this process: no process, the same answers. */
+/** A sidecar without a process, with the same responses. */
 async function app(
   delegations: readonly Delegation[] = [],
-): Promise<{ host: FakeHost; peer: GoldenSidecar; bag: Bag }> {
+): Promise<{ host: FakeHost; peer: GoldenSidecar; disposables: DisposableStore }> {
   const peer = new GoldenSidecar()
     .answer("understudy/delegators/list", LIST)
     .answer("understudy/modelServers/list", { modelServers: [], problems: [] })
     .answer("understudy/recipes/list", { recipes: [], problems: [] })
     .answer("understudy/delegations/list", { delegations: [...delegations] })
     .answer("understudy/delegations/subscribe", {})
-    .answer("understudy/workspace/trust", { trusted: true, allows: [], changed: [], seen: "1" });
+    .answer("understudy/workspace/trust", {
+      workspace: "/home/ada/greeting",
+      trusted: true,
+      effects: [],
+      changed: [],
+      digest: "1",
+    });
   const host = new FakeHost();
   host.settings.set("path", process.execPath);
-  const bag = new Bag();
-  const made = createApp({ host, connect: inProcess(peer) }, bag);
+  const disposables = new DisposableStore();
+  const made = createApp({ host, connect: inProcess(peer) }, disposables);
   await made.sidecar.start();
   await vi.waitFor(() => expect(host.contexts.get("understudy.loaded")).toBe(true));
-  return { host, peer, bag };
+  return { host, peer, disposables };
 }
 
-describe("commands of a delegator", () => {
-  it("opens what was written by hand, at the line", async () => {
-    const { host, peer, bag } = await app();
+describe("commands on a delegator", () => {
+  it("open a hand-written file at its line", async () => {
+    const { host, peer, disposables } = await app();
     const [entry] = structuredClone(LIST.delegators.slice(1, 2));
     if (entry) entry.editable = false;
     peer.answer("understudy/delegators/list", { delegators: entry ? [entry] : [], problems: [] });
     peer.notify("understudy/changed", { collections: ["delegators"] });
-    const row = (): string | undefined => host.rows.get("understudy.delegators")?.row(rowOf("local-coder"))?.context;
+    const row = (): string | undefined =>
+      host.rows.get("understudy.delegators")?.row(delegatorRow("local-coder"))?.context;
     await vi.waitFor(() => expect(row()).not.toContain("editable"));
-    await host.commands.run("understudy.delegators.edit", rowOf("local-coder"));
+    await host.commands.run("understudy.delegators.edit", delegatorRow("local-coder"));
     expect(host.opened).toEqual([{ uri: entry?.location?.uri, options: { range: entry?.location?.range } }]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("reads what a folder brings that is added to the window", async () => {
-    const { host, peer, bag } = await app();
+  it("read the configuration of a folder that is added to the window", async () => {
+    const { host, peer, disposables } = await app();
     host.folders.push({ uri: "file:///home/ada/other", path: "/home/ada/other", name: "other" });
     peer.asked.length = 0;
     host.foldersChanged.fire();
     await vi.waitFor(() =>
       expect(peer.params("understudy/delegators/list")).toEqual(host.folders.map(({ uri }) => ({ workspace: uri }))),
     );
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("deletes only after asking, and with the revision that was seen", async () => {
-    const { host, peer, bag } = await app();
+  it("delete after a confirmation, with the revision that was shown", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/delegators/delete", {});
-    await host.commands.run("understudy.delegators.delete", rowOf("local-coder"));
+    await host.commands.run("understudy.delegators.delete", delegatorRow("local-coder"));
     expect(peer.params("understudy/delegators/delete")).toEqual([]);
     host.buttons.push("Delete");
-    await host.commands.run("understudy.delegators.delete", rowOf("local-coder"));
+    await host.commands.run("understudy.delegators.delete", delegatorRow("local-coder"));
     expect(peer.params("understudy/delegators/delete")).toMatchObject([
       { name: "local-coder", revision: "5f2b9c01d7e4" },
     ]);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("duplicates under a free name, and selects the copy", async () => {
-    const { host, peer, bag } = await app();
+  it("duplicate under an unused name, and select the copy", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/delegators/create", ({ delegator }) => ({
       ...LIST.delegators[1]!,
       delegator,
     }));
-    await host.commands.run("understudy.delegators.duplicate", rowOf("local-coder"));
+    await host.commands.run("understudy.delegators.duplicate", delegatorRow("local-coder"));
     expect(peer.params("understudy/delegators/create")).toMatchObject([
       { delegator: { name: "local-coder-2", modelServer: "ollama" }, scope: "user" },
     ]);
-    expect(host.revealed).toEqual([rowOf("local-coder-2")]);
-    bag.dispose();
+    expect(host.revealed).toEqual([delegatorRow("local-coder-2")]);
+    disposables.dispose();
   });
 
-  it("tells the views and the status bar how things stand", async () => {
-    const { host, bag } = await app();
+  it("set the context keys and the status bar", async () => {
+    const { host, disposables } = await app();
     expect(host.contexts.get("understudy.sidecar")).toBe("running");
     expect(host.contexts.get("understudy.hasDelegators")).toBe(true);
     expect(host.statuses.at(-1)).toMatchObject({ text: "$(check) Understudy", command: "understudy.showStatus" });
-    bag.dispose();
+    disposables.dispose();
   });
 });
 
 describe("health", () => {
-  it("says which side to upgrade", () => {
+  it("names the side to update", () => {
     const state = {
       kind: "mismatch",
       found: { command: "/usr/bin/understudy", origin: "path" },
-      said: "Understudy 9.0, protocol 9",
+      reported: "Understudy 9.0, protocol 9",
     } as const;
-    expect(mismatchWords({ ...state, upgrade: "extension" })).toBe(
-      "Upgrade the Understudy extension: it speaks protocol 1, but Understudy 9.0, protocol 9.",
+    expect(mismatchText({ ...state, upgrade: "extension" })).toBe(
+      "Incompatible versions: this extension needs protocol 2, but Understudy 9.0, protocol 9. Update the extension.",
     );
-    expect(mismatchWords({ ...state, upgrade: "sidecar" })).toContain("Upgrade Understudy (/usr/bin/understudy)");
+    expect(mismatchText({ ...state, upgrade: "sidecar" })).toContain("Update the engine (/usr/bin/understudy).");
   });
 
-  it("offers first what waits for the person, and no restart by a slip of the Enter key", async () => {
+  it("offers pending questions first, and no restart by pressing Enter accidentally", async () => {
     const done = result("understudy/delegations/get", "delegations-get.valid");
     const waitingFor = {
       requestId: "1",
@@ -213,24 +221,24 @@ describe("health", () => {
       title: "Run rm -rf build",
       detail: "",
       options: [],
-      onDeadline: "",
+      deadlineAction: "",
     };
     const waiting = { ...done, state: "waiting", waitingFor } as unknown as Delegation;
     for (const [delegations, first] of [
-      [[waiting], ["Answer a Question …", waiting.waitingFor?.title]],
+      [[waiting], ["Answer Question…", waiting.waitingFor?.title]],
       [[], ["Show Delegations", undefined]],
     ] as const) {
-      const { host, bag } = await app(delegations);
+      const { host, disposables } = await app(delegations);
       host.answers.push({ cancel: true });
       await host.commands.run("understudy.showStatus");
       const [top] = host.shown.at(-1)?.items ?? [];
       expect([top?.label, top?.detail]).toEqual(first);
-      bag.dispose();
+      disposables.dispose();
     }
   });
 
-  it("shows what is missing on this machine as a text that nobody is asked to save", async () => {
-    const { host, peer, bag } = await app();
+  it("shows the result of doctor in a read-only document", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/doctor", {
       checks: [
         { name: "python", ok: true, message: "3.12" },
@@ -240,23 +248,25 @@ describe("health", () => {
     await host.commands.run("understudy.doctor");
     expect(host.texts).toEqual([]);
     const uri = host.opened.at(-1)?.uri ?? "";
-    expect(uri).toMatch(/^understudy-machine:\/This%20Machine/);
-    expect(host.provided.get("understudy-machine")?.text(uri)).toBe(
-      "One thing is missing.\n\n✓ python: 3.12\n✗ git: git is too old\n  Upgrade it.\n",
+    expect(uri).toMatch(/^understudy-diagnostics:\/Diagnostics/);
+    expect(host.provided.get("understudy-diagnostics")?.text(uri)).toBe(
+      "1 check failed.\n\n✓ python: 3.12\n✗ git: git is too old\n  Upgrade it.\n",
     );
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("has words for every state, without a colour that means nothing", () => {
+  it("describes every state, and uses colors only for problems", () => {
     const ending = { code: 4, signal: null, lines: [] };
     const none = { running: 0, waiting: 0, problems: 0 };
-    expect(words({ kind: "crashed", cause: "exit code 4", ending, againInMs: 0 }, none)).toMatchObject({
+    expect(words({ kind: "crashed", cause: "exit code 4", exit: ending, againInMs: 0 }, none)).toMatchObject({
       severity: "warning",
     });
     expect(words({ kind: "off" }, none).severity).toBeUndefined();
     const found = { command: "/usr/bin/understudy", origin: "path" } as const;
-    const greeting = { protocolVersion: 1, version: "0.1.0", requests: [], notifications: [] };
-    expect(words({ kind: "running", found, greeting }, { running: 2, waiting: 1, problems: 0 })).toMatchObject({
+    const greeting = { protocolVersion: PROTOCOL_VERSION, version: "0.1.0", requests: [], notifications: [] };
+    expect(
+      words({ kind: "running", found, serverInfo: greeting }, { running: 2, waiting: 1, problems: 0 }),
+    ).toMatchObject({
       text: "$(bell-dot) Understudy 1",
       spoken: "Understudy, 2 running, 1 waiting for you",
     });
@@ -266,7 +276,7 @@ describe("health", () => {
 describe("workspace trust", () => {
   const ASK = golden("workspace-trust.ask").expect?.result as Requests["understudy/workspace/trust"]["result"];
 
-  /** A sidecar that says so of a workspace until it is told otherwise. */
+  /** A sidecar that reports this trust state until it is changed. */
   function saying(how: Partial<typeof ASK>) {
     const host = new FakeHost();
     const peer = new GoldenSidecar().answer("understudy/workspace/trust", (params) =>
@@ -274,37 +284,37 @@ describe("workspace trust", () => {
     );
     const told = (): unknown[] =>
       peer.params("understudy/workspace/trust").filter((params) => "trusted" in (params as object));
-    return { host, settle: () => settleTrust({ asker: peer, host }), told };
+    return { host, settle: () => syncWorkspaceTrust({ requester: peer, host }), told };
   }
 
-  it("records once what the person trusts in the editor, and asks when it is trusted no more", async () => {
+  it("is passed on once, and asked for again when it was revoked", async () => {
     const { host, settle, told } = saying({ changed: [] });
     await settle();
-    expect(told()).toEqual([{ workspace: "file:///home/ada/greeting", trusted: true, seen: ASK.seen }]);
+    expect(told()).toEqual([{ workspace: "file:///home/ada/greeting", trusted: true, digest: ASK.digest }]);
     await settle();
-    expect(host.messages).toHaveLength(1); // withdrawn in a terminal: a question, which nobody answered
-    expect(host.messages[0]?.text).toContain("withdrawn");
+    expect(host.messages).toHaveLength(1); // revoked in a terminal: a question that is not answered
+    expect(host.messages[0]?.text).toContain("was revoked");
     await settle();
-    expect(host.messages).toHaveLength(1); // and it is not asked again and again
+    expect(host.messages).toHaveLength(1); // and it is not asked repeatedly
     expect(told()).toHaveLength(1);
   });
 
-  it("asks about what has changed since, also in a window that does not know of it", async () => {
+  it("asks about changes, also in a window that does not know the previous state", async () => {
     const { host, settle, told } = saying({});
     expect(ASK.changed).not.toEqual([]);
     await settle();
     expect(host.messages.map(({ text }) => text)).toEqual([
-      "What greeting configures for Understudy has changed since you trusted it.",
+      "The Understudy configuration of greeting has changed since you trusted it.",
     ]);
     expect(told()).toEqual([]);
     host.kept.clear();
-    host.buttons.push("Trust It");
+    host.buttons.push("Trust");
     await settle();
     expect(told()).toHaveLength(1);
   });
 
-  it("asks once, however often it is told that trust has changed before there is an answer", async () => {
-    const { host, peer, bag } = await app();
+  it("asks once, however many notifications arrive before the answer", async () => {
+    const { host, peer, disposables } = await app();
     peer.answer("understudy/workspace/trust", ASK);
     const answers: ((button: string | undefined) => void)[] = [];
     const message = vi
@@ -316,25 +326,25 @@ describe("workspace trust", () => {
     await vi.waitFor(() => expect(answers).toHaveLength(1));
     host.foldersChanged.fire();
     answers[0]?.(undefined);
-    await vi.waitFor(() => expect(asked()).toBe(before + 2)); // it looks once more, and this was turned down
+    await vi.waitFor(() => expect(asked()).toBe(before + 2)); // it checks once more, and this state was declined
     await new Promise((resolve) => setImmediate(resolve));
     expect(message).toHaveBeenCalledTimes(1);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("installs once, however often that is asked for", async () => {
-    const { host, bag } = await app();
+  it("installs once, however often it is requested", async () => {
+    const { host, disposables } = await app();
     host.settings.set("python", path.join(host.environment.storagePath, "no-python"));
     await Promise.all([1, 2].map(() => host.commands.run("understudy.install")));
     expect(host.progresses.filter(({ title }) => title === "Installing Understudy")).toHaveLength(1);
-    bag.dispose();
+    disposables.dispose();
   });
 
-  it("says nothing for a workspace that is not trusted", async () => {
+  it("does nothing in an untrusted workspace", async () => {
     const host = new FakeHost();
     host.trusted = false;
     const peer = new GoldenSidecar();
-    await settleTrust({ asker: peer, host });
+    await syncWorkspaceTrust({ requester: peer, host });
     expect(peer.asked).toEqual([]);
   });
 });

@@ -2,17 +2,17 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:
 import * as os from "node:os";
 import * as path from "node:path";
 import { describe, expect, it } from "vitest";
-import type { SidecarState } from "../src/client/sidecar.ts";
-import { SidecarError } from "../src/client/wire.ts";
-import { redact, report } from "../src/health/report.ts";
-import { FakeHost } from "./support/fakeHost.ts";
-import { GoldenSidecar, result } from "./support/golden.ts";
+import type { SidecarState } from "../../src/sidecar/sidecar.ts";
+import { SidecarError } from "../../src/sidecar/connection.ts";
+import { redact, createReport } from "../../src/health/issueReport.ts";
+import { FakeHost } from "../support/fakeHost.ts";
+import { GoldenSidecar, result } from "../support/golden.ts";
 
-const nobody = { folders: [], homePath: "/", variables: {} };
+const unknown = { folders: [], homePath: "/", variables: {} };
 const ada = { folders: ["/home/ada/greeting", "/home/ada/greeting/inner"], homePath: "/home/ada", variables: {} };
 
-describe("what is taken out of a report", () => {
-  // A line for each rule, which no other rule would take care of.
+describe("a report leaves out", () => {
+  // One line per rule that no other rule would redact.
   it.each([
     ["a header that is quoted by itself", "sent Bearer xyz.123", "sent Bearer <secret>"],
     ["a bearer of any spelling", "sent bearer   xyz.123, then", "sent Bearer <secret>, then"],
@@ -27,7 +27,7 @@ describe("what is taken out of a report", () => {
     ["a login in an address", "https://ada:pw@example.com/v1", "https://<login>@example.com/v1"],
     ["a name before an address", "https://t0ken@example.com/v1", "https://<login>@example.com/v1"],
     ["a password with a sign in it", "http://ada:p@ss@localhost/", "http://<login>@localhost/"],
-    ["a password of nobody", "redis://:pw@localhost/", "redis://<login>@localhost/"],
+    ["a password without a user", "redis://:pw@localhost/", "redis://<login>@localhost/"],
     ["what an address asks with", "GET /v1?alt=sse&sig=abc (401)", "GET /v1?alt=<value>&sig=<value> (401)"],
     ["a cookie", "Set-Cookie: session=abc; Path=/", "Set-Cookie: <secret>"],
     ["a header of a rare scheme", "Proxy-Authorization: Negotiate abc", "Proxy-Authorization: <secret>"],
@@ -36,61 +36,58 @@ describe("what is taken out of a report", () => {
     ["a parameter", '{"name": "router", "key": "abc"}', '{"name": "router", "key": <secret>}'],
     ["an option", "curl --api-key abc --token def", "curl --api-key <secret> --token <secret>"],
     [
-      "a name in words",
+      "a name with spaces",
       "api key: abc, private_key=abc, pwd: abc",
       "api key: <secret>, private_key=<secret>, pwd: <secret>",
     ],
     ["a key of another form", `got github_pat_${"a".repeat(20)} and xai-${"b".repeat(20)}`, "got <key> and <key>"],
     ["a private key that was cut", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl+bnN/a2V5\nabc=", "<private key>"],
     ["a mail address", "by ada.l+x@example.com", "by <mail>"],
-    ["somebody else's home", "/Users/dev/x and C:\\Users\\dev\\x", "/Users/<user>/x and C:\\Users\\<user>\\x"],
+    ["another user's home folder", "/Users/dev/x and C:\\Users\\dev\\x", "/Users/<user>/x and C:\\Users\\<user>\\x"],
   ])("%s", (_, text, clean) => {
-    expect(redact(text, nobody)).toBe(clean);
+    expect(redact(text, unknown)).toBe(clean);
   });
 
-  it("the values of variables that are named as secrets are, wherever they stand", () => {
+  it("the values of variables with secret names, wherever they appear", () => {
     const variables = { OPENAI_API_KEY: "abcdef123456", GH_TOKEN: "short", SHELL: "/bin/fish" };
-    expect(redact("used abcdef123456 short /bin/fish", { ...nobody, variables })).toBe(
+    expect(redact("used abcdef123456 short /bin/fish", { ...unknown, variables })).toBe(
       "used <OPENAI_API_KEY> short /bin/fish",
     );
   });
 
-  it("folders, the home, and who it is", () => {
+  it("folders, the home folder and the user", () => {
     expect(redact("/home/ada/greeting/inner/x, /home/ada/greeting/y, /home/ada/z", ada)).toBe(
       "<folder 1>/x, <folder 2>/y, ~/z",
     );
     const variables = { USER: "ada", HOSTNAME: "lovelace.local", LOGNAME: "root" };
     const text = "ada on lovelace.local in /data/ada/x, not adam, not root, not ada-2";
-    expect(redact(text, { ...nobody, variables })).toBe(
+    expect(redact(text, { ...unknown, variables })).toBe(
       "<user> on <hostname> in /data/<user>/x, not adam, not root, not ada-2",
     );
-    const spaced = { ...nobody, folders: ["/data/my shop"] };
+    const spaced = { ...unknown, folders: ["/data/my shop"] };
     expect(redact("file:///data/my%20shop/x and /data/my shop/y", spaced)).toBe("file://<folder 1>/x and <folder 1>/y");
   });
 });
 
-describe("taking out", () => {
+describe("redaction", () => {
   it("finds a folder behind a link, as programs write it", () => {
     const top = realpathSync(mkdtempSync(path.join(os.tmpdir(), "understudy-report-")));
     const folders = [path.join(top, "link")];
     mkdirSync(path.join(top, "a client"));
     symlinkSync(path.join(top, "a client"), folders[0]!);
-    expect(redact(`${top}/a client/x ${encodeURI(top)}/a%20client/y ${top}/link/z`, { ...nobody, folders })).toBe(
+    expect(redact(`${top}/a client/x ${encodeURI(top)}/a%20client/y ${top}/link/z`, { ...unknown, folders })).toBe(
       "<folder 1>/x <folder 1>/y <folder 1>/z",
     );
     rmSync(top, { recursive: true });
   });
 
-  it.each(["a", "A", "a1.", "-", "AAAA_", "token ", "https://a"])(
-    "comes to an end, whatever was printed (%s)",
-    (piece) => {
-      // Where an expression goes back for every character, this takes minutes, and the test its whole time.
-      expect(redact(`${piece.repeat(20_000 / piece.length)}\n`.repeat(100), nobody)).not.toBe("");
-    },
-  );
+  it.each(["a", "A", "a1.", "-", "AAAA_", "token ", "https://a"])("terminates for any output (%s)", (piece) => {
+    // An expression with backtracking at every character would take minutes here.
+    expect(redact(`${piece.repeat(20_000 / piece.length)}\n`.repeat(100), unknown)).not.toBe("");
+  });
 });
 
-describe("what stays in a report", () => {
+describe("a report keeps", () => {
   it.each([
     "2026-11-21T00:45:12.345Z [info] /usr/bin/understudy (path): Understudy 0.1.0",
     "the sidecar ended: KeyError: 'name' (exit code 1)",
@@ -99,11 +96,11 @@ describe("what stays in a report", () => {
     "understudy/modelServers/setKey: The server http://127.0.0.1:11434/v1 does not answer (401).",
     "python3.13 -I -m pip --isolated install --require-hashes -r requirements.txt",
   ])("%s", (text) => {
-    expect(redact(text, nobody)).toBe(text);
+    expect(redact(text, unknown)).toBe(text);
   });
 });
 
-describe("a report", () => {
+describe("an issue report", () => {
   const host = new FakeHost();
   const parts = {
     environment: { ...host.environment, remoteName: "box.example:8080", homePath: "/home/ada", variables: {} },
@@ -115,18 +112,18 @@ describe("a report", () => {
     folders: () => ["/home/ada/greeting"],
   };
 
-  it("says how things stand, and never whose", async () => {
+  it("describes the state without personal data", async () => {
     host.output.info("opened /home/ada/greeting/a.py with Bearer xyz.123");
-    const asker = new GoldenSidecar().answer("understudy/doctor", {
+    const requester = new GoldenSidecar().answer("understudy/doctor", {
       checks: [{ name: "git", ok: false, message: "/home/ada/bin/git is too old" }],
     });
     const state: SidecarState = {
       kind: "mismatch",
       found: { command: "/home/ada/.venv/bin/understudy", origin: "path" },
       upgrade: "sidecar",
-      said: "Understudy 0.0.1, protocol 0",
+      reported: "Understudy 0.0.1, protocol 0",
     };
-    const text = await report({ ...parts, asker, state: () => state });
+    const text = await createReport({ ...parts, requester, state: () => state });
     for (const said of [
       "remote: yes",
       "sidecar: mismatch, upgrade the sidecar: Understudy 0.0.1, protocol 0",
@@ -138,13 +135,14 @@ describe("a report", () => {
     expect(text).not.toMatch(/\/home\/ada|xyz\.123|box\.example/);
   });
 
-  it("is made without a sidecar, too, with the last words of the one that stopped", async () => {
-    const asker = {
-      ask: () => Promise.reject(new SidecarError({ kind: "connection_failed", message: "Understudy has stopped." })),
+  it("works without a sidecar, and contains the last output of one that crashed", async () => {
+    const requester = {
+      request: () =>
+        Promise.reject(new SidecarError({ kind: "connection_failed", message: "Understudy has stopped." })),
     };
-    const ending = { code: 8, signal: null, lines: ["Traceback in /home/ada/x.py", "error: the disk is full"] };
-    const state: SidecarState = { kind: "failed", cause: "the disk is full", ending };
-    const text = await report({ ...parts, asker, state: () => state });
+    const exit = { code: 8, signal: null, lines: ["Traceback in /home/ada/x.py", "error: the disk is full"] };
+    const state: SidecarState = { kind: "failed", cause: "the disk is full", exit };
+    const text = await createReport({ ...parts, requester, state: () => state });
     expect(text).toContain("sidecar: failed: the disk is full\n    Traceback in ~/x.py\n");
     expect(text).toContain("- not asked: Understudy has stopped.");
   });

@@ -1,22 +1,22 @@
 import { describe, expect, it } from "vitest";
-import type { FileDiff, Hunk } from "../src/protocol.ts";
+import type { FileDiff, Hunk } from "../../src/protocol.ts";
 import {
-  compose,
+  applyHunks,
   firstLine,
   fileRow,
   hunkAt,
   hunkRow,
   linesOf,
-  named,
-  neighbour,
+  parseRowId,
+  adjacentHunk,
   rangeOf,
-  reasons,
-  shifted,
-  shownPath,
-  spots,
-} from "../src/review/hunks.ts";
-import { placeOf, RESULT, uriOf } from "../src/review/places.ts";
-import { result } from "./support/golden.ts";
+  rejectionReasons,
+  shiftLine,
+  hunkRefs,
+} from "../../src/review/hunks.ts";
+import { displayPath } from "../../src/state/formatting.ts";
+import { parseReviewUri, RESULT, reviewUri } from "../../src/review/reviewUris.ts";
+import { result } from "../support/golden.ts";
 
 const DIFF = result("understudy/delegations/diff", "delegations-diff.valid");
 const ID = "20261121-004512-k3f9q";
@@ -31,69 +31,69 @@ function file(path: string, hunks: Hunk[], status: FileDiff["status"] = "modifie
   return { path, status, binary: false, hunks };
 }
 
-describe("names of rows", () => {
-  it("name a file or a hunk, whatever the path holds", () => {
-    expect(named(hunkRow(ID, 'a:b/"c".py', "0a1b2c3d4e5f"))).toEqual({
+describe("row IDs", () => {
+  it("identify a file or a hunk, whatever the path contains", () => {
+    expect(parseRowId(hunkRow(ID, 'a:b/"c".py', "0a1b2c3d4e5f"))).toEqual({
       kind: "hunk",
       id: ID,
       path: 'a:b/"c".py',
       hunk: "0a1b2c3d4e5f",
     });
-    expect(named(fileRow(ID, "a:b.py"))).toEqual({ kind: "file", id: ID, path: "a:b.py" });
-    expect(named(`check:${ID}:pytest`)).toBeUndefined();
-    expect(named(undefined)).toBeUndefined();
+    expect(parseRowId(fileRow(ID, "a:b.py"))).toEqual({ kind: "file", id: ID, path: "a:b.py" });
+    expect(parseRowId(`check:${ID}:pytest`)).toBeUndefined();
+    expect(parseRowId(undefined)).toBeUndefined();
   });
 
-  it("become addresses and back, also in the editor's spelling", () => {
+  it("become URIs and back, also as the editor normalizes them", () => {
     for (const path of ["tests/a b.py", "naïve#?.png", "100%/x.py", "a:b+c.py"]) {
-      expect(placeOf(uriOf(RESULT, ID, path))).toEqual({ scheme: RESULT, id: ID, path });
+      expect(parseReviewUri(reviewUri(RESULT, ID, path))).toEqual({ scheme: RESULT, id: ID, path });
     }
-    expect(placeOf(`understudy-result://${ID}/a%20b%3Ac.py`)?.path).toBe("a b:c.py");
-    expect(placeOf("file:///home/ada/x.py")).toBeUndefined();
+    expect(parseReviewUri(`understudy-result://${ID}/a%20b%3Ac.py`)?.path).toBe("a b:c.py");
+    expect(parseReviewUri("file:///home/ada/x.py")).toBeUndefined();
   });
 
-  it("read as people write them", () => {
-    expect(shownPath('"na\\303\\257ve.png"')).toBe("naïve.png");
-    expect(shownPath('"a\\"b\\tc\\\\d"')).toBe('a"b\tc\\d');
-    expect(shownPath("plain/path.py")).toBe("plain/path.py");
-    expect(shownPath('"\\377.txt"')).toBe("\ufffd.txt");
+  it("are shown as display paths", () => {
+    expect(displayPath('"na\\303\\257ve.png"')).toBe("naïve.png");
+    expect(displayPath('"a\\"b\\tc\\\\d"')).toBe('a"b\tc\\d');
+    expect(displayPath("plain/path.py")).toBe("plain/path.py");
+    expect(displayPath('"\\377.txt"')).toBe("\ufffd.txt");
   });
 });
 
-describe("the way through a review", () => {
-  const all = spots(ID, DIFF.files);
+describe("the order of a review", () => {
+  const all = hunkRefs(ID, DIFF.files);
 
-  it("goes over what is undecided, file by file, and round", () => {
+  it("visits pending hunks file by file, and wraps around", () => {
     const paths = all.map((spot) => `${spot.file.path} ${spot.hunk.state}`);
     expect(paths).toEqual([
       "tests/test_wrapping_ghost.py pending",
       "greeting/wrap.py rejected",
       '"na\\303\\257ve.png" pending',
     ]);
-    const first = neighbour(all, undefined, 1);
+    const first = adjacentHunk(all, undefined, 1);
     expect(first?.hunk.id).toBe("0a1b2c3d4e5f");
-    const second = neighbour(all, first, 1);
+    const second = adjacentHunk(all, first, 1);
     expect(second?.hunk.id).toBe("99aabbccddee");
-    expect(neighbour(all, second, 1)?.hunk.id).toBe("0a1b2c3d4e5f");
-    expect(neighbour(all, first, -1)?.hunk.id).toBe("99aabbccddee");
-    expect(neighbour(all, undefined, -1)?.hunk.id).toBe("99aabbccddee");
+    expect(adjacentHunk(all, second, 1)?.hunk.id).toBe("0a1b2c3d4e5f");
+    expect(adjacentHunk(all, first, -1)?.hunk.id).toBe("99aabbccddee");
+    expect(adjacentHunk(all, undefined, -1)?.hunk.id).toBe("99aabbccddee");
   });
 
-  it("goes over everything once everything is decided, and nowhere when there is nothing", () => {
-    const done = spots(
+  it("visits all hunks if none is pending, and none if there are none", () => {
+    const done = hunkRefs(
       ID,
       DIFF.files.map((one) => ({ ...one, hunks: one.hunks.map((each) => ({ ...each, state: "accepted" as const })) })),
     );
-    expect(neighbour(done, done[0], 1)?.file.path).toBe("greeting/wrap.py");
-    expect(neighbour([], undefined, 1)).toBeUndefined();
+    expect(adjacentHunk(done, done[0], 1)?.file.path).toBe("greeting/wrap.py");
+    expect(adjacentHunk([], undefined, 1)).toBeUndefined();
   });
 
-  it("finds its place again after a hunk was split anew", () => {
+  it("finds its position after a hunk was split", () => {
     const gone = { id: ID, file: file("gone.py", []), hunk: hunk("ffffffffffff", [1, 1], [1, 1]) };
-    expect(neighbour(all, gone, 1)?.hunk.id).toBe("0a1b2c3d4e5f");
+    expect(adjacentHunk(all, gone, 1)?.hunk.id).toBe("0a1b2c3d4e5f");
   });
 
-  it("knows the hunk at a line of either side", () => {
+  it("finds the hunk at a line of either side", () => {
     const one = file("a.py", [hunk("a", [3, 2], [3, 4]), hunk("b", [20, 0], [22, 1]), hunk("c", [30, 3], [32, 0])]);
     expect(linesOf(one.hunks[0]!)).toEqual({ start: 2, end: 5 });
     expect(linesOf(one.hunks[1]!, "old")).toEqual({ start: 19, end: 19 });
@@ -105,7 +105,7 @@ describe("the way through a review", () => {
     expect(hunkAt(file("a.py", []), 0, "new")).toBeUndefined();
   });
 
-  it("tells a change of mode from the lines at the same place by where the person was last", () => {
+  it("distinguishes a mode change from lines at the same position by the last visited hunk", () => {
     const both = file("run.sh", [hunk("mode", [0, 0], [0, 0]), hunk("lines", [1, 1], [1, 1])]);
     const [mode, lines] = both.hunks;
     expect(hunkAt(both, 0, "new")?.id).toBe("lines");
@@ -115,22 +115,22 @@ describe("the way through a review", () => {
   });
 });
 
-describe("places after edits", () => {
+describe("positions after edits", () => {
   const read = ["a", "b", "c", "d", "e"].join("\n");
 
-  it("stay above an edit and move along below it", () => {
+  it("stay above an edit and shift below it", () => {
     const shown = ["a", "b", "new", "new", "c", "d", "e"].join("\n");
-    expect([0, 1, 2, 4].map((line) => shifted(line, read, shown))).toEqual([0, 1, 4, 6]);
-    expect([0, 1, 4, 6].map((line) => shifted(line, shown, read))).toEqual([0, 1, 2, 4]);
+    expect([0, 1, 2, 4].map((line) => shiftLine(line, read, shown))).toEqual([0, 1, 4, 6]);
+    expect([0, 1, 4, 6].map((line) => shiftLine(line, shown, read))).toEqual([0, 1, 2, 4]);
   });
 
-  it("are at the beginning of an edit that they are in, and never beyond the text", () => {
-    expect(shifted(2, read, ["a", "b", "C", "d", "e"].join("\n"))).toBe(2);
-    expect(shifted(3, read, "a")).toBe(0);
-    expect(shifted(4, read, "")).toBe(0);
+  it("are at the beginning of an edit that contains them, and never beyond the text", () => {
+    expect(shiftLine(2, read, ["a", "b", "C", "d", "e"].join("\n"))).toBe(2);
+    expect(shiftLine(3, read, "a")).toBe(0);
+    expect(shiftLine(4, read, "")).toBe(0);
   });
 
-  it("hold for a whole hunk", () => {
+  it("apply to a whole hunk", () => {
     expect(rangeOf(hunk("a", [4, 1], [4, 2]), "new", read, `first\n${read}`)).toEqual({
       start: { line: 4, character: 0 },
       end: { line: 5, character: 0 },
@@ -138,30 +138,30 @@ describe("places after edits", () => {
   });
 });
 
-describe("what a hunk says", () => {
-  it("is its first line with a word in it", () => {
+describe("the label of a hunk", () => {
+  it("is its first line with a word", () => {
     expect(firstLine(hunk("a", [1, 0], [2, 3]), "", "x\n\n   # two\nthree\n")).toBe("# two");
     expect(firstLine(hunk("a", [1, 1], [0, 0]), "gone = 1\n", "")).toBe("gone = 1");
     expect(firstLine(hunk("a", [1, 1], [1, 1]), undefined, undefined)).toBe("");
   });
 
-  it("is composed into the base alone for a conflict", () => {
+  it("is applied to the base alone for a conflict", () => {
     const base = "1\n2\n3\n4\n5\n";
     const now = "1\ntwo\n3\n4\n4b\n5\nend";
     const hunks = [hunk("a", [2, 1], [2, 1]), hunk("b", [4, 0], [5, 1]), hunk("c", [5, 0], [7, 1])];
-    expect(compose(base, now, hunks)).toBe(now);
-    expect(compose(base, now, [hunks[1]!])).toBe("1\n2\n3\n4\n4b\n5\n");
-    expect(compose(base, now, [])).toBe(base);
-    expect(compose(base, "1\n3\n4\n5\n", [hunk("d", [2, 1], [1, 0])])).toBe("1\n3\n4\n5\n");
+    expect(applyHunks(base, now, hunks)).toBe(now);
+    expect(applyHunks(base, now, [hunks[1]!])).toBe("1\n2\n3\n4\n4b\n5\n");
+    expect(applyHunks(base, now, [])).toBe(base);
+    expect(applyHunks(base, "1\n3\n4\n5\n", [hunk("d", [2, 1], [1, 0])])).toBe("1\n3\n4\n5\n");
   });
 });
 
-describe("reasons", () => {
+describe("rejection reasons", () => {
   it("are collected once, with their places", () => {
     const rejected = (id: string, line: number, reason?: string): Hunk =>
       hunk(id, [line, 1], [line, 1], { state: "rejected", ...(reason === undefined ? {} : { reason }) });
-    const found = reasons(
-      spots(ID, [
+    const found = rejectionReasons(
+      hunkRefs(ID, [
         file("a.py", [rejected("a", 4, "Keep the old name."), rejected("b", 9), hunk("c", [12, 1], [12, 1])]),
         file("b.py", [rejected("d", 1, "Keep the old name.")], "added"),
         file("c.py", [rejected("e", 2, "Too long.")]),
@@ -171,6 +171,8 @@ describe("reasons", () => {
       { reason: "Keep the old name.", places: ["a.py:4", "b.py"] },
       { reason: "Too long.", places: ["c.py:2"] },
     ]);
-    expect(reasons(spots(ID, DIFF.files))).toEqual([{ reason: "Keep the old name.", places: ["greeting/wrap.py"] }]);
+    expect(rejectionReasons(hunkRefs(ID, DIFF.files))).toEqual([
+      { reason: "Keep the old name.", places: ["greeting/wrap.py"] },
+    ]);
   });
 });

@@ -1,16 +1,17 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { App } from "../src/app.ts";
-import { Emitter, type Disposable } from "../src/base/emitter.ts";
-import { SidecarError } from "../src/client/wire.ts";
-import { Store } from "../src/model/store.ts";
-import type { Delegation, DiffResult, Event, FileDiff, Hunk } from "../src/protocol.ts";
-import { registerReview } from "../src/review/feature.ts";
-import { hunkRow } from "../src/review/hunks.ts";
-import { BASE, RESULT, THEIRS, uriOf, YOURS } from "../src/review/places.ts";
-import { evidence, verdictLine } from "../src/review/words.ts";
-import { FakeHost } from "./support/fakeHost.ts";
-import { GoldenSidecar, golden, refusal, result } from "./support/golden.ts";
-import { settled } from "./support/settled.ts";
+import type { App } from "../../src/appContext.ts";
+import { Emitter, type Disposable } from "../../src/base/events.ts";
+import { SidecarError } from "../../src/sidecar/connection.ts";
+import { Store } from "../../src/state/store.ts";
+import type { Delegation, DiffResult, Event, FileDiff, Hunk } from "../../src/protocol.ts";
+import { registerReview } from "../../src/review/registerReview.ts";
+import { hunkRow } from "../../src/review/hunks.ts";
+import { BASE, RESULT, THEIRS, reviewUri, YOURS } from "../../src/review/reviewUris.ts";
+import { verdictLine } from "../../src/review/reviewWording.ts";
+import { evidence } from "../../src/review/evidencePage.ts";
+import { FakeHost } from "../support/fakeHost.ts";
+import { GoldenSidecar, golden, refusal, result } from "../support/golden.ts";
+import { settled } from "../support/flushPromises.ts";
 
 const DELEGATION = result("understudy/delegations/get", "delegations-get.valid");
 const ID = DELEGATION.id;
@@ -19,7 +20,7 @@ const BASE_TEXT = Array.from({ length: 80 }, (_, index) => `line ${index + 1}\n`
 const DECIDED = result("understudy/delegations/decide", "delegations-decide.valid");
 const ROW = (hunk: string): string => hunkRow(ID, WRAP, hunk);
 
-/** The result that the golden decision is about: three hunks in one file. */
+/** The result of the golden decision: three hunks in one file. */
 function diff(): DiffResult {
   const hunks = DECIDED.hunks.map(({ id, oldStart, oldLines, newStart, newLines }): Hunk => {
     return { id, oldStart, oldLines, newStart, newLines, state: "pending", conflict: false, edited: false };
@@ -29,7 +30,7 @@ function diff(): DiffResult {
     ...result("understudy/delegations/diff", "delegations-diff.flagged").files,
     { path: '"na\\303\\257ve.png"', status: "modified", binary: true, hunks: [{ ...hunks[0]!, id: "99aabbccddee" }] },
   ];
-  return { base: "4b1f6d2c", head: "c0ffee5eed0123456789abcdef0123456789abcd", files };
+  return { base: "4b1f6d2c", head: "c0ffee5eed0123456789abcdef0123456789abcd", files, undoable: [] };
 }
 
 let host: FakeHost;
@@ -40,7 +41,7 @@ let now: DiffResult;
 let delegation: Delegation;
 let resultText: string;
 let states: Emitter<{ kind: string }>;
-/** What the person is told of. */
+/** Messages to the user. */
 let started: string[];
 
 beforeEach(async () => {
@@ -62,18 +63,18 @@ beforeEach(async () => {
       text: side === "base" ? BASE_TEXT : resultText,
       mode: "100644",
     }));
-  store = new Store({ asker: peer, hearer: peer, workspaces: () => [], log: () => {}, gatherMs: 0 });
+  store = new Store({ requester: peer, subscriber: peer, workspaces: () => [], log: () => {}, batchMs: 0 });
   begin();
   await store.attach();
 });
 
-/** A window begins. */
+/** A window opens. */
 function begin(): void {
   states = new Emitter();
-  const sidecar = Object.assign(peer, { onDidChange: states.signal, state: { kind: "running" } });
+  const sidecar = Object.assign(peer, { onDidChange: states.subscribe, state: { kind: "running" } });
   started = [];
   const told = new Emitter<string>();
-  told.signal((id) => started.push(id));
+  told.subscribe((id) => started.push(id));
   feature = registerReview({ host, sidecar, store, interceptors: new Map(), started: told } as unknown as App);
 }
 
@@ -88,7 +89,7 @@ async function reviewing(): Promise<void> {
   await settle();
 }
 
-/** Let the pauses pass that are made on purpose, and what comes of them be done. */
+/** Wait for intended delays and their effects. */
 async function settle(): Promise<void> {
   await vi.advanceTimersByTimeAsync(80);
   await settled();
@@ -102,7 +103,7 @@ function rows(id?: string): string[] {
   });
 }
 
-/** As the sidecar answers: states of hunks change in the diff, too. */
+/** Like the sidecar: states of hunks change in the diff, too. */
 function decides(answer = DECIDED): void {
   peer.answer("understudy/delegations/decide", () => {
     const states = new Map(answer.hunks.map((hunk) => [hunk.id, hunk]));
@@ -115,10 +116,10 @@ function decides(answer = DECIDED): void {
 }
 
 describe("opening a review", () => {
-  it("asks which one from the palette, once the one that is open is decided and another waits", async () => {
+  it("asks for a result from the palette, if the open one is complete and another one has pending changes", async () => {
     await reviewing();
     await host.commands.run("understudy.review.open");
-    expect(host.shown).toEqual([]); // the one that is open
+    expect(host.shown).toEqual([]); // the open one
     const files = now.files.map((file) => ({
       ...file,
       hunks: file.hunks.map((one) => ({ ...one, state: "accepted" as const })),
@@ -130,32 +131,36 @@ describe("opening a review", () => {
     expect(host.shown.map(({ title }) => title)).toEqual(["Review"]);
   });
 
-  it("hangs the bar of a change anew for who goes to it, for it may be folded in", async () => {
+  it("shows a collapsed bar again when its change is visited", async () => {
     await reviewing();
     const [id = ""] = host.bars.keys();
-    host.bars.delete(id); // folded in, or away: the editor does not tell
+    host.bars.delete(id); // collapsed or removed: the editor does not report it
     await host.commands.run("understudy.review.show", id);
     expect([...host.bars.keys()]).toContain(id);
     expect(host.bars.get(id)?.content).toMatchObject({ context: "pending" });
   });
 
-  it("shows all files as one diff, and the verdict and its grounds above the first hunk", async () => {
+  it("shows all files as one diff, and the verdict with its evidence above the first hunk", async () => {
     await reviewing();
     expect(host.diffs).toEqual([
       {
         title: "Review: Tests for greeting/wrapping.py",
         pairs: [
-          { label: "wrapping.py: review", base: uriOf(BASE, ID, WRAP), result: uriOf(RESULT, ID, WRAP) },
-          { label: "test.yml: review", result: uriOf(RESULT, ID, ".github/workflows/test.yml") },
-          { label: "naïve.png: review", base: uriOf(BASE, ID, "naïve.png"), result: uriOf(RESULT, ID, "naïve.png") },
+          { label: "wrapping.py: Review", base: reviewUri(BASE, ID, WRAP), result: reviewUri(RESULT, ID, WRAP) },
+          { label: "test.yml: Review", result: reviewUri(RESULT, ID, ".github/workflows/test.yml") },
+          {
+            label: "naïve.png: Review",
+            base: reviewUri(BASE, ID, "naïve.png"),
+            result: reviewUri(RESULT, ID, "naïve.png"),
+          },
         ],
       },
     ]);
     expect(rows().slice(0, 7)).toEqual([
-      "Verified | Tests for greeting/wrapping.py | verified-filled | verdict undecided",
-      "  pytest | passed · 4 passed · 4 of 4 can fail · 1.9 s | pass | check",
-      "  Not confined | it could do what you can | unlock | confined",
-      "wrapping.py | greeting · 3 undecided | file | reviewFile pending",
+      "Verified | Tests for greeting/wrapping.py | verified-filled | verdict hasPending",
+      "  pytest | passed · 4 passed · 4 of 4 tests catch injected bugs · 1.9 s | pass | check",
+      "  No sandbox | the agent had your permissions | unlock | confined",
+      "wrapping.py | greeting · 3 pending | file | reviewFile pending",
       "  new 12 | line 12 · +3 −2 | circle-large-outline | hunk pending",
       "  line 40 | line 41 · +1 −1 | circle-large-outline | hunk pending",
       "  line 71 | line 72 · +3 −3 | circle-large-outline | hunk pending",
@@ -163,30 +168,30 @@ describe("opening a review", () => {
     expect(host.contexts.get("understudy.reviewing")).toBe(true);
   });
 
-  it("says every reservation before anything can be accepted", async () => {
-    delegation = { ...delegation, verdict: "unverified", reservations: ["no_control", "outside_scope"] };
+  it("shows every reservation before anything can be accepted", async () => {
+    delegation = { ...delegation, verdict: "unverified", reservations: ["not_mutation_tested", "outside_scope"] };
     await store.read(ID);
     await reviewing();
     expect(rows().slice(0, 3)).toEqual([
       expect.stringMatching(/^Unverified \|/),
       "  Nothing shows that the new tests can fail |  | warning | reservation",
-      expect.stringMatching(/^ {2}The result touches files .* \| warning \| reservation$/),
+      expect.stringMatching(/^ {2}The result changes files .* \| warning \| reservation$/),
     ]);
     const [bar] = host.bars.values();
-    expect(bar?.content?.label).toBe("Change 1 of 5 · undecided");
+    expect(bar?.content?.label).toBe("Change 1 of 5 · pending");
     expect(bar?.content?.note).toBe(
-      "Unverified: nothing shows that the new tests can fail; the result touches files that this recipe does not write, or removes tests",
+      "Unverified: nothing shows that the new tests can fail; the result changes files that this recipe does not write, or removes tests",
     );
     const page = evidence(delegation);
     expect(page).toContain("- Nothing shows that the new tests can fail.");
     expect(page).toContain("```text\n4 passed in 1.42s\n```");
     expect(page).not.toContain("running again");
-    // While they run again, what stands there is old.
+    // While the checks run again, earlier results are outdated.
     expect(evidence({ ...delegation, state: "checking" })).toContain("The checks are running again.");
-    expect(evidence({ ...delegation, state: "checking", checks: [] })).toContain("They are running.");
+    expect(evidence({ ...delegation, state: "checking", checks: [] })).toContain("The checks are running.");
   });
 
-  it("refuses what is not finished or changed nothing", async () => {
+  it("refuses delegations that are not finished or have no changes", async () => {
     delegation = { ...delegation, state: "running" };
     await store.read(ID);
     await host.commands.run("understudy.review.open", ID);
@@ -195,12 +200,12 @@ describe("opening a review", () => {
     await host.commands.run("understudy.review.open", ID);
     expect(host.messages.map(({ text }) => text)).toEqual([
       expect.stringContaining("is not finished yet"),
-      expect.stringContaining("changed nothing"),
+      expect.stringContaining("no changes to review"),
     ]);
     expect(host.diffs).toEqual([]);
   });
 
-  it("goes on in a window that is loaded again, unless it was closed", async () => {
+  it("continues in a reloaded window, unless it was closed", async () => {
     await reviewing();
     const again = async (): Promise<void> => {
       feature.dispose();
@@ -212,7 +217,7 @@ describe("opening a review", () => {
     await again();
     expect(rows()[0]).toContain("Verified");
     expect(host.bars.size).toBe(4);
-    // The sidecar ends in that moment: the next one goes on.
+    // The sidecar ends at this moment: the next one continues.
     peer.answer("understudy/delegations/diff", () => {
       throw new SidecarError({ kind: "connection_failed", message: "it has stopped" });
     });
@@ -227,7 +232,7 @@ describe("opening a review", () => {
     expect(rows()).toEqual([]);
   });
 
-  it("quotes what others wrote instead of interpreting it", () => {
+  it("quotes untrusted text instead of interpreting it", () => {
     const hostile = structuredClone(delegation);
     hostile.title = "[click](command:evil)\n# Verified";
     hostile.checks[0]!.outputTail = "```\n<script>alert(1)</script>\n```\n";
@@ -239,33 +244,33 @@ describe("opening a review", () => {
 });
 
 describe("deciding", () => {
-  it("accepts a hunk from its bar, and shows what came of it everywhere", async () => {
+  it("accepts a hunk from its bar, and updates everything", async () => {
     decides();
     await reviewing();
-    expect([...host.bars.keys()]).toHaveLength(4); // the picture has no place for one
+    expect([...host.bars.keys()]).toHaveLength(4); // a binary file has no place for a bar
     await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
     expect(peer.params("understudy/delegations/decide")).toEqual([
       { id: ID, decisions: [{ path: WRAP, hunk: "5a1e0c77b9d2", decision: "accept" }] },
     ]);
     expect(rows().slice(3, 7)).toEqual([
-      "wrapping.py | greeting · 1 undecided | file | reviewFile pending",
+      "wrapping.py | greeting · 1 pending | file | reviewFile pending",
       "  new 12 | line 12 · +3 −2 · accepted | pass-filled | hunk accepted",
       "  line 40 | line 41 · +1 −1 · rejected: Keep the old name. | circle-slash | hunk rejected",
-      "  line 71 | line 72 · +3 −3 · does not merge | warning | hunk pending conflict",
+      "  line 71 | line 72 · +3 −3 · conflict | warning | hunk pending conflict",
     ]);
     expect(host.bars.has(ROW("5a1e0c77b9d2"))).toBe(false);
     expect(host.bars.get(ROW("77e0d1f4b2c9"))?.content).toMatchObject({ context: "conflict" });
-    expect(host.messages.at(-1)?.text).toContain("do not merge");
+    expect(host.messages.at(-1)?.text).toContain("has a conflict");
     expect(host.contexts.get("understudy.canUndo")).toBe(true);
   });
 
-  it("rejects what the cursor is on, with a reason, and goes on to what is undecided next", async () => {
+  it("rejects the hunk at the cursor with a reason, and goes to the next pending one", async () => {
     const rejected = { ...DECIDED, conflicts: [], hunks: [{ ...DECIDED.hunks[1]!, id: "5a1e0c77b9d2" }] };
     decides(rejected);
     await reviewing();
     const at = { line: 12, character: 3 };
     host.active = {
-      uri: uriOf(RESULT, ID, WRAP),
+      uri: reviewUri(RESULT, ID, WRAP),
       language: "python",
       selection: { start: at, end: at },
       selectionEmpty: true,
@@ -281,21 +286,21 @@ describe("deciding", () => {
     expect(host.revealed.at(-1)).toBe(ROW("c03d5516aa4f"));
   });
 
-  it("decides nothing where the cursor is on no change", async () => {
+  it("decides nothing if the cursor is not on a change", async () => {
     await reviewing();
     const at = { line: 60, character: 0 };
     host.active = {
-      uri: uriOf(RESULT, ID, WRAP),
+      uri: reviewUri(RESULT, ID, WRAP),
       language: "python",
       selection: { start: at, end: at },
       selectionEmpty: true,
     };
     await host.commands.run("understudy.review.acceptHunk");
     expect(peer.params("understudy/delegations/decide")).toEqual([]);
-    expect(host.messages.at(-1)?.text).toContain("Put the cursor on a change");
+    expect(host.messages.at(-1)?.text).toContain("Place the cursor on a change");
   });
 
-  it("accepts what is flagged only after saying what it is", async () => {
+  it("accepts a flagged file only after a confirmation that names the reason", async () => {
     decides({ ...DECIDED, conflicts: [] });
     await reviewing();
     const notes = [...host.bars.values()].map(({ content }) => content?.note);
@@ -304,7 +309,7 @@ describe("deciding", () => {
     expect(peer.params("understudy/delegations/decide")).toEqual([]);
     expect(host.messages.at(-1)?.detail).toBe(".github/workflows/test.yml runs in continuous integration");
 
-    host.buttons.push("Accept Only the Others");
+    host.buttons.push("Accept Only the Other Files");
     await host.commands.run("understudy.review.acceptAll");
     expect(peer.params("understudy/delegations/decide").at(-1)).toEqual({
       id: ID,
@@ -313,25 +318,25 @@ describe("deciding", () => {
         { path: '"na\\303\\257ve.png"', decision: "accept" },
       ],
     });
-    host.buttons.push("Accept All the Same");
+    host.buttons.push("Accept All");
     await host.commands.run("understudy.review.acceptFile", `file:${ID}:.github/workflows/test.yml`);
-    expect(peer.params("understudy/delegations/decide").at(-1)).toMatchObject({ flagged: true });
+    expect(peer.params("understudy/delegations/decide").at(-1)).toMatchObject({ includeFlagged: true });
     await host.commands.run("understudy.review.rejectFile", `file:${ID}:.github/workflows/test.yml`);
     expect(peer.params("understudy/delegations/decide").at(-1)).not.toHaveProperty("flagged");
     await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
     expect(peer.params("understudy/delegations/decide").at(-1)).not.toHaveProperty("flagged");
   });
 
-  it("does not take any other conflict for a question", async () => {
+  it("does not confuse another conflict with a confirmation", async () => {
     peer.answer("understudy/delegations/decide", () => {
       throw refusal("delegations-amend.stale");
     });
     await reviewing();
-    host.buttons.push("Accept All the Same");
-    await expect(host.commands.run("understudy.review.acceptAll")).rejects.toThrow("not c0ffee5eed01 any more");
+    host.buttons.push("Accept All");
+    await expect(host.commands.run("understudy.review.acceptAll")).rejects.toThrow("no longer c0ffee5eed01");
   });
 
-  it("takes the last accept back, also one of an earlier window", async () => {
+  it("undoes the last accept, also one of an earlier window", async () => {
     const applied = (seq: number, token: string): Event => ({
       type: "applied",
       seq,
@@ -352,10 +357,10 @@ describe("deciding", () => {
     expect(peer.params("understudy/delegations/undo")).toEqual([{ undoToken: "a" }]);
     await host.commands.run("understudy.review.undo");
     expect(peer.params("understudy/delegations/undo")).toHaveLength(1);
-    expect(host.messages.at(-1)?.text).toContain("Nothing of this review");
+    expect(host.messages.at(-1)?.text).toContain("There is no accept to undo");
   });
 
-  it("tells of an undo that a later edit forbids", async () => {
+  it("reports an undo that a later edit prevents", async () => {
     decides();
     peer.answer("understudy/delegations/undo", () => {
       throw refusal("delegations-undo.overlap");
@@ -365,7 +370,7 @@ describe("deciding", () => {
     await expect(host.commands.run("understudy.review.undo")).rejects.toThrow("was edited where the accept changed it");
   });
 
-  it("sends back with the reasons collected", async () => {
+  it("sends back with the collected reasons", async () => {
     decides();
     peer.answer("understudy/delegations/reply", result("understudy/delegations/reply", "delegations-reply.valid"));
     await reviewing();
@@ -377,7 +382,7 @@ describe("deciding", () => {
     expect(started).toEqual([result("understudy/delegations/reply", "delegations-reply.valid").id]);
   });
 
-  it("opens a conflict in the merge editor with nothing but the conflict in it, else as three sides", async () => {
+  it("opens the merge editor with the conflicting changes only, otherwise three sides", async () => {
     decides();
     await reviewing();
     await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
@@ -386,30 +391,36 @@ describe("deciding", () => {
     resultText = BASE_TEXT;
     await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
     expect(host.merges).toEqual([
-      { base: uriOf(BASE, ID, WRAP), yours: uriOf(YOURS, ID, WRAP), theirs: uriOf(THEIRS, ID, WRAP), output },
+      {
+        base: reviewUri(BASE, ID, WRAP),
+        yours: reviewUri(YOURS, ID, WRAP),
+        theirs: reviewUri(THEIRS, ID, WRAP),
+        output,
+      },
     ]);
-    expect(await host.provided.get(YOURS)?.text(uriOf(YOURS, ID, WRAP))).toBe("mine\n");
-    const theirs = await host.provided.get(THEIRS)?.text(uriOf(THEIRS, ID, WRAP));
+    expect(await host.provided.get(YOURS)?.text(reviewUri(YOURS, ID, WRAP))).toBe("mine\n");
+    const theirs = await host.provided.get(THEIRS)?.text(reviewUri(THEIRS, ID, WRAP));
     expect(theirs).toContain("new 12\nnew 13\nnew 14\n");
     host.mergeEditor = false;
     await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
-    // The person's own file is among them, to write in.
-    expect(host.diffs.at(-1)?.pairs.map((pair) => pair.result)).toEqual([uriOf(THEIRS, ID, WRAP), output]);
+    // The user's own file is one of them, and editable.
+    expect(host.diffs.at(-1)?.pairs.map((pair) => pair.result)).toEqual([reviewUri(THEIRS, ID, WRAP), output]);
   });
 
-  it("takes a conflict for accepted once its file is saved and the person says that it is merged", async () => {
+  it("marks a conflict as resolved after a save, if the user confirms", async () => {
     decides();
     await reviewing();
     await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
     const output = "file:///home/ada/greeting/greeting/wrapping.py";
     host.openTexts.push({ uri: output, language: "python", text: "mine\n", dirty: false });
-    const asked = (): number => host.messages.filter(({ text }) => text.includes("is saved")).length;
+    const asked = (): number =>
+      host.messages.filter(({ text }) => text.includes("Mark the conflict as resolved?")).length;
     const saved = async (uri: string): Promise<void> => {
       host.savedOutside.fire(uri);
       await settle();
     };
     await saved(output);
-    expect(asked()).toBe(0); // nobody is at it
+    expect(asked()).toBe(0); // no conflict is open
     await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
     await saved("file:///home/ada/greeting/other.py");
     expect(asked()).toBe(0);
@@ -418,22 +429,22 @@ describe("deciding", () => {
     expect(asked()).toBe(1);
     expect(peer.params("understudy/delegations/decide")).toHaveLength(1);
     decides(result("understudy/delegations/decide", "delegations-decide.by-hand"));
-    host.buttons.push("It Is Merged");
+    host.buttons.push("Mark as Resolved");
     await saved(output);
     expect(peer.params("understudy/delegations/decide").at(-1)).toEqual({
       id: ID,
       decisions: golden("delegations-decide.by-hand").params!["decisions"],
     });
     await saved(output);
-    expect(asked()).toBe(2); // it is behind them
+    expect(asked()).toBe(2); // it was resolved
   });
 
-  it("asks what to do where there are no lines to merge", async () => {
+  it("asks what to do if a conflict cannot be merged line by line", async () => {
     decides();
     await reviewing();
     await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
     host.buttons.push("Keep Mine");
-    await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9")); // the person has no such file
+    await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9")); // the user does not have this file
     expect(host.merges).toEqual([]);
     expect(host.messages.some(({ text }) => text.includes("cannot be merged line by line"))).toBe(true);
     expect(peer.params("understudy/delegations/decide").at(-1)).toEqual({
@@ -444,7 +455,7 @@ describe("deciding", () => {
 });
 
 describe("exporting", () => {
-  it("asks again for a branch that git does not want, and only then", async () => {
+  it("asks again for a branch name that git refuses, and only then", async () => {
     const names = ["invalid_params", "already_exists"];
     peer.answer("understudy/delegations/export", ({ branch }) => {
       const kind = names.shift();
@@ -457,7 +468,7 @@ describe("exporting", () => {
     expect(peer.params("understudy/delegations/export").map((params) => (params as { branch: string }).branch)).toEqual(
       ["a..b", "taken", "fine"],
     );
-    expect(host.messages.at(-1)?.text).toBe("The result is on the branch fine.");
+    expect(host.messages.at(-1)?.text).toBe("Exported to the branch fine.");
     names.push("internal");
     host.answers.push({ pick: "branch" }, { enter: "fine" });
     await expect(host.commands.run("understudy.review.export")).rejects.toThrow("not fine");
@@ -465,11 +476,11 @@ describe("exporting", () => {
 });
 
 describe("the result side", () => {
-  const uri = uriOf(RESULT, ID, WRAP);
+  const uri = reviewUri(RESULT, ID, WRAP);
   const bytes = (text: string): Uint8Array => Buffer.from(text);
   const files = () => host.files.get(RESULT)!;
 
-  it("amends on the head that was read", async () => {
+  it("amends the head that was read", async () => {
     await reviewing();
     expect(Buffer.from(await files().read(uri)).toString()).toBe(resultText);
     const before = await files().stat!(uri);
@@ -489,7 +500,7 @@ describe("the result side", () => {
     expect(peer.params("understudy/delegations/amend")).toHaveLength(2); // nothing to keep
   });
 
-  it("goes on when only other files became others, and tells when this one did", async () => {
+  it("saves an edit if only other files changed, and reports if this one did", async () => {
     await reviewing();
     await files().read(uri);
     now = { ...now, head: "0ddba11c" };
@@ -505,7 +516,7 @@ describe("the result side", () => {
     ]);
 
     now = { ...now, head: "another" };
-    resultText = "somebody else's\n";
+    resultText = "changed elsewhere\n";
     await expect(files().write!(uri, bytes("mine\n"))).rejects.toThrow("was changed in the result while you edited it");
     await expect(files().write!(uri, bytes("mine\n"))).rejects.toThrow("was changed in the result while you edited it");
   });
@@ -524,7 +535,7 @@ describe("the result side", () => {
     expect(Buffer.from(await files().read(uri)).toString()).toBe("amended\n");
   });
 
-  it("shows an amendment from elsewhere that something else follows at once", async () => {
+  it("shows an amendment from elsewhere that is followed by another event", async () => {
     await reviewing();
     const told: string[] = [];
     files().onDidChange((uris) => told.push(...uris));
@@ -541,16 +552,16 @@ describe("the result side", () => {
     expect(told).toContain(uri);
   });
 
-  it("asks to save an edit before anything in its file is decided", async () => {
+  it("offers to save an edit before a decision in its file", async () => {
     await reviewing();
     host.openTexts.push({ uri, language: "python", text: "edited\n", dirty: true });
-    host.buttons.push("Save Them");
+    host.buttons.push("Save");
     await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
     expect(host.saved).toEqual([uri]);
     expect(peer.params("understudy/delegations/decide")).toEqual([]);
   });
 
-  it("has lenses instead of bars for who shows lenses in diffs, and they move with the text", async () => {
+  it("has lenses instead of bars if they are enabled, and they move with the text", async () => {
     host.editorSettings.set("diffEditor.codeLens", true);
     await reviewing();
     expect(host.bars.size).toBe(0);
@@ -560,7 +571,7 @@ describe("the result side", () => {
       "0 Verified",
       "11 $(check) Accept",
       "11 $(close) Reject",
-      "11 Reject with a Reason…",
+      "11 Reject with Reason…",
     ]);
     host.openTexts.push({ uri, language: "python", text: `first\n${resultText}`, dirty: true });
     expect(lenses()[1]).toBe("12 $(check) Accept");
@@ -569,11 +580,11 @@ describe("the result side", () => {
     expect(host.bars.size).toBe(4);
   });
 
-  it("gives each file that wants a second look one line, whatever it is called", async () => {
+  it("gives each flagged file one line, whatever its name", async () => {
     now.files = now.files.map((file) =>
-      file.flagged ? { ...file, path: "fine\n\nNothing of it runs.\nMakefile" } : file,
+      file.flagReason ? { ...file, path: "fine\n\nThis does not run.\nMakefile" } : file,
     );
-    const flagged = now.files.filter((file) => file.flagged !== undefined);
+    const flagged = now.files.filter((file) => file.flagReason !== undefined);
     const details: string[] = [];
     host.windows.message = (_level, _text, options) => {
       details.push(options?.detail ?? "");
@@ -585,7 +596,7 @@ describe("the result side", () => {
     expect(details.map((detail) => detail.split("\n").length)).toEqual([1]);
   });
 
-  it("draws no icon in a lens but its own, whatever a check or a reason is called", async () => {
+  it("shows no icon from untrusted text in a lens", async () => {
     host.editorSettings.set("diffEditor.codeLens", true);
     delegation.checks = delegation.checks.map((check) => ({ ...check, ok: false, name: "$(verified-filled)" }));
     await store.read(ID);
@@ -603,7 +614,7 @@ describe("the result side", () => {
     expect(icons.slice(0, 2)).toEqual([[], ["$(circle-slash)"]]);
   });
 
-  it("says what is no line: modes, links, names, empty files", async () => {
+  it("describes changes without lines: modes, links, renames, empty files", async () => {
     const [zero] = diff().files[2]!.hunks;
     const one = (path: string, status: FileDiff["status"], more: Partial<FileDiff> = {}): FileDiff => {
       const hunk = { ...zero!, id: path.padEnd(12, "0"), oldStart: 0, oldLines: 0, newStart: 0, newLines: 0 };
@@ -629,42 +640,42 @@ describe("the result side", () => {
     }));
     await reviewing();
     expect(rows().slice(3)).toEqual([
-      "tool | executable now · 1 undecided | file | reviewFile pending",
-      "  executable now |  | circle-large-outline | hunk pending",
-      "tamed | not executable any more · 1 undecided | file | reviewFile pending",
-      "  not executable any more |  | circle-large-outline | hunk pending",
-      "link | new link · 1 undecided | file | reviewFile pending",
+      "tool | now executable · 1 pending | file | reviewFile pending",
+      "  now executable |  | circle-large-outline | hunk pending",
+      "tamed | no longer executable · 1 pending | file | reviewFile pending",
+      "  no longer executable |  | circle-large-outline | hunk pending",
+      "link | new link · 1 pending | file | reviewFile pending",
       "  target | line 1 · +1 | circle-large-outline | hunk pending",
-      "both | 1 undecided | file | reviewFile pending",
-      "  executable now |  | circle-large-outline | hunk pending",
-      "empty | new · 1 undecided | file | reviewFile pending",
+      "both | 1 pending | file | reviewFile pending",
+      "  now executable |  | circle-large-outline | hunk pending",
+      "empty | new · 1 pending | file | reviewFile pending",
       "  an empty file |  | circle-large-outline | hunk pending",
-      "name | was old · 1 undecided | file | reviewFile pending",
+      "name | was old · 1 pending | file | reviewFile pending",
       "  the name |  | circle-large-outline | hunk pending",
-      "gone | deleted · 1 undecided | file | reviewFile pending",
+      "gone | deleted · 1 pending | file | reviewFile pending",
       "  the file | −2 | circle-large-outline | hunk pending",
     ]);
     const labels = [...host.bars.values()].map(({ content }) => content?.label);
     expect(labels.slice(0, 4)).toEqual([
-      "Change 1 of 7 · executable now · undecided",
-      "Change 2 of 7 · not executable any more · undecided",
-      "Change 3 of 7 · new link · undecided",
-      "Change 4 of 7 · executable now · undecided",
+      "Change 1 of 7 · now executable · pending",
+      "Change 2 of 7 · no longer executable · pending",
+      "Change 3 of 7 · new link · pending",
+      "Change 4 of 7 · now executable · pending",
     ]);
   });
 
-  it("is read-only where it is no text, and not there where the file is deleted", async () => {
+  it("is read-only if it is not text, and missing if the file was deleted", async () => {
     peer.answer("understudy/delegations/file", { base64: "AAEC", mode: "100644" });
     await reviewing();
-    const picture = uriOf(RESULT, ID, "naïve.png");
+    const picture = reviewUri(RESULT, ID, "naïve.png");
     expect([...(await files().read(picture))]).toEqual([0, 1, 2]);
-    await expect(files().write!(picture, bytes("x"))).rejects.toThrow("no text in UTF-8");
-    await expect(files().read(uriOf(RESULT, ID, "gone.py"))).rejects.toThrow("not in the result");
+    await expect(files().write!(picture, bytes("x"))).rejects.toThrow("not UTF-8 text");
+    await expect(files().read(reviewUri(RESULT, ID, "gone.py"))).rejects.toThrow("not in the result");
   });
 
-  it("ends with the review", async () => {
+  it("closes with the review", async () => {
     await reviewing();
-    // Its tabs are found whatever the verdict has become since.
+    // Its tabs are found even if the verdict has changed.
     delegation = { ...delegation, verdict: "unverified" };
     await store.read(ID);
     await host.commands.run("understudy.review.close");

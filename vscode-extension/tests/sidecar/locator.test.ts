@@ -1,15 +1,15 @@
-/** Whose programs are run: never those of a folder that is not trusted, nor those that lie about where they are. */
+/** Which programs are run: none of an untrusted folder, and none behind a misleading path. */
 import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { createApp } from "../src/app.ts";
-import { Bag } from "../src/base/emitter.ts";
-import { install, installed } from "../src/client/install.ts";
-import { locate, searchPath, type Look } from "../src/client/locate.ts";
-import { environment } from "../src/client/process.ts";
-import { EndedError, type Launch } from "../src/client/wire.ts";
-import { FakeHost } from "./support/fakeHost.ts";
+import { createApp } from "../../src/app.ts";
+import { DisposableStore } from "../../src/base/events.ts";
+import { install, installedProgram } from "../../src/sidecar/installer.ts";
+import { locate, searchPath, type LocateOptions } from "../../src/sidecar/locator.ts";
+import { sidecarEnvironment } from "../../src/sidecar/childProcess.ts";
+import { ProcessExitError, type LaunchCommand } from "../../src/sidecar/connection.ts";
+import { FakeHost } from "../support/fakeHost.ts";
 
 const top = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "understudy-programs-")));
 const shop = path.join(top, "shop");
@@ -19,7 +19,7 @@ const wheelsPath = path.join(top, "wheels");
 const log = path.join(top, "log");
 afterAll(() => fs.rmSync(top, { recursive: true, force: true }));
 
-/** Writes down how it was started; stands for Python, and for what Python makes. */
+/** Records how it was started; used instead of Python and the programs that Python creates. */
 const PROGRAM = `#!/bin/sh
 echo "$0|$PWD|$*|$(env | grep -i '^PIP_' | sort | tr '\\n' ' ')" >> ${log}
 case "$*" in
@@ -53,7 +53,7 @@ beforeEach(() => {
   fs.writeFileSync(path.join(wheelsPath, "requirements.txt"), "");
 });
 
-const look = (change: Partial<Look>): Look => ({
+const look = (change: Partial<LocateOptions>): LocateOptions => ({
   setting: "",
   homePath: path.dirname(own),
   variables: { PATH: path.join(shop, ".venv/bin") },
@@ -64,8 +64,8 @@ const look = (change: Partial<Look>): Look => ({
   ...change,
 });
 
-describe("a folder that is not trusted", () => {
-  it("has no sidecar, not even one on PATH or behind a link", async () => {
+describe("an untrusted folder", () => {
+  it("provides no sidecar, not even through PATH or a link", async () => {
     expect((await locate(look({}))).found).toBeUndefined();
     fs.symlinkSync(path.join(shop, ".venv/bin/understudy"), path.join(own, "understudy"));
     expect((await locate(look({ variables: { PATH: own } }))).found).toBeUndefined();
@@ -75,16 +75,16 @@ describe("a folder that is not trusted", () => {
     expect((await locate(look({ trusted: true }))).found?.origin).toBe("path");
   });
 
-  it("has no program that the sidecar, or what it starts, could find", () => {
+  it("provides no program to the sidecar or its children", () => {
     const entries = [".", "", "bin", path.join(shop, ".venv/bin"), shop, `${shop}-2`, own];
     expect(searchPath(entries.join(":"), [shop], "linux")).toEqual([`${shop}-2`, own]);
-    expect(environment({ PATH: entries.join(":") }, [shop])["PATH"]).toBe(`${shop}-2:${own}`);
-    expect(environment({ PATH: entries.join(":") })["PATH"]?.split(":")).toContain(shop);
-    expect(environment({ PATH: shop }, [shop])["PATH"]).toBe("/usr/bin:/bin");
-    expect(environment({})).not.toHaveProperty("PATH");
+    expect(sidecarEnvironment({ PATH: entries.join(":") }, [shop])["PATH"]).toBe(`${shop}-2:${own}`);
+    expect(sidecarEnvironment({ PATH: entries.join(":") })["PATH"]?.split(":")).toContain(shop);
+    expect(sidecarEnvironment({ PATH: shop }, [shop])["PATH"]).toBe("/usr/bin:/bin");
+    expect(sidecarEnvironment({})).not.toHaveProperty("PATH");
   });
 
-  it.each([false, true])("is kept from the sidecar's PATH by the window (trusted: %s)", async (trusted) => {
+  it.each([false, true])("is removed from the sidecar's PATH (trusted: %s)", async (trusted) => {
     const host = new FakeHost();
     program(path.join(own, "understudy"));
     host.trusted = trusted;
@@ -94,14 +94,14 @@ describe("a folder that is not trusted", () => {
       storagePath,
       variables: { PATH: `.:${path.join(shop, "node_modules/.bin")}:${own}` },
     };
-    const launches: Launch[] = [];
-    const bag = new Bag();
-    const connect = (launch: Launch): Promise<never> => {
+    const launches: LaunchCommand[] = [];
+    const disposables = new DisposableStore();
+    const connect = (launch: LaunchCommand): Promise<never> => {
       launches.push(launch);
-      return Promise.reject(new EndedError({ code: 1, signal: null, lines: [] }));
+      return Promise.reject(new ProcessExitError({ code: 1, signal: null, lines: [] }));
     };
-    await createApp({ host, connect: () => connect }, bag).sidecar.start();
-    bag.dispose();
+    await createApp({ host, connect: () => connect }, disposables).sidecar.start();
+    disposables.dispose();
     expect(launches[0]?.env["PATH"]?.includes(shop)).toBe(trusted);
     expect(launches[0]?.env["PATH"]?.split(":")).not.toContain(".");
   });
@@ -114,12 +114,12 @@ describe("the installation", () => {
     version: "0.1.0",
     python: "",
     platform: process.platform,
-    env: environment({ PATH: `.::${path.join(shop, ".venv/bin")}:${own}:/usr/bin:/bin`, ...change }, [shop]),
+    env: sidecarEnvironment({ PATH: `.::${path.join(shop, ".venv/bin")}:${own}:/usr/bin:/bin`, ...change }, [shop]),
     log: () => {},
   });
   const never = new AbortController().signal;
 
-  it("runs no program of the folder in which the editor was started, and nothing there", async () => {
+  it("runs no program of the current folder, and nothing in it", async () => {
     const before = process.cwd();
     process.chdir(shop);
     try {
@@ -134,7 +134,7 @@ describe("the installation", () => {
     }
   });
 
-  it("obeys no variable of pip's, and no module or file of the folder or of the person", async () => {
+  it("ignores pip variables, and modules or files of the folder and of the user", async () => {
     await install(parts({ PIP_TARGET: shop, PIP_PYTHON: "/x", pip_prefix: shop, PIP_INDEX_URL: "x" }), () => {}, never);
     const pip = started().find(([, , words]) => words?.includes("-m pip"));
     expect(pip?.[2]).toMatch(/^-I -m pip --isolated .*--no-index .*--require-hashes/);
@@ -144,22 +144,22 @@ describe("the installation", () => {
     }
   });
 
-  it("takes the setting only as an absolute path", async () => {
+  it("accepts only an absolute path in the setting", async () => {
     const relative = { ...parts(), python: "./python3.13" };
     await expect(install(relative, () => {}, never)).rejects.toThrow("understudy.python");
     expect(fs.existsSync(log)).toBe(false);
   });
 
-  it("believes its note of what is installed only as far as it could have written it", async () => {
+  it("trusts its record of the installation only if it can be its own", async () => {
     const done = await install(parts(), () => {}, never);
-    expect(await installed(storagePath)).toBe(done);
+    expect(await installedProgram(storagePath)).toBe(done);
     for (const planted of [
       path.join(shop, "understudy"),
       `${storagePath}/sidecar/../../shop/understudy`,
       "understudy",
     ]) {
       fs.writeFileSync(path.join(storagePath, "sidecar.json"), JSON.stringify({ program: planted }));
-      expect(await installed(storagePath)).toBeUndefined();
+      expect(await installedProgram(storagePath)).toBeUndefined();
     }
   });
 });

@@ -1,15 +1,16 @@
+import { PROTOCOL_VERSION } from "../../src/protocol.ts";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { locate, type Look } from "../src/client/locate.ts";
-import { environment, start } from "../src/client/process.ts";
-import { ANSWER_MS, BACKOFF_MS, Sidecar, type SidecarState } from "../src/client/sidecar.ts";
-import { causeOf, EndedError, errorInfo, type Connect } from "../src/client/wire.ts";
-import { pipe } from "./support/pipe.ts";
+import { locate, type LocateOptions } from "../../src/sidecar/locator.ts";
+import { sidecarEnvironment, spawnSidecar } from "../../src/sidecar/childProcess.ts";
+import { ANSWER_MS, BACKOFF_MS, Sidecar, type SidecarState } from "../../src/sidecar/sidecar.ts";
+import { exitCause, ProcessExitError, toErrorInfo, type Connect } from "../../src/sidecar/connection.ts";
+import { pipe } from "../support/pipeConnection.ts";
 
-const PEER = path.join(import.meta.dirname, "support/peer.mjs");
-const REAL = path.join(import.meta.dirname, "../../.venv/bin/understudy");
+const PEER = path.join(import.meta.dirname, "../support/scriptedServer.mjs");
+const REAL = path.join(import.meta.dirname, "../../../.venv/bin/understudy");
 
 let running: Sidecar[] = [];
 afterEach(async () => {
@@ -24,12 +25,12 @@ function sidecar(
   const states: SidecarState[] = [];
   const logged: string[] = [];
   const made = new Sidecar({
-    locate: () => Promise.resolve({ found: { command: PEER, origin: "setting" as const }, looked: [PEER] }),
+    locate: () => Promise.resolve({ found: { command: PEER, origin: "setting" as const }, searched: [PEER] }),
     launch: () => ({
       command: process.execPath,
       args: [PEER],
       cwd: os.tmpdir(),
-      env: { ...environment(process.env), PEER: peer },
+      env: { ...sidecarEnvironment(process.env), PEER: peer },
       trusted: true,
     }),
     connect,
@@ -47,27 +48,30 @@ async function until(what: () => boolean): Promise<void> {
   }
 }
 
-describe("sidecar", () => {
-  it("starts with the first question, and always sends parameters", async () => {
+describe("Sidecar", () => {
+  it("starts with the first request, and always sends parameters", async () => {
     const { sidecar: peer, states } = sidecar("");
-    expect(await peer.ask("understudy/version", {})).toEqual({ version: "0.1.0", protocolVersion: 1 });
+    expect(await peer.request("understudy/version", {})).toEqual({
+      version: "0.1.0",
+      protocolVersion: PROTOCOL_VERSION,
+    });
     expect(states.map(({ kind }) => kind)).toEqual(["starting", "running"]);
   });
 
-  it("starts again after a crash, and says why it crashed", async () => {
+  it("restarts after a crash, and reports the cause", async () => {
     const { sidecar: peer, states } = sidecar("");
     await peer.start();
-    const error = await peer.ask("understudy/doctor", {}).catch((reason: unknown) => errorInfo(reason));
+    const error = await peer.request("understudy/doctor", {}).catch((reason: unknown) => toErrorInfo(reason));
     expect(error).toMatchObject({ kind: "connection_failed" });
     await until(() => states.filter(({ kind }) => kind === "running").length === 2);
     const crash = states.find((state) => state.kind === "crashed");
     expect(crash).toMatchObject({ cause: "the disk is on fire (exit code 4)", againInMs: 0 });
-    expect(await peer.ask("understudy/version", {})).toMatchObject({ protocolVersion: 1 });
+    expect(await peer.request("understudy/version", {})).toMatchObject({ protocolVersion: PROTOCOL_VERSION });
   });
 
-  it("gives up after a bounded number of starts, with longer and longer pauses", async () => {
+  it("gives up after several starts with increasing pauses", async () => {
     const ending = { code: 3, signal: null, lines: ["ModuleNotFoundError: No module named 'understudy'"] };
-    const { sidecar: peer, states, logged } = sidecar("", () => Promise.reject(new EndedError(ending)));
+    const { sidecar: peer, states, logged } = sidecar("", () => Promise.reject(new ProcessExitError(ending)));
     vi.useFakeTimers();
     await peer.start();
     await vi.advanceTimersByTimeAsync(BACKOFF_MS.reduce((sum, pause) => sum + pause, 0) + 1_000);
@@ -82,28 +86,28 @@ describe("sidecar", () => {
     });
   });
 
-  it("logs what a start that fails said whenever that is something else", async () => {
+  it("logs the output of a failed start whenever it differs", async () => {
     const says = [["a", "b"], ["a", "b"], ["c"], [], ["a"], ["a"], ["a"]];
     const { sidecar: peer, logged } = sidecar("", () =>
-      Promise.reject(new EndedError({ code: 3, signal: null, lines: says.shift() ?? [] })),
+      Promise.reject(new ProcessExitError({ code: 3, signal: null, lines: says.shift() ?? [] })),
     );
     vi.useFakeTimers();
     await peer.start();
     await vi.advanceTimersByTimeAsync(BACKOFF_MS.reduce((sum, pause) => sum + pause, 0) + 1_000);
-    await peer.restart(); // a person began anew
+    await peer.restart(); // the user has restarted it
     vi.useRealTimers();
     const ends = "the sidecar ended: exit code 3";
     const first = ["sidecar: a", "sidecar: b", ends, ends, "sidecar: c", ends, ends, "sidecar: a", ends, ends];
     expect(logged).toEqual([...first, "sidecar: a", ends]);
   });
 
-  it("has one process at a time, however often it is started again meanwhile", async () => {
+  it("runs one process at a time, however often it is restarted", async () => {
     let [live, most, begun] = [0, 0, 0];
-    const counting: Connect = async (launch, ended, giveUp) => {
+    const counting: Connect = async (launch, ended, abort) => {
       most = Math.max(most, ++live);
       begun += 1;
       try {
-        const wire = await pipe(launch, ended, giveUp);
+        const wire = await pipe(launch, ended, abort);
         return { ...wire, stop: () => wire.stop().finally(() => (live -= 1)) };
       } catch (error) {
         live -= 1;
@@ -117,50 +121,50 @@ describe("sidecar", () => {
     all.push(peer.restart(), peer.start());
     await Promise.all(all);
     expect(peer.state.kind).toBe("running");
-    expect(await peer.ask("understudy/version", {})).toMatchObject({ protocolVersion: 1 });
+    expect(await peer.request("understudy/version", {})).toMatchObject({ protocolVersion: PROTOCOL_VERSION });
     expect([live, most]).toEqual([1, 1]);
     expect(states.map(({ kind }) => kind)).not.toContain("crashed");
   });
 
-  it("breaks off a start that hangs, and answers those who wait for the next one", async () => {
+  it("cancels a start that hangs, and serves waiting requests with the next one", async () => {
     let launches = 0;
     let broken = false;
     let settle = (): void => {};
-    const hangs: Connect = (launch, ended, giveUp) =>
+    const hangs: Connect = (launch, ended, abort) =>
       launches++ > 0
-        ? pipe(launch, ended, giveUp)
+        ? pipe(launch, ended, abort)
         : new Promise((_, reject) => {
-            giveUp.addEventListener("abort", () => (broken = true));
-            settle = () => reject(new EndedError({ code: null, signal: "SIGKILL", lines: [] }));
+            abort.addEventListener("abort", () => (broken = true));
+            settle = () => reject(new ProcessExitError({ code: null, signal: "SIGKILL", lines: [] }));
           });
     const { sidecar: peer } = sidecar("", hangs);
     void peer.start();
     await until(() => launches === 1);
     const restarted = peer.restart();
     expect(broken).toBe(true);
-    const asked = [peer.ask("understudy/version", {})];
+    const asked = [peer.request("understudy/version", {})];
     settle();
     await until(() => launches === 2);
-    asked.push(peer.ask("understudy/version", {}));
-    for (const answer of await Promise.all(asked)) expect(answer).toMatchObject({ protocolVersion: 1 });
+    asked.push(peer.request("understudy/version", {}));
+    for (const answer of await Promise.all(asked)) expect(answer).toMatchObject({ protocolVersion: PROTOCOL_VERSION });
     await restarted;
   });
 
-  it("is not started again by a question when the window closes", async () => {
+  it("is not started by a request while the window closes", async () => {
     const { sidecar: peer, states } = sidecar("");
     await peer.start();
     const ended = peer.end();
-    await expect(peer.ask("understudy/version", {})).rejects.toMatchObject({ kind: "connection_failed" });
+    await expect(peer.request("understudy/version", {})).rejects.toMatchObject({ kind: "connection_failed" });
     await ended;
-    await expect(peer.ask("understudy/version", {})).rejects.toMatchObject({ kind: "connection_failed" });
+    await expect(peer.request("understudy/version", {})).rejects.toMatchObject({ kind: "connection_failed" });
     expect(states.map(({ kind }) => kind)).toEqual(["starting", "running", "off"]);
   });
 
-  it("does not wait for ever for an answer, except where the programs of others run", async () => {
+  it("limits the time of a response, except where programs of the user run", async () => {
     const signals: (AbortSignal | undefined)[] = [];
     const silent: Connect = () =>
       Promise.resolve({
-        greeting: { protocolVersion: 1, version: "0.1.0", requests: [], notifications: [] },
+        serverInfo: { protocolVersion: PROTOCOL_VERSION, version: "0.1.0", requests: [], notifications: [] },
         request: (_, __, signal) => new Promise<never>(() => void signals.push(signal)),
         onNotification: () => ({ dispose: () => {} }),
         stop: () => Promise.resolve(),
@@ -172,18 +176,18 @@ describe("sidecar", () => {
       let error: unknown;
       let checked = false;
       let lost: unknown;
-      peer.ask("understudy/doctor", {}).catch((reason: unknown) => (error = reason));
-      const checking = peer.ask("understudy/delegations/check", { id: "a" });
+      peer.request("understudy/doctor", {}).catch((reason: unknown) => (error = reason));
+      const checking = peer.request("understudy/delegations/check", { id: "a" });
       checking.then(
         () => (checked = true),
-        (reason: unknown) => (lost = errorInfo(reason)),
+        (reason: unknown) => (lost = toErrorInfo(reason)),
       );
       await vi.advanceTimersByTimeAsync(ANSWER_MS - 1);
       expect([error, signals[0]?.aborted]).toEqual([undefined, false]);
       await vi.advanceTimersByTimeAsync(ANSWER_MS);
-      expect(errorInfo(error)).toMatchObject({ kind: "timed_out" });
+      expect(toErrorInfo(error)).toMatchObject({ kind: "timed_out" });
       expect([signals[0]?.aborted, checked]).toEqual([true, false]);
-      // Nobody is left who could answer.
+      // No process is left to respond.
       void peer.stop();
       await vi.advanceTimersByTimeAsync(0);
       expect(lost).toMatchObject({ kind: "connection_failed" });
@@ -192,12 +196,12 @@ describe("sidecar", () => {
     }
   });
 
-  it("says what kept it from being looked for, and looks again", async () => {
+  it("reports why the search failed, and searches again", async () => {
     let looks = 0;
     const states: SidecarState[] = [];
     const made = new Sidecar({
       locate: () =>
-        looks++ === 0 ? Promise.reject(new Error("EMFILE: too many open files")) : Promise.resolve({ looked: [] }),
+        looks++ === 0 ? Promise.reject(new Error("EMFILE: too many open files")) : Promise.resolve({ searched: [] }),
       launch: () => {
         throw new Error("nothing was found");
       },
@@ -211,7 +215,7 @@ describe("sidecar", () => {
     await until(() => made.state.kind === "missing");
   });
 
-  it("says what a program said that never greeted", async () => {
+  it("reports the output of a program that never initialized", async () => {
     const { sidecar: peer, states } = sidecar("broken");
     await peer.start();
     expect(states.find((state) => state.kind === "crashed")?.cause).toBe(
@@ -223,40 +227,40 @@ describe("sidecar", () => {
     ["old", "sidecar"],
     ["foreign", "sidecar"],
     ["new", "extension"],
-  ])("says which side to upgrade when the peer is %s", async (peer, upgrade) => {
+  ])("names the side to update when the peer is %s", async (peer, upgrade) => {
     const { sidecar: made } = sidecar(peer);
     await made.start();
     expect(made.state).toMatchObject({ kind: "mismatch", upgrade });
-    await expect(made.ask("understudy/version", {})).rejects.toMatchObject({ kind: "connection_failed" });
+    await expect(made.request("understudy/version", {})).rejects.toMatchObject({ kind: "connection_failed" });
   });
 
-  it("refuses by itself what the sidecar does not offer", async () => {
+  it("refuses requests that the sidecar does not support", async () => {
     const { sidecar: peer } = sidecar("");
-    await expect(peer.ask("understudy/worktrees/list", {})).rejects.toMatchObject({ kind: "unknown_method" });
+    await expect(peer.request("understudy/worktrees/list", {})).rejects.toMatchObject({ kind: "unknown_method" });
   });
 
-  it.runIf(existsSync(REAL))("works with the real one", async () => {
+  it.runIf(existsSync(REAL))("works with the real sidecar", async () => {
     const home = mkdtempSync(path.join(os.tmpdir(), "understudy-home-"));
     const env = {
-      ...environment(process.env),
+      ...sidecarEnvironment(process.env),
       HOME: home,
       XDG_CONFIG_HOME: "",
       XDG_STATE_HOME: "",
       XDG_CACHE_HOME: "",
     };
     const made = new Sidecar({
-      locate: () => Promise.resolve({ found: { command: REAL, origin: "setting" as const }, looked: [REAL] }),
+      locate: () => Promise.resolve({ found: { command: REAL, origin: "setting" as const }, searched: [REAL] }),
       launch: () => ({ command: REAL, args: ["serve"], cwd: home, env, trusted: true }),
       connect: pipe,
       log: () => {},
     });
     running.push(made);
     await made.start();
-    expect(made.state).toMatchObject({ kind: "running", greeting: { protocolVersion: 1 } });
-    const { delegators } = await made.ask("understudy/delegators/list", {});
+    expect(made.state).toMatchObject({ kind: "running", serverInfo: { protocolVersion: PROTOCOL_VERSION } });
+    const { delegators } = await made.request("understudy/delegators/list", {});
     expect(delegators.map(({ scope }) => scope)).toContain("builtin");
-    expect(await made.ask("understudy/delegations/list", { limit: 10 })).toEqual({ delegations: [] });
-    await expect(made.ask("understudy/delegations/get", { id: "20200101-000000-zzzzz" })).rejects.toMatchObject({
+    expect(await made.request("understudy/delegations/list", { limit: 10 })).toEqual({ delegations: [] });
+    await expect(made.request("understudy/delegations/get", { id: "20200101-000000-zzzzz" })).rejects.toMatchObject({
       kind: "unknown_delegation",
     });
     await made.stop();
@@ -264,33 +268,33 @@ describe("sidecar", () => {
   });
 });
 
-describe("a process", () => {
-  const launch = (script: string): Parameters<typeof start>[0] => ({
+describe("spawnSidecar", () => {
+  const launch = (script: string): Parameters<typeof spawnSidecar>[0] => ({
     command: process.execPath,
     args: ["-e", script],
     cwd: os.tmpdir(),
-    env: environment(process.env),
+    env: sidecarEnvironment(process.env),
     trusted: true,
   });
 
-  it("is ended when it does not end in time, and that is its cause", async () => {
-    const child = start(launch("console.error('busy'); setInterval(() => {}, 1000)"), () => {});
-    await child.endWithin(300, "it does not listen any more");
+  it("kills a process that does not exit in time, and reports that as the cause", async () => {
+    const child = spawnSidecar(launch("console.error('busy'); setInterval(() => {}, 1000)"), () => {});
+    await child.endWithin(300, "it stopped responding");
     const ending = await child.ended;
-    expect(ending).toMatchObject({ signal: "SIGKILL", fault: "it does not listen any more" });
-    expect(causeOf(ending)).toContain("it does not listen any more");
+    expect(ending).toMatchObject({ signal: "SIGKILL", fault: "it stopped responding" });
+    expect(exitCause(ending)).toContain("it stopped responding");
   });
 
-  it("that ends by itself has its own cause", async () => {
-    const child = start(launch("process.exit(7)"), () => {});
-    await child.endWithin(10_000, "it does not listen any more");
-    expect(causeOf(await child.ended)).toBe("exit code 7");
+  it("reports the cause of a process that exits by itself", async () => {
+    const child = spawnSidecar(launch("process.exit(7)"), () => {});
+    await child.endWithin(10_000, "it stopped responding");
+    expect(exitCause(await child.ended)).toBe("exit code 7");
   });
 
-  it("that cannot be started says why", async () => {
-    const child = start({ ...launch(""), command: path.join(os.tmpdir(), "understudy-is-not-here") }, () => {});
+  it("reports why a process cannot be started", async () => {
+    const child = spawnSidecar({ ...launch(""), command: path.join(os.tmpdir(), "understudy-is-not-here") }, () => {});
     child.kill();
-    expect(causeOf(await child.ended)).toContain("ENOENT");
+    expect(exitCause(await child.ended)).toContain("ENOENT");
   });
 });
 
@@ -305,7 +309,7 @@ describe("locate", () => {
   const onPath = program("bin");
   const inVenv = program("work", ".venv", "bin");
   const stored = program("storage");
-  const look = (change: Partial<Look>): Look => ({
+  const look = (change: Partial<LocateOptions>): LocateOptions => ({
     setting: "",
     homePath: top,
     variables: { PATH: path.join(top, "nothing") },
@@ -316,7 +320,7 @@ describe("locate", () => {
     ...change,
   });
 
-  it("takes the setting, then PATH, then the venv of a trusted workspace, then what was installed", async () => {
+  it("uses the setting, then PATH, then the venv of a trusted workspace, then the installation", async () => {
     const variables = { PATH: `${path.join(top, "nothing")}:${path.join(top, "bin")}` };
     expect((await locate(look({ setting: "~/bin/understudy", variables }))).found).toEqual({
       command: onPath,
@@ -328,15 +332,15 @@ describe("locate", () => {
     expect((await locate(look({ folders: [], installed: undefined }))).found).toBeUndefined();
   });
 
-  it("runs nothing of an untrusted workspace, and nothing from a relative entry of PATH", async () => {
+  it("ignores untrusted workspaces and relative entries of PATH", async () => {
     expect((await locate(look({ trusted: false, installed: undefined }))).found).toBeUndefined();
     const variables = { PATH: `.venv/bin:${path.relative(process.cwd(), path.dirname(inVenv))}` };
     expect((await locate(look({ trusted: false, installed: undefined, variables }))).found).toBeUndefined();
   });
 
-  it("takes nothing else when the setting is wrong, and says so", async () => {
+  it("does not fall back if the setting is wrong, and reports it", async () => {
     const located = await locate(look({ setting: path.join(top, "gone") }));
-    expect(located).toEqual({ looked: [path.join(top, "gone")] });
-    expect((await locate(look({ setting: "understudy" }))).looked[0]).toContain("must be an absolute path");
+    expect(located).toEqual({ searched: [path.join(top, "gone")] });
+    expect((await locate(look({ setting: "understudy" }))).searched[0]).toContain("must be an absolute path");
   });
 });

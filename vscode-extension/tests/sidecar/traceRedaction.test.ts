@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
-import { languageClient } from "../src/client/languageClient.ts";
-import { withoutKeys } from "../src/client/trace.ts";
+import { languageClient } from "../../src/sidecar/languageClient.ts";
+import { redactKeys } from "../../src/sidecar/traceRedaction.ts";
 
 const KEY = String.raw`sk-"quoted\and more`;
 const params = { name: "router", key: KEY, workspace: "file:///home/ada" };
@@ -11,7 +11,7 @@ interface Channel {
   info(text: string): void;
 }
 
-/** Frozen, with a getter and with methods that need `this`: as an editor may make it. */
+/** Frozen, with a getter and with methods that need `this`, as an editor may create it. */
 function channel() {
   const lines: string[] = [];
   const made: Channel = Object.freeze({
@@ -46,7 +46,7 @@ vi.mock("vscode-languageclient/node", () => ({
   RevealOutputChannelOn: {},
 }));
 
-describe("the trace of messages", () => {
+describe("the message trace", () => {
   it.each([
     [
       "text",
@@ -54,23 +54,23 @@ describe("the trace of messages", () => {
     ],
     ["JSON", JSON.stringify({ isLSPMessage: true, type: "send-request", message: { id: 7, params } })],
     ["JSON", JSON.stringify({ apiKey: KEY, keys: "kept" })],
-  ])("has no key in it, as %s", (_, text) => {
+  ])("contains no key, as %s", (_, text) => {
     const { lines, made } = channel();
-    withoutKeys(made).trace(text);
+    redactKeys(made).trace(text);
     expect(lines.join()).not.toMatch(/quoted|more/);
     expect(lines.join().replaceAll("<secret>", "")).toBe(text.replaceAll(JSON.stringify(KEY), '""'));
   });
 
-  it("is the editor's own channel in everything else", () => {
+  it("is the editor's own channel otherwise", () => {
     const { lines, made } = channel();
-    const traced = withoutKeys(made);
+    const traced = redactKeys(made);
     traced.info('"key": "x"');
     expect(lines).toEqual(['"key": "x"']);
     expect(traced.logLevel).toBe(1);
     expect("logLevel" in traced).toBe(true);
   });
 
-  it("goes through there", async () => {
+  it("is used by the language client", async () => {
     const { lines, made } = channel();
     const launch = { command: "/bin/true", args: [], cwd: "/", env: {}, trusted: false };
     const parts = { channel: made, log: () => {}, intercept: () => Promise.resolve(undefined) };

@@ -1,9 +1,9 @@
-/** An editor for tests: it keeps what it is told, and answers what the test has put in line. */
+/** An editor for tests: it records what it is told to show, and gives the answers that the test has queued. */
 
 import { mkdtempSync } from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
-import { Emitter } from "../../src/base/emitter.ts";
+import { Emitter } from "../../src/base/events.ts";
 import type * as h from "../../src/host/host.ts";
 
 type Answer =
@@ -24,10 +24,10 @@ export interface Shown {
 
 export class FakeHost implements h.Host {
   readonly answers: Answer[] = [];
-  /** Buttons of messages to press, in order; when it is empty, messages are dismissed. */
+  /** Buttons of messages to press, in order; when empty, messages are dismissed. */
   readonly buttons: string[] = [];
   readonly messages: { level: string; text: string; detail?: string }[] = [];
-  /** Every question as it looked when it was answered. */
+  /** Every quick pick as it was when it was answered. */
   readonly shown: Shown[] = [];
   readonly contexts = new Map<string, unknown>();
   readonly handlers = new Map<string, (...values: unknown[]) => unknown>();
@@ -37,14 +37,14 @@ export class FakeHost implements h.Host {
   readonly revealed: string[] = [];
   readonly statuses: Parameters<h.StatusItem["set"]>[0][] = [];
   readonly lines: string[] = [];
-  readonly rows = new Map<string, h.Rows>();
+  readonly rows = new Map<string, h.TreeDataProvider>();
   readonly settings = new Map<string, unknown>();
   readonly editorSettings = new Map<string, unknown>();
   readonly files = new Map<string, h.VirtualFiles>();
   readonly provided = new Map<string, h.VirtualText>();
   readonly diffs: { title: string; pairs: readonly h.DiffPair[]; options?: h.ShowOptions }[] = [];
-  readonly merges: Parameters<h.ReviewSurface["merge"]>[0][] = [];
-  /** The bars that hang somewhere, by their ids. */
+  readonly merges: Parameters<h.ReviewEditors["merge"]>[0][] = [];
+  /** The visible bars by ID. */
   readonly bars = new Map<string, { uri: string; content?: Parameters<h.Thread["set"]>[0] }>();
   readonly lenses = new Map<string, (uri: string) => readonly h.Lens[]>();
   readonly saved: string[] = [];
@@ -87,14 +87,14 @@ export class FakeHost implements h.Host {
     get trusted() {
       return self.trusted;
     },
-    onDidGrantTrust: self.trustGranted.signal,
+    onDidGrantTrust: self.trustGranted.subscribe,
     get folders() {
       return self.folders;
     },
-    onDidChangeFolders: self.foldersChanged.signal,
+    onDidChangeFolders: self.foldersChanged.subscribe,
     setting: <T>(name: string, fallback: T) => (self.settings.get(name) as T | undefined) ?? fallback,
     editorSetting: <T>(name: string, fallback: T) => (self.editorSettings.get(name) as T | undefined) ?? fallback,
-    onDidChangeSettings: self.settingsChanged.signal,
+    onDidChangeSettings: self.settingsChanged.subscribe,
   }));
 
   readonly windows: h.Windows = {
@@ -105,7 +105,7 @@ export class FakeHost implements h.Host {
           return self.treeVisible;
         },
         selection: [],
-        onDidChangeVisibility: self.visibility.signal,
+        onDidChangeVisibility: self.visibility.subscribe,
         reveal: (id: string) => Promise.resolve(void self.revealed.push(id)),
         setMessage: () => {},
         setDescription: () => {},
@@ -143,7 +143,7 @@ export class FakeHost implements h.Host {
     get active() {
       return self.active;
     },
-    onDidChangeActive: self.activeChanged.signal,
+    onDidChangeActive: self.activeChanged.subscribe,
     open: (uris?: readonly string[]) => self.openTexts.filter((text) => (uris ? uris.includes(text.uri) : text.dirty)),
     diagnostics: (uri: string) => self.found.get(uri) ?? [],
     show: (uri: string, options?: h.ShowOptions) =>
@@ -161,9 +161,9 @@ export class FakeHost implements h.Host {
       return { dispose: () => {} };
     },
     follow: (uri: string) => void self.followed.push(uri),
-    onDidClose: self.closed.signal,
-    onDidSave: self.savedOutside.signal,
-    onDidChangeOwn: self.ownChanged.signal,
+    onDidClose: self.closed.subscribe,
+    onDidSave: self.savedOutside.subscribe,
+    onDidChangeOwn: self.ownChanged.subscribe,
     links: (scheme: string, source: (uri: string, text: string) => readonly h.TextLink[]) => {
       self.linksOf.set(scheme, source);
       return { dispose: () => {} };
@@ -175,7 +175,7 @@ export class FakeHost implements h.Host {
     edit: () => Promise.resolve(true),
   }));
 
-  readonly review: h.ReviewSurface = {
+  readonly review: h.ReviewEditors = {
     diff: (pair, options) =>
       Promise.resolve(void this.diffs.push({ title: pair.label, pairs: [pair], ...(options ? { options } : {}) })),
     diffs: (title, pairs) => Promise.resolve(void this.diffs.push({ title, pairs })),
@@ -265,7 +265,7 @@ export class FakeHost implements h.Host {
     }
   }
 
-  /** A person who waits until a list has stopped growing. */
+  /** A user who waits until a list has stopped growing. */
   #settle(request: h.PickRequest, take: (items: readonly h.PickItem[]) => void): Promise<void> {
     return new Promise((resolve) => {
       request.live?.((content) => {
@@ -277,12 +277,12 @@ export class FakeHost implements h.Host {
 
   #next(title: string): Answer {
     const answer = this.answers.shift();
-    if (!answer) throw new Error(`${title}: nobody answers`);
+    if (!answer) throw new Error(`${title}: no answer is queued`);
     return answer;
   }
 }
 
-function shown(request: h.StepHead, items: readonly h.PickItem[]): Shown {
+function shown(request: h.StepHeader, items: readonly h.PickItem[]): Shown {
   return {
     title: request.title,
     step: request.step,

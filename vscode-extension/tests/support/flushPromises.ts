@@ -1,4 +1,4 @@
-/** Wait until everything that waits for nothing but answers that are there already has run; no timer is among that. */
+/** Wait until all promises that are already resolved have been handled. Does not wait for timers. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,10 +1,17 @@
 /** The golden messages of the contract, and a sidecar that answers with them. */
 
+import { PROTOCOL_VERSION } from "../../src/protocol.ts";
 import { readdirSync, readFileSync } from "node:fs";
 import * as path from "node:path";
-import { Emitter, type Disposable } from "../../src/base/emitter.ts";
-import { SidecarError, type Asker, type Connect, type Hearer, type Wire } from "../../src/client/wire.ts";
-import type { ErrorInfo, Notifications, Requests } from "../../src/protocol.ts";
+import { Emitter, type Disposable } from "../../src/base/events.ts";
+import {
+  SidecarError,
+  type Requester,
+  type Connect,
+  type Subscriber,
+  type Connection,
+} from "../../src/sidecar/connection.ts";
+import type { Delegation, ErrorInfo, Event, Notifications, Requests } from "../../src/protocol.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../../../protocol/examples");
 
@@ -29,6 +36,19 @@ export function allGolden(): { name: string; message: Golden }[] {
     .map((file) => ({ name: file.slice(0, -".json".length), message: golden(file.slice(0, -".json".length)) }));
 }
 
+export interface FoldExample {
+  readonly title: string;
+  readonly before: Delegation;
+  /** Events, each with the fields that it changes; null: the field is gone. */
+  readonly steps: readonly { readonly event: Event; readonly changes: Readonly<Record<string, unknown>> }[];
+}
+
+/** Delegations and events, with what the sidecar's `fold` computes. */
+export function foldExamples(): FoldExample[] {
+  const lines = readFileSync(path.join(FOLDER, "folds.jsonl"), "utf8").trimEnd().split("\n");
+  return lines.map((line) => JSON.parse(line) as FoldExample);
+}
+
 /** The golden result of a request. */
 export function result<M extends keyof Requests>(method: M, name: string): Requests[M]["result"] {
   const message = golden(name);
@@ -38,13 +58,13 @@ export function result<M extends keyof Requests>(method: M, name: string): Reque
 
 type Handler = (params: never) => unknown;
 
-/** Answers by method; what is not prepared is refused, so that no question goes unnoticed. */
-export class GoldenSidecar implements Asker, Hearer {
+/** Responses by method; a request without a prepared response is refused, so that no request is missed. */
+export class GoldenSidecar implements Requester, Subscriber {
   readonly asked: { method: string; params: unknown }[] = [];
   readonly #handlers = new Map<string, Handler>();
   readonly #notified = new Map<string, Emitter<never>>();
 
-  /** What to answer: a value, or a function of the parameters, which may throw a `SidecarError`. */
+  /** The response: a value, or a function of the parameters, which may throw a `SidecarError`. */
   answer<M extends keyof Requests>(
     method: M,
     answer:
@@ -55,7 +75,7 @@ export class GoldenSidecar implements Asker, Hearer {
     return this;
   }
 
-  async ask<M extends keyof Requests>(method: M, params: Requests[M]["params"]): Promise<Requests[M]["result"]> {
+  async request<M extends keyof Requests>(method: M, params: Requests[M]["params"]): Promise<Requests[M]["result"]> {
     this.asked.push({ method, params });
     const handler = this.#handlers.get(method);
     if (!handler) throw new SidecarError({ kind: "unknown_method", message: `${method} is not prepared` });
@@ -65,7 +85,7 @@ export class GoldenSidecar implements Asker, Hearer {
   on<N extends keyof Notifications>(name: N, listener: (params: Notifications[N]) => void): Disposable {
     let emitter = this.#notified.get(name);
     if (!emitter) this.#notified.set(name, (emitter = new Emitter<never>()));
-    return (emitter as unknown as Emitter<Notifications[N]>).signal(listener);
+    return (emitter as unknown as Emitter<Notifications[N]>).subscribe(listener);
   }
 
   notify<N extends keyof Notifications>(name: N, params: Notifications[N]): void {
@@ -81,11 +101,11 @@ export class GoldenSidecar implements Asker, Hearer {
 export function inProcess(peer: GoldenSidecar): () => Connect {
   return () => () =>
     Promise.resolve({
-      greeting: { protocolVersion: 1, version: "0.1.0", requests: [], notifications: [] },
-      request: (method, params) => peer.ask(method as never, params as never),
+      serverInfo: { protocolVersion: PROTOCOL_VERSION, version: "0.1.0", requests: [], notifications: [] },
+      request: (method, params) => peer.request(method as never, params as never),
       onNotification: (method, listener) => peer.on(method as never, listener),
       stop: () => Promise.resolve(),
-    } satisfies Wire);
+    } satisfies Connection);
 }
 
 export function refusal(name: string): SidecarError {

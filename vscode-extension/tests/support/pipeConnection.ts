@@ -1,4 +1,4 @@
-/** `Connect` without an editor: the same process, spoken to with the wire stack that the language client is made of. */
+/** `Connect` without an editor: the same process, through the JSON-RPC library that the language client uses. */
 
 import {
   CancellationTokenSource,
@@ -6,33 +6,33 @@ import {
   StreamMessageReader,
   StreamMessageWriter,
 } from "vscode-jsonrpc/node";
-import { start } from "../../src/client/process.ts";
-import { EndedError, type Connect, type Greeting } from "../../src/client/wire.ts";
+import { spawnSidecar } from "../../src/sidecar/childProcess.ts";
+import { ProcessExitError, type Connect, type ServerInfo } from "../../src/sidecar/connection.ts";
 
-export const pipe: Connect = async (launch, ended, giveUp) => {
-  const child = start(launch, () => {});
-  giveUp.addEventListener("abort", () => child.kill(), { once: true });
+export const pipe: Connect = async (launch, ended, abort) => {
+  const child = spawnSidecar(launch, () => {});
+  abort.addEventListener("abort", () => child.kill(), { once: true });
   const { stdin, stdout } = child.process;
   if (!stdin || !stdout) throw new Error("no pipes");
   const connection = createMessageConnection(new StreamMessageReader(stdout), new StreamMessageWriter(stdin));
   let stopping = false;
   connection.onError(() => {});
   connection.listen();
-  const asked = connection.sendRequest<{ capabilities: { experimental?: { understudy?: Greeting } } }>("initialize", {
+  const asked = connection.sendRequest<{ capabilities: { experimental?: { understudy?: ServerInfo } } }>("initialize", {
     processId: process.pid,
     rootUri: null,
     capabilities: {},
     initializationOptions: { trusted: launch.trusted },
   });
   asked.catch(() => {});
-  const hello = await Promise.race([asked, child.ended.then((ending) => Promise.reject(new EndedError(ending)))]);
+  const hello = await Promise.race([asked, child.ended.then((ending) => Promise.reject(new ProcessExitError(ending)))]);
   await connection.sendNotification("initialized", {});
   void child.ended.then((ending) => {
     connection.dispose();
     if (!stopping) ended(ending);
   });
   return {
-    greeting: hello.capabilities.experimental?.understudy,
+    serverInfo: hello.capabilities.experimental?.understudy,
     async request(method, params, signal) {
       const source = new CancellationTokenSource();
       signal?.addEventListener("abort", () => source.cancel(), { once: true });

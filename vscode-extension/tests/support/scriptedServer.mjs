@@ -1,9 +1,12 @@
 #!/usr/bin/env node
-// A scripted language server. PEER says how it behaves: words separated by commas.
+// A scripted language server. PEER controls its behavior: words separated by commas.
+import { readFileSync } from "node:fs";
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from "vscode-jsonrpc/node";
 
 const words = (process.env.PEER ?? "").split(",");
-const version = words.includes("old") ? 0 : words.includes("new") ? 99 : 1;
+const contract = readFileSync(new URL("../../../protocol/protocol.gen.ts", import.meta.url), "utf8");
+const current = Number(/PROTOCOL_VERSION = (\d+)/u.exec(contract)?.[1]);
+const version = words.includes("old") ? 0 : words.includes("new") ? 99 : current;
 if (words.includes("broken")) {
   console.error("Traceback (most recent call last):\nModuleNotFoundError: No module named 'understudy'");
   process.exit(3);

@@ -1,13 +1,15 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { Emitter, type Disposable } from "../src/base/emitter.ts";
-import { fold } from "../src/model/fold.ts";
-import type { Change } from "../src/model/store.ts";
-import type { Delegation, Event } from "../src/protocol.ts";
-import { clean, MOST_LINES, TranscriptText } from "../src/transcript/render.ts";
-import { DRAW_MS, Transcripts } from "../src/transcript/transcripts.ts";
-import { transcriptUri } from "../src/views/delegationIds.ts";
-import { FakeHost } from "./support/fakeHost.ts";
-import { golden, result } from "./support/golden.ts";
+import { Emitter, type Disposable } from "../../src/base/events.ts";
+import { fold } from "../../src/state/fold.ts";
+import type { Change } from "../../src/state/store.ts";
+import type { Delegation, Event } from "../../src/protocol.ts";
+import { TranscriptText } from "../../src/transcript/transcriptText.ts";
+import { removeEscapes } from "../../src/transcript/transcriptLines.ts";
+import { MAX_LINES } from "../../src/transcript/transcriptLines.ts";
+import { DRAW_MS, TranscriptDocuments } from "../../src/transcript/transcriptDocuments.ts";
+import { transcriptUri } from "../../src/state/delegationUris.ts";
+import { FakeHost } from "../support/fakeHost.ts";
+import { golden, result } from "../support/golden.ts";
 
 const DONE = result("understudy/delegations/get", "delegations-get.valid");
 const LIFE = golden("notification.event").params as unknown as { id: string; events: Event[] };
@@ -29,32 +31,32 @@ function running(): Delegation {
   return now;
 }
 
-describe("the text of a transcript", () => {
-  it("tells a whole life as the contract has it", () => {
+describe("TranscriptText", () => {
+  it("renders a complete delegation as in the contract", () => {
     const made = new TranscriptText();
     made.add(LIFE.events);
     const { text: all, question } = made.render(DONE, NOW);
     expect(all.split("\n").slice(0, 4)).toEqual([
       "# Tests for greeting/wrapping.py",
       "",
-      "**Verified: a required check passed on exactly this result, and nothing speaks against it.**",
+      "**Verified: a required check passed on exactly this result, and there is no reservation.**",
       "",
     ]);
-    expect(all.slice(all.indexOf("*Waits"))).toBe(
+    expect(all.slice(all.indexOf("*Waiting"))).toBe(
       [
-        "*Waits for a free slot, at position 1.*",
+        "*Waiting for a free slot (position 1).*",
         "",
         "## Attempt 1: big-coder (router, large-1)",
         "",
         "It is the first delegator of the route `tests`.",
         "",
-        "✗ models.example.com is busy (529). my-agent goes on. In 1.5 s.",
+        "✗ models.example.com is busy (529). Continuing with my-agent. Waiting 1.5 s.",
         "",
-        "## Attempt 2: my-agent (own program, small-1)",
+        "## Attempt 2: my-agent (generic, small-1)",
         "",
         "It is the second delegator of the route `tests`.",
         "",
-        "*The task was handed over, about 412 tokens.*",
+        "*Prompt sent (about 412 tokens).*",
         "",
         "*reads the file*",
         "",
@@ -67,7 +69,7 @@ describe("the text of a transcript", () => {
         "✓ Write tests/test_wrapping_ghost.py",
         "```",
         "58 lines written",
-        "… 1024 bytes were cut off",
+        "… 1024 bytes omitted",
         "```",
         "",
         "**Question: Run a command**",
@@ -95,32 +97,32 @@ describe("the text of a transcript", () => {
         "$ /home/ada/greeting/.venv/bin/python -m pytest tests/test_wrapping_ghost.py",
         "4 passed in 1.42s",
         "```",
-        "With the code under test broken on purpose, 4 of 4 new tests fail.",
+        "With the code under test broken, 4 of 4 new tests fail.",
         "",
         "## Verified",
         "",
-        "A required check passed on exactly this result, and nothing speaks against it.",
+        "A required check passed on exactly this result, and there is no reservation.",
         "",
         "Accepted 1 change in tests/test_wrapping_ghost.py.",
         "",
-        "Accepted changes are in your files: tests/test_wrapping_ghost.py",
+        "Accepted changes were written to your files: tests/test_wrapping_ghost.py",
         "",
-        "The accept was taken back.",
+        "The last accept was undone.",
         "",
-        "tests/test_wrapping_ghost.py was edited by hand.",
+        "tests/test_wrapping_ghost.py was edited.",
         "",
-        "A follow-up took over what was undecided: 20261121-020000-aaaaa",
+        "A follow-up took over the pending changes: 20261121-020000-aaaaa",
         "",
         "The result was discarded. It can be restored.",
         "",
-        "*Something that only a newer version understands.*",
+        "*An event that this version does not know.*",
         "",
       ].join("\n"),
     );
     expect(question).toBeUndefined();
   });
 
-  it("shows an answer once, however often it is said", () => {
+  it("shows an answer once, even if it is repeated", () => {
     const answer = (said: string, results: string): string =>
       text(
         { ...FRAME, seq: 1, type: "text", text: said.slice(0, 4) },
@@ -132,7 +134,7 @@ describe("the text of a transcript", () => {
     expect(answer("Let me look.", "It retries.")).toBe("Let me look.\n\n## Result\n\nIt retries.\n");
   });
 
-  it("folds what was thought and what tools said, and links files, wherever they stand", () => {
+  it("folds thoughts and tool output, and links files", () => {
     const made = new TranscriptText();
     made.add(LIFE.events);
     const { text: all, folds, links } = made.render(DONE, NOW);
@@ -146,7 +148,7 @@ describe("the text of a transcript", () => {
     for (const { line, start, end, path } of links) expect(lines[line]?.slice(start, end)).toBe(path);
   });
 
-  it("reads the same however the events came, and grows only at its end while text streams", () => {
+  it("does not depend on batches of events, and only grows at its end while text streams", () => {
     const made = new TranscriptText();
     for (const event of LIFE.events) made.add([event]);
     const whole = new TranscriptText();
@@ -163,28 +165,28 @@ describe("the text of a transcript", () => {
     expect(before).toMatch(/^word 1 word 2 .* word 20$/);
   });
 
-  it("has the line of the question that waits", () => {
+  it("returns the line of the pending question", () => {
     const until = LIFE.events.findIndex(({ type }) => type === "permission") + 1;
     const made = new TranscriptText();
     made.add(LIFE.events.slice(0, until));
     const { delegation } = fold({ ...running(), id: LIFE.id }, LIFE.events.slice(0, until));
     const { text: all, question } = made.render(delegation, NOW);
     expect(all.split("\n")[question!]).toBe("**Question: Run a command**");
-    expect(all).toMatch(/Without an answer by .*: Reject\./);
+    expect(all).toMatch(/If you do not answer by .*: Reject\./);
   });
 
-  it("keeps a fence closed whatever is in it, and leaves out the middle of what is long", () => {
+  it("keeps fences closed, and omits the middle of long output", () => {
     const call: Event = { ...FRAME, type: "tool_call", seq: 1, callId: "1", name: "run", title: "Run it", input: null };
     const output = ["````", ...Array.from({ length: 1_000 }, (_, index) => `line ${index}`), "end"].join("\n");
     const all = text(call, { ...FRAME, type: "tool_result", seq: 2, callId: "1", ok: false, output });
     const lines = all.trimEnd().split("\n");
     expect(lines[0]).toBe("✗ Run it");
     expect([lines[1], lines.at(-1)]).toEqual(["`````", "`````"]);
-    expect(lines).toHaveLength(1 + 2 + MOST_LINES + 1);
+    expect(lines).toHaveLength(1 + 2 + MAX_LINES + 1);
     expect(all).toContain("… 802 lines …");
   });
 
-  it("shows what a tool got only when its title does not say it", () => {
+  it("shows the input of a tool only if its title does not", () => {
     const call = (input: unknown, title: string): Event =>
       ({ ...FRAME, type: "tool_call", seq: 1, callId: "1", name: "x", title, input }); // prettier-ignore
     expect(text(call({ path: "a.py" }, "Read a.py"))).toBe("○ Read a.py\n");
@@ -193,7 +195,7 @@ describe("the text of a transcript", () => {
     );
   });
 
-  it("gathers decisions on one file", () => {
+  it("combines decisions on one file", () => {
     const decide = (seq: number, decision: "accept" | "reject", reason?: string): Event => ({
       ...FRAME, type: "decided", seq, path: "a.py", hunk: `${seq}`, decision, by: "vscode", ...(reason ? { reason } : {}),
     }); // prettier-ignore
@@ -202,14 +204,14 @@ describe("the text of a transcript", () => {
     );
   });
 
-  it("keeps what terminals would act on away from editors", () => {
-    expect(clean("\u001b[31mred\u001b[0m\r\nnext\u0007\u0000 \u001b]0;title\u0007tab\there")).toBe(
+  it("removes terminal escape sequences", () => {
+    expect(removeEscapes("\u001b[31mred\u001b[0m\r\nnext\u0007\u0000 \u001b]0;title\u0007tab\there")).toBe(
       "red\nnext tab\there",
     );
   });
 });
 
-describe("transcripts in the editor", () => {
+describe("transcript documents", () => {
   afterEach(() => void vi.useRealTimers());
 
   const { id } = LIFE;
@@ -228,7 +230,7 @@ describe("transcripts in the editor", () => {
         return state.loaded;
       },
       read: () => Promise.resolve(state.delegation),
-      onDidChange: changed.signal,
+      onDidChange: changed.subscribe,
       follow: (_: string, hear: (events: readonly Event[]) => void, after = 0): Promise<Disposable> => {
         listener = hear;
         const rest = history.filter(({ seq }) => seq > after);
@@ -239,7 +241,7 @@ describe("transcripts in the editor", () => {
       },
     };
     const exists = (file: string): boolean => file.startsWith("/home/ada");
-    const transcripts = new Transcripts({ host, store, exists });
+    const transcripts = new TranscriptDocuments({ host, store, exists });
     const source = host.files.get("understudy-transcript")!;
     const told: string[] = [];
     source.onDidChange((uris) => told.push(...uris));
@@ -252,7 +254,7 @@ describe("transcripts in the editor", () => {
       changed: () =>
         changed.fire({ delegations: new Set([id]), delegationList: true, delegators: false, modelServers: false, recipes: false, trust: false }), // prettier-ignore
       following: () => following,
-      /** What the editor does: read it, and say that it changed. */
+      /** What the editor does: read it, and report the change. */
       read: async (): Promise<string> => {
         const now = new TextDecoder().decode(await source.read(URI));
         host.openTexts = [{ uri: URI, language: "markdown", text: now, dirty: false }];
@@ -263,7 +265,7 @@ describe("transcripts in the editor", () => {
     };
   }
 
-  it("has the whole history when it is opened, and then follows, drawn not too often", async () => {
+  it("show the whole history when opened, then follow with limited updates", async () => {
     const { read, tell, told, host, following, transcripts } = open(LIFE.events.slice(0, 8), running());
     expect(await read()).toContain("## Attempt 2: my-agent");
     for (let seq = 0; seq < 50; seq += 1) {
@@ -280,12 +282,12 @@ describe("transcripts in the editor", () => {
     transcripts.dispose();
   });
 
-  it("waits for a sidecar, as after a reload of the window", async () => {
+  it("wait for a sidecar, as after a reload", async () => {
     const { read, state, changed, told, following, transcripts } = open(LIFE.events.slice(0, 8), running());
     const known = state.delegation;
     state.loaded = false;
     state.delegation = undefined;
-    expect(await read()).toBe("Waiting for Understudy …\n");
+    expect(await read()).toBe("Waiting for Understudy…\n");
     state.loaded = true;
     state.delegation = known;
     changed();
@@ -296,7 +298,7 @@ describe("transcripts in the editor", () => {
     transcripts.dispose();
   });
 
-  it("has everything once when a sidecar ends in the middle of a long history", async () => {
+  it("contain every event once if a sidecar ends while sending the history", async () => {
     const { read, state, changed, following, transcripts } = open(LIFE.events.slice(0, 8), running());
     state.tells = 5;
     await read();
@@ -308,7 +310,7 @@ describe("transcripts in the editor", () => {
     transcripts.dispose();
   });
 
-  it("folds each part once: what a person opens stays open", async () => {
+  it("fold each part once: what the user unfolds stays unfolded", async () => {
     const { read, host, transcripts } = open(LIFE.events, DONE);
     host.active = {
       uri: URI,
@@ -327,11 +329,11 @@ describe("transcripts in the editor", () => {
     }
     expect(folded()).toHaveLength(1);
     expect((folded()[0]?.values[0] as { selectionLines: number[] }).selectionLines).toHaveLength(3);
-    expect(host.followed).toEqual([]); // what is over is read from its beginning
+    expect(host.followed).toEqual([]); // finished blocks are read from the start
     transcripts.dispose();
   });
 
-  it("offers what can be done, and the answers above a question", async () => {
+  it("offer actions, and the answers above a question", async () => {
     const until = LIFE.events.findIndex(({ type }) => type === "permission") + 1;
     const asked = fold(running(), LIFE.events.slice(0, until)).delegation;
     const { read, lenses, state, transcripts } = open(LIFE.events.slice(0, until), asked);
@@ -354,7 +356,7 @@ describe("transcripts in the editor", () => {
     transcripts.dispose();
   });
 
-  it("links to the person's own file, and to nothing outside", async () => {
+  it("link to the user's own file, and to nothing outside", async () => {
     const outside: Event = { ...FRAME, type: "file", seq: 90, path: "../../../etc/passwd", change: "modified" };
     const { read, host, transcripts } = open([...LIFE.events, outside], DONE);
     const now = await read();

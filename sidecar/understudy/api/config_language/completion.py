@@ -1,50 +1,52 @@
-"""What can be written at a cursor: keys that the table does not have yet, values, headers, names."""
+"""Complete keys that the table does not have yet, values, names and table headers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from understudy.config.fields import Names, Shape
-from understudy.config.folders import FileKind
-from understudy.config.sources import MAX_BYTES
-from understudy.faces.lsp.own_files import meaning
-from understudy.faces.lsp.own_files.cursor import Cursor, find
-from understudy.faces.lsp.own_files.known import Known, shape_of
-from understudy.faces.lsp.own_files.scan import Document, Header, Path, scan
-from understudy.faces.lsp.own_files.spelling import key, string
-from understudy.faces.lsp.own_files.text import Span, Text
-from understudy.model.delegators import NAME_PATTERN
+from understudy.api.config_language import descriptions
+from understudy.api.config_language.known_names import Known, shape_of
+from understudy.api.config_language.syntax_at import Cursor, find
+from understudy.api.config_language.text_positions import Span, Text
+from understudy.api.config_language.toml_literals import key, string
+from understudy.api.config_language.toml_scanner import Document, Header, Path, scan
+from understudy.config.discovery import declarations
+from understudy.config.locations import FileKind
+from understudy.config.parsing.source_file import MAX_BYTES
+from understudy.config.reference.fields import FieldShape, Names
+from understudy.model.capabilities import Capabilities
+from understudy.model.config.delegators import NAME_PATTERN, Delegator
 
 _LISTS: dict[Names, str] = {"delegators": "delegators", "model_servers": "model_servers", "checks": "checks"}
 
 
 @dataclass(frozen=True)
 class Completion:
-    """Something that can be written."""
+    """One completion."""
 
     label: str
     kind: Literal["key", "value", "name", "table", "file"]
     span: Span
-    """What it takes the place of: often a word, sometimes nothing."""
+    """The text to replace: often a word, sometimes empty."""
     text: str
-    """What to write, for every client."""
+    """The text to insert."""
     snippet: str | None = None
-    """The same with places to fill in, in LSP's snippet syntax, for clients that have it."""
+    """The same text with placeholders in LSP's snippet syntax, for clients that support it."""
     filter: str = ""
-    """What a client compares with what stands in ``span``."""
+    """The text that a client compares with the text in ``span``."""
     detail: str = ""
     documentation: str = ""
     """Markdown."""
     deprecated: bool = False
     rank: int = 1
-    """Smaller ones first; then by label."""
+    """Completions are sorted by rank, then by label."""
 
 
 def complete(kind: FileKind, text: str, line: int, character: int, known: Known) -> list[Completion]:
-    """Return what can be written at a place of ``text``, the most useful first; spans lie on the line of the place."""
+    """Return the completions at a position, the most useful first; each span is on the line of the position."""
     if len(text) > MAX_BYTES:
         return []
     content = Text(text)
@@ -61,7 +63,7 @@ def complete(kind: FileKind, text: str, line: int, character: int, known: Known)
 
 
 def _skeleton(content: Text, offset: int) -> list[Completion]:
-    """Offer the beginning of a recipe on the first line, where there is nothing but blanks."""
+    """Offer the skeleton of a recipe on the first line of an empty file."""
     end = content.line_end(0)
     if offset > end or content.text[:end].strip("\ufeff \t+") or content.text[end:].strip():
         return []
@@ -92,7 +94,7 @@ class _Finder:
         self.span = content.span(cursor.start, cursor.end)
 
     def run(self) -> Iterator[Completion]:
-        """Yield what fits."""
+        """Yield the completions."""
         cursor = self.cursor
         if cursor.kind == "header" and cursor.header is not None:
             yield from self._headers(cursor.header)
@@ -118,18 +120,18 @@ class _Finder:
             return
         taken = {shape.fields[name].other for name in present if name in shape.fields}
         for name, field in shape.fields.items():
-            if name in present or name in taken or field.other is not None or not self._is_honoured(name, field):
+            if name in present or name in taken or field.other is not None or not self._is_supported(name):
                 continue
             yield self._key(name, field, shape)
 
-    def _free_keys(self, shape: Shape, present: set[str]) -> Iterator[Completion]:
+    def _free_keys(self, shape: FieldShape, present: set[str]) -> Iterator[Completion]:
         if shape.keys is None or shape.values is None:
             return
         for name in self._names(shape.keys):
             if name not in present:
-                yield self._key(name, shape.values, shape, doc=meaning.of_name(shape.keys, name, self.known))
+                yield self._key(name, shape.values, shape, doc=descriptions.of_name(shape.keys, name, self.known))
 
-    def _key(self, name: str, field: Shape, table: Shape, doc: str = "") -> Completion:
+    def _key(self, name: str, field: FieldShape, table: FieldShape, doc: str = "") -> Completion:
         cursor = self.cursor
         written = key(name)
         plain, snippet = written, None
@@ -144,28 +146,36 @@ class _Finder:
             text=plain,
             snippet=snippet,
             filter=written,
-            detail=meaning.of_kinds(field) + (", required" if field.required else ""),
-            documentation=doc or meaning.of_field(name, field, self._path_of(table, name)),
+            detail=descriptions.of_kinds(field) + (", required" if field.required else ""),
+            documentation=doc or descriptions.of_field(name, field, self._path_of(table, name)),
             rank=0 if field.required else 1,
         )
 
-    def _path_of(self, table: Shape, name: str) -> Path:
+    def _path_of(self, table: FieldShape, name: str) -> Path:
         return (*self.cursor.path, name) if table.fields is not None else self.cursor.path
 
-    def _is_honoured(self, name: str, field: Shape) -> bool:
-        """Tell whether a field has an effect on the delegator that the table is of."""
-        if field.idle:
-            return False
+    def _is_supported(self, name: str) -> bool:
+        """Return whether a field has an effect on the delegator to which the table belongs."""
         path = self.cursor.path
         if not path or path[-1] not in {"launch", "launch_config", "limits"} or path == ("limits",):
             return True
-        return meaning.is_honoured(str(path[-1]), name, self._tool(path[:-1]))
+        supported = self._supported(path[:-1])
+        return supported is None or name in (supported.limits if path[-1] == "limits" else supported.launch)
+
+    def _supported(self, delegator: Path) -> Capabilities | None:
+        """Return the capabilities of the delegator whose table is at a path; None if it has no tool or server yet."""
+        tool = self._tool(delegator)
+        if tool is None:
+            return None
+        server = self.known.configuration.model_servers.get(self.document.string((*delegator, "model_server")) or "")
+        named = Delegator(name="", tool=tool or None)
+        return declarations.capabilities_of(named, server.model_server if server is not None else None)
 
     def _tool(self, delegator: Path) -> str | None:
         for spelled in ("tool", "llm_tool"):
-            said = self.document.string((*delegator, spelled))
-            if said is not None:
-                return said
+            name = self.document.string((*delegator, spelled))
+            if name is not None:
+                return name
         return "" if self.document.string((*delegator, "model_server")) else None
 
     # Values
@@ -178,38 +188,43 @@ class _Finder:
         field = str(cursor.path[-1]) if cursor.path and isinstance(cursor.path[-1], str) else ""
         present = {item.text for item in cursor.array.items if item is not cursor.value} if cursor.array else set()
         quote = "'" if self.content.text.startswith("'", cursor.start) and cursor.value is not None else '"'
-        doc = shape.doc and meaning.of_field(field, shape, cursor.path)
+        doc = shape.doc and descriptions.of_field(field, shape, cursor.path)
         if shape.names is not None:
             for name in self._names(shape.names):
                 if name not in present:
-                    told = meaning.of_name(shape.names, name, self.known)
-                    yield self._value(name, string(name, quote), told or doc, kind="name")
-        usual = [*shape.allowed, *shape.usual, *self._own_words(field)]
-        for number, said in enumerate(usual):
-            if isinstance(said, bool):
-                yield self._value(str(said).lower(), str(said).lower(), doc, rank=number)
-            elif said not in present:
-                yield self._value(said, string(said, quote), doc, rank=number)
+                    about = descriptions.of_name(shape.names, name, self.known)
+                    yield self._value(name, string(name, quote), about or doc, kind="name")
+        choices = self._choices(field)
+        usual = [*(choices or shape.allowed), *shape.usual]
+        for number, value in enumerate(usual):
+            if isinstance(value, bool):
+                yield self._value(str(value).lower(), str(value).lower(), doc, rank=number)
+            elif value not in present:
+                yield self._value(value, string(value, quote), choices.get(value, "") or doc, rank=number)
         if not shape.allowed and "boolean" in shape.kinds:
-            for said in ("true", "false"):
-                yield self._value(said, said, doc)
+            for literal in ("true", "false"):
+                yield self._value(literal, literal, doc)
         if cursor.value is None and "table" in shape.kinds and shape.fields is not None:
             for name, inner in shape.fields.items():
-                if inner.other is None and not inner.idle and len(shape.fields) <= 3:
-                    value, filled = _template(inner, [])
-                    written = f"{{ {name} = {value} }}"
+                if inner.other is None and len(shape.fields) <= 3:
+                    plain, filled = _template(inner, [])
+                    written = f"{{ {name} = {plain} }}"
                     snippet = f"{{ {name} = {filled} \\}}"
-                    told = meaning.of_field(name, inner, (*cursor.path, name))
-                    yield self._value(written, written, told, snippet=snippet)
+                    about = descriptions.of_field(name, inner, (*cursor.path, name))
+                    yield self._value(written, written, about, snippet=snippet)
 
-    def _own_words(self, field: str) -> Iterable[str]:
-        if field != "permission_mode":
-            return ()
-        if self._tool(self.cursor.path[:-2]) not in {None, "claude"}:
-            return ()
-        from understudy.runners.clis.claude import MODES  # noqa: PLC0415 - brings what it takes to run it
-
-        return MODES
+    def _choices(self, field: str) -> dict[str, str]:
+        """Return the values that a launch field may have for the cursor's delegator, each with its description."""
+        path = self.cursor.path
+        if len(path) < 2 or path[-2] not in {"launch", "launch_config"}:
+            return {}
+        supported = self._supported(path[:-2])
+        declared = [supported] if supported is not None else [t for t in declarations.tools().values() if t.runner]
+        return {
+            one.value: f"**{one.title}**: {one.description}" if one.description else one.title
+            for tool in declared
+            for one in tool.launch.get(field, ())
+        }
 
     def _value(
         self,
@@ -236,7 +251,7 @@ class _Finder:
     # Headers
 
     def _ends_its_table(self) -> bool:
-        """Tell whether no statement of the cursor's table follows: a header here would take it over."""
+        """Return whether no statement of the cursor's table follows, which a header here would move to its table."""
         header = self.document.header_before(self.cursor.start)
         entries = header.entries if header is not None else self.document.root
         return not any(entry.start > self.cursor.end for entry in entries)
@@ -244,7 +259,7 @@ class _Finder:
     def _headers(self, edited: Header | None) -> Iterator[Completion]:
         others = [header for header in self.document.headers if header is not edited]
         if edited is not None and edited.parts and any(_is_below(other.path, edited.path) for other in others):
-            return  # its own tables would lose it
+            return  # renaming it would detach its sub-tables
         before = [header for header in others if header.start < self.cursor.start]
         current = before[-1] if before else None
         if self.kind is FileKind.CONFIG:
@@ -271,7 +286,7 @@ class _Finder:
             elif shape.items is not None and (not given or (given[0].array and all(map(_in_array, given)))):
                 yield self._header(f"[[{name}]]", shape)
 
-    def _sub_headers(self, base: Path, shape: Shape, others: list[Header]) -> Iterator[Completion]:
+    def _sub_headers(self, base: Path, shape: FieldShape, others: list[Header]) -> Iterator[Completion]:
         known = shape.fields or {}
         words = [key(str(step)) for step in base if isinstance(step, str)]
         entries = [entry.parts[0].name for entry in self.document.entries if entry.table == base]
@@ -284,25 +299,25 @@ class _Finder:
                 continue
             yield self._header("[" + ".".join([*words, key(name)]) + "]", field)
 
-    def _header(self, written: str, shape: Shape) -> Completion:
+    def _header(self, written: str, shape: FieldShape) -> Completion:
         return Completion(
             label=written,
             kind="table",
             span=self.span,
             text=written,
             filter=written if self.cursor.header is not None else written.strip("[]"),
-            detail="table" if written.count("[") == 1 else "one more in a list of tables",
+            detail="table" if written.count("[") == 1 else "new table in an array",
             documentation=shape.doc or (shape.items.doc if shape.items else ""),
             rank=2,
         )
 
-    # What there is
+    # Shapes and names
 
-    def _shape(self, path: Path) -> Shape | None:
-        return meaning.at(self.root, path)
+    def _shape(self, path: Path) -> FieldShape | None:
+        return descriptions.at(self.root, path)
 
     def _names(self, kind: Names) -> list[str]:
-        """Return the names of a kind, those that only this text gives included."""
+        """Return the names of a kind, including those that only this text defines."""
         if kind == "models":
             above = self.cursor.path[:-1]
             server = self.document.string((*above, "model_server"))
@@ -324,11 +339,11 @@ def _is_below(path: Path, base: Path) -> bool:
     return len(path) > len(base) and path[: len(base)] == base
 
 
-def _template(field: Shape, names: list[str]) -> tuple[str, str]:
-    """Return a value that the field can have, and the same as a snippet."""
+def _template(field: FieldShape, names: list[str]) -> tuple[str, str]:
+    """Return a value for a field, as plain text and as a snippet."""
     kind = field.kinds[0] if field.kinds else "string"
     if field.allowed:
-        values = [str(said).lower() if isinstance(said, bool) else string(said) for said in field.allowed]
+        values = [str(value).lower() if isinstance(value, bool) else string(value) for value in field.allowed]
         return values[0], _choice(values)
     if kind == "string":
         written = [string(name) for name in names[:50]]

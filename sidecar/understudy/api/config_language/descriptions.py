@@ -1,15 +1,15 @@
-"""What fields and names mean, in Markdown, from the declarations and the configuration."""
+"""Describe fields and names in Markdown, from the declarations and the configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from understudy.config.fields import Names, Shape
-from understudy.faces.lsp.own_files.known import Known, tool_title
-from understudy.faces.lsp.own_files.scan import Path
-from understudy.model.delegators import Problem
-from understudy.runners import registry
+from understudy.api.config_language.known_names import Known, tool_title
+from understudy.api.config_language.toml_scanner import Path
+from understudy.config.discovery import declarations
+from understudy.config.reference.fields import FieldShape, Names
+from understudy.model.config.config_entries import Problem
 
 _KINDS = {
     "string": "a string",
@@ -29,9 +29,9 @@ _TITLES: dict[Names, str] = {
 }
 
 
-def at(root: Shape, path: Path) -> Shape | None:
-    """Return what may stand at a path; ``None``: nothing is known of it."""
-    shape: Shape | None = root
+def at(root: FieldShape, path: Path) -> FieldShape | None:
+    """Return the shape of the value at a path; None if the path is unknown."""
+    shape: FieldShape | None = root
     for step in path:
         if shape is None:
             return None
@@ -39,8 +39,8 @@ def at(root: Shape, path: Path) -> Shape | None:
     return shape
 
 
-def of_kinds(shape: Shape) -> str:
-    """Return what sort of value a place takes."""
+def of_kinds(shape: FieldShape) -> str:
+    """Return the types of value that a field accepts, as text."""
     if shape.names is not None:
         return f"name of a {_TITLES[shape.names]}"
     if shape.items is not None and shape.items.names is not None:
@@ -48,38 +48,31 @@ def of_kinds(shape: Shape) -> str:
     return " or ".join(_KINDS[kind] for kind in shape.kinds) or "anything"
 
 
-def of_field(name: str, shape: Shape, path: Path) -> str:
-    """Return what a field means: its sense, values, default, and who honours it."""
+def of_field(name: str, shape: FieldShape, path: Path) -> str:
+    """Return the description of a field: its meaning, values, default, and the tools that support it."""
     lines = [f"**`{name}`**: {of_kinds(shape)}{', required' if shape.required else ''}"] if name else []
     if shape.doc:
         lines.append(shape.doc)
     if shape.allowed:
-        lines.append("One of " + ", ".join(f"`{_said(value)}`" for value in shape.allowed) + ".")
+        lines.append("One of " + ", ".join(f"`{_literal(value)}`" for value in shape.allowed) + ".")
     usual = shape.usual or (shape.items.usual if shape.items else ())
     if usual:
         lines.append("For example " + ", ".join(f"`{value}`" for value in usual[:8]) + ".")
     if shape.default is not None:
-        lines.append(f"Default: `{_said(shape.default)}`.")
+        lines.append(f"Default: `{_literal(shape.default)}`.")
     if shape.above is not None:
-        lines.append(f"Above {shape.above}.")
+        lines.append(f"Greater than {shape.above}.")
     elif shape.least is not None:
         lines.append(f"At least {shape.least}.")
     if len(path) >= 2 and path[-2] in {"launch", "launch_config"}:
-        who = [tool for tool in sorted(registry.ABILITIES) if is_honoured("launch", name, tool)]
-        lines.append("Has an effect on " + ", ".join(_driver(tool) for tool in who) + ".")
+        tools = [f"`{tool.name}`" for tool in declarations.tools().values() if tool.runner and name in tool.launch]
+        own = ["Understudy's own loop"] if any(name in one.launch for one in declarations.backends().values()) else []
+        lines.append(f"Supported by {', '.join([*tools, *own])}.")
     return "\n\n".join(lines)
 
 
-def is_honoured(table: str, name: str, tool: str | None) -> bool:
-    """Tell whether a field of ``launch`` or ``limits`` has an effect on a tool (empty: none; ``None``: any)."""
-    able = registry.ABILITIES.get(tool or registry.BACKEND) if tool is not None else None
-    if able is None:
-        return True
-    return name in (able.limits if table == "limits" else able.launch)
-
-
 def of_name(kind: Names, name: str, known: Known) -> str:
-    """Return what is known of a thing by this name; empty when nothing is."""
+    """Return the description of the item with this name; empty if there is none."""
     loaded = known.configuration
     if kind == "delegators" and name in loaded.delegators:
         return _paragraphs(_delegator(name, known))
@@ -89,7 +82,7 @@ def of_name(kind: Names, name: str, known: Known) -> str:
         recipe = loaded.recipes[name]
         lines = [f"**Recipe `{name}`**: {recipe.title}", f"Returns `{recipe.returns}`. Scope: {recipe.scope}."]
         if recipe.delegator:
-            lines.append(f"Done by `{recipe.delegator}`.")
+            lines.append(f"Delegator: `{recipe.delegator}`.")
         return _paragraphs(lines)
     if kind == "checks" and name in loaded.checks:
         check = loaded.checks[name]
@@ -116,7 +109,7 @@ def _delegator(name: str, known: Known) -> Iterator[str]:
     busy = f", {running} running, {queued} waiting" if running or queued else ""
     yield ("Ready" if entry.state.ready else "**Not ready**") + busy + "."
     yield from _problems(entry.state.problems)
-    defaults = [] if loaded.defaults.delegator != name else ["everything no other default names"]
+    defaults = [] if loaded.defaults.delegator != name else ["all recipes without another default"]
     defaults += [f"`{recipe}`" for recipe, who in loaded.defaults.recipes.items() if who == name]
     if defaults:
         yield f"Default for {', '.join(defaults)}."
@@ -131,8 +124,6 @@ def _server(name: str, known: Known) -> Iterator[str]:
     yield f"`{server.kind}` at {server.base_url}, protocol `{server.protocol or 'openai'}`. Scope: {entry.scope}."
     if any(problem.severity == "error" for problem in entry.state.problems):
         yield "**Not usable**."
-    elif entry.state.reachable is not None:
-        yield "Reachable." if entry.state.reachable else "**Not reachable**."
     yield from _problems(entry.state.problems)
     models = known.models.get(name, ())
     if models:
@@ -154,11 +145,7 @@ def _used(what: str, users: list[str]) -> Iterator[str]:
         yield f"Used by the {what}{'s' if len(users) > 1 else ''} {names}."
 
 
-def _driver(tool: str) -> str:
-    return "our own loop" if tool == registry.BACKEND else f"`{tool}`"
-
-
-def _said(value: Any) -> str:
+def _literal(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with the text of a file, as a load would say if it were saved now."""
+"""Find the problems that loading a file would find if its text were saved now."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from understudy.config.folders import FileKind, place_of
-from understudy.config.sources import Code, Remark
-from understudy.faces.lsp.own_files.known import Known
-from understudy.faces.lsp.own_files.text import Span, Text
+from understudy.api.config_language.known_names import Known
+from understudy.api.config_language.text_positions import Span, Text
+from understudy.config.findings import Code, LocatedFinding
+from understudy.config.locations import FileKind, place_of
 
 MAX_FINDINGS = 200
-"""Shown in one file; who has more repairs some of them first."""
+"""Limit of findings for one file."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong with a file, or worth saying about it."""
+    """A problem or remark about a range of a file."""
 
     span: Span
     severity: Literal["error", "warning", "information"]
@@ -25,22 +25,21 @@ class Finding:
     """What is wrong, then what to do about it."""
     code: Code
     suggestions: tuple[str, ...] = ()
-    """Names or values that may have been meant, the likeliest first; not quoted."""
+    """Names or values that the user may have meant, the likeliest first; not quoted."""
     path: tuple[str | int, ...] = ()
-    """The way to what it is about, in the file's spelling."""
+    """The path of the key or value that the finding is about, with the names that the file uses."""
 
 
 def kind_of(path: Path) -> FileKind | None:
-    """Return which of Understudy's own files a path is; ``None``: none of them. The file need not exist."""
+    """Return the kind of configuration file at a path, which need not exist; None for other files."""
     place = place_of(path) if path.is_absolute() else None
     return place[0] if place else None
 
 
 def diagnostics(kind: FileKind, path: Path, text: str, known: Known) -> list[Finding]:
-    """Return everything that is wrong with ``text`` as the content of ``path``, by place.
+    """Return the findings for ``text`` as the content of ``path``, in order of position.
 
-    The other files are taken from ``known``. A path that is none of Understudy's files, or of another kind,
-    has no findings.
+    ``known`` has the other files. There are no findings if ``path`` is not a file of this kind.
     """
     if kind_of(path) is not kind:
         return []
@@ -48,14 +47,14 @@ def diagnostics(kind: FileKind, path: Path, text: str, known: Known) -> list[Fin
     return [_finding(remark, content) for remark in known.snapshot.remarks(path, content.data)[:MAX_FINDINGS]]
 
 
-def _finding(remark: Remark, content: Text) -> Finding:
+def _finding(remark: LocatedFinding, content: Text) -> Finding:
     start, end = 0, 0
     if remark.location is not None:
         where = remark.location.range
         start = content.from_utf16(where.start.line, where.start.character)
         end = max(start, content.from_utf16(where.end.line, where.end.character))
     if start == end:
-        start, end = _seen(content, start)
+        start, end = _visible(content, start)
     return Finding(
         span=content.span(start, end),
         severity=remark.severity,
@@ -66,8 +65,8 @@ def _finding(remark: Remark, content: Text) -> Finding:
     )
 
 
-def _seen(content: Text, offset: int) -> tuple[int, int]:
-    """Return a stretch that can be seen for a problem that has a place only: the rest of the line, else all of it."""
+def _visible(content: Text, offset: int) -> tuple[int, int]:
+    """Return a non-empty range to underline for a finding without one: the rest of the line, or the whole line."""
     line_end = content.line_end(offset)
     rest = content.text[offset:line_end].rstrip()
     if rest:

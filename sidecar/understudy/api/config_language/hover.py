@@ -1,17 +1,17 @@
-"""What a field or a name under the cursor means."""
+"""Describe the field or name under the cursor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from understudy.config.fields import Names, Shape
-from understudy.config.folders import FileKind
-from understudy.config.sources import MAX_BYTES
-from understudy.faces.lsp.own_files import meaning
-from understudy.faces.lsp.own_files.cursor import Cursor, find
-from understudy.faces.lsp.own_files.known import Known, shape_of
-from understudy.faces.lsp.own_files.scan import Path, scan
-from understudy.faces.lsp.own_files.text import Span, Text
+from understudy.api.config_language import descriptions
+from understudy.api.config_language.known_names import Known, shape_of
+from understudy.api.config_language.syntax_at import Cursor, find
+from understudy.api.config_language.text_positions import Span, Text
+from understudy.api.config_language.toml_scanner import Path, scan
+from understudy.config.locations import FileKind
+from understudy.config.parsing.source_file import MAX_BYTES
+from understudy.config.reference.fields import FieldShape, Names
 
 _WHOLE: dict[FileKind, Names] = {FileKind.DELEGATOR: "delegators", FileKind.MODEL_SERVER: "model_servers"}
 _LISTED: dict[str | int, Names] = {
@@ -23,14 +23,14 @@ _LISTED: dict[str | int, Names] = {
 
 @dataclass(frozen=True)
 class Hover:
-    """An explanation, and of what."""
+    """A description, and the range that it is about."""
 
     span: Span
     markdown: str
 
 
 def hover(kind: FileKind, text: str, line: int, character: int, known: Known) -> Hover | None:
-    """Return what stands at a place of ``text``; ``None`` where there is nothing to explain."""
+    """Return the description of the field or name at a position; None if there is nothing to describe."""
     if len(text) > MAX_BYTES:
         return None
     content = Text(text)
@@ -52,40 +52,40 @@ def hover(kind: FileKind, text: str, line: int, character: int, known: Known) ->
     return Hover(content.span(start, end), markdown) if markdown else None
 
 
-def _of_key(root: Shape, cursor: Cursor, known: Known) -> str:
+def _of_key(root: FieldShape, cursor: Cursor, known: Known) -> str:
     path = cursor.part.path if cursor.part is not None else ()
-    shape = meaning.at(root, path)
-    above = meaning.at(root, path[:-1])
+    shape = descriptions.at(root, path)
+    above = descriptions.at(root, path[:-1])
     if above is not None and above.keys is not None:
-        told = meaning.of_name(above.keys, str(path[-1]), known)
-        if told:
-            return told
+        about = descriptions.of_name(above.keys, str(path[-1]), known)
+        if about:
+            return about
     if shape is None:
         return ""
     if shape.items is not None and shape.items.fields is not None and not shape.doc:
         shape = shape.items
-    return meaning.of_field(str(path[-1]), shape, path)
+    return descriptions.of_field(str(path[-1]), shape, path)
 
 
-def _of_value(kind: FileKind, root: Shape, cursor: Cursor, known: Known) -> str:
+def _of_value(kind: FileKind, root: FieldShape, cursor: Cursor, known: Known) -> str:
     path = cursor.path
-    shape = meaning.at(root, path)
-    said = cursor.value.text if cursor.value is not None else ""
-    own = _own_name(kind, path)
-    if own is not None:
-        return meaning.of_name(own, said, known)
+    shape = descriptions.at(root, path)
+    text = cursor.value.text if cursor.value is not None else ""
+    defines = _defined_kind(kind, path)
+    if defines is not None:
+        return descriptions.of_name(defines, text, known)
     if shape is not None and shape.names is not None:
-        told = meaning.of_name(shape.names, said, known)
-        if told:
-            return told
+        about = descriptions.of_name(shape.names, text, known)
+        if about:
+            return about
     while path and (shape is None or isinstance(path[-1], int)):
-        path = path[:-1]  # an element says what its array says
-        shape = meaning.at(root, path)
-    return meaning.of_field(str(path[-1]), shape, path) if shape is not None and path else ""
+        path = path[:-1]  # an element has the description of its array
+        shape = descriptions.at(root, path)
+    return descriptions.of_field(str(path[-1]), shape, path) if shape is not None and path else ""
 
 
-def _own_name(kind: FileKind, path: Path) -> Names | None:
-    """Return of what a value is the own name."""
+def _defined_kind(kind: FileKind, path: Path) -> Names | None:
+    """Return the kind of item that a value gives its name to; None for other values."""
     if path == ("name",):
         return _WHOLE.get(kind)
     if kind is FileKind.CONFIG and len(path) == 3 and path[2] == "name":

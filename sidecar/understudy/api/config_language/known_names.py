@@ -1,4 +1,4 @@
-"""What there is to name: tools, model servers, delegators, recipes, checks, models."""
+"""The names that configuration files can refer to: tools, model servers, delegators, recipes, checks, models."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.config import Configuration, drafts, fields
-from understudy.config.fields import Names, Shape
-from understudy.config.folders import FileKind
-from understudy.config.tools import TOOLS
-from understudy.engine import limits, resolve
-from understudy.runners import registry
+from understudy.config import Configuration, unsaved
+from understudy.config.discovery import declarations
+from understudy.config.locations import FileKind
+from understudy.config.reference import fields
+from understudy.config.reference.fields import FieldShape, Names
+from understudy.engine.planning import limits, plan
 
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """The configuration as it was read, and what else is known by name. Cheap to make anew; nothing in it is live."""
+    """A snapshot of the configuration and of other known names; create another one after a change."""
 
-    snapshot: drafts.Snapshot
+    snapshot: unsaved.Snapshot
     models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Model server, or tool → the models that it is known to have."""
+    """Model server or tool → its known models."""
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Delegator → how many of its delegations run, and how many wait."""
+    """Delegator → how many of its delegations are running, and how many are queued."""
 
     @property
     def configuration(self) -> Configuration:
-        """What the files on disk say."""
+        """The configuration in the files on disk."""
         return self.snapshot.configuration
 
     @property
     def tools(self) -> list[str]:
-        """The tools that can be driven."""
-        return sorted(set(registry.ABILITIES) - {registry.BACKEND})
+        """The tools that have a runner."""
+        return declarations.runnable_tools()
 
     def names(self, kind: Names, *, of: str | None = None) -> list[str]:
-        """Return the names of a kind; of models those of the model server or tool ``of`` (``None``: all)."""
+        """Return the names of a kind; ``of`` limits models to those of a model server or tool."""
         loaded = self.configuration
         match kind:
             case "tools":
@@ -69,24 +69,25 @@ def know(
     models: Mapping[str, Iterable[str]] | None = None,
     counts: Mapping[str, tuple[int, int]] | None = None,
 ) -> Known:
-    """Read the configuration as seen from a workspace; of an untrusted one no file is read.
+    """Read the configuration of a workspace, without its own files if it is not trusted.
 
-    ``models``: what model servers have listed before (model server → ids). ``counts``: delegator → running, queued.
+    ``models``: model server → the ids that it listed before. ``counts``: delegator → running, queued.
     """
     return Known(
-        snapshot=drafts.snapshot(workspace, trusted=trusted, abilities=registry.ABILITIES),
+        snapshot=unsaved.snapshot(workspace, trusted=trusted),
         models={name: tuple(listed) for name, listed in (models or {}).items()},
         counts=dict(counts or {}),
     )
 
 
 @functools.cache
-def shape_of(kind: FileKind) -> Shape:
-    """Return what a file of this kind may hold, with the defaults that hold here."""
-    defaults = {**msgspec.structs.asdict(limits.DEFAULTS), "slots": resolve.DEFAULT_SLOTS}
-    return fields.shape_of(kind, registry.ABILITIES, defaults)
+def shape_of(kind: FileKind) -> FieldShape:
+    """Return the fields that a file of this kind may contain, with the engine's defaults."""
+    defaults = {**msgspec.structs.asdict(limits.DEFAULTS), "slots": plan.DEFAULT_SLOTS}
+    return fields.shape_of(kind, defaults)
 
 
 def tool_title(name: str) -> str:
-    """Return what people call a tool."""
-    return TOOLS[name].title if name in TOOLS else name
+    """Return the display name of a tool."""
+    tool = declarations.tools().get(name)
+    return tool.title if tool is not None else name

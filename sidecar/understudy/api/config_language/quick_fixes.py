@@ -1,23 +1,23 @@
-"""Remedies for findings: what was meant instead of a misspelt name, and taking out what has no effect."""
+"""Quick fixes for findings: replace a misspelt name, remove a key without effect, and others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from understudy.config.folders import FileKind
-from understudy.config.shapes import SPELLINGS
-from understudy.faces.lsp.own_files.diagnostics import Finding
-from understudy.faces.lsp.own_files.scan import Document, Entry, Part, Path, Value, scan
-from understudy.faces.lsp.own_files.spelling import key, string
-from understudy.faces.lsp.own_files.text import Span, Text
+from understudy.api.config_language.diagnostics import Finding
+from understudy.api.config_language.text_positions import Span, Text
+from understudy.api.config_language.toml_literals import key, string
+from understudy.api.config_language.toml_scanner import Document, Entry, Part, Path, Value, scan
+from understudy.config.locations import FileKind
+from understudy.config.parsing.file_schema import SPELLINGS
 
 _OURS = {theirs: ours for ours, theirs in SPELLINGS.items()}
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Put ``text`` in the place of what stands in ``span``."""
+    """Replace the text in ``span`` with ``text``."""
 
     span: Span
     text: str
@@ -25,16 +25,16 @@ class Edit:
 
 @dataclass(frozen=True)
 class Fix:
-    """A remedy: edits of this file that do not overlap."""
+    """A quick fix: edits of one file that do not overlap."""
 
     title: str
     edits: tuple[Edit, ...]
     preferred: bool = False
-    """It is the one that a person most likely wants."""
+    """Whether this is most likely the fix that the user wants."""
 
 
 def fixes(kind: FileKind, text: str, finding: Finding) -> list[Fix]:
-    """Return the remedies for a finding of ``diagnostics`` about exactly this text, the likeliest first."""
+    """Return the fixes for a finding of ``diagnostics`` about exactly this text, the likeliest first."""
     content = Text(text)
     region = content.toml(kind)
     if region is None or not finding.path:
@@ -43,12 +43,12 @@ def fixes(kind: FileKind, text: str, finding: Finding) -> list[Fix]:
     path = _written(document, finding.path)
     if path is None:
         return []
-    place = _Remedies(content, document, path)
+    place = _Fixes(content, document, path)
     match finding.code:
         case "unknown_key":
             found = [*place.renamed(finding.suggestions), *place.removed()]
         case "unknown_name" | "not_allowed" | "value" if finding.suggestions:
-            # A key that is a name (a recipe in `defaults.recipes`) is at the key's place, not the value's.
+            # If keys are names (recipes in `defaults.recipes`), the finding has the range of the key.
             at_key = any(content.span(part.start, part.end) == finding.span for part in place.parts)
             found = [*(place.renamed(finding.suggestions) if at_key else place.replaced(finding))]
         case "no_effect" | "duplicate" if finding.code == "no_effect" or _is_key(content, place.parts, finding):
@@ -67,7 +67,7 @@ def _is_key(content: Text, parts: list[Part], finding: Finding) -> bool:
 
 
 def _written(document: Document, path: Path) -> Path | None:
-    """Return the path as the file spells it: other tools' names of fields are accepted, too."""
+    """Return the path with the names that the file uses: fields may also have the names of other tools."""
     paths = {part.path for part in document.parts} | set(document.values)
     if path in paths:
         return path
@@ -81,7 +81,7 @@ def _ours(path: Path) -> Path:
     )
 
 
-class _Remedies:
+class _Fixes:
     def __init__(self, content: Text, document: Document, path: Path) -> None:
         self.content = content
         self.document = document
@@ -90,7 +90,7 @@ class _Remedies:
         self.name = str(path[-1])
 
     def renamed(self, suggestions: tuple[str, ...]) -> Iterator[Fix]:
-        """Offer other names for the key, wherever it is given."""
+        """Offer other names for the key, replacing every occurrence."""
         if not self.parts:
             return
         for number, name in enumerate(suggestions):
@@ -98,7 +98,7 @@ class _Remedies:
             yield Fix(f"Change `{self.name}` to `{name}`", edits, preferred=number == 0)
 
     def replaced(self, finding: Finding) -> Iterator[Fix]:
-        """Offer other strings for the value."""
+        """Offer the suggestions as the value."""
         value = self.document.values.get(self.path)
         if value is None or value.kind not in {"string", "bare"}:
             return
@@ -107,11 +107,11 @@ class _Remedies:
             yield Fix(f"Change to `{name}`", (edit,), preferred=number == 0)
 
     def referred(self) -> Iterator[Fix]:
-        """Offer a reference to the variable in the place of its value."""
+        """Offer a reference to the environment variable instead of its value."""
         value = self.document.values.get(self.path)
         if value is not None and value.kind == "string":
             edit = Edit(self.content.span(value.start, value.end), f"{{ from_env = {string(self.name)} }}")
-            yield Fix(f"Take {self.name} from your environment", (edit,), preferred=True)
+            yield Fix(f"Read `{self.name}` from your environment", (edit,), preferred=True)
 
     def made_list(self) -> Iterator[Fix]:
         """Offer ``[[name]]`` for ``[name]``."""
@@ -120,22 +120,22 @@ class _Remedies:
         text = self.content.text
         if value is not None and value.kind == "table" and value.closed:
             span = self.content.span(value.start, value.end)
-            yield Fix("Put it into an array", (Edit(span, f"[{text[value.start : value.end]}]"),), preferred=True)
+            yield Fix("Wrap in an array", (Edit(span, f"[{text[value.start : value.end]}]"),), preferred=True)
         elif headers and not any(entry.table == () and entry.path[:1] == self.path for entry in self.document.entries):
             edits = tuple(
                 Edit(self.content.span(header.start, header.end), f"[{text[header.start : header.end]}]")
                 for header in headers
             )
-            yield Fix(f"Write [[{self.name}]]", edits, preferred=True)
+            yield Fix(f"Change to `[[{self.name}]]`", edits, preferred=True)
 
     def removed(self) -> Iterator[Fix]:
-        """Offer to take it out, with everything below it and wherever it is given."""
+        """Offer to remove every occurrence of the key, with everything below it."""
         stretches = [*self._headers(), *self._statements(), *self._inline()]
         if stretches:
             edits = tuple(Edit(self.content.span(start, end), "") for start, end in _merged(stretches))
             yield Fix(f"Remove `{self.name}`", edits)
 
-    def _gone(self, entry: Entry) -> bool:
+    def _is_removed(self, entry: Entry) -> bool:
         return any(part.path == self.path for part in entry.parts)
 
     def _headers(self) -> Iterator[tuple[int, int]]:
@@ -150,16 +150,16 @@ class _Remedies:
 
     def _statements(self) -> Iterator[tuple[int, int]]:
         for entry in self.document.entries:
-            if entry.inline or not self._gone(entry):
+            if entry.inline or not self._is_removed(entry):
                 continue
             start, end = self.content.line_start(entry.start), self.content.next_line(entry.end)
             yield max(start, self.document.start), min(end, self.document.end)
 
     def _inline(self) -> Iterator[tuple[int, int]]:
-        """Take entries out of inline tables, each run of them with the comma that it needs no more."""
+        """Yield the ranges of removed entries in inline tables, each run of them with its comma."""
         for table in list(self._tables()):
             entries = table.entries
-            gone = [self._gone(entry) for entry in entries]
+            gone = [self._is_removed(entry) for entry in entries]
             number = 0
             while number < len(entries):
                 if not gone[number]:

@@ -1,38 +1,38 @@
-"""Where in a file a cursor is: on a key, in a value, in a header, or where one of them could begin."""
+"""Find out whether a cursor is on a key, in a value, in a header, or where one of them could begin."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from understudy.faces.lsp.own_files.scan import Document, Entry, Header, Part, Path, Value
-from understudy.faces.lsp.own_files.text import Text
+from understudy.api.config_language.text_positions import Text
+from understudy.api.config_language.toml_scanner import Document, Entry, Header, Part, Path, Value
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """What is at a place."""
+    """The syntax at a position."""
 
     kind: Literal["key", "value", "header", "statement"]
     """``statement``: an empty line, or one with a word on it, where a key or a header may be."""
     path: Path
-    """Of a key or statement: the table it is in; of a value: the way to it; of a header: the table it begins."""
+    """Of a key or statement: the path of its table; of a value: its own path; of a header: the path of its table."""
     start: int
     end: int
-    """What would be replaced."""
+    """A completion replaces the text from ``start`` to ``end``."""
     bare: bool = False
-    """No equals sign and no value follow: both belong to a completion."""
+    """No equals sign and no value follow, so a completion inserts both."""
     after: str = ""
-    """What has to follow a completion, since something else does."""
+    """The separator that a completion has to end with, because another element follows."""
     part: Part | None = None
     value: Value | None = None
     header: Header | None = None
     array: Value | None = None
-    """The array of which the value is, or would be, an element."""
+    """The array that contains the value, or would contain it."""
 
 
 def find(content: Text, document: Document, offset: int) -> Cursor | None:
-    """Return what is at ``offset``; ``None``: a comment, or a place where nothing of ours can be."""
+    """Return the syntax at ``offset``; None in a comment and where no key, value or header can be."""
     if not document.start <= offset <= document.end:
         return None
     if any(start < offset <= end for start, end in document.comments):
@@ -52,7 +52,7 @@ def find(content: Text, document: Document, offset: int) -> Cursor | None:
 
 
 def _is_awaited(content: Text, entry: Entry, offset: int) -> bool:
-    """Tell whether ``offset`` is where the entry's value is missing."""
+    """Return whether ``offset`` is where the missing value of an entry belongs."""
     return (
         entry.value is None
         and entry.equals is not None
@@ -82,7 +82,7 @@ def _in_value(content: Text, value: Value, offset: int, array: Value | None) -> 
     if value.kind in {"string", "bare"}:
         return Cursor("value", value.path, value.start, value.end, value=value, array=array)
     if offset <= value.start or (value.closed and offset >= value.end):
-        return None  # at the outer side of a bracket
+        return None  # outside of the brackets
     for item in value.items:
         if item.start <= offset <= item.end:
             return _in_value(content, item, offset, value)
@@ -91,7 +91,7 @@ def _in_value(content: Text, value: Value, offset: int, array: Value | None) -> 
             return _in_entry(content, entry, offset)
     before = content.text[value.start : offset].rstrip()
     if not before or before[-1] not in "[{,":
-        return None  # a comma is missing, or a comment stands before
+        return None  # after a missing comma or a comment
     after = _separator(content, offset, value)
     if value.kind == "array":
         number = sum(item.end <= offset for item in value.items)
@@ -100,7 +100,7 @@ def _in_value(content: Text, value: Value, offset: int, array: Value | None) -> 
 
 
 def _separator(content: Text, offset: int, value: Value) -> str:
-    """Return the comma that is needed where an element or entry follows without one."""
+    """Return a comma if an element or entry follows without one, else an empty string."""
     following = [item.start for item in value.items] + [entry.start for entry in value.entries]
     later = [start for start in following if start >= offset]
     if not later or "," in content.text[offset : min(later)]:
@@ -109,6 +109,6 @@ def _separator(content: Text, offset: int, value: Value) -> str:
 
 
 def _ends(content: Text, offset: int, *, inline: bool) -> bool:
-    """Tell whether nothing more of a statement stands between ``offset`` and its end."""
+    """Return whether the statement ends at ``offset``."""
     rest = content.text[offset : content.line_end(offset)].lstrip(" \t")
     return not rest or rest.startswith("#") or (inline and rest[0] in ",}]")

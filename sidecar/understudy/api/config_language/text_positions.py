@@ -1,7 +1,7 @@
-r"""Text as an editor counts it: lines, characters, and the part of a file that is TOML.
+r"""Convert between offsets and positions of a text, and find the part of a file that is TOML.
 
-Columns are code points everywhere in this folder; whoever speaks to a client converts them. Lines end
-where LSP says they do: at ``\n``, ``\r\n`` and ``\r``.
+Columns are code points everywhere in this package; frontends convert them for their clients. Lines end at ``\n``,
+``\r\n`` and ``\r`` (LSP 3.17).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import functools
 import re
 from dataclasses import dataclass
 
-from understudy.config.folders import FileKind
-from understudy.config.recipes import front_matter
+from understudy.config.locations import FileKind
+from understudy.config.parsing.recipe_file import front_matter
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -20,7 +20,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """A place between two characters, both counted from 0; ``character`` in code points."""
+    """A position between two characters, from 0; ``character`` counts code points."""
 
     line: int
     character: int
@@ -28,7 +28,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Span:
-    """From ``start`` up to, not including, ``end``."""
+    """A range from ``start`` to ``end``, which is excluded."""
 
     start: Place
     end: Place
@@ -38,7 +38,7 @@ class Text:
     """A document's text with its lines; offsets are code points from its beginning."""
 
     def __init__(self, text: str) -> None:
-        """Take the text; lone surrogates, which no file can hold, count as the character that marks a loss."""
+        """Index the text; lone surrogates, which UTF-8 cannot encode, become U+FFFD."""
         self.text = _SURROGATE.sub("\ufffd", text)
         self._starts = [0]
         self._ends: list[int] = []
@@ -49,11 +49,11 @@ class Text:
 
     @functools.cached_property
     def data(self) -> bytes:
-        """The text as a file would hold it."""
+        """The text in UTF-8."""
         return self.text.encode()
 
     def offset(self, line: int, character: int) -> int:
-        """Return the offset of a place; what lies outside counts as the nearest place that does not."""
+        """Return the offset of a position; one outside of the text is moved to the nearest one inside."""
         if line < 0:
             return 0
         if line >= len(self._starts):
@@ -61,12 +61,12 @@ class Text:
         return min(self._starts[line] + max(character, 0), self._ends[line])
 
     def place(self, offset: int) -> Place:
-        """Return the place of an offset."""
+        """Return the position of an offset."""
         line = bisect.bisect_right(self._starts, offset) - 1
         return Place(line, min(offset, self._ends[line]) - self._starts[line])
 
     def span(self, start: int, end: int) -> Span:
-        """Return the places of two offsets."""
+        """Return the span between two offsets."""
         return Span(self.place(start), self.place(end))
 
     def line_start(self, offset: int) -> int:
@@ -74,18 +74,18 @@ class Text:
         return self._starts[bisect.bisect_right(self._starts, offset) - 1]
 
     def line_end(self, offset: int) -> int:
-        """Return where the line of ``offset`` ends, before what ends it."""
+        """Return where the line of ``offset`` ends, before its line break."""
         return self._ends[bisect.bisect_right(self._starts, offset) - 1]
 
     def next_line(self, offset: int) -> int:
-        """Return where the line after that of ``offset`` begins."""
+        """Return where the line after the one of ``offset`` begins."""
         following = bisect.bisect_right(self._starts, offset)
         return self._starts[following] if following < len(self._starts) else len(self.text)
 
     def from_utf16(self, row: int, units: int) -> int:
-        r"""Return the offset of a place as the config room counts: rows end at ``\n`` alone, columns are UTF-16.
+        r"""Return the offset of a position of ``config``: rows end only at ``\n``, columns are UTF-16 code units.
 
-        A byte order mark at the beginning is no part of its first row.
+        A byte order mark at the beginning is not part of the first row.
         """
         start = 0
         for _ in range(row):
@@ -105,7 +105,7 @@ class Text:
         return start + len(line)
 
     def toml(self, kind: FileKind) -> tuple[int, int] | None:
-        """Return where the TOML of the file begins and ends; ``None``: there is no front matter yet."""
+        """Return where the TOML of the file begins and ends; None if a recipe has no front matter yet."""
         if kind is not FileKind.RECIPE:
             return (1 if self.text.startswith("\ufeff") else 0), len(self.text)
         found = front_matter(self.data)

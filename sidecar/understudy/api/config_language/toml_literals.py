@@ -1,4 +1,4 @@
-"""How names and strings are written in TOML."""
+"""Write keys and strings in TOML syntax."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def key(name: str) -> str:
-    """Return a key."""
+    """Return a key, quoted if necessary."""
     return name if _BARE.fullmatch(name) else string(name)
 
 
-def string(said: str, quote: str = '"') -> str:
-    """Return a string, between single quotes where that is wished for and can be."""
-    if quote == "'" and "'" not in said and not _CONTROL.search(said):
-        return f"'{said}'"
-    return '"' + "".join(_ESCAPES.get(character, _escaped(character)) for character in said) + '"'
+def string(text: str, quote: str = '"') -> str:
+    """Return a string in quotes; in single ones if ``quote`` is one and the text needs no escapes."""
+    if quote == "'" and "'" not in text and not _CONTROL.search(text):
+        return f"'{text}'"
+    return '"' + "".join(_ESCAPES.get(character, _escaped(character)) for character in text) + '"'
 
 
 def _escaped(character: str) -> str:

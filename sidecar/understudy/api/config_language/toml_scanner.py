@@ -1,9 +1,9 @@
-"""What stands where in TOML that is being written.
+"""Scan TOML that is being typed, and return its keys, values and headers with their offsets.
 
-``config.positions`` knows the places of a file that ``tomllib`` accepts. Where somebody types, the text
-is hardly ever such a file, and a parser that gives up or guesses at the first fault is of no use; so
-this one reads on: a string ends at its line, an array ends where a line looks like the next key, and
-whatever is no TOML is skipped to the end of its line. On valid TOML both agree; a test holds that.
+``config.parsing.toml_positions`` reads only valid TOML, and a text that is being typed is hardly ever valid. This
+scanner recovers from errors: an open string ends with its line, an open array ends before a line that looks like the
+next statement, and anything that is not TOML is skipped to the end of its line. On valid TOML both return the same
+(tested).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal
 Path = tuple[str | int, ...]
 
 MAX_DEPTH = 64
-"""What is nested deeper is skipped, and of a key so many names count: no file that Understudy reads has more."""
+"""Limit of nested values, and of names in a dotted key; the rest is skipped. No valid configuration has as many."""
 
 _BARE = re.compile(r"[^\s.=\[\]{}#,\"']+")
 _NEWLINE = re.compile(r"[\r\n]")
@@ -26,7 +26,7 @@ _NEXT_STATEMENT = re.compile(
     rf"[ \t]*(?:{_KEY}[ \t]*=|\[\[?[ \t]*(?!(?:true|false|inf|nan)\b|[0-9\"'+-]){_KEY}[ \t]*\]\]?[ \t]*(?:#.*)?$)",
     re.MULTILINE,
 )
-"""A line inside an array that was not closed, as it looks when the next statement has begun."""
+"""A line after an unclosed array that looks like the next statement."""
 
 
 @dataclass
@@ -37,19 +37,19 @@ class Part:
     start: int
     end: int
     path: Path
-    """The way to what it names, itself included."""
+    """The path up to and including this name."""
 
 
 @dataclass
 class Value:
-    """A value, perhaps not finished."""
+    """A value, maybe incomplete."""
 
     kind: Literal["string", "bare", "array", "table"]
     start: int
     end: int
     path: Path
     text: str = ""
-    """What a string says; of a bare value its characters."""
+    """The contents of a string, or the characters of a bare value."""
     closed: bool = True
     items: list[Value] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
@@ -57,40 +57,40 @@ class Value:
 
 @dataclass
 class Entry:
-    """``key = value``, or the beginning of it."""
+    """``key = value``, maybe incomplete."""
 
     parts: list[Part]
     table: Path
-    """The table in which the key stands."""
+    """The path of the table that contains the key."""
     inline: bool
     start: int
     end: int
     equals: int | None = None
-    """Where the equals sign ends."""
+    """The offset after the equals sign."""
     value: Value | None = None
 
     @property
     def path(self) -> Path:
-        """The way to its value."""
+        """The path of the value."""
         return self.parts[-1].path if self.parts else self.table
 
 
 @dataclass
 class Header:
-    """``[table]`` or ``[[table]]``, or the beginning of it."""
+    """``[table]`` or ``[[table]]``, maybe incomplete."""
 
     parts: list[Part]
     array: bool
     start: int
     end: int
     path: Path
-    """The table that begins here; of an array its new element."""
+    """The path of the table that begins here; for an array, of its new element."""
     entries: list[Entry] = field(default_factory=list)
 
 
 @dataclass
 class Document:
-    """Everything that was found."""
+    """The result of a scan."""
 
     start: int
     end: int
@@ -101,10 +101,10 @@ class Document:
     values: dict[Path, Value] = field(default_factory=dict)
     """The first value of each path."""
     entries: list[Entry] = field(default_factory=list)
-    """Those in inline tables as well."""
+    """All entries, including those in inline tables."""
 
     def header_before(self, offset: int) -> Header | None:
-        """Return the header under which an offset lies."""
+        """Return the last header at or before an offset."""
         found = None
         for header in self.headers:
             if header.start > offset:
@@ -113,7 +113,7 @@ class Document:
         return found
 
     def names_in(self, table: Path) -> set[str]:
-        """Return the keys that a table has, wherever in the file they are given."""
+        """Return the keys of a table, wherever in the file they are set."""
         depth = len(table)
         return {part.name for part in self.parts if len(part.path) == depth + 1 and part.path[:depth] == table}
 
@@ -124,7 +124,7 @@ class Document:
 
 
 def scan(text: str, start: int, end: int) -> Document:
-    """Return what stands in ``text`` from ``start`` to ``end``; never raises, whatever it says."""
+    """Scan ``text`` from ``start`` to ``end``; never raises."""
     scanner = _Scanner(text, start, end)
     scanner.run()
     return scanner.document
@@ -180,7 +180,7 @@ class _Scanner:
         return found.start() if found else self.end
 
     def _rest_of_line(self) -> None:
-        """Skip what follows a statement on its line."""
+        """Skip the rest of the line after a statement."""
         self._blank(newlines=False)
         while self.at < self.end and self.text[self.at] not in "\r\n":
             if self.text[self.at] == "#":
@@ -219,7 +219,7 @@ class _Scanner:
             self.at += 1
 
     def _key(self) -> list[tuple[str, int, int]]:
-        """Read the names of a key up to what is none: each with its place."""
+        """Read the names of a dotted key and return each with its start and end."""
         names: list[tuple[str, int, int]] = []
         while True:
             before = self.at
@@ -288,9 +288,9 @@ class _Scanner:
             start = self.at
             while self.at < self.end and self.text[self.at] not in ",]}#\r\n":
                 self.at += 1
-            said = self.text[start : self.at].rstrip(" \t")
-            self.at = start + len(said)
-            value = Value("bare", start, self.at, path, said)
+            characters = self.text[start : self.at].rstrip(" \t")
+            self.at = start + len(characters)
+            value = Value("bare", start, self.at, path, characters)
         self.document.values.setdefault(path, value)
         return value
 
@@ -310,7 +310,7 @@ class _Scanner:
             self.at += 1
             if character == quote:
                 token = self.text[start : self.at]
-                return Value("string", start, self.at, path, _said(token, token[1:-1]))
+                return Value("string", start, self.at, path, _decoded(token, token[1:-1]))
         return Value("string", start, self.at, path, self.text[start + 1 : self.at], closed=False)
 
     def _long_string(self, path: Path, quote: str) -> Value:
@@ -321,11 +321,11 @@ class _Scanner:
                 self.at += 2
             elif self.text.startswith(quote * 3, self.at, self.end):
                 self.at += 3
-                for _ in range(2):  # up to two quotes may stand before the closing three
+                for _ in range(2):  # the string may end with up to two quotes before the closing three
                     if self._char() == quote:
                         self.at += 1
                 token = self.text[start : self.at]
-                return Value("string", start, self.at, path, _said(token, token[3:-3]))
+                return Value("string", start, self.at, path, _decoded(token, token[3:-3]))
             else:
                 self.at += 1
         self.at = min(self.at, self.end)
@@ -354,9 +354,9 @@ class _Scanner:
         return array
 
     def _blank_in_array(self) -> bool:
-        """Skip blanks, comments and line ends; false at the end, or where the next line is a statement of its own.
+        """Skip blanks, comments and line ends; return false at the end, or if the next line looks like a statement.
 
-        Such a line is no element: the closing bracket was forgotten, or is still to be written.
+        Such a line is not an element: the closing bracket is missing.
         """
         while self.at < self.end:
             self._blank(newlines=False)
@@ -392,12 +392,12 @@ class _Scanner:
         return table
 
 
-def _said(token: str, otherwise: str) -> str:
-    """Return what a string says; its characters where it is not valid."""
+def _decoded(token: str, otherwise: str) -> str:
+    """Return the contents of a string token; ``otherwise`` if the token is not valid."""
     if "\\" not in token and len(token) < 6:
         return otherwise
     try:
-        said = tomllib.loads(f"key = {token}")["key"]
+        contents = tomllib.loads(f"key = {token}")["key"]
     except (tomllib.TOMLDecodeError, ValueError):
         return otherwise
-    return said if isinstance(said, str) else otherwise
+    return contents if isinstance(contents, str) else otherwise

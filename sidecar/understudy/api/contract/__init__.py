@@ -1,36 +1,36 @@
-"""The published contract: everything in ``protocol/`` that can be derived is derived here from the method table.
+"""Generate the published contract in ``protocol/`` from the method table.
 
-Nothing here answers a request; it only reads declarations (``understudy.api.table``, ``understudy.model``)
-and their docstrings, and renders them. ``catalogue`` reads; ``schemas``, ``files``, ``pages`` and ``typescript``
-render; ``__main__`` writes (``python -m understudy.api.contract``) or compares (``--check``). The output depends on
-the declarations alone: not on the version of Python, the order of imports or the clock.
+``catalogue`` reads the declarations in ``understudy.api.method_table`` and ``understudy.model`` with their docstrings.
+``json_schema``, ``file_schemas``, ``readme_tables`` and ``typescript`` render them. ``__main__`` writes the files
+(``python -m understudy.api.contract``) or compares them (``--check``). The output depends only on the declarations,
+not on the version of Python, the order of imports or the clock.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from understudy.api.contract import catalogue, files, pages, schemas, typescript
+from understudy.api.contract import catalogue, file_schemas, json_schema, readme_tables, typescript
 
 
 def render(current_page: str) -> dict[str, str]:
-    """Return every generated file by its path below ``protocol/``; ``current_page`` is README.md as it is now.
+    """Return the text of every generated file, by its path below ``protocol/``.
 
-    The prose of the page belongs to people: only what stands between its markers is replaced.
+    ``current_page`` is the current README.md: only the parts between its markers are replaced.
     """
     contract = catalogue.read()
     rendered = {
-        "openrpc.json": schemas.openrpc(contract),
+        "openrpc.json": json_schema.openrpc(contract),
         "protocol.gen.ts": typescript.module(contract),
-        "README.md": pages.fill(current_page, contract),
+        "README.md": readme_tables.fill(current_page, contract),
     }
-    rendered |= {f"schema/{name}.json": text for name, text in schemas.documents(contract).items()}
-    rendered |= {f"schema/files/{name}": text for name, text in files.documents().items()}
+    rendered |= {f"schema/{name}.json": text for name, text in json_schema.documents(contract).items()}
+    rendered |= {f"schema/files/{name}": text for name, text in file_schemas.documents().items()}
     return rendered
 
 
 def stale(folder: Path) -> list[str]:
-    """Return what differs in ``folder``, one sentence a file: changed, missing, or no longer generated."""
+    """Return how ``folder`` differs from the declarations, one line per changed, missing or obsolete file."""
     fresh = render((folder / "README.md").read_text(encoding="utf-8"))
     found = []
     for name, text in fresh.items():
@@ -38,12 +38,12 @@ def stale(folder: Path) -> list[str]:
         if not path.exists():
             found.append(f"{name} is missing")
         elif path.read_bytes() != text.encode():
-            found.append(f"{name} is not what its declarations say")
-    return found + [f"{name} is generated from nothing any more" for name in _schemas(folder) if name not in fresh]
+            found.append(f"{name} is out of date")
+    return found + [f"{name} is no longer generated" for name in _schemas(folder) if name not in fresh]
 
 
 def write(folder: Path) -> list[str]:
-    """Write every generated file that differs and remove what is no longer generated; return the names."""
+    """Write every generated file that differs and remove obsolete ones; return the names of both."""
     fresh = render((folder / "README.md").read_text(encoding="utf-8"))
     changed = []
     (folder / "schema" / "files").mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Read the declarations: which structures, enumerations and events the method table reaches, and their docstrings."""
+"""Collect the structures, enumerations and events that the method table refers to, with their docstrings."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from typing import Any
 
 import msgspec
 
-from understudy.api.table import METHODS, NOTIFICATIONS, PREFIX, PROTOCOL_VERSION, Method
-from understudy.config import declared
+from understudy.api.method_table import METHODS, NOTIFICATIONS, PREFIX, PROTOCOL_VERSION, Method
+from understudy.config.reference import docstrings
 from understudy.model.errors import ErrorInfo
 from understudy.model.events import STATE_AFTER, AnyEvent, Event
-from understudy.model.states import TRANSITIONS, Reservation, State, Verdict
+from understudy.model.states import TRANSITIONS, State
+from understudy.model.verdicts import Reservation, Verdict
 
 STAMPS = frozenset({"seq", "at", "attempt"})
-"""Fields of every event that its maker leaves open and the journal fills in: on the wire they are always there."""
+"""Fields of every event that the journal fills in; on the wire they are always present."""
 
 
 class Field(msgspec.Struct, frozen=True):
     """One field of a structure."""
 
     name: str
-    """As it travels."""
+    """The name on the wire."""
     annotation: Any
-    """The Python type, ``None`` among its alternatives removed."""
+    """The Python type without ``None``."""
     required: bool
-    """Always there in what Understudy sends, and to be sent to it."""
+    """Always present in results and events; must be present in parameters."""
     nullable: bool
-    """``null`` means the same as its absence."""
+    """``null`` means the same as absent."""
     default: Any
-    """What its absence means, where that is a plain value; else None."""
+    """The default value if it is a string or number, else None."""
     doc: str
 
 
@@ -44,7 +45,7 @@ class Structure(msgspec.Struct, frozen=True):
     python: type[msgspec.Struct]
     doc: str
     strict: bool
-    """Unknown fields are refused."""
+    """Unknown fields are an error."""
     tag: str | None
     """The value of ``type``, for an event."""
     fields: list[Field]
@@ -67,14 +68,14 @@ class Enumeration(msgspec.Struct, frozen=True):
 
 
 class Contract(msgspec.Struct, frozen=True):
-    """Everything there is to publish, in the order of declaration."""
+    """Everything to publish, in the order of declaration."""
 
     version: int
     prefix: str
     methods: list[Method]
     notifications: dict[str, Structure]
     structures: dict[type, Structure]
-    """Nouns, parameters and results: everything but events."""
+    """All structures except events."""
     events: dict[type, Structure]
     enumerations: dict[type, Enumeration]
     transitions: list[tuple[str, list[str]]]
@@ -82,7 +83,7 @@ class Contract(msgspec.Struct, frozen=True):
     """Event tag → the state after it."""
 
     def name(self, python: type) -> str:
-        """Return the published name of a class that the contract reaches."""
+        """Return the published name of a class of the contract."""
         declared: Mapping[type, Structure | Enumeration] = {**self.structures, **self.events, **self.enumerations}
         return declared[python].name
 
@@ -131,12 +132,12 @@ def alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 def is_events(annotation: Any) -> bool:
-    """Tell whether this is the union of all events."""
+    """Return whether this is the union of all events."""
     return set(alternatives(annotation)) == set(typing.get_args(AnyEvent))
 
 
 def _reach(roots: list[Any]) -> list[type]:
-    """Return every Struct and Enum class that the roots mention, in order of first mention."""
+    """Return every Struct and Enum class that the roots refer to, directly or not, in order of first reference."""
     seen: dict[type, None] = {}
     waiting = list(reversed(roots))
     while waiting:
@@ -153,7 +154,7 @@ def _reach(roots: list[Any]) -> list[type]:
 
 
 def _structure(python: type[msgspec.Struct], name: str) -> Structure:
-    docs = declared.field_docs(python)
+    docs = docstrings.field_docs(python)
     fields = []
     for field in msgspec.structs.fields(python):
         parts = alternatives(field.type)
@@ -173,7 +174,7 @@ def _structure(python: type[msgspec.Struct], name: str) -> Structure:
     return Structure(
         name=name,
         python=python,
-        doc=declared.doc_of(python),
+        doc=docstrings.doc_of(python),
         strict=python.__struct_config__.forbid_unknown_fields,
         tag=_tag(python),
         fields=fields,
@@ -181,9 +182,9 @@ def _structure(python: type[msgspec.Struct], name: str) -> Structure:
 
 
 def _enumeration(python: type[enum.Enum]) -> Enumeration:
-    docs = declared.docs_below(python)
+    docs = docstrings.docs_below(python)
     members = [Member(value=str(member.value), doc=docs.get(member.name, "")) for member in python]
-    return Enumeration(name=python.__name__, python=python, doc=declared.doc_of(python), members=members)
+    return Enumeration(name=python.__name__, python=python, doc=docstrings.doc_of(python), members=members)
 
 
 def _tag(python: type[msgspec.Struct]) -> str | None:

@@ -1,17 +1,17 @@
-"""Render JSON Schemas of the files that people write, for editors that know nothing of Understudy."""
+"""Render JSON Schemas of configuration files and recipes, for editors without support for Understudy."""
 
 from __future__ import annotations
 
 import msgspec
 
-from understudy.api.contract.schemas import dump
-from understudy.config import fields
-from understudy.config.folders import FileKind
-from understudy.engine import limits, resolve
-from understudy.runners import registry
+from understudy.api.contract.json_schema import dump
+from understudy.config.discovery import declarations
+from understudy.config.locations import FileKind
+from understudy.config.reference import fields
+from understudy.engine.planning import limits, plan
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
-"""What the schema-driven editors for TOML understand; later dialects only in part."""
+"""The latest dialect that schema-driven TOML editors support completely."""
 
 _TITLES = {
     FileKind.CONFIG: "Understudy: config.toml",
@@ -22,15 +22,15 @@ _TITLES = {
 
 
 def documents() -> dict[str, str]:
-    """Return one schema document per kind of file, by the name of its file."""
-    names = {"tools": sorted(set(registry.ABILITIES) - {registry.BACKEND})}
-    defaults = {**msgspec.structs.asdict(limits.DEFAULTS), "slots": resolve.DEFAULT_SLOTS}
+    """Return one schema document per kind of file, by the file name of the schema."""
+    names = {"tools": declarations.runnable_tools()}
+    defaults = {**msgspec.structs.asdict(limits.DEFAULTS), "slots": plan.DEFAULT_SLOTS}
     return {
         f"{kind}.schema.json": dump(
             {
                 "$schema": DIALECT,
                 "title": title,
-                **fields.json_schema(fields.shape_of(kind, registry.ABILITIES, defaults), names),
+                **fields.json_schema(fields.shape_of(kind, defaults), names),
             }
         )
         for kind, title in _TITLES.items()

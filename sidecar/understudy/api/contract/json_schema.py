@@ -1,4 +1,4 @@
-"""Render the contract for machines: JSON Schema 2020-12 for every structure, and one OpenRPC document."""
+"""Render the contract as JSON Schema 2020-12, one document per structure, and as one OpenRPC document."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.api import codes
+from understudy.api import error_codes
 from understudy.api.contract.catalogue import Contract, Structure
 
 OPENRPC = "1.3.2"
@@ -55,12 +55,20 @@ def openrpc(contract: Contract) -> str:
     info = {"$ref": "#/components/schemas/ErrorInfo"}
     errors = {
         "Understudy": {
-            "code": codes.UNDERSTUDY,
-            "message": "What happened, and to what; `data` says it for programs.",
+            "code": error_codes.UNDERSTUDY_ERROR,
+            "message": "What failed and why; `data` is the machine-readable form.",
             "data": info,
         },
-        "InvalidParams": {"code": codes.INVALID_PARAMS, "message": "Which parameter is wrong, and how.", "data": info},
-        "Cancelled": {"code": codes.REQUEST_CANCELLED, "message": "The client withdrew the request.", "data": info},
+        "InvalidParams": {
+            "code": error_codes.INVALID_PARAMS,
+            "message": "Which parameter is invalid and why.",
+            "data": info,
+        },
+        "Cancelled": {
+            "code": error_codes.REQUEST_CANCELLED,
+            "message": "The client cancelled the request.",
+            "data": info,
+        },
     }
     return dump(
         {
@@ -79,7 +87,7 @@ def openrpc(contract: Contract) -> str:
 
 
 def components(contract: Contract, reference: str) -> dict[str, dict[str, Any]]:
-    """Return the schema of everything by its published name; ``reference`` is the form of a ``$ref``."""
+    """Return every schema by its published name; ``reference`` is the template of a ``$ref``."""
     pythons = [*contract.structures, *contract.events, *contract.enumerations]
     _, raw = msgspec.json.schema_components(pythons, ref_template="#{name}")
     published = {python.__name__: contract.name(python) for python in pythons}
@@ -93,14 +101,14 @@ def components(contract: Contract, reference: str) -> dict[str, dict[str, Any]]:
             "enum": [member.value for member in listed.members],
         }
     found["Event"] = {
-        "description": "Something that happened to a delegation; `type` says what.",
+        "description": "An event of a delegation; `type` is its kind.",
         "anyOf": [{"$ref": reference.format(name=event.name)} for event in contract.events.values()],
     }
     return found
 
 
 def dump(value: Any) -> str:
-    """Return ``value`` as the JSON that is committed: indented, in the order given, with a final newline."""
+    """Return ``value`` as JSON in the committed format: indented, unsorted, with a final newline."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -117,7 +125,7 @@ def _params(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _described(structure: Structure, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with our own descriptions, and with the fields that are always there as required."""
+    """Return the schema with descriptions from docstrings, and with fields that are always present as required."""
     properties = dict(schema["properties"])
     required = ["type"] if structure.tag else []
     for field in structure.fields:
@@ -129,7 +137,7 @@ def _described(structure: Structure, schema: dict[str, Any]) -> dict[str, Any]:
             described = _never_null(described)
         if field.doc:
             described["description"] = field.doc
-        properties[field.name] = described  # moved to its place in the order of declaration
+        properties[field.name] = described  # at the end: this restores the order of declaration
     result: dict[str, Any] = {"description": structure.doc, "type": "object", "properties": properties}
     if required:
         result["required"] = required
@@ -139,18 +147,18 @@ def _described(structure: Structure, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a field that Understudy leaves out when there is nothing to say, and never sends as null."""
+    """Return the schema of an optional field without null: Understudy omits such fields and never sends null."""
     kept = [part for part in schema["anyOf"] if part != {"type": "null"}]
     return kept[0] if len(kept) == 1 else {"anyOf": kept}
 
 
 def _referring(value: Any, published: dict[str, str], reference: str) -> Any:
-    """Return the schema with its references spelled the published way, the union of all events as one of them."""
+    """Return the schema with references to published names; the union of all events becomes one reference."""
     if isinstance(value, list):
         return [_referring(item, published, reference) for item in value]
     if not isinstance(value, dict):
         return value
-    if "discriminator" in value:  # the only tagged union is that of the events
+    if "discriminator" in value:  # the union of events is the only tagged one
         return {"$ref": reference.format(name="Event")}
     rest = {key: _referring(part, published, reference) for key, part in value.items() if key != "$ref"}
     if "$ref" in value:

@@ -1,4 +1,4 @@
-"""Render the contract for people: the tables of ``protocol/README.md``, between its markers."""
+"""Render the contract as Markdown: the parts of ``protocol/README.md`` between its markers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import msgspec
 from understudy.api.contract.catalogue import Contract, Enumeration, Field, Structure, alternatives, is_events
 
 SPELLED_OUT = 8
-"""Structures with more fields are linked instead."""
+"""Structures with more fields than this are linked instead of listed inline."""
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null", Any: "any"}
 _SECTION = re.compile(r"(<!-- generated: ([a-z-]+) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
 
 
 def fill(page: str, contract: Contract) -> str:
-    """Return the page with everything between its markers written anew; a section without a marker is an error."""
+    """Return the page with everything between its markers replaced; raise ``ValueError`` if a marker is missing."""
     sections = {
         "version": f"`protocolVersion = {contract.version}`\n",
         "methods": _methods(contract),
@@ -38,7 +38,7 @@ def fill(page: str, contract: Contract) -> str:
 
 
 def spelled(contract: Contract, annotation: Any, *, linked: bool) -> str:
-    """Return a type as the page spells it; ``linked``: names are links to their section."""
+    """Return a type as text; ``linked``: names are links to their section."""
     if is_events(annotation):
         return "[Event](#events)" if linked else "Event"
     members = alternatives(annotation)
@@ -66,7 +66,7 @@ def _methods(contract: Contract) -> str:
         result = contract.structures[method.result]
         lines = [f"#### `{method.wire_name}`", "", method.summary]
         if method.needs_notifications:
-            lines += ["", "Only where the server can send notifications."]
+            lines += ["", "Available only if the server can send notifications."]
         lines += ["", f"*Parameters* {_link(contract, params)}", f"*Result* {_link(contract, result)}"]
         lines[-2] += "<br>"
         groups.setdefault(collection, []).append("\n".join(lines))
@@ -97,9 +97,9 @@ def _events(contract: Contract) -> str:
     stamps = [field for field in first.fields if field.name in {"seq", "at", "attempt"}]
     common = {field.name for field in stamps}
     lines = [
-        "Every event carries " + ", ".join(f"`{field.name}`" for field in stamps) + " and `type`.",
+        "Every event has " + ", ".join(f"`{field.name}`" for field in stamps) + " and `type`.",
         "",
-        "| `type` | what it says | fields |",
+        "| `type` | meaning | fields |",
         "|---|---|---|",
     ]
     for event in contract.events.values():
@@ -162,7 +162,7 @@ def _meaning(field: Field) -> str:
 
 
 def _link(contract: Contract, structure: Structure) -> str:
-    """Return a structure in one line: a noun as a link, what belongs to one method spelled out."""
+    """Return a structure in one line: as a link, with the fields of small parameters and results inline."""
     own = structure.name.endswith(("Params", "Result")) or not structure.fields
     if not own or len(structure.fields) > SPELLED_OUT:
         return f"[{structure.name}](#{structure.name.lower()})"

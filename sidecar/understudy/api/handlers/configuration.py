@@ -1,8 +1,8 @@
-"""Requests about what is configured: delegators, model servers, recipes, trust."""
+"""Requests about configuration: delegators, model servers, recipes, trust."""
 
 from __future__ import annotations
 
-import difflib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -11,59 +11,64 @@ from understudy import config
 from understudy.api import messages as m
 from understudy.api.caller import Caller
 from understudy.config import edit
-from understudy.config import trust as trusting
-from understudy.engine import places
-from understudy.journal import bell, store
-from understudy.model.delegators import Delegator, DelegatorEntry, ModelServerEntry, Problem, Scope
+from understudy.config.discovery import declarations
+from understudy.config.suggestions import unknown_name
+from understudy.config.trust import records as trust_records
+from understudy.engine import workspaces
+from understudy.journal import change_notifications, state_folder
+from understudy.model.config import languages
+from understudy.model.config.config_entries import DelegatorEntry, ModelServerEntry, Problem, ServerPreset
+from understudy.model.config.delegators import Delegator, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners import registry
 
 _T = TypeVar("_T")
 
 CHANGED = "configuration"
-"""The name that is rung after a configuration file was replaced."""
+"""The topic of the change notification that is sent after a configuration file was replaced."""
 
 
 def load(caller: Caller, workspace: str | None) -> config.Configuration:
-    """Return the configuration as it is seen from a workspace (URI or path; None: from where the caller stands)."""
+    """Return the configuration of a workspace (URI or path; None: the workspace of the caller's folder)."""
     top = _workspace(caller, workspace)
-    trusted = top is not None and trusting.status(top, store.state_root()).trusted
-    return config.load(top, trusted=trusted, abilities=registry.ABILITIES)
+    trusted = top is not None and trust_records.status(top, state_folder.state_root()).trusted
+    return config.load(top, trusted=trusted)
 
 
-def find(known: Mapping[str, _T], name: str, kind: ErrorKind, what: str) -> _T:
-    """Return the thing of this name; raise ``kind`` with near names."""
+def find(known: Mapping[str, _T], name: str, kind: ErrorKind) -> _T:
+    """Return the item with this name; raise ``kind`` with similar names if there is none."""
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3)
-        raise UnderstudyError(
-            kind,
-            f"There is no {what} {name!r}.",
-            hint=f"Did you mean {near[0]!r}?" if near else None,
-            names=near or sorted(known)[:20],
-        )
+        raise unknown_name(kind, name, known)
     return known[name]
 
 
 def editor(caller: Caller, workspace: str | None) -> edit.Editor:
-    """Return what changes the configuration that is seen from a workspace."""
-    return edit.Editor(_workspace(caller, workspace), state=store.state_root(), abilities=registry.ABILITIES)
+    """Return an editor for the configuration of a workspace."""
+    return edit.Editor(_workspace(caller, workspace), state=state_folder.state_root())
 
 
 def trust(caller: Caller, params: m.TrustParams) -> m.TrustResult:
-    """Trust a workspace, withdraw it, or tell how it stands."""
-    top = places.workspace_of([], params.workspace, caller.folder())
-    root = store.state_root()
-    if params.trusted is None:
-        status = trusting.status(top, root)
+    """Trust a workspace, revoke its trust, or return whether it is trusted."""
+    if workspaces.require_path(params.workspace).is_file():
+        top = workspaces.workspace_of([params.workspace], None, None)
     else:
-        status = trusting.record(top, root, trusted=params.trusted, seen=params.seen)
+        top = workspaces.workspace_of([], params.workspace, None)
+    root = state_folder.state_root()
+    if params.trusted is None:
+        status = trust_records.status(top, root)
+    else:
+        status = trust_records.record(top, root, trusted=params.trusted, seen=params.digest)
         regained = getattr(caller, "trusts", None)
         if params.trusted and regained is not None:
             regained(top)
-            status = trusting.status(top, root)
-        bell.ring("trust")
+            status = trust_records.status(top, root)
+        change_notifications.notify("trust")
     return m.TrustResult(
-        trusted=status.trusted, allows=list(status.allows), changed=list(status.changed), seen=status.hash
+        workspace=os.fsdecode(top),
+        trusted=status.trusted,
+        effects=list(status.allows),
+        changed=list(status.changed),
+        digest=status.hash,
+        declined=status.known and not status.trusted and trust_records.was_declined(top, root, status.hash),
     )
 
 
@@ -71,21 +76,22 @@ def recipes(caller: Caller, params: m.RecipesParams) -> m.RecipesResult:
     """Return the recipes that apply to a file, or all that the caller can see."""
     workspace = None
     if params.uri is not None:
-        workspace = str(places.workspace_of([params.uri], None, None))
+        workspace = str(workspaces.workspace_of([params.uri], None, None))
     loaded = load(caller, workspace)
     found = list(loaded.recipes.values())
     if params.uri is not None:
-        language = language_of(places.path_of(params.uri).name)
+        language = languages.language_of(workspaces.require_path(params.uri).name)
         found = [
             recipe
             for recipe in found
-            if "file" in recipe.fits.on and (not recipe.fits.languages or language in recipe.fits.languages)
+            if "file" in recipe.applies_to.on
+            and (not recipe.applies_to.languages or language in recipe.applies_to.languages)
         ]
     return m.RecipesResult(recipes=found, problems=loaded.problems)
 
 
 def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
-    """Return every delegator with how many of its delegations run and wait, and whether its program is there."""
+    """Return every delegator with the counts of its live delegations, and a problem if its program is missing."""
     loaded = load(caller, params.workspace)
     counts = _counts()
     for name, entry in loaded.delegators.items():
@@ -101,38 +107,38 @@ def delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
     """Return one delegator."""
     listed = delegators(caller, m.WorkspaceParams(workspace=params.workspace)).delegators
     known = {entry.delegator.name: entry for entry in listed}
-    return find(known, params.name, ErrorKind.UNKNOWN_DELEGATOR, "delegator")
+    return find(known, params.name, ErrorKind.UNKNOWN_DELEGATOR)
 
 
 def create_delegator(caller: Caller, params: m.DelegatorCreateParams) -> DelegatorEntry:
-    """Make a delegator."""
+    """Create a delegator."""
     made = editor(caller, params.workspace).create(params.delegator, Scope(params.scope))
-    bell.ring(CHANGED)
+    change_notifications.notify(CHANGED)
     return made
 
 
 def create_delegator_from_tool(caller: Caller, params: m.DelegatorFromToolParams) -> DelegatorEntry:
-    """Make a delegator for an agent CLI, with a generated unique name."""
-    registry.abilities_of(Delegator(name=params.tool, tool=params.tool))
+    """Create a delegator for an agent CLI, with a generated unique name."""
+    declarations.require_capabilities(Delegator(name=params.tool, tool=params.tool), None)
     edits = editor(caller, params.workspace)
     name = edits.generate_name(params.tool, params.model or "")
     made = edits.create(Delegator(name=name, tool=params.tool, model=params.model or ""), Scope(params.scope))
-    bell.ring(CHANGED)
+    change_notifications.notify(CHANGED)
     return made
 
 
 def update_delegator(caller: Caller, params: m.DelegatorUpdateParams) -> DelegatorEntry:
     """Replace a delegator."""
     made = editor(caller, params.workspace).update(params.name, params.delegator, params.revision)
-    bell.ring(CHANGED)
+    change_notifications.notify(CHANGED)
     return made
 
 
-def delete_delegator(caller: Caller, params: m.DeleteParams) -> m.Done:
+def delete_delegator(caller: Caller, params: m.DeleteParams) -> m.EmptyResult:
     """Remove a delegator."""
     editor(caller, params.workspace).delete("delegator", params.name, params.revision)
-    bell.ring(CHANGED)
-    return m.Done()
+    change_notifications.notify(CHANGED)
+    return m.EmptyResult()
 
 
 def model_servers(caller: Caller, params: m.WorkspaceParams) -> m.ModelServersResult:
@@ -141,52 +147,74 @@ def model_servers(caller: Caller, params: m.WorkspaceParams) -> m.ModelServersRe
     return m.ModelServersResult(model_servers=list(loaded.model_servers.values()), problems=loaded.problems)
 
 
+def presets(caller: Caller, params: m.NoParams) -> m.PresetsResult:
+    """Return the kinds of model servers with their usual addresses, and which of them run on this machine."""
+    from understudy.config.discovery import local_servers, server_presets
+
+    _ = caller, params
+    running = local_servers.running()
+    found = [
+        ServerPreset(
+            kind=one.kind,
+            title=one.title,
+            base_url=one.base_url,
+            protocol=one.protocol,
+            needs_key=one.needs_key,
+            key_url=one.key_url,
+            running=one.kind in running,
+            models=running.get(one.kind),
+        )
+        for one in server_presets.KINDS.values()
+    ]
+    return m.PresetsResult(presets=found)
+
+
 def model_server(caller: Caller, params: m.NameParams) -> ModelServerEntry:
     """Return one model server."""
     loaded = load(caller, params.workspace)
-    return find(loaded.model_servers, params.name, ErrorKind.UNKNOWN_MODEL_SERVER, "model server")
+    return find(loaded.model_servers, params.name, ErrorKind.UNKNOWN_MODEL_SERVER)
 
 
 def create_model_server(caller: Caller, params: m.ModelServerCreateParams) -> ModelServerEntry:
-    """Make a model server."""
+    """Create a model server."""
     made = editor(caller, params.workspace).create(params.model_server, Scope(params.scope))
-    bell.ring(CHANGED)
+    change_notifications.notify(CHANGED)
     return made
 
 
 def update_model_server(caller: Caller, params: m.ModelServerUpdateParams) -> ModelServerEntry:
     """Replace a model server."""
     made = editor(caller, params.workspace).update(params.name, params.model_server, params.revision)
-    bell.ring(CHANGED)
+    change_notifications.notify(CHANGED)
     return made
 
 
-def delete_model_server(caller: Caller, params: m.DeleteParams) -> m.Done:
-    """Remove a model server, and the key that was stored for it."""
+def delete_model_server(caller: Caller, params: m.DeleteParams) -> m.EmptyResult:
+    """Remove a model server and the key that was stored for it."""
     before = load(caller, params.workspace).model_servers
     editor(caller, params.workspace).delete("model_server", params.name, params.revision)
-    bell.ring(CHANGED)
+    change_notifications.notify(CHANGED)
     gone = before.pop(params.name).model_server.api_key
-    # A key that a second server refers to is still in use, and one of another name was stored for another purpose.
+    # A key with another name was stored for another purpose; one that another server refers to is still in use.
     own = gone is not None and params.name in {gone.keyring, gone.file and Path(gone.file).name}
     if gone is not None and own and all(entry.model_server.api_key != gone for entry in before.values()):
-        from understudy.secrets import keys  # noqa: PLC0415 - may bring the keyring
+        from understudy.secrets import keys
 
         keys.forget_key(gone)
-    return m.Done()
+    return m.EmptyResult()
 
 
-def set_key(caller: Caller, params: m.SetKeyParams) -> m.Done:
+def set_key(caller: Caller, params: m.SetKeyParams) -> m.EmptyResult:
     """Store a key and make the model server refer to it."""
-    import msgspec  # noqa: PLC0415 - for the copy below only
+    import msgspec
 
-    from understudy.secrets import keys  # noqa: PLC0415 - may bring the keyring
+    from understudy.secrets import keys
 
     before = model_server(caller, m.NameParams(name=params.name, workspace=params.workspace))
     if not before.editable:
         raise UnderstudyError(
             ErrorKind.NOT_EDITABLE,
-            f"The model server {params.name!r} was written by hand, so its `api_key` must be, too.",
+            f"The model server {params.name!r} was written by hand, so only you can add its `api_key`.",
             hint='Add api_key = { from_env = "NAME" } to it, with the name of an environment variable.',
             location=before.location,
         )
@@ -200,35 +228,32 @@ def set_key(caller: Caller, params: m.SetKeyParams) -> m.Done:
     except UnderstudyError:
         keys.forget_key(reference)
         raise
-    return m.Done()
+    return m.EmptyResult()
 
 
 def _workspace(caller: Caller, workspace: str | None) -> Path | None:
     folder = caller.folder()
     if workspace is None and folder is None:
         return None
-    return places.workspace_of([], workspace, folder)
+    return workspaces.workspace_of([], workspace, folder)
 
 
 def _missing(entry: DelegatorEntry) -> Problem | None:
-    """Return the problem that a delegator's program is not installed; no program is started to find out."""
-    from understudy.config import tools as known  # noqa: PLC0415 - not for a start
-    from understudy.process import environment, failures  # noqa: PLC0415
+    """Return a problem if the delegator's program is not installed, without starting a program."""
+    from understudy.process import environment, executables
 
     one = entry.delegator
     own = {name: value for name, value in (one.env or {}).items() if name == "PATH" and isinstance(value, str)}
     path = environment.base_environment(own)
-    if one.tool == "generic":
-        programs = tuple(one.launch.command[:1]) if one.launch and one.launch.command else ()
-    else:
-        tool = known.TOOLS.get(one.tool or "")
-        programs = tool.binaries if tool is not None else ()
-    # A path that is not absolute is one inside the tree, which is not made yet.
+    command = one.launch.command if one.launch is not None else None
+    tool = declarations.tools().get(one.tool or "")
+    programs = tuple(command[:1]) if command else tool.binaries if tool is not None else ()
+    # A relative path is inside the worktree, which does not exist yet.
     programs = tuple(program for program in programs if program.startswith("/") or "/" not in program)
     problem = None
     for program in programs:
         try:
-            failures.locate(program, Path("/"), path)
+            executables.locate(program, Path("/"), path)
         except UnderstudyError as error:
             problem = Problem(severity="error", message=error.message, hint=error.hint, location=entry.location)
         else:
@@ -237,29 +262,14 @@ def _missing(entry: DelegatorEntry) -> Problem | None:
 
 
 def _counts() -> dict[str, tuple[int, int]]:
-    from understudy.journal import summary  # noqa: PLC0415 - reads summaries
-    from understudy.model.states import State  # noqa: PLC0415
+    from understudy.journal.summaries import listing
+    from understudy.model.states import State
 
     live = [state for state in State if state is not State.FINISHED]
-    found, _ = summary.page(states=live, limit=1000)
+    found, _ = listing.page(states=live, limit=1000)
     counts: dict[str, tuple[int, int]] = {}
     for item in found:
         running, queued = counts.get(item.delegator, (0, 0))
         waits = item.state is State.QUEUED
         counts[item.delegator] = (running + (not waits), queued + waits)
     return counts
-
-
-_LANGUAGES = {
-    ".py": "python", ".pyi": "python", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript",
-    ".jsx": "javascriptreact", ".ts": "typescript", ".mts": "typescript", ".cts": "typescript",
-    ".tsx": "typescriptreact", ".go": "go", ".rs": "rust", ".java": "java", ".kt": "kotlin", ".rb": "ruby",
-    ".php": "php", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".hpp": "cpp", ".cs": "csharp",
-    ".swift": "swift", ".scala": "scala", ".lua": "lua", ".sh": "shellscript", ".md": "markdown",
-}  # fmt: skip
-"""LSP's language ids of the endings for which tests are written most."""
-
-
-def language_of(name: str) -> str:
-    """Return the language id of a file by its name, empty where it is not known."""
-    return _LANGUAGES.get(Path(name).suffix.lower(), "")

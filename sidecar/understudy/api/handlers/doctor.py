@@ -1,57 +1,39 @@
-"""Requests about this installation: version, tools, doctor."""
+"""The request ``doctor``: check everything that a delegation needs."""
 
 from __future__ import annotations
 
 import contextlib
+import shlex
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from understudy import __version__
 from understudy.api import messages as m
 from understudy.api.caller import Caller
+from understudy.api.handlers import installation
 from understudy.model.delegations import Delegation
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import Location, UnderstudyError
 from understudy.model.states import State
+from understudy.model.text import uris
 
 FREE_BYTES = 200_000_000
-"""Less free space than this is worth a warning: a tree of a middling project needs about as much."""
+"""``doctor`` warns below this much free space, which is about one worktree of a medium-sized project."""
 NAMED = 5
-"""Trees that one line names."""
+"""How many worktrees one message names."""
 RECENT = 200
-"""The newest delegations whose workspaces are looked at for what was left there."""
+"""How many of the newest delegations have their workspaces searched for leftover refs."""
 
 
-def version(caller: Caller, params: m.Nothing) -> m.VersionResult:
-    """Return version and contract."""
-    from understudy.api.table import PROTOCOL_VERSION  # noqa: PLC0415 - the table names this module
-
-    _ = caller, params
-    return m.VersionResult(version=__version__, protocol_version=PROTOCOL_VERSION)
-
-
-def tools(caller: Caller, params: m.ToolsParams) -> m.ToolsResult:
-    """Return every agent CLI that Understudy knows."""
-    from understudy.config import tools as known  # noqa: PLC0415 - starts processes
-    from understudy.runners import registry  # noqa: PLC0415
-
-    found = known.detect(refresh=params.refresh, runnable=registry.ABILITIES, workspace=caller.folder())
-    for entry in found:
-        if entry.runnable:
-            entry.honours = registry.honoured(registry.ABILITIES[entry.name])
-    return m.ToolsResult(tools=found, own=registry.honoured(registry.ABILITIES[registry.BACKEND]))
-
-
-def doctor(caller: Caller, params: m.Nothing) -> m.DoctorResult:
-    """Look at everything that a run needs."""
+def doctor(caller: Caller, params: m.NoParams) -> m.DoctorResult:
+    """Check everything that a delegation needs; a failing check does not stop the others."""
     _ = params
-    looks = (
+    checks = (
         _platform,
         _python,
         _git,
         _state,
-        _bell,
+        _changes,
         _isolation,
         _keyring,
         _configuration,
@@ -60,13 +42,13 @@ def doctor(caller: Caller, params: m.Nothing) -> m.DoctorResult:
         _worktrees,
     )
     found: list[m.DoctorCheck] = []
-    for look in looks:
-        name = look.__name__.removeprefix("_")
+    for check in checks:
+        name = check.__name__.removeprefix("_")
         try:
-            found.append(look(caller))
+            found.append(check(caller))
         except UnderstudyError as error:
             found.append(m.DoctorCheck(name=name, ok=False, message=error.message, hint=error.hint))
-        except Exception as error:  # one broken look must not hide the others
+        except Exception as error:  # a bug in one check must not hide the others
             found.append(m.DoctorCheck(name=name, ok=False, message=f"{type(error).__name__}: {error}"))
     return m.DoctorResult(checks=found)
 
@@ -78,7 +60,8 @@ def _platform(caller: Caller) -> m.DoctorCheck:
     return m.DoctorCheck(
         name="platform",
         ok=sys.platform == "darwin",
-        message=f"{sys.platform}: no process namespaces; two processes killed at once can leave one of an agent's.",
+        message=f"{sys.platform} has no process namespaces: killing a worker and its guardian at once may orphan an "
+        "agent process.",
         hint="On Windows use WSL." if sys.platform == "win32" else None,
     )
 
@@ -89,19 +72,19 @@ def _python(caller: Caller) -> m.DoctorCheck:
 
 
 def _git(caller: Caller) -> m.DoctorCheck:
-    from understudy.git import call  # noqa: PLC0415 - starts a process
+    from understudy.git import command
 
     _ = caller
-    return m.DoctorCheck(name="git", ok=True, message="git " + ".".join(map(str, call.version())))
+    return m.DoctorCheck(name="git", ok=True, message="git " + ".".join(map(str, command.version())))
 
 
 def _state(caller: Caller) -> m.DoctorCheck:
-    from understudy.journal import store  # noqa: PLC0415
+    from understudy.journal import state_folder
 
     _ = caller
-    root = store.state_root()
+    root = state_folder.state_root()
     with tempfile.NamedTemporaryFile(dir=root):
-        pass  # a folder that cannot be written to is said here, not at the first start
+        pass  # report a folder that is not writable now, not at the first start
     free = shutil.disk_usage(root).free
     return m.DoctorCheck(
         name="state",
@@ -113,53 +96,54 @@ def _state(caller: Caller) -> m.DoctorCheck:
     )
 
 
-def _bell(caller: Caller) -> m.DoctorCheck:
-    from understudy.journal import bell  # noqa: PLC0415
+def _changes(caller: Caller) -> m.DoctorCheck:
+    from understudy.journal import change_notifications
 
     _ = caller
-    with bell.Bell() as listening:
-        bell.ring("doctor")
-        heard = "doctor" in listening.wait(1.0)
+    with change_notifications.ChangeListener() as listener:
+        change_notifications.notify("doctor")
+        received = "doctor" in listener.wait(1.0)
     return m.DoctorCheck(
-        name="bell",
-        ok=heard,
-        message="Processes hear of each other's changes at once."
-        if heard
-        else "A message between processes was not heard.",
+        name="changes",
+        ok=received,
+        message="Change notifications work." if received else "A change notification between processes was lost.",
         hint=None
-        if heard
-        else "Changes are seen after a second instead; look at the runtime folder (XDG_RUNTIME_DIR).",
+        if received
+        else "Changes appear up to a second late. Check the permissions of the runtime folder (XDG_RUNTIME_DIR).",
     )
 
 
 def _isolation(caller: Caller) -> m.DoctorCheck:
-    import asyncio  # noqa: PLC0415
+    import asyncio
 
-    from understudy.process import children, environment  # noqa: PLC0415
+    from understudy.model.confinement import Confinement
+    from understudy.process import children, environment
 
     _ = caller
 
-    async def tried() -> tuple[bool, str]:
+    async def tried() -> tuple[Confinement, str]:
         argv = [sys.executable, "-I", "-S", "-c", ""]
         child = await children.start(argv, cwd=Path("/"), env=environment.base_environment(), mark="doctor")
         async with child:
             await child.wait()
-            return child.namespaced, child.why_not_namespaced
+            return child.sandbox.reached, child.refusal
 
-    namespaced, why = asyncio.run(tried())
-    if namespaced:
-        message = "Agents run in a process namespace: none of their processes outlives a run. They are not confined "
-        return m.DoctorCheck(name="isolation", ok=True, message=message + "otherwise: they can do what you can.")
+    reached, why = asyncio.run(tried())
+    if reached is not Confinement.NONE:
+        message = "Agents run in a process namespace, so none of their processes outlives a delegation."
+        if not reached.restricts_access:
+            message += " They have no sandbox: they have your permissions."
+        return m.DoctorCheck(name="isolation", ok=True, message=message)
     return m.DoctorCheck(
         name="isolation",
         ok=not sys.platform.startswith("linux"),
-        message=f"No process namespace ({why}): a double kill can leave a process of an agent.",
-        hint="In a container, run with an init (`--init`) and allow user namespaces.",
+        message=f"No process namespace ({why}): killing a worker and its guardian at once may orphan an agent process.",
+        hint="In a container, run an init process (`--init`) and allow user namespaces.",
     )
 
 
 def _keyring(caller: Caller) -> m.DoctorCheck:
-    from understudy.secrets import keys  # noqa: PLC0415
+    from understudy.secrets import keys
 
     _ = caller
     status = keys.keyring_status()
@@ -167,62 +151,77 @@ def _keyring(caller: Caller) -> m.DoctorCheck:
 
 
 def _configuration(caller: Caller) -> m.DoctorCheck:
-    from understudy.api import configuration  # noqa: PLC0415
+    from understudy.api.handlers import configuration
 
     found = configuration.delegators(caller, m.WorkspaceParams())
-    problems = [*found.problems, *(problem for entry in found.delegators for problem in entry.state.problems)]
+    problems = list(found.problems)
+    # The problems of a delegator in a file are in both lists; a missing program is only in its entry.
+    problems += [one for entry in found.delegators for one in entry.state.problems if one not in problems]
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         first = errors[0]
-        where = f" ({first.location.uri}:{first.location.range.start.line + 1})" if first.location else ""
+        where = f" ({_place(first.location)})" if first.location else ""
         return m.DoctorCheck(
             name="configuration",
             ok=False,
-            message=f"{len(errors)} errors; the first: {first.message}{where}",
+            message=f"{len(errors)} error{'' if len(errors) == 1 else 's'}. The first: {first.message}{where}",
             hint=first.hint,
         )
     own = [entry.delegator.name for entry in found.delegators if entry.scope != "builtin"]
     return m.DoctorCheck(
         name="configuration",
         ok=True,
-        message=f"delegators: {', '.join(own)}"
+        message=f"Delegators: {', '.join(own)}."
         if own
         else "No delegator is configured; ghostwriter writes tests without one.",
-        hint=None if own else "understudy delegators add",
+        hint=None if own else "Add one: understudy delegators add",
     )
 
 
+def _place(location: Location) -> str:
+    start = location.range.start
+    return f"{uris.path_of(location.uri) or location.uri}:{start.line + 1}:{start.character + 1}"
+
+
 def _tools(caller: Caller) -> m.DoctorCheck:
-    found = [tool for tool in tools(caller, m.ToolsParams()).tools if tool.found]
+    found = [tool for tool in installation.tools(caller, m.ToolsParams()).tools if tool.found]
     names = ", ".join(f"{tool.name} {tool.version or ''}".strip() for tool in found)
     return m.DoctorCheck(name="tools", ok=True, message=names or "No agent CLI was found on PATH.")
 
 
 def _delegations(caller: Caller) -> m.DoctorCheck:
-    from understudy.api import delegations  # noqa: PLC0415
+    from understudy.api.handlers import delegations
+    from understudy.engine.retention import delegation_files
+    from understudy.journal import state_folder
 
     live: list[State] = [state for state in State if state is not State.FINISHED]
     found = delegations.list_page(caller, m.ListParams(states=live, limit=1000)).delegations
-    return m.DoctorCheck(name="delegations", ok=True, message=f"{len(found)} at work or waiting.")
+    used = delegation_files.usage(state_folder.state_root())
+    sizes = (
+        f"Journals {used.journals / 1e6:.1f} MB (prompts {used.prompts / 1e6:.1f}, logs {used.logs / 1e6:.1f}), "
+        f"ledger {used.ledger / 1e6:.1f} MB."
+    )
+    return m.DoctorCheck(name="delegations", ok=True, message=f"{len(found)} running or waiting. {sizes}")
 
 
 def _worktrees(caller: Caller) -> m.DoctorCheck:
-    from understudy import config  # noqa: PLC0415
-    from understudy.engine import housekeeping  # noqa: PLC0415
-    from understudy.journal import store  # noqa: PLC0415
+    from understudy import config
+    from understudy.engine.retention import inventory, stale_refs
+    from understudy.journal import state_folder
 
-    state, kept = store.state_root(), config.load(None, trusted=False).worktrees
-    places = housekeeping.places(state, kept.keep_days)
-    size = sum(housekeeping.size_of(place.root) for place in places)
-    undecided = sum(place.state == "undecided" for place in places)
-    message = f"{len(places)} on disk, {size / 1e6:.0f} MB; {undecided} of them undecided."
+    state, kept = state_folder.state_root(), config.load(None, trusted=False).worktrees
+    places = inventory.list_worktrees(state, kept.keep_days)
+    size = sum(inventory.size_of(place.root) for place in places)
+    pending = sum(place.state == "pending" for place in places)
+    message = f"{len(places)} on disk, {size / 1e6:.0f} MB; {pending} of them pending."
     orphans = [place.id for place in places if place.state == "orphaned"]
     if orphans:
         return m.DoctorCheck(
             name="worktrees",
             ok=False,
-            message=f"{message} The delegation of {len(orphans)} is gone: {', '.join(orphans[:NAMED])}.",
-            hint=f"Look into it; then `understudy worktrees remove {orphans[0]}`, which can be taken back.",
+            message=f"{message} {len(orphans)} without a delegation: {', '.join(orphans[:NAMED])}.",
+            hint=f"Check the files of {orphans[0]}, then remove it: understudy worktrees remove {orphans[0]}. "
+            "A removed worktree can be restored.",
         )
     missing = [place.id for place in places if place.delegation is not None and not place.tree.is_dir()]
     missing = [each for each in missing if each not in {place.id for place in places if place.state == "working"}]
@@ -230,22 +229,22 @@ def _worktrees(caller: Caller) -> m.DoctorCheck:
         return m.DoctorCheck(
             name="worktrees",
             ok=False,
-            message=f"{message} The tree of {', '.join(missing[:NAMED])} is not there any more; its result is.",
-            hint=f"understudy check {missing[0]} makes it anew; understudy worktrees remove {missing[0]} puts it away.",
+            message=f"{message} The worktree folder of {', '.join(missing[:NAMED])} is missing. The result is kept.",
+            hint=f"Run understudy check {missing[0]} to recreate it, or understudy worktrees remove {missing[0]}.",
         )
     workspaces = _workspaces(caller, [place.delegation for place in places])
     for references, ok, what, when in (
         (
-            housekeeping.orphaned_pins(workspaces),
+            stale_refs.orphaned_pins(workspaces),
             False,
-            "still has {} of a delegation that is gone",
-            "If no other machine or account uses that repository",
+            "contains a ref of a removed delegation",
+            "If no other machine or account uses that repository, delete the ref",
         ),
         (
-            housekeeping.stale_exports(workspaces, kept.keep_days),
+            stale_refs.stale_exports(workspaces, kept.keep_days),
             True,
-            "keeps an exported commit that a branch has by now, or an old one: {}",
-            "If you need it no more",
+            "contains a ref of an exported commit that is old or already on a branch",
+            "If you no longer need it, delete the ref",
         ),
     ):
         if references:
@@ -254,26 +253,27 @@ def _worktrees(caller: Caller) -> m.DoctorCheck:
             return m.DoctorCheck(
                 name="worktrees",
                 ok=ok,
-                message=f"{message} {top} {what.format(name)}{more}.",
-                hint=f"{when}: git -C {top} update-ref -d {name}",
+                message=f"{message} {top} {what}: {name}{more}.",
+                hint=f"{when}: git -C {shlex.quote(str(top))} update-ref -d {name}",
             )
-    waiting = len(housekeeping.trash(state))
+    waiting = len(inventory.trash(state))
     expired = sum(place.state == "expired" for place in places)
     if expired or waiting or size > kept.keep_bytes:
-        parts = [f"{expired} past their time"] if expired else []
+        parts = [f"{expired} expired"] if expired else []
         parts += [f"{waiting} in the trash"] if waiting else []
-        parts += [f"more than the {kept.keep_bytes / 1e6:.0f} MB allowed"] if size > kept.keep_bytes else []
-        message += f" {', '.join(parts)}: the next delegation clears away what may go."
+        parts += [f"over the limit of {kept.keep_bytes / 1e6:.0f} MB"] if size > kept.keep_bytes else []
+        message += f" {', '.join(parts)}; the next delegation cleans up."
     return m.DoctorCheck(name="worktrees", ok=True, message=message)
 
 
 def _workspaces(caller: Caller, known: list[Delegation | None]) -> set[Path]:
-    """Return the workspaces in which a reference may have been left: those of trees, of late, and the asker's."""
-    from understudy.journal import store, summary  # noqa: PLC0415
+    """Return the workspaces to search for leftover refs: of worktrees, of recent delegations, and the caller's."""
+    from understudy.journal import delegation_folder
+    from understudy.journal.summaries import summary
 
     found = {Path(one.workspace) for one in known if one is not None}
-    for identifier in store.ids()[:RECENT]:
+    for identifier in delegation_folder.ids()[:RECENT]:
         with contextlib.suppress(UnderstudyError, OSError):
-            found.add(Path(summary.peek(store.open_folder(identifier)).workspace))
+            found.add(Path(summary.peek(delegation_folder.open_folder(identifier)).workspace))
     folder = caller.folder()
     return {path for path in (found | {folder} if folder is not None else found) if path.is_dir()}

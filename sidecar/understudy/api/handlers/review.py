@@ -1,61 +1,66 @@
-"""Requests of review: look at hunks, decide, undo, amend, go on, answer, export, and the trees on disk."""
+"""Review requests: diff, decide, undo, amend, reply, retry, answer, export, and worktrees on disk."""
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 
 from understudy.api import messages as m
 from understudy.api import review_messages as r
-from understudy.api.caller import Caller, editor_of
-from understudy.api.delegations import _current as current
-from understudy.api.delegations import _folder as folder_of
-from understudy.api.delegations import _head as head_of
-from understudy.journal import control, store
+from understudy.api.caller import Caller, as_editor
+from understudy.api.handlers.delegations import folder_of, head_of, now
+from understudy.engine.running.supervision import current
+from understudy.journal import state_folder, worker_requests
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
 def diff(caller: Caller, params: m.IdParams) -> m.DiffResult:
-    """Return what changed, as files and hunks with the decision on each."""
-    from understudy.engine import ground, standing  # noqa: PLC0415 - reading commands do not need all of the engine
+    """Return the changes as files and hunks, with the decision on each hunk."""
+    from understudy.engine.review import review_state
+    from understudy.engine.worktrees.record import load_record
 
     _ = caller
     folder = folder_of(params.id)
     delegation = current(folder)
-    record, objects = ground.load(folder)
+    record, objects = load_record(folder)
     head = head_of(delegation)
     return m.DiffResult(
-        base=record.base_commit, head=head, files=standing.files_of(folder, objects, record.base_commit, head)
+        base=record.base_commit,
+        head=head,
+        files=review_state.files_of(folder, objects, record.base_commit, head),
+        undoable=[
+            m.UndoableAccept(undo_token=event.undo_token, paths=event.paths) for event in review_state.undoable(folder)
+        ],
     )
 
 
 def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
-    """Record decisions; accepted hunks are merged into what the person sees now."""
-    from understudy.engine import review  # noqa: PLC0415 - as above
-    from understudy.git import names  # noqa: PLC0415
+    """Record decisions; merge accepted hunks into the user's current files and buffers."""
+    from understudy.engine.review import decisions
+    from understudy.model.text import path_quoting
 
-    wishes = [
-        review.Wish(one.path, one.hunk, one.decision == "accept", one.reason, one.by_hand) for one in params.decisions
+    requests = [
+        decisions.DecisionRequest(one.path, one.hunk, one.decision == "accept", one.reason, one.merged_manually)
+        for one in params.decisions
     ]
-    done = review.decide(
+    done = decisions.decide(
         folder_of(params.id),
-        wishes,
+        requests,
         by=caller.name,
         documents=caller.documents(),
-        flagged=params.flagged,
-        editor=editor_of(caller),
+        flagged=params.include_flagged,
+        editor=as_editor(caller),
     )
     return r.DecideResult(
         hunks=[hunk for file in done.files for hunk in file.hunks],
-        moved=done.moved,
+        decided=done.decided,
         conflicts=[
             r.Conflict(
-                path=names.quote(one.path),
+                path=path_quoting.quote(one.path),
                 hunk=one.hunk,
                 base=_text(one.base),
                 result=_text(one.result),
                 yours=_text(one.yours),
-                in_the_way=one.in_the_way,
+                blocked=one.blocked,
             )
             for one in done.conflicts
         ],
@@ -63,17 +68,17 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
     )
 
 
-def undo(caller: Caller, params: r.UndoParams) -> m.Done:
-    """Take an accept back; later edits stay."""
-    from understudy.engine import review  # noqa: PLC0415 - as above
+def undo(caller: Caller, params: r.UndoParams) -> m.EmptyResult:
+    """Undo an accept; keep later edits."""
+    from understudy.engine.review import decisions
 
-    review.undo(params.undo_token, by=caller.name, documents=caller.documents(), editor=editor_of(caller))
-    return m.Done()
+    decisions.undo(params.undo_token, by=caller.name, documents=caller.documents(), editor=as_editor(caller))
+    return m.EmptyResult()
 
 
 def amend(caller: Caller, params: r.AmendParams) -> r.AmendResult:
-    """Replace a file on the result side by hand."""
-    from understudy.engine import amending  # noqa: PLC0415 - as above
+    """Replace a file of the result."""
+    from understudy.engine.review import amend as amending
 
     _ = caller
     head, hunks = amending.amend(folder_of(params.id), params.path, params.text, params.head)
@@ -81,62 +86,65 @@ def amend(caller: Caller, params: r.AmendParams) -> r.AmendResult:
 
 
 def reply(caller: Caller, params: r.ReplyParams) -> r.StartedResult:
-    """Send a result back with words."""
-    from understudy.engine import followup  # noqa: PLC0415 - as above
+    """Send a result back with instructions."""
+    from understudy.engine import follow_ups
 
-    return r.StartedResult(id=followup.reply(folder_of(params.id), params.text, caller.documents(), _now()))
+    folder = folder_of(params.id)
+    identifier = follow_ups.reply(folder, params.text, caller.documents(), now(), caller.asked_by())
+    return r.StartedResult(id=identifier)
 
 
 def retry(caller: Caller, params: r.RetryParams) -> r.StartedResult:
-    """Try again from the original base."""
-    from understudy.engine import followup  # noqa: PLC0415 - as above
+    """Run a delegation again from its original base."""
+    from understudy.engine import follow_ups
 
-    _ = caller
     folder = folder_of(params.id)
     current(folder)
-    return r.StartedResult(id=followup.retry(folder, params.delegator, _now()))
+    return r.StartedResult(id=follow_ups.retry(folder, params.delegator, now(), caller.asked_by()))
 
 
-def answer(caller: Caller, params: r.AnswerParams) -> m.Done:
-    """Answer a question of an agent; the first valid answer counts."""
-    from understudy.engine import questions  # noqa: PLC0415 - as above
+def answer(caller: Caller, params: r.AnswerParams) -> m.EmptyResult:
+    """Answer a permission request of an agent; the first valid answer counts."""
+    from understudy.engine.running import permission_requests
 
     folder = folder_of(params.id)
-    request = questions.open_question(current(folder).waiting_for, params.request_id, folder.id)
-    given = control.Answer(request_id=params.request_id, option=params.option, note=params.note, by=caller.name)
-    control.append_answer(folder, given, request)
-    return m.Done()
+    request = permission_requests.open_question(current(folder).waiting_for, params.request_id, folder.id)
+    given = worker_requests.Answer(request_id=params.request_id, option=params.option, note=params.note, by=caller.name)
+    worker_requests.append_answer(folder, given, request)
+    return m.EmptyResult()
 
 
 def export(caller: Caller, params: r.ExportParams) -> r.ExportResult:
-    """Take a result, without what was rejected, out as a branch, a commit or a patch."""
-    from understudy.engine import exporting  # noqa: PLC0415 - as above
+    """Export a result, without rejected hunks, as a branch, commit or patch."""
+    from understudy.engine.review import result_export
 
     _ = caller
     folder = folder_of(params.id)
     current(folder)
     if params.to == "branch" and not params.branch:
-        raise UnderstudyError(ErrorKind.INVALID_PARAMS, "No branch is named.", hint="Give `branch`.")
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS, "`branch` is missing.", hint="Set `branch` to the name of the new branch."
+        )
     if params.to == "patch":
-        return r.ExportResult(patch=exporting.patch(folder))
-    done = exporting.commit(folder, params.message, params.branch if params.to == "branch" else None)
+        return r.ExportResult(patch=result_export.patch(folder))
+    done = result_export.commit(folder, params.message, params.branch if params.to == "branch" else None)
     return r.ExportResult(branch=params.branch if params.to == "branch" else None, commit=done.commit)
 
 
 def discard(caller: Caller, params: m.IdParams) -> r.RescueResult:
-    """Take the tree of a result away; the rescue ref brings it back."""
-    from understudy.engine import housekeeping  # noqa: PLC0415 - as above
+    """Discard a result and its worktree; the rescue ref restores it."""
+    from understudy.engine.retention.discard import discard as discard_worktree
 
     _ = caller
     folder = folder_of(params.id)
     current(folder)
-    return r.RescueResult(rescue_ref=housekeeping.discard(folder))
+    return r.RescueResult(rescue_ref=discard_worktree(folder))
 
 
-def worktrees(caller: Caller, params: m.Nothing) -> r.WorktreesResult:
-    """Return every tree on disk."""
-    from understudy import config  # noqa: PLC0415 - as above
-    from understudy.engine import housekeeping  # noqa: PLC0415
+def worktrees(caller: Caller, params: m.NoParams) -> r.WorktreesResult:
+    """Return the worktrees on disk, and the removed ones that can be restored."""
+    from understudy import config
+    from understudy.engine.retention import inventory
 
     _ = caller, params
     keep_days = config.load(None, trusted=False).worktrees.keep_days
@@ -146,11 +154,11 @@ def worktrees(caller: Caller, params: m.Nothing) -> r.WorktreesResult:
                 id=place.id,
                 path=str(place.tree),
                 repo=place.delegation.workspace if place.delegation is not None else place.root.parent.name,
-                bytes=housekeeping.size_of(place.root),
+                bytes=inventory.size_of(place.root),
                 state=place.state,
-                leased_by=place.chain[-1] if place.delegation is not None else None,
+                owner=place.chain[-1] if place.delegation is not None else None,
             )
-            for place in housekeeping.places(store.state_root(), keep_days)
+            for place in inventory.list_worktrees(state_folder.state_root(), keep_days)
         ],
         rescues=[
             r.RescueEntry(
@@ -160,33 +168,29 @@ def worktrees(caller: Caller, params: m.Nothing) -> r.WorktreesResult:
                 at=_moment(one.time, "seconds"),
                 notes=one.notes,
             )
-            for one in housekeeping.rescues(store.state_root())
+            for one in inventory.rescues(state_folder.state_root())
         ],
     )
 
 
 def remove_worktree(caller: Caller, params: m.IdParams) -> r.RescueResult:
-    """Take a tree away by its id in the list."""
-    from understudy.engine import housekeeping  # noqa: PLC0415 - as above
+    """Remove a worktree by its id in the list."""
+    from understudy.engine.retention import discard
 
     _ = caller
-    return r.RescueResult(rescue_ref=housekeeping.remove(params.id))
+    return r.RescueResult(rescue_ref=discard.remove(params.id))
 
 
 def restore_worktree(caller: Caller, params: r.RestoreParams) -> r.RestoreResult:
-    """Bring a tree back."""
-    from understudy.engine import housekeeping  # noqa: PLC0415 - as above
+    """Restore a removed worktree."""
+    from understudy.engine.retention import discard
 
     _ = caller
-    return r.RestoreResult(path=str(housekeeping.restore(params.rescue_ref)))
+    return r.RestoreResult(path=str(discard.restore(params.rescue_ref)))
 
 
 def _text(content: bytes | None) -> str | None:
     return None if content is None else content.decode("utf-8", "replace")
-
-
-def _now() -> str:
-    return _moment(time.time(), "milliseconds")
 
 
 def _moment(seconds: float, exactly: str) -> str:

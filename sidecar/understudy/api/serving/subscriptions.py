@@ -1,8 +1,8 @@
-"""Sending events to a client that subscribed: missed ones first, then live ones, none twice, none lost.
+"""Stream events to a subscribed client: missed ones first, then live ones, each exactly once.
 
-One thread per client reads journals and hands batches to the face's ``send``, which may block for as long
-as the client does not read: the journal is the only queue, so a slow client reads later and nothing grows.
-A face that serves many clients makes one ``Subscriptions`` for each.
+One thread per client reads journals and passes batches to the frontend's ``send``, which may block while the client
+does not read: the journal is the only queue, so a slow client reads later and no buffer grows. A frontend with many
+clients creates one ``Subscriptions`` for each.
 """
 
 from __future__ import annotations
@@ -14,61 +14,68 @@ import select
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from understudy.api import faults
+from understudy.api import internal_errors
 from understudy.api import messages as m
-from understudy.journal import bell as bells
-from understudy.journal import store, summary
+from understudy.journal import change_notifications, delegation_folder
 from understudy.journal.reader import Tail
+from understudy.journal.summaries import fold, summary
+from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import Event
 from understudy.model.states import State
 
 BATCH_BYTES = 256 * 1024
-"""A batch is at most so long, unless one event alone is longer."""
+"""Longest batch, unless a single event is longer."""
 BATCHES_A_SECOND = 30
-"""In any second; within it, a batch goes out at once. A worker joins deltas at the same pace: a pause after every batch
-would come on top of the worker's, and double the time that an event takes."""
+"""Limit for any period of one second; within it, batches are sent at once. The worker joins deltas at the same pace: a
+pause after every batch would add to the worker's pause and double the latency."""
 DEBOUNCE_SECONDS = 0.1
-"""Changes of collections that come within this time are told together."""
+"""Changes of collections within this time are reported together."""
 SLOW_LOOK_SECONDS = 10.0
-"""How long a decision on an ended delegation may go unnoticed when its bell was lost."""
+"""How long a decision on a finished delegation may stay unnoticed if its change notification was lost."""
 LOOK_AFTER_WORKER_SECONDS = 2.0
-"""How long a delegation may be silent before it is asked whether its worker lives."""
+"""How long a delegation may be silent before its worker is checked."""
 
 _READ_AT_ONCE = 64
-"""Events read ahead of a full batch at most; they are the only ones kept in memory."""
+"""Limit of events read ahead of a full batch; no others are kept in memory."""
 
 Collection = Literal["delegations", "delegators", "modelServers", "recipes", "trust"]
-_BY_BELL: dict[str, tuple[Collection, ...]] = {
+_BY_TOPIC: dict[str, tuple[Collection, ...]] = {
     "configuration": ("delegators", "modelServers", "recipes"),
     "trust": ("trust", "delegators", "modelServers", "recipes"),
 }
-"""What a bell that is no delegation's means (trusting a workspace makes its configuration count)."""
+"""Topic of a change notification → changed collections (trusting a workspace enables its configuration)."""
 
 _encoder = msgspec.json.Encoder()
 
 
+def updated(delegation: Delegation, event: Event) -> Delegation:
+    """Return a delegation after applying its next event."""
+    return fold.fold(delegation, event)
+
+
 class Subscriptions:
-    """What one client follows.
+    """The subscriptions of one client.
 
     ``send(name, params)`` gets the name of a notification without prefix and its structure, always from the same
-    thread; it may block, and raises ``OSError`` when the client is gone, which ends everything.
+    thread; it may block, and raises ``OSError`` when the client is gone, which ends the subscriptions.
     """
 
     def __init__(self, send: Callable[[str, Any], None], folders: Callable[[], Sequence[Path]] = tuple) -> None:
-        """Follow nothing yet; no thread is started. ``folders()``: workspaces whose configuration is watched, too."""
+        """Follow nothing yet and start no thread; ``folders()`` returns the workspaces whose configuration to watch."""
         self._send = send
         self._lock = threading.Lock()
         self._orders: list[Callable[[], None]] = []
         self._closed = False
         self._thread: threading.Thread | None = None
         self._wake = -1
-        # What follows belongs to the thread alone.
+        # Only the thread uses the following fields.
         self._active: dict[str, _Stream] = {}
         self._ended: dict[str, int] = {}
         self._everything = False
@@ -82,27 +89,27 @@ class Subscriptions:
         self._fingerprints: tuple[str, ...] = ()
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
-        """Follow one delegation from its ``after`` (0: its beginning) on, or all.
+        """Follow one delegation from its sequence number in ``after`` (default 0: its beginning), or all.
 
-        Of all, those named in ``after`` are followed from there, ended ones that are not named from their end
-        (decisions still come), all others, future ones included, from their beginning. One that is followed
-        already goes on where it is.
+        With all, those in ``after`` are followed from there; of the others, finished ones from their end (decisions
+        may still come), and live and future ones from their beginning. A delegation that is already followed continues
+        where it is.
         """
         self._order(lambda: self._follow(delegation, dict(after)))
 
     def unfollow(self, delegation: str | None) -> None:
-        """Stop following one delegation, or everything."""
+        """Stop following one delegation or all."""
         self._order(lambda: self._unfollow(delegation))
 
     def announce_changes(self) -> None:
-        """Send ``changed`` from now on when a collection should be read again."""
+        """Start sending ``changed`` when a collection changes."""
         self._order(self._announce)
 
     def close(self) -> None:
-        """Stop; returns at once, and nothing is sent after a ``send`` that is under way."""
+        """Stop and return at once; no message is sent after a ``send`` in progress."""
         with self._lock:
             self._closed = True
-            self._ring()
+            self._wake_thread()
 
     def _order(self, order: Callable[[], None]) -> None:
         with self._lock:
@@ -112,9 +119,9 @@ class Subscriptions:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="subscriptions", daemon=True)
                 self._thread.start()
-            self._ring()
+            self._wake_thread()
 
-    def _ring(self) -> None:
+    def _wake_thread(self) -> None:
         if self._wake >= 0:
             with contextlib.suppress(OSError):
                 os.write(self._wake, b"!")
@@ -128,14 +135,14 @@ class Subscriptions:
         try:
             while not self._closed:
                 try:
-                    with bells.Bell() as bell:
-                        self._loop(bell, reading)
+                    with change_notifications.ChangeListener() as listener:
+                        self._loop(listener, reading)
                 except _ClientGoneError:
                     break
                 except Exception as error:
-                    # A fault (no descriptor left, a folder that cannot be listed) must not end what was promised.
-                    faults.internal("subscriptions", error)
-                    time.sleep(bells.POLL_SECONDS)
+                    # An error (no descriptor free, a folder that cannot be listed) must not end the subscription.
+                    internal_errors.internal_error("subscriptions", error)
+                    time.sleep(change_notifications.POLL_SECONDS)
                     for stream in self._active.values():
                         stream.dirty = True
         finally:
@@ -145,9 +152,9 @@ class Subscriptions:
             os.close(reading)
             os.close(writing)
 
-    def _loop(self, bell: bells.Bell, reading: int) -> None:
+    def _loop(self, listener: change_notifications.ChangeListener, reading: int) -> None:
         poller = select.poll()
-        poller.register(bell.fileno(), select.POLLIN)
+        poller.register(listener.fileno(), select.POLLIN)
         poller.register(reading, select.POLLIN)
         while True:
             with self._lock:
@@ -161,7 +168,7 @@ class Subscriptions:
             if poller.poll(self._rest() * 1000):
                 with contextlib.suppress(BlockingIOError):
                     os.read(reading, 4096)
-                self._heard(bell.drain())
+                self._received(listener.drain())
 
     def _follow(self, delegation: str | None, after: dict[str, int]) -> None:
         if delegation is not None:
@@ -170,14 +177,14 @@ class Subscriptions:
             return
         self._everything = True
         self._after = after
-        for identifier in reversed(store.ids()):
+        for identifier in reversed(delegation_folder.ids()):
             if identifier in self._active or identifier in self._ended:
                 continue
             if identifier in after:
                 self._begin(identifier, after[identifier])
                 continue
             try:
-                found = summary.peek(store.open_folder(identifier))
+                found = summary.peek(delegation_folder.open_folder(identifier))
             except (UnderstudyError, OSError):
                 continue
             if found.state is State.FINISHED:
@@ -198,24 +205,24 @@ class Subscriptions:
         self._active.pop(delegation, None)
         self._ended.pop(delegation, None)
         if self._everything:
-            # Known and at its end for ever: a bell or a look must not begin it anew.
+            # Finished and known: a notification must not restart it.
             self._ended[delegation] = _NEVER
 
     def _announce(self) -> None:
         self._announces = True
 
-    def _heard(self, names: set[str]) -> None:
-        for name in names:
-            if name == bells.EVERYTHING:
+    def _received(self, topics: set[str]) -> None:
+        for name in topics:
+            if name == change_notifications.EVERYTHING:
                 self._looked_at = self._looked_slowly_at = 0.0
                 self._note(("delegations", "delegators", "modelServers", "recipes", "trust"))
-            elif store.is_id(name):
+            elif delegation_folder.is_id(name):
                 self._note(("delegations",))
-                self._rang(name)
+                self._delegation_changed(name)
             else:
-                self._note(_BY_BELL.get(name, ()))
+                self._note(_BY_TOPIC.get(name, ()))
 
-    def _rang(self, identifier: str) -> None:
+    def _delegation_changed(self, identifier: str) -> None:
         stream = self._active.get(identifier)
         if stream is not None:
             stream.dirty = True
@@ -232,9 +239,9 @@ class Subscriptions:
             self._changed.update(collections)
 
     def _look(self) -> None:
-        """Find what a lost bell would have told."""
+        """Find changes whose notification was lost."""
         now = time.monotonic()
-        if now - self._looked_at < bells.POLL_SECONDS:
+        if now - self._looked_at < change_notifications.POLL_SECONDS:
             return
         self._looked_at = now
         for stream in self._active.values():
@@ -245,7 +252,7 @@ class Subscriptions:
         if not self._everything:
             return
         with contextlib.suppress(UnderstudyError, OSError):
-            for identifier in store.ids():
+            for identifier in delegation_folder.ids():
                 if identifier not in self._active and identifier not in self._ended:
                     self._begin(identifier, self._after.get(identifier, 0))
         if now - self._looked_slowly_at < SLOW_LOOK_SECONDS:
@@ -253,12 +260,12 @@ class Subscriptions:
         self._looked_slowly_at = now
         for identifier, seq in list(self._ended.items()):
             with contextlib.suppress(UnderstudyError, OSError):
-                if seq != _NEVER and summary.peek(store.open_folder(identifier)).last_seq > seq:
+                if seq != _NEVER and summary.peek(delegation_folder.open_folder(identifier)).last_seq > seq:
                     self._begin(identifier, self._ended.pop(identifier))
 
     def _look_at_files(self) -> None:
-        """Notice configuration that was edited by hand: nobody rings for that."""
-        from understudy import config  # noqa: PLC0415 - a subscription to events alone reads no configuration
+        """Detect configuration that was edited by hand, which sends no notification."""
+        from understudy import config
 
         with contextlib.suppress(OSError):
             found = tuple(config.fingerprint(folder) for folder in (None, *self._folders()))
@@ -269,7 +276,7 @@ class Subscriptions:
     def _work(self) -> None:
         now = time.monotonic()
         if self._changed and now >= self._tell_at:
-            # Sorted, so that the same change is always told in the same words.
+            # Sorted, so that the same change always sends the same message.
             self._tell("changed", m.ChangedNotification(collections=sorted(self._changed)))
             self._changed.clear()
         for identifier, stream in list(self._active.items()):
@@ -278,7 +285,7 @@ class Subscriptions:
             try:
                 batch = stream.batch()
             except (UnderstudyError, OSError):
-                # Its folder cannot be read now; the next look tries again.
+                # Its folder cannot be read now; the next check tries again.
                 stream.dirty = False
                 continue
             if batch:
@@ -297,9 +304,9 @@ class Subscriptions:
             raise _ClientGoneError from error
 
     def _rest(self) -> float:
-        """Return how many seconds there is nothing to do, unless a bell rings."""
+        """Return how many seconds to wait for a change notification."""
         now = time.monotonic()
-        times = [self._looked_at + bells.POLL_SECONDS]
+        times = [self._looked_at + change_notifications.POLL_SECONDS]
         if self._changed:
             times.append(self._tell_at)
         times += [stream.next_at for stream in self._active.values() if stream.dirty]
@@ -312,24 +319,27 @@ _NEVER = -1
 
 
 class _ClientGoneError(Exception):
-    """Whoever followed cannot be reached any more."""
+    """The client can no longer be reached."""
 
 
 class _Stream:
-    """Where one delegation's reader is."""
+    """The read position in one delegation's journal."""
 
     def __init__(self, identifier: str, after: int) -> None:
         self._identifier = identifier
-        self.tail = Tail(store.open_folder(identifier), after)
+        self.tail = Tail(delegation_folder.open_folder(identifier), after)
         self.dirty = True
         self.next_at = 0.0
-        self._sent_at: collections.deque[float] = collections.deque(maxlen=BATCHES_A_SECOND)
+        self._counted_at: collections.deque[float] = collections.deque(maxlen=BATCHES_A_SECOND)
+        """Batches of the last second, by the time at which they count."""
+        self._written_at: str | None = None
+        """When the first event of the last batch was written; None if more events follow than fit into a batch."""
         self._ahead: list[tuple[Event, int]] = []
         self._heard_at = time.monotonic()
         self._ended = False
 
     def batch(self) -> list[Event]:
-        """Return the next events that fit into a batch; none, and clean, when there are none."""
+        """Return the next events that fit into a batch, if any."""
         taken: list[Event] = []
         size = 0
         while True:
@@ -338,34 +348,41 @@ class _Stream:
                 self._ahead = [(event, len(_encoder.encode(event)) + 1) for event in found]
                 if not self._ahead:
                     self.dirty = bool(taken)
+                    self._written_at = taken[0].at if taken else None
                     return taken
             while self._ahead:
                 event, length = self._ahead[0]
                 if taken and size + length > BATCH_BYTES:
+                    self._written_at = None
                     return taken
                 taken.append(event)
                 size += length
                 del self._ahead[0]
 
     def sent(self) -> None:
-        """Note that a batch went out."""
-        self._heard_at = time.monotonic()
-        self._sent_at.append(self._heard_at)
-        if len(self._sent_at) == BATCHES_A_SECOND:
-            self.next_at = self._sent_at[0] + 1.0
+        """Count a batch; delay the next one if the last second is full."""
+        self._heard_at = now = time.monotonic()
+        late = 0.0
+        if self._written_at is not None:
+            # The worker writes its deltas at exactly this pace. If a late batch counted at the time it was sent, it
+            # would delay the batch a second later, and so on: the delay would never disappear.
+            late = time.time() - datetime.fromisoformat(self._written_at).timestamp()
+        self._counted_at.append(now - late if 0 < late < 1 / BATCHES_A_SECOND else now)
+        if len(self._counted_at) == BATCHES_A_SECOND:
+            self.next_at = self._counted_at[0] + 1.0
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more comes before somebody decides, or checks again."""
+        """Whether no event can follow before a decision or new checks."""
         return self.tail.has_finished or self._ended
 
     def look_after(self, now: float) -> None:
-        """In a silence, ask for the delegation: whoever asks notices a dead worker and ends it."""
+        """Read the state of a silent delegation, which ends it if its worker died."""
         if self.ended or now - self._heard_at < LOOK_AFTER_WORKER_SECONDS:
             return
         self._heard_at = now
-        from understudy.api import caller, table  # noqa: PLC0415 - a subscription imports no engine before it must
+        from understudy.api import caller, method_table
 
         with contextlib.suppress(UnderstudyError):
-            found = table.call("delegations/get", m.IdParams(id=self._identifier), caller.Here())
+            found = method_table.call("delegations/get", m.IdParams(id=self._identifier), caller.TerminalCaller())
             self._ended = found.state is State.FINISHED and found.last_seq <= self.tail.last

@@ -1,8 +1,8 @@
-"""Which agent CLIs there are, and which of them this machine has.
+"""Find the installed agent CLIs and their versions.
 
-Looking means starting each found program once with its version option: in parallel, each with its
-own limit, in an environment without keys, and never a program that lies in the workspace or is
-reached through a relative entry of ``PATH``: opening a folder must not run what is in it.
+Each program that is found is started once with its version option: in parallel, each with its own limit, in an
+environment without keys. A program inside the workspace, or reached through a relative entry of ``PATH``, is never
+started: opening a folder must not run its programs.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from understudy.model.delegators import Problem, ToolEntry
+from understudy.config.discovery import declarations
+from understudy.model.capabilities import Capabilities
+from understudy.model.config.config_entries import Problem, ToolEntry
 from understudy.model.errors import UnderstudyError
 
 PROBE_SECONDS = 10.0
@@ -27,71 +29,31 @@ PROBE_SECONDS = 10.0
 MAX_CACHE_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True)
-class Tool:
-    """An agent CLI as its makers ship it."""
-
-    name: str
-    title: str
-    binaries: tuple[str, ...] = ()
-    """Names under which it is installed, the usual one first; none: it comes with Understudy."""
-    version: tuple[str, ...] = ("--version",)
-    modes: tuple[str, ...] = ("headless",)
-    """How it can be driven (``tools/list`` shows them whether there is a runner yet or not)."""
-    not_when: str | None = None
-    """What another program of the same name says of itself (a pattern)."""
-    only_when: str | None = None
-    """What the program must say of itself, where its name is a common word."""
-
-
-TOOLS: dict[str, Tool] = {
-    tool.name: tool
-    for tool in (
-        Tool("ghostwriter", "Ghostwriter (built in)"),
-        Tool("generic", "Any command"),
-        Tool("claude", "Claude Code", ("claude",)),
-        Tool("codex", "Codex CLI", ("codex",)),
-        Tool("opencode", "opencode", ("opencode",), modes=("headless", "acp")),
-        Tool("gemini", "Gemini CLI", ("gemini",), modes=("headless", "acp")),
-        Tool("qwen", "Qwen Code", ("qwen",), modes=("headless", "acp")),
-        Tool("copilot", "GitHub Copilot CLI", ("copilot",), modes=("headless", "acp")),
-        Tool("cursor", "Cursor CLI", ("cursor-agent",)),
-        Tool("aider", "aider", ("aider",)),
-        Tool("pi", "pi", ("pi",), only_when=r"^\s*v?\d+\.\d+\.\d+"),
-        # mini has no version option; its help names it.
-        Tool("mini", "mini-swe-agent", ("mini",), ("--help",), only_when=r"(?i)mini-swe-agent|mini_swe_agent"),
-        # A database migration tool of the same name answers "goose version: v3…".
-        Tool("goose", "goose", ("goose",), not_when=r"goose version"),
-        Tool("crush", "Crush", ("crush",)),
-    )
-}
-"""Every agent CLI that Understudy knows, by the name a delegator's ``tool`` uses."""
-
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?(?:[-+.][0-9A-Za-z.-]+)?")
 
 
 def detect(
     *,
     refresh: bool | None = False,
-    runnable: Container[str] = (),
     workspace: Path | None = None,
     cache: Path | None = None,
     path: str | None = None,
 ) -> list[ToolEntry]:
-    """Return every known tool, found or not; takes at most ``PROBE_SECONDS`` and a little.
+    """Return every known tool, found or not; takes little longer than ``PROBE_SECONDS``.
 
-    ``runnable``: the tools that have a runner. ``workspace``: no program inside it is started.
-    ``cache``: the folder for what was found (default: the platform's); versions are kept there by
-    path, time and size of the program, and asked again with ``refresh``. ``path``: instead of ``PATH``.
+    ``workspace``: no program inside it is started. ``cache``: the folder for the answers (default: the platform's);
+    versions are kept there by path, time and size of the program, and asked again with ``refresh``. ``path`` replaces
+    ``PATH``.
     """
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only when tools are looked for
+    from concurrent.futures import ThreadPoolExecutor
 
     store = _Cache(cache or _cache_folder(), forget=bool(refresh))
     avoid = [*([workspace] if workspace else []), *_current_folder()]
     folders = search_path(os.environ.get("PATH", "") if path is None else path, avoid=avoid)
-    look = _Look(folders, avoid, store, runnable, path)
-    with ThreadPoolExecutor(max_workers=len(TOOLS), thread_name_prefix="understudy-tool") as pool:
-        entries = list(pool.map(look.at, TOOLS.values()))
+    look = _Look(folders, avoid, store, path)
+    tools = declarations.tools()
+    with ThreadPoolExecutor(max_workers=len(tools), thread_name_prefix="understudy-tool") as pool:
+        entries = list(pool.map(look.at, tools.values()))
     store.save()
     return entries
 
@@ -99,7 +61,7 @@ def detect(
 def search_path(path: str, *, avoid: Iterable[Path] = ()) -> list[Path]:
     """Return the folders of a ``PATH`` in which programs may be looked for.
 
-    Not relative and empty entries (they mean the current folder), and none that lies in a folder to avoid.
+    Relative and empty entries (they mean the current folder) are left out, and those inside a folder to avoid.
     """
     avoided = [os.path.realpath(folder) for folder in avoid]
     absolute = [Path(entry) for entry in path.split(os.pathsep) if entry.startswith("/")]
@@ -126,26 +88,26 @@ def find(binary: str, folders: Iterable[Path], *, avoid: Iterable[Path] = ()) ->
 
 @dataclass(frozen=True)
 class _Look:
-    """One round of looking."""
+    """One search for tools."""
 
     folders: list[Path]
     avoid: list[Path]
     store: _Cache
-    runnable: Container[str]
     path: str | None
 
-    def at(self, tool: Tool) -> ToolEntry:
-        """Return what there is of one tool; never raises."""
+    def at(self, tool: Capabilities) -> ToolEntry:
+        """Return the entry of one tool; never raises."""
         entry = ToolEntry(
             name=tool.name,
             display_name=tool.title,
+            description=tool.description,
             found=not tool.binaries,
-            runnable=tool.name in self.runnable,
+            runnable=tool.runner is not None,
             modes=list(tool.modes),
             problems=[],
         )
-        if tool.name == "ghostwriter":
-            from understudy import __version__  # noqa: PLC0415 - a name of the package itself
+        if tool.built_in:
+            from understudy import __version__
 
             entry.version = __version__
         for binary in tool.binaries:
@@ -164,21 +126,35 @@ class _Look:
             entry.path = str(program)
             entry.version = said["version"]
             if said["problem"]:
-                hint = f"Run {binary} {' '.join(tool.version)} in a terminal to see what it says."
+                hint = f"Run {binary} {' '.join(tool.version_arguments)} in a terminal to see its output."
                 entry.problems.append(Problem(severity="warning", message=said["problem"], hint=hint))
+            elif is_older(entry.version, tool.oldest_version):
+                message = f"{program} is version {entry.version}; Understudy supports {tool.oldest_version} and later."
+                entry.problems.append(Problem(severity="warning", message=message, hint=f"Update {tool.title}."))
             break
         return entry
 
 
-def _ask(tool: Tool, program: Path, path: str | None) -> dict[str, Any]:
-    """Start a program with its version option and say what came out; never raises."""
-    from understudy.process.environment import base_environment  # noqa: PLC0415
-    from understudy.process.short import run_short  # noqa: PLC0415 - only when tools are looked for
+def is_older(version: str | None, oldest: str | None) -> bool:
+    """Return whether ``version`` is before ``oldest``, by their first three numbers; false if one is unknown."""
+    if version is None or oldest is None:
+        return False
+    return _numbers(version) < _numbers(oldest)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+
+
+def _ask(tool: Capabilities, program: Path, path: str | None) -> dict[str, Any]:
+    """Start a program with its version option and return its output; never raises."""
+    from understudy.process.environment import base_environment
+    from understudy.process.unguarded import run_unguarded
 
     said: dict[str, Any] = {"version": None, "problem": None, "stranger": False}
     try:
-        done = run_short(
-            [str(program), *tool.version],
+        done = run_unguarded(
+            [str(program), *tool.version_arguments],
             cwd=Path("/"),
             env=base_environment({"NO_COLOR": "1"} if path is None else {"NO_COLOR": "1", "PATH": path}),
             timeout_seconds=PROBE_SECONDS,
@@ -190,19 +166,19 @@ def _ask(tool: Tool, program: Path, path: str | None) -> dict[str, Any]:
         return said | {"problem": f"{program} cannot be started: {error.strerror}."}
     text = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
     if done.timed_out:
-        return said | {"problem": f"{program} did not tell its version within {PROBE_SECONDS:g} s."}
-    if tool.not_when and re.search(tool.not_when, text):
+        return said | {"problem": f"{program} did not print its version within {PROBE_SECONDS:g} s."}
+    if tool.foreign_output and re.search(tool.foreign_output, text):
         return said | {"stranger": True}
-    if tool.only_when and not re.search(tool.only_when, text):
+    if tool.own_output and not re.search(tool.own_output, text):
         return said | {"stranger": True}
     if done.code != 0:
-        return said | {"problem": f"{program} ended with code {done.code} when asked for its version."}
-    version = _VERSION.search(text[:2000]) if tool.version == ("--version",) else None
+        return said | {"problem": f"{program} exited with code {done.code} when asked for its version."}
+    version = _VERSION.search(text[:2000]) if tool.version_arguments == ("--version",) else None
     return said | {"version": version[0] if version else None}
 
 
 class _Cache:
-    """What programs said, kept as long as the program is the same file; a broken cache is an empty one."""
+    """Answers of programs, valid while the program is the same file; a damaged cache counts as empty."""
 
     def __init__(self, folder: Path, *, forget: bool) -> None:
         self._path = folder / "tools.json"
@@ -226,7 +202,7 @@ class _Cache:
 
     def put(self, program: Path, said: dict[str, Any]) -> None:
         if said["problem"] is not None:
-            return  # what failed may work the next time
+            return  # a failure may be temporary
         with self._lock:
             self._entries[str(program)] = {"file": _facts(program), "said": said}
             self._changed = True
@@ -258,13 +234,13 @@ def _facts(program: Path) -> list[Any] | None:
 
 
 def _cache_folder() -> Path:
-    import platformdirs  # noqa: PLC0415 - only when tools are looked for
+    import platformdirs
 
     return Path(platformdirs.user_cache_dir("understudy", appauthor=False))
 
 
 def _current_folder() -> list[Path]:
-    """Return the current folder as one to avoid, unless it is so high up that everything lies in it."""
+    """Return the current folder as one to avoid, unless it contains almost everything."""
     try:
         current = Path.cwd()
     except OSError:

@@ -1,4 +1,4 @@
-"""What one file says, before it is held against anything else: its things with their places, and what is wrong."""
+"""Read one file: its entries with their places, and its problems, before it is compared with other files."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from typing import Any, cast
 
 import msgspec
 
-from understudy.config import folders, positions, shapes
-from understudy.config.decode import decode
-from understudy.config.folders import FileKind, Layer
-from understudy.config.problems import close, near
-from understudy.config.recipes import read_recipe
-from understudy.config.semantics import Finding
-from understudy.config.sources import Remark, Source, opened, read
-from understudy.model.delegators import NAME_PATTERN, Delegator, ModelServer
+from understudy.config import findings, locations
+from understudy.config.findings import Finding, LocatedFinding
+from understudy.config.locations import FileKind, Layer
+from understudy.config.parsing import file_schema
+from understudy.config.parsing.decode import decode
+from understudy.config.parsing.recipe_file import read_recipe
+from understudy.config.parsing.source_file import Source, opened, read
+from understudy.config.suggestions import close, near
+from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer
 
 REPLACEABLE = frozenset({"delegators", "model_servers", "defaults"})
-"""Parts of ``config.toml`` whose absence whoever needs them notices: their names are asked for."""
+"""Parts of ``config.toml`` whose loss must be reported, because requests name their entries."""
 
 _LISTS = {"delegators": "delegators", "model_servers": "servers", "checks": "checks"}
 
 
 @dataclass
 class Item:
-    """One thing as one layer says it."""
+    """One entry of one layer."""
 
     value: Any
     layer: Layer
     source: Source
-    path: positions.Path
+    path: findings.KeyPath
     whole: bool
-    """The file holds this thing and nothing else."""
-    problems: list[Remark] = field(default_factory=list)
+    """Whether the file contains this entry and nothing else."""
+    problems: list[LocatedFinding] = field(default_factory=list)
 
     def note(self, finding: Finding) -> None:
-        """Keep a finding as a problem, with its place in the file."""
+        """Add a finding to the problems, with its place in the file."""
         about = (*self.path, *finding.path)
         at = self.source.where(about, key=finding.key)
         self.problems.append(
@@ -55,13 +56,13 @@ class Item:
 
     @property
     def usable(self) -> bool:
-        """Whether nothing is wrong with it."""
+        """Whether it has no errors."""
         return not any(problem.severity == "error" for problem in self.problems)
 
 
 @dataclass
 class Reading:
-    """One file, read and decoded; judging it against the other files is the loader's."""
+    """One file, read and decoded, but not yet checked against other files."""
 
     layer: Layer
     kind: FileKind
@@ -71,14 +72,14 @@ class Reading:
     checks: list[Item] = field(default_factory=list)
     recipes: list[Item] = field(default_factory=list)
     sections: list[tuple[str, Item]] = field(default_factory=list)
-    problems: list[Remark] = field(default_factory=list)
-    missing: list[Remark] = field(default_factory=list)
-    """Those of ``problems`` for which something is missing that holds for every delegation."""
+    problems: list[LocatedFinding] = field(default_factory=list)
+    missing: list[LocatedFinding] = field(default_factory=list)
+    """Those of ``problems`` that affect every delegation."""
     broken: set[tuple[str, str]] = field(default_factory=set)
-    """What is there and cannot be read, as (``delegators``, name): whoever names it hears that it has errors."""
+    """Entries that cannot be decoded, as (``delegators``, name): a request that names one fails with its errors."""
 
     def fresh(self) -> Reading:
-        """Return the same without anything that judging has noted."""
+        """Return a copy without the findings of later checks."""
         return Reading(
             self.layer,
             self.kind,
@@ -95,26 +96,26 @@ class Reading:
 
 
 def files(layer: Layer) -> Iterator[tuple[FileKind, Path]]:
-    """Yield the files of a layer that may be there, in the order in which they count."""
+    """Yield the files of a layer that may exist, in the order in which they apply."""
     yield FileKind.CONFIG, layer.root / "config.toml"
-    for kind, (folder, suffix) in folders.PLACES.items():
-        for path in folders.names_in(layer.root / folder, suffix):
+    for kind, (folder, suffix) in locations.PLACES.items():
+        for path in locations.names_in(layer.root / folder, suffix):
             yield kind, path
 
 
 def read_file(layer: Layer, kind: FileKind, path: Path) -> Reading:
-    """Return what the file on disk says; nothing when there is none."""
+    """Read and decode a file; return an empty reading if it does not exist."""
     source, problems = read(path, inside=layer.inside)
     return _reading(Reading(layer, kind, path), source, problems)
 
 
 def read_text(layer: Layer, kind: FileKind, path: Path, data: bytes) -> Reading:
-    """Return what the file would say if it held ``data``."""
+    """Return the reading of a file as if it contained ``data``."""
     source, problems = opened(path, data)
     return _reading(Reading(layer, kind, path), source, problems)
 
 
-def _reading(into: Reading, source: Source | None, problems: list[Remark]) -> Reading:
+def _reading(into: Reading, source: Source | None, problems: list[LocatedFinding]) -> Reading:
     into.problems += problems
     if source is not None:
         match into.kind:
@@ -141,14 +142,14 @@ def _hand_written(into: Reading, source: Source) -> None:
         return
     for name, value in document.items():
         known = len(into.problems)
-        if name in shapes.SECTIONS:
-            decoded = decode(value, shapes.SECTIONS[name], source, (name,), into.problems)
+        if name in file_schema.SECTIONS:
+            decoded = decode(value, file_schema.SECTIONS[name], source, (name,), into.problems)
             if decoded is not None:
                 into.sections.append((name, Item(decoded, into.layer, source, (name,), whole=False)))
-        elif name in shapes.LISTS and isinstance(value, list):
+        elif name in file_schema.LISTS and isinstance(value, list):
             items: list[Item] = getattr(into, _LISTS[name])
             for number, element in enumerate(value):
-                thing = decode(element, shapes.LISTS[name], source, (name, number), into.problems)
+                thing = decode(element, file_schema.LISTS[name], source, (name, number), into.problems)
                 if thing is not None:
                     items.append(Item(thing, into.layer, source, (name, number), whole=False))
                 elif isinstance(element, dict) and isinstance(element.get("name"), str):
@@ -172,10 +173,10 @@ def _thing(into: Reading, source: Source, structure: type[msgspec.Struct]) -> It
     name = cast("Delegator | ModelServer", thing).name
     if name != stem:
         at = source.where(("name",))
-        hint = f"Call the file {name}.toml, or the thing {stem}."
+        hint = f"Rename the file to {name}.toml, or set the name to {stem}."
         named = [stem] if re.fullmatch(NAME_PATTERN, stem) else []
         into.problems.append(
-            source.problem("The name is not the file's.", hint=hint, at=at, names=named, about=("name",))
+            source.problem("The name differs from the file's name.", hint=hint, at=at, names=named, about=("name",))
         )
         return
     yield Item(thing, into.layer, source, (), whole=True)
@@ -183,8 +184,8 @@ def _thing(into: Reading, source: Source, structure: type[msgspec.Struct]) -> It
 
 def _recipe(into: Reading, source: Source) -> None:
     if not re.fullmatch(NAME_PATTERN, into.path.stem):
-        hint = "Use lower case letters, digits, dots, dashes and underscores."
-        into.problems.append(source.problem("The file's name is not one a recipe can have.", hint=hint))
+        hint = "Use lowercase letters, digits, dots, hyphens and underscores."
+        into.problems.append(source.problem("The file's name is not a valid name of a recipe.", hint=hint))
         return
     recipe, source, problems = read_recipe(source, into.path.stem, into.layer.scope)
     into.problems += problems
@@ -192,21 +193,19 @@ def _recipe(into: Reading, source: Source) -> None:
         into.recipes.append(Item(recipe, into.layer, source, (), whole=True))
 
 
-def _stranger(name: str, document: dict[str, Any], source: Source) -> Remark:
-    at = source.where((name,), key=True)
-    if name == "routes":
-        remedy = "Use [defaults] to name delegators."
-        return source.problem("Routes are not supported yet.", hint=remedy, at=at, code="no_effect", about=(name,))
-    if name in shapes.LISTS:
+def _stranger(name: str, document: dict[str, Any], source: Source) -> LocatedFinding:
+    if name in file_schema.LISTS:
+        at = source.where((name,), key=True)
         message = f"`{name}` must be an array of tables."
         return source.problem(message, hint=f"Write [[{name}]].", at=at, code="not_a_list", about=(name,))
-    hint = near(name, [*shapes.SECTIONS, *shapes.LISTS])
-    # A name is offered only where it would make sense of what stands there.
+    hint = near(name, [*file_schema.SECTIONS, *file_schema.LISTS])
+    # Suggest a name only if it would make the current value valid.
     value = document[name]
-    fitting = [*shapes.SECTIONS] if isinstance(value, dict) else [*shapes.LISTS] if isinstance(value, list) else []
+    fitting = (
+        [*file_schema.SECTIONS] if isinstance(value, dict) else [*file_schema.LISTS] if isinstance(value, list) else []
+    )
     names = close(name, set(fitting) - set(document))
-    message = f"Unknown key `{name}`."
-    return source.problem(message, hint=hint, at=at, code="unknown_key", names=names, about=(name,))
+    return source.unknown_key((name,), hint=hint, names=names)
 
 
 def _fresh(item: Item) -> Item:

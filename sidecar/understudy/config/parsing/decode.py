@@ -1,4 +1,4 @@
-"""From a parsed value to a structure: fast when it is right, thorough when it is not."""
+"""Decode a parsed value as a structure: fast for valid values, with all problems for invalid ones."""
 
 from __future__ import annotations
 
@@ -6,34 +6,36 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from understudy.config import positions, shapes
-from understudy.config.sources import Remark, Source, unusable_value
+from understudy.config import findings
+from understudy.config.findings import LocatedFinding
+from understudy.config.parsing import file_schema
+from understudy.config.parsing.source_file import Source, unusable_value
 
 _Thing = TypeVar("_Thing", bound=msgspec.Struct)
 
 
 def decode(
-    value: Any, structure: type[_Thing], source: Source, path: positions.Path, problems: list[Remark]
+    value: Any, structure: type[_Thing], source: Source, path: findings.KeyPath, problems: list[LocatedFinding]
 ) -> _Thing | None:
-    """Return ``value`` as ``structure``, or ``None`` after adding everything that is wrong to ``problems``."""
+    """Return ``value`` as ``structure``, or ``None`` after adding all problems to ``problems``."""
     unusable = unusable_value(value)
     if unusable is not None:
         where, why = unusable
         label = ".".join(map(str, where)) or "The value"
         problems.append(source.problem(f"`{label}` {why}.", at=source.where((*path, *where))))
         return None
-    value, twice = shapes.rename_aliases(value, structure)
+    value, twice = file_schema.rename_aliases(value, structure)
     for name in twice:
-        other = next(ours for ours, theirs in shapes.SPELLINGS.items() if theirs == name)
+        other = next(ours for ours, theirs in file_schema.SPELLINGS.items() if theirs == name)
         at = source.where((*path, name), key=True)
-        message = f"`{name}` and `{other}` say the same thing."
+        message = f"`{name}` and `{other}` set the same field."
         problems.append(source.problem(message, hint="Remove one.", at=at, code="duplicate", about=(*path, name)))
     if twice:
         return None
     try:
-        return shapes.from_file(value, structure)
+        return file_schema.from_file(value, structure)
     except msgspec.ValidationError as error:
-        from understudy.config import problems as explanations  # noqa: PLC0415 - only when something is wrong
+        from understudy.config.parsing import decode_errors as explanations
 
-        problems += explanations.explain(value, shapes.twin(structure), source, path, str(error))
+        problems += explanations.explain(value, file_schema.file_type(structure), source, path, str(error))
         return None

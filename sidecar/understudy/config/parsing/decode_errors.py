@@ -1,26 +1,28 @@
-"""All that is wrong with a value that could not be decoded. Imported only when something is.
+"""Explain all problems of a value that could not be decoded. Imported only when there are any.
 
-Decoding stops at the first fault and names no place in the file. So, then and only then, the value
-is held against the JSON Schema of the same declaration, which finds every fault at once. A message
-never repeats a value: a person who writes a key into the wrong field must not find it in a log.
+Decoding stops at the first error and does not know its place in the file. Only then the value
+is validated with the JSON Schema of the same declaration, which finds all errors. A message
+never repeats a value: an API key written into the wrong field must not appear in a log.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from understudy.config import positions
-from understudy.config.sources import Remark, Source
+from understudy.config import findings
+from understudy.config.findings import LocatedFinding
+from understudy.config.parsing import toml_positions
+from understudy.config.parsing.source_file import Source
+from understudy.config.suggestions import close, near
 
 _NAMES = {"string": "a string", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
 _NAMES |= {"array": "an array", "object": "a table"}
 
-_KEY_HINT = 'Refer to it instead: api_key = { from_env = "NAME" }, { keyring = "NAME" } or { file = "/PATH" }.'
+_KEY_HINT = 'Refer to the key instead: api_key = { from_env = "NAME" }, { keyring = "NAME" } or { file = "/PATH" }.'
 
 _KNOWN_STRANGERS = {
     "api_key_env": 'Write api_key = { from_env = "NAME" }.',
@@ -30,18 +32,20 @@ _KNOWN_STRANGERS = {
     "timeout": "Write limits = { total_seconds = … } in the delegator.",
     "profiles": "Write [[delegators]] and [[model_servers]].",
 }
-"""Names that other tools use for something that is here in another place."""
+"""Hints for field names of other tools whose values belong elsewhere here."""
 
 
-def explain(value: Any, twin: type[msgspec.Struct], source: Source, path: positions.Path, fault: str) -> list[Remark]:
-    """Return every problem of ``value``, which stands at ``path`` in ``source`` and does not decode as ``twin``.
+def explain(
+    value: Any, twin: type[msgspec.Struct], source: Source, path: findings.KeyPath, fault: str
+) -> list[LocatedFinding]:
+    """Return every problem of ``value``, which is at ``path`` in ``source`` and cannot be decoded as ``twin``.
 
     ``fault`` is the decoder's own message, used when the schema finds nothing (``1.0`` for a whole number).
     """
-    import jsonschema  # noqa: PLC0415 - 100 ms, and only when there is something to explain
+    import jsonschema
 
     schema = _without_null(msgspec.json.schema(twin))
-    found: list[Remark] = []
+    found: list[LocatedFinding] = []
     for error in jsonschema.Draft202012Validator(schema).iter_errors(value):
         for leaf in _leaves(error):
             found += _problems(leaf, source, path)
@@ -51,27 +55,13 @@ def explain(value: Any, twin: type[msgspec.Struct], source: Source, path: positi
     return sorted(unique.values(), key=_place)
 
 
-def near(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint for a name that is not known: what may have been meant, else what there is."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        return f"Did you mean `{close[0]}`?"
-    return f"There are: {', '.join(names[:20])}." if names else None
-
-
-def close(name: str, known: Iterable[str]) -> list[str]:
-    """Return what may have been meant by a name that is not known, the likeliest first, at most three."""
-    return difflib.get_close_matches(name, sorted(known), n=3)
-
-
-def _place(problem: Remark) -> tuple[int, int, str]:
-    start = problem.location.range.start if problem.location else positions.START.start
+def _place(problem: LocatedFinding) -> tuple[int, int, str]:
+    start = problem.location.range.start if problem.location else toml_positions.START.start
     return start.line, start.character, problem.message
 
 
 def _leaves(error: Any) -> Iterator[Any]:
-    """Yield the errors that say something: of alternatives, those of the one that was meant."""
+    """Yield the specific errors: of several alternatives, those of the one that was probably meant."""
     if error.validator != "anyOf":
         yield error
         return
@@ -82,19 +72,16 @@ def _leaves(error: Any) -> Iterator[Any]:
         yield from _leaves(inner)
 
 
-def _problems(error: Any, source: Source, prefix: positions.Path) -> Iterator[Remark]:
-    path: positions.Path = (*prefix, *error.absolute_path)
+def _problems(error: Any, source: Source, prefix: findings.KeyPath) -> Iterator[LocatedFinding]:
+    path: findings.KeyPath = (*prefix, *error.absolute_path)
     label = _label(error.absolute_path)
     if error.validator == "additionalProperties":
         known = set(error.schema.get("properties", {}))
         for name in error.instance.keys() - known:
             hint = _KNOWN_STRANGERS.get(name) or near(name, known)
-            # A name that the table has already would only be there twice.
+            # A name that the table already has would be a duplicate.
             names = close(name, known - error.instance.keys()) if name not in _KNOWN_STRANGERS else []
-            at = source.where((*path, name), key=True)
-            yield source.problem(
-                f"Unknown key `{name}`.", hint=hint, at=at, code="unknown_key", names=names, about=(*path, name)
-            )
+            yield source.unknown_key((*path, name), hint=hint, names=names)
     elif error.validator == "required":
         for name in error.validator_value:
             if name not in error.instance:

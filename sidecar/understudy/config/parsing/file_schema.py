@@ -1,9 +1,9 @@
-"""The shapes of configuration files, derived from the structures of the contract.
+"""The schemas of configuration files, derived from the structures of the contract.
 
-On the wire a field is ``baseUrl``, in a file ``base_url``. Nobody declares it twice: ``twin`` makes,
-of a structure of ``model``, one with the same fields under their snake_case names, down through
-every nested structure, strict about fields it does not know. Maps whose keys are the person's own
-(``env``, ``headers``, ``model_properties``, ``extensions``) are carried as they are.
+On the wire a field is ``baseUrl``, in a file ``base_url``. It is declared once: ``file_type`` derives
+from a structure of ``model`` one with the same fields in snake_case, including
+all nested structures, that refuses unknown fields. Maps whose keys the user chooses
+(``env``, ``headers``, ``model_properties``, ``extensions``) stay unchanged.
 """
 
 from __future__ import annotations
@@ -15,29 +15,27 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from understudy.model.delegators import Check, Delegator, Fits, Limits, ModelServer
+from understudy.config.retention import RetentionTable
+from understudy.model.checks import Check
+from understudy.model.config.delegators import Delegator, Limits, ModelServer
+from understudy.model.config.recipes import AppliesTo
 from understudy.model.wire import ready
 
 _Thing = TypeVar("_Thing", bound=msgspec.Struct)
 
 ALIASES: dict[type, dict[str, str]] = {Delegator: {"llm_tool": "tool", "launch_config": "launch"}}
-"""Spellings that files of other delegation tools use, accepted at the top of a structure."""
-
-LAUNCH_ALIASES = {"use_worktrees": "use_worktree", "operator_relay": "relay"}
-"""The same inside ``launch``."""
+"""Field names of other delegation tools, accepted at the top level of a structure."""
 
 SPELLINGS: dict[str, str] = {
     "tool": "llm_tool",
     "launch": "launch_config",
-    "use_worktree": "use_worktrees",
-    "relay": "operator_relay",
 }
-"""Our name → the other spelling under which it may stand in a file (to find its position)."""
+"""Our name → the alias that a file may use instead (to find its position)."""
 
 
 @functools.cache
-def twin(structure: type[msgspec.Struct]) -> type[msgspec.Struct]:
-    """Return the structure as files spell it: the same fields, snake_case, unknown ones refused."""
+def file_type(structure: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Return the structure for files: the same fields in snake_case, unknown ones refused."""
     hints = typing.get_type_hints(structure)
     fields: list[Any] = []
     for field in msgspec.structs.fields(structure):
@@ -54,33 +52,29 @@ def twin(structure: type[msgspec.Struct]) -> type[msgspec.Struct]:
 
 
 def from_file(value: dict[str, Any], structure: type[_Thing]) -> _Thing:
-    """Return the structure that a parsed file says; raises ``msgspec.ValidationError`` with a path in it."""
-    return to_wire(msgspec.convert(value, ready(twin(structure))), structure)
+    """Decode a parsed file as ``structure``; raises ``msgspec.ValidationError`` with the path of the error."""
+    return to_wire(msgspec.convert(value, ready(file_type(structure))), structure)
 
 
 def to_wire(value: msgspec.Struct, structure: type[_Thing]) -> _Thing:
-    """Return the structure of the contract for its twin."""
+    """Convert a structure of ``file_type`` to the one of the contract."""
     return msgspec.convert(value, ready(structure), from_attributes=True)
 
 
 def to_file(value: msgspec.Struct) -> dict[str, Any]:
-    """Return the mapping to write into a file; fields with their default are left out."""
+    """Return the mapping to write into a file, without fields that have their default."""
     mapping: dict[str, Any] = msgspec.to_builtins(
-        msgspec.convert(value, ready(twin(type(value))), from_attributes=True)
+        msgspec.convert(value, ready(file_type(type(value))), from_attributes=True)
     )
     return mapping
 
 
 def rename_aliases(value: Any, structure: type[msgspec.Struct]) -> tuple[Any, list[str]]:
-    """Return ``value`` with other tools' spellings replaced, and the names given in both spellings."""
+    """Return ``value`` with aliases replaced, and the names that occur with and without an alias."""
     aliases = ALIASES.get(structure)
     if aliases is None or not isinstance(value, dict):
         return value, []
-    renamed, twice = _rename(value, aliases)
-    if isinstance(renamed.get("launch"), dict):
-        renamed["launch"], more = _rename(renamed["launch"], LAUNCH_ALIASES)
-        twice += more
-    return renamed, twice
+    return _rename(value, aliases)
 
 
 def _rename(value: dict[str, Any], aliases: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
@@ -90,7 +84,7 @@ def _rename(value: dict[str, Any], aliases: dict[str, str]) -> tuple[dict[str, A
 
 def _twin_of(annotation: Any) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
-        return twin(annotation)
+        return file_type(annotation)
     origin = typing.get_origin(annotation)
     if origin is None or origin is typing.Literal:
         return annotation
@@ -101,54 +95,52 @@ def _twin_of(annotation: Any) -> Any:
 
 
 class DefaultsTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """``[defaults]``: which delegator does what nobody was named for."""
+    """``[defaults]``: the delegators for requests that name none."""
 
     delegator: str | None = None
-    """Who does what no other default names."""
+    """The delegator for everything that no other default covers."""
     recipes: dict[str, str] = msgspec.field(default_factory=dict)
     """Recipe → delegator."""
 
 
 class WorktreesTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """``[worktrees]``: what a new tree gets besides tracked files, and how long trees are kept."""
+    """``[worktrees]``: what a new worktree gets besides tracked files, and how long worktrees are kept."""
 
     copy: list[str] | None = None
-    """Patterns of ignored or untracked files that are copied from the checkout into each new tree."""
+    """Patterns of ignored or untracked files that are copied from the checkout into each new worktree."""
     link: list[str] | None = None
-    """Paths that each new tree gets as links into the checkout; agents can write through them."""
+    """Paths that each new worktree gets as links into the checkout; agents can write through them."""
     setup: list[str] | None = None
-    """Argument vector that is run once in each new tree."""
+    """Argument vector of a command that runs once in each new worktree."""
     setup_timeout_seconds: float | None = None
-    """How long that may take."""
+    """How long the set-up command may take."""
     keep_days: float | None = None
-    """Days after its last event that a tree stays on disk; in a person's own configuration only, as is the next."""
+    """Days to keep a worktree after its last event; only in a user's own configuration, like the next one."""
     keep_bytes: int | None = None
-    """Bytes that all trees may take together; decided ones go first, the oldest of them first."""
+    """Bytes that all worktrees may take together; fully decided ones are removed first, the oldest of them first."""
 
 
 class EnvironmentTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """``[environment]``: the project's own tools."""
 
     python: str | None = None
-    """Path of the interpreter that checks use; in a workspace it may be relative to it."""
+    """Path of the interpreter for checks; in the configuration of a workspace it may be relative to the workspace."""
 
 
 class RecipeTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The front matter of a recipe."""
 
     title: str
-    """What people read in menus."""
+    """The title in menus."""
     returns: typing.Literal["text", "file", "tree"]
-    """What comes back: an answer in words, one file, or changes anywhere in the tree."""
+    """What it returns: a text, one file, or changes anywhere in the worktree."""
     writes: list[str] | None = None
     """Patterns of the files that it may change; anything else is `outside_scope`."""
     checks: list[str] | None = None
-    """Checks that are run on the result; absent: all that are configured."""
+    """Checks to run on the result; absent: all configured checks."""
     delegator: str | None = None
-    """Who does it, unless the request names somebody."""
-    route: str | None = None
-    """An ordered list of delegators."""
-    fits: Fits | None = None
+    """The delegator, unless the request names one."""
+    applies_to: AppliesTo | None = None
     """Where it is offered."""
 
 
@@ -164,12 +156,13 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
         forbid_unknown_fields=True,
     ),
     "worktrees": WorktreesTable,
+    "retention": RetentionTable,
     "environment": EnvironmentTable,
 }
-"""Tables of ``config.toml`` of which there is one."""
+"""Tables that ``config.toml`` has once."""
 
 LISTS: dict[str, type[msgspec.Struct]] = {"delegators": Delegator, "model_servers": ModelServer, "checks": Check}
 """Arrays of tables of ``config.toml``."""
 
 FOLDERS: dict[str, type[msgspec.Struct]] = {"delegators": Delegator, "model-servers": ModelServer}
-"""Folders with one thing a file."""
+"""Folders with one entry per file."""

@@ -1,26 +1,28 @@
-"""Recipes: Markdown files whose front matter says what comes back and where it is offered.
+"""Read recipes: Markdown files whose front matter says what they return and where they are offered.
 
-The front matter is TOML between two lines of ``+++`` (the convention of Hugo and Zola). Not YAML:
-the standard library reads TOML and no YAML, everything else here is TOML, and so one parser, one
-schema and one way of showing the place of a fault serve every file. A file that begins with ``---``
-is told so.
+The front matter is TOML between two lines of ``+++`` (the convention of Hugo and Zola). It is not YAML, because
+the standard library reads only TOML and all other files here are TOML: one parser, one
+schema and one way to show the place of an error serve every file. A file that begins with ``---``
+gets a hint about this.
 """
 
 from __future__ import annotations
 
 import re
 
-from understudy.config.decode import decode
-from understudy.config.shapes import RecipeTable
-from understudy.config.sources import Remark, Source
-from understudy.model.delegators import Fits, Recipe, Scope
+from understudy.config.findings import LocatedFinding
+from understudy.config.parsing.decode import decode
+from understudy.config.parsing.file_schema import RecipeTable
+from understudy.config.parsing.source_file import Source
+from understudy.model.config.delegators import Scope
+from understudy.model.config.recipes import AppliesTo, Recipe
 
 _OPENING = re.compile(rb"\A(?:\xef\xbb\xbf)?\+\+\+[ \t]*\r?\n")
 _CLOSING = re.compile(rb"^\+\+\+[ \t]*\r?$", re.MULTILINE)
 
 
-def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None, Source, list[Remark]]:
-    """Return the recipe a file holds, the source that knows its front matter's places, and what is wrong."""
+def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None, Source, list[LocatedFinding]]:
+    """Return the recipe in a file, the source that knows the places of its front matter, and the problems."""
     found = front_matter(source.data)
     if found is None:
         yaml = source.data.lstrip().startswith(b"---")
@@ -44,19 +46,13 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
     if not prompt:
         hint = "Write the instructions below the +++."
         return None, source, [source.problem("The recipe has no text.", hint=hint, code="missing")]
-    if table.route is not None:
-        hint = "Name a `delegator`."
-        at = source.where(("route",), key=True)
-        message = "`route` is not supported yet."
-        problems.append(source.problem(message, hint=hint, at=at, code="no_effect", about=("route",)))
-        return None, source, problems
     for field in ("writes", "checks"):
         if getattr(table, field) is not None and table.returns == "text":
             message = f"`{field}` has no effect on a recipe that returns text."
             at = source.where((field,), key=True)
             problems.append(source.problem(message, hint="Remove it.", at=at, code="no_effect", about=(field,)))
             return None, source, problems
-    fits = table.fits or Fits(on=["file", "selection"])  # where a recipe is offered that does not say
+    applies_to = table.applies_to or AppliesTo(on=["file", "selection"])  # the default
     recipe = Recipe(
         name=name,
         title=table.title,
@@ -64,7 +60,7 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
         writes=table.writes,
         checks=table.checks,
         delegator=table.delegator,
-        fits=fits,
+        applies_to=applies_to,
         scope=scope,
         location=source.location(),
         prompt=prompt,
@@ -73,7 +69,7 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
 
 
 def front_matter(data: bytes) -> tuple[int, int | None] | None:
-    """Return where in a recipe its TOML begins and ends (``None``: it is not closed), or nothing when there is none."""
+    """Return where the TOML of a recipe begins and ends (``None``: it is not closed); None without front matter."""
     opening = _OPENING.match(data)
     if opening is None:
         return None

@@ -1,4 +1,4 @@
-"""Files that may say anything: read with bounds, parsed without exceptions, and able to point at a place."""
+"""Read files with arbitrary content: within limits, without exceptions, and with the places of all values."""
 
 from __future__ import annotations
 
@@ -11,71 +11,40 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
-
-from understudy.config import positions
-from understudy.config.shapes import SPELLINGS
-from understudy.model.delegators import Problem
+from understudy.config import findings
+from understudy.config.findings import Code, LocatedFinding
+from understudy.config.parsing import toml_positions
+from understudy.config.parsing.file_schema import SPELLINGS
 from understudy.model.errors import Location, Position, Range
 
 MAX_BYTES = 256 * 1024
-"""A configuration file or recipe; a hand-written one is a hundredth of this."""
+"""The largest configuration file or recipe; hand-written ones are a hundredth of this."""
 
 MAX_DEPTH = 32
-"""Nesting beyond this is an accident or an attack; every recursion in here stays far below Python's own limit."""
+"""Deeper nesting is an accident or an attack; recursion within this stays far below Python's own limit."""
 
 _NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _DOTTED = re.compile(rf"{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*+")
 _MAX_NAMES = 100
-"""Names of one dotted key: ``tomllib`` takes time and memory by their square, and 32 levels are refused anyway."""
-
-Code = Literal[
-    "syntax",  # no TOML, no front matter, no UTF-8: nothing in the file counts
-    "unknown_key",
-    "missing",
-    "wrong_type",
-    "not_a_list",  # [name] where [[name]] is meant
-    "not_allowed",  # not one of the values that there are
-    "unknown_name",  # of a delegator, model server, tool, recipe, check
-    "duplicate",
-    "no_effect",  # nothing would come of it, so it is refused
-    "secret",
-    "overrides",
-    "value",  # everything else that is wrong with a value
-]
-"""What sort of problem it is, for whoever can offer a remedy."""
-
-
-class Remark(Problem, kw_only=True):
-    """A problem with what a remedy needs to know. It stays in this room and the faces: ``plain`` is what travels."""
-
-    code: Code = "value"
-    names: list[str] = msgspec.field(default_factory=list)
-    """What may have been meant, the likeliest first."""
-    about: positions.Path = ()
-    """The way to what it is about."""
-
-    def plain(self) -> Problem:
-        """Return the problem as the contract has it."""
-        return Problem(severity=self.severity, message=self.message, hint=self.hint, location=self.location)
+"""The most names in one dotted key: ``tomllib`` takes quadratic time and memory, and 32 levels are refused anyway."""
 
 
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 class Source:
-    """One file as it was read: its bytes, and where in it things stand."""
+    """One file as it was read: its bytes, and the places of its values."""
 
     def __init__(self, path: Path, data: bytes, *, start: int = 0, end: int | None = None) -> None:
-        """Take the bytes of ``path``; the TOML in it lies between byte ``start`` and ``end`` (front matter)."""
+        """Take the bytes of ``path``; the TOML is between byte ``start`` and ``end`` (front matter)."""
         self.path = path
         self.data = data
         self.toml = data[start:end]
         self._line = data[:start].count(b"\n")
-        self._positions: positions.Positions | None = None
+        self._positions: toml_positions.Positions | None = None
 
-    def parse(self) -> tuple[dict[str, Any] | None, list[Remark]]:
-        """Return what the TOML says, or ``None`` and the problem that prevents it."""
+    def parse(self) -> tuple[dict[str, Any] | None, list[LocatedFinding]]:
+        """Return the parsed TOML, or ``None`` and the problem that prevents it."""
         try:
             text = self.toml.decode()
         except UnicodeDecodeError as error:
@@ -106,10 +75,10 @@ class Source:
         severity: Literal["error", "warning", "information"] = "error",
         code: Code = "value",
         names: Sequence[str] = (),
-        about: positions.Path = (),
-    ) -> Remark:
-        """Return a problem with this file, shown at its beginning unless a place is given."""
-        return Remark(
+        about: findings.KeyPath = (),
+    ) -> LocatedFinding:
+        """Return a problem of this file, at its beginning unless a place is given."""
+        return LocatedFinding(
             severity=severity,
             message=message,
             hint=hint,
@@ -119,14 +88,19 @@ class Source:
             about=about,
         )
 
+    def unknown_key(self, path: findings.KeyPath, *, hint: str | None, names: Sequence[str]) -> LocatedFinding:
+        """Return the problem of a key that no structure has; ``names`` are keys that could replace it."""
+        at = self.where(path, key=True)
+        return self.problem(f"Unknown key `{path[-1]}`.", hint=hint, at=at, code="unknown_key", names=names, about=path)
+
     def location(self, at: Range | None = None) -> Location:
         """Return a place in this file."""
-        return Location(self.path.as_uri(), at or positions.START)
+        return Location(self.path.as_uri(), at or toml_positions.START)
 
-    def where(self, path: positions.Path, *, key: bool = False) -> Range:
-        """Return where the value of ``path`` (or its key) stands, or the nearest thing around it that has a place."""
+    def where(self, path: findings.KeyPath, *, key: bool = False) -> Range:
+        """Return the place of the value at ``path`` (or of its key), or of the nearest enclosing value that has one."""
         if self._positions is None:
-            self._positions = positions.Positions(self.toml)
+            self._positions = toml_positions.Positions(self.toml)
         spelled = path
         while spelled:
             for candidate in self._spellings(spelled):
@@ -134,18 +108,18 @@ class Source:
                 if found is not None:
                     return self._shifted(found)
             spelled = spelled[:-1]
-        return positions.START
+        return toml_positions.START
 
-    def _spellings(self, path: positions.Path) -> list[positions.Path]:
-        """Return ``path`` in every combination of our and other tools' spellings."""
-        paths: list[positions.Path] = [()]
+    def _spellings(self, path: findings.KeyPath) -> list[findings.KeyPath]:
+        """Return ``path`` in every combination of our field names and their aliases."""
+        paths: list[findings.KeyPath] = [()]
         for depth, step in enumerate(path):
-            # Other spellings stand near the top; below, the names are the person's own.
+            # Aliases occur only near the top; further down, the user chooses the names.
             other = SPELLINGS.get(step) if isinstance(step, str) and depth < 4 else None
             paths = [(*head, name) for head in paths for name in ([step] if other is None else [step, other])]
         return paths
 
-    def _syntax_problem(self, text: str, message: str) -> Remark:
+    def _syntax_problem(self, text: str, message: str) -> LocatedFinding:
         found = _AT.search(message)
         message = _AT.sub("", message)
         if found is None or found[1] is None:
@@ -153,7 +127,7 @@ class Source:
         else:
             line = int(found[1]) - 1
             before = text.split("\n")[line][: int(found[2]) - 1]
-        at = self._at(line, positions.utf16(before))
+        at = self._at(line, toml_positions.utf16(before))
         hint = "The whole file is ignored until it is."
         return self.problem(f"This is not TOML: {message}.", hint=hint, at=at, code="syntax")
 
@@ -176,19 +150,21 @@ def _names(dotted: str) -> int:
     return re.sub(r"""\"[^"]*"|'[^']*'""", "", dotted).count(".") + 1
 
 
-def read(path: Path, *, inside: Path | None) -> tuple[Source | None, list[Remark]]:
-    """Return a file, or nothing when there is none, or nothing and why it is not read.
+def read(path: Path, *, inside: Path | None) -> tuple[Source | None, list[LocatedFinding]]:
+    """Return a file, or ``None`` if it does not exist, or ``None`` and the problems why it is not read.
 
-    ``inside``: the workspace the file must lie in; then a link anywhere on the way that leads out of
-    it is a problem. A file of the person's own may be a link (that is how people share their
-    configuration between machines).
+    ``inside``: the workspace that must contain the file; a link anywhere on its path that leads out of
+    the workspace is a problem. A file of the user's own configuration may be a link (many users share
+    configuration between machines this way).
     """
     source = Source(path, b"")
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe in the place of a file must not hold anybody up
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not block
     if inside is not None:
         root = os.path.realpath(inside)
         if os.path.commonpath([root, os.path.realpath(path)]) != root:
-            return None, [source.problem("The file leads out of the workspace by a link, so it is not read.")]
+            return None, [
+                source.problem("The file is reached through a link that leads out of the workspace, so it is not read.")
+            ]
     try:
         descriptor = os.open(path, flags)
     except (FileNotFoundError, NotADirectoryError):
@@ -209,17 +185,17 @@ def read(path: Path, *, inside: Path | None) -> tuple[Source | None, list[Remark
     return opened(path, data)
 
 
-def opened(path: Path, data: bytes) -> tuple[Source | None, list[Remark]]:
-    """Return the file that holds ``data``, or nothing and why it is not read."""
+def opened(path: Path, data: bytes) -> tuple[Source | None, list[LocatedFinding]]:
+    """Return a file with the content ``data``, or ``None`` and the problems why it is not read."""
     if len(data) > MAX_BYTES:
         message = f"The file is larger than {MAX_BYTES // 1024} KiB, so it is not read."
         return None, [Source(path, b"").problem(message)]
     return Source(path, data, start=3 if data.startswith(b"\xef\xbb\xbf") else 0), []
 
 
-def unusable_value(value: Any) -> tuple[positions.Path, str] | None:
-    """Return the first thing in a parsed document that cannot travel as JSON, with its path; ``None``: all can."""
-    stack: list[tuple[positions.Path, Any]] = [((), value)]
+def unusable_value(value: Any) -> tuple[findings.KeyPath, str] | None:
+    """Return the path of the first value that cannot be sent as JSON, and why; ``None`` if there is none."""
+    stack: list[tuple[findings.KeyPath, Any]] = [((), value)]
     while stack:
         path, item = stack.pop()
         if len(path) > MAX_DEPTH:

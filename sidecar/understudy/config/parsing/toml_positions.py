@@ -1,8 +1,7 @@
-"""Where in a TOML file a value stands. Imported only when there is something to point at.
+"""Find the position of a value in a TOML file. Imported only when a position is needed.
 
-``tomllib`` gives values without places. The places come from tree-sitter's TOML grammar, which is
-kept by people who do nothing else, installs as a wheel, and is asked only about files that
-``tomllib`` has already accepted.
+``tomllib`` returns values without positions. They come from tree-sitter's TOML grammar, which is
+well maintained, installs as a wheel, and parses only files that ``tomllib`` has accepted.
 """
 
 from __future__ import annotations
@@ -10,33 +9,32 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING
 
+from understudy.config.findings import KeyPath
 from understudy.model.errors import Position, Range
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-Path = tuple[str | int, ...]
-"""A way into a document: ``("delegators", 0, "launch", "mode")``."""
 
 MAX_PARTS = 64
-"""Names of one dotted key that get a place: what is nested so deeply is refused, and each costs its whole way."""
+"""The most names of one dotted key that get a position: deeper nesting is refused, and each costs its whole path."""
 
 START = Range(Position(0, 0), Position(0, 0))
-"""The beginning of a file: where a problem with the whole of it is shown."""
+"""The beginning of a file, where problems of the whole file are shown."""
 
 
 class Positions:
-    """The places of all keys and values of one TOML document."""
+    """The positions of all keys and values of one TOML document."""
 
     def __init__(self, data: bytes) -> None:
         """Read the document's syntax tree; ``data`` must have been accepted by ``tomllib``."""
-        import tree_sitter  # noqa: PLC0415 - only when a problem is shown
-        import tree_sitter_toml  # noqa: PLC0415
+        import tree_sitter
+        import tree_sitter_toml
 
         self._lines = data.split(b"\n")
-        self._keys: dict[Path, Range] = {}
-        self._values: dict[Path, Range] = {}
-        self._counts: dict[Path, int] = {}
+        self._keys: dict[KeyPath, Range] = {}
+        self._values: dict[KeyPath, Range] = {}
+        self._counts: dict[KeyPath, int] = {}
         parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_toml.language()))
         for node in parser.parse(data).root_node.named_children:
             if node.type == "pair":
@@ -44,12 +42,12 @@ class Positions:
             elif node.type in {"table", "table_array_element"}:
                 self._table(node)
 
-    def key(self, path: Path) -> Range | None:
-        """Return where the key of ``path`` stands."""
+    def key(self, path: KeyPath) -> Range | None:
+        """Return the range of the key of ``path``."""
         return self._keys.get(path)
 
-    def value(self, path: Path) -> Range | None:
-        """Return where the value of ``path`` stands; of a table its header."""
+    def value(self, path: KeyPath) -> Range | None:
+        """Return the range of the value of ``path``; for a table, of its header."""
         return self._values.get(path)
 
     def _table(self, node: Node) -> None:
@@ -60,7 +58,7 @@ class Positions:
         where = self._range(key_node)
         places = iter(self._range(part) for _, part in parts)
         for depth in range(1, len(path) + 1):
-            # Parents that have no header of their own are given by their first child's.
+            # Parents without their own header use that of their first child.
             if isinstance(path[depth - 1], str):
                 self._keys.setdefault(path[:depth], next(places))
             if depth < len(path):
@@ -76,16 +74,16 @@ class Positions:
             if child.type == "pair":
                 self._pair(child, path)
 
-    def _current(self, names: list[str]) -> Path:
-        """Return the path that a header's parents mean: within an array of tables, its last element."""
-        path: Path = ()
+    def _current(self, names: list[str]) -> KeyPath:
+        """Return the path of a header's parents: in an array of tables, the last element."""
+        path: KeyPath = ()
         for name in names:
             path = (*path, name)
             if path in self._counts:
                 path = (*path, self._counts[path] - 1)
         return path
 
-    def _pair(self, node: Node, prefix: Path) -> None:
+    def _pair(self, node: Node, prefix: KeyPath) -> None:
         key_node, value_node = [child for child in node.named_children if child.type != "comment"][:2]
         where = self._range(key_node)
         path = prefix
@@ -95,7 +93,7 @@ class Positions:
             self._values.setdefault(path, where)
         self._value(value_node, path)
 
-    def _value(self, node: Node, path: Path) -> None:
+    def _value(self, node: Node, path: KeyPath) -> None:
         self._values[path] = self._range(node)
         if node.type == "inline_table":
             for child in node.named_children:

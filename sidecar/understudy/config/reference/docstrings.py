@@ -1,4 +1,4 @@
-"""What declarations say about themselves: the docstrings of structures, and the strings that follow their fields."""
+"""Read the docstrings of structures and the strings that follow their fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def doc_of(python: type) -> str:
 
 
 def field_docs(python: type) -> dict[str, str]:
-    """Return what is said of each field of a structure and its bases, by name, where there is such a string."""
+    """Return the documentation of the fields of a structure and its bases, by name, as far as there is any."""
     found: dict[str, str] = {}
     for base in reversed(python.__mro__):
         if base is not msgspec.Struct and issubclass(base, msgspec.Struct):

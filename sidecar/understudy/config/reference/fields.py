@@ -1,8 +1,9 @@
-"""What may stand where in Understudy's own files, with its meaning: for editors, which ask before a file is complete.
+"""Describe the fields of configuration files: types and meaning, for completion and help in editors.
 
-Everything comes from the declarations that decode the files (``model.delegators``, ``shapes``): names,
-types, docstrings. What types cannot say (whose name a string is, what a number must be above) is in
-``_FACTS``. What every runner would refuse is not offered: ``semantics`` refuses the same.
+Everything comes from the declarations that decode the files (``model.config.delegators``,
+``parsing.file_schema``): names, types, docstrings. ``_FACTS`` adds what types cannot express (the kind of name in a
+string, the minimum of a number). Launch fields that no tool and no backend supports are left out: ``validation``
+refuses them.
 """
 
 from __future__ import annotations
@@ -16,20 +17,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.config import declared, semantics, shapes
-from understudy.config.folders import FileKind
-from understudy.config.load import KEEP_BYTES, KEEP_DAYS, SETUP_TIMEOUT_SECONDS
-from understudy.config.semantics import ASKS_NOTHING, Abilities
-from understudy.model.delegators import (
-    NAME_PATTERN,
-    Check,
-    Delegator,
-    Fits,
-    KeyReference,
-    Launch,
-    Limits,
-    ModelServer,
-)
+from understudy.config.configuration import KEEP_BYTES, KEEP_DAYS, SETUP_TIMEOUT_SECONDS
+from understudy.config.discovery import declarations
+from understudy.config.discovery.server_presets import KINDS
+from understudy.config.locations import FileKind
+from understudy.config.parsing import file_schema
+from understudy.config.reference import docstrings
+from understudy.config.retention import Retention, RetentionTable
+from understudy.model.checks import Check
+from understudy.model.config.delegators import NAME_PATTERN, Delegator, KeyReference, Launch, Limits, ModelServer
+from understudy.model.config.recipes import AppliesTo
 
 Kind = Literal["string", "integer", "number", "boolean", "array", "table"]
 Names = Literal["tools", "model_servers", "delegators", "recipes", "checks", "models"]
@@ -38,39 +35,37 @@ _KINDS: dict[Any, Kind] = {str: "string", int: "integer", float: "number", bool:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What may stand in one place of a file; without ``kinds``: anything."""
+class FieldShape:
+    """What a file accepts in one place; without ``kinds``: anything."""
 
     doc: str = ""
     kinds: tuple[Kind, ...] = ()
     allowed: tuple[str | bool, ...] = ()
-    """The only values there are."""
+    """The only valid values."""
     usual: tuple[str, ...] = ()
     """Some of the strings that make sense."""
     names: Names | None = None
     """Strings here are names of these."""
     keys: Names | None = None
     """Keys of this table are names of these."""
-    fields: Mapping[str, Shape] | None = None
-    """The keys that there are; ``None``: keys are the person's own."""
-    values: Shape | None = None
-    """What stands under a person's own keys."""
-    items: Shape | None = None
+    fields: Mapping[str, FieldShape] | None = None
+    """The valid keys; ``None``: the user chooses the keys."""
+    values: FieldShape | None = None
+    """The shape of the values under keys that the user chooses."""
+    items: FieldShape | None = None
     required: bool = False
     default: Any = None
-    """What its absence means."""
+    """The default."""
     pattern: str | None = None
     above: float | None = None
     least: int | None = None
     filled: bool = False
     """An array with at least one element."""
     other: str | None = None
-    """This is another tool's spelling of the field of this name."""
-    idle: bool = False
-    """Accepted, and asks for nothing beyond what happens anyway."""
+    """The name of the field for which this is an alias."""
 
-    def at(self, step: str | int) -> Shape | None:
-        """Return what may stand under a key or at an index; ``None``: nothing is known of it."""
+    def at(self, step: str | int) -> FieldShape | None:
+        """Return the shape under a key or at an index; ``None`` if it is unknown."""
         if isinstance(step, int):
             return self.items
         if self.fields is not None:
@@ -78,35 +73,28 @@ class Shape:
         return self.values
 
 
-def shape_of(kind: FileKind, abilities: Mapping[str, Abilities], defaults: Mapping[str, Any] | None = None) -> Shape:
-    """Return what a file of this kind holds (of a recipe: its front matter).
+def shape_of(kind: FileKind, defaults: Mapping[str, Any] | None = None) -> FieldShape:
+    """Return the shape of a file of this kind (of a recipe: of its front matter).
 
-    ``abilities``: what the runners honour. ``defaults``: limits that hold where nothing is said, and ``slots``.
+    ``defaults``: the limits that apply unless configured, and ``slots``.
     """
-    maker = _Maker(abilities, defaults or {})
+    maker = _Maker(defaults or {})
     match kind:
         case FileKind.DELEGATOR:
             return _own_name(maker.table(Delegator))
         case FileKind.MODEL_SERVER:
             return _own_name(maker.table(ModelServer))
         case FileKind.RECIPE:
-            return maker.table(shapes.RecipeTable)
+            return maker.table(file_schema.RecipeTable)
         case FileKind.CONFIG:
-            sections = {name: maker.section(name) for name in shapes.SECTIONS}
+            sections = {name: maker.section(name) for name in file_schema.SECTIONS}
             lists = {
-                name: Shape(doc=declared.doc_of(python), kinds=("array",), items=maker.table(python))
-                for name, python in shapes.LISTS.items()
+                name: FieldShape(doc=docstrings.doc_of(python), kinds=("array",), items=maker.table(python))
+                for name, python in file_schema.LISTS.items()
             }
             doc = "Understudy's configuration, written by hand."
-            return Shape(doc=doc, kinds=("table",), fields={**sections, **lists})
+            return FieldShape(doc=doc, kinds=("table",), fields={**sections, **lists})
 
-
-_REFUSED: dict[type, frozenset[str]] = {
-    Delegator: frozenset({"agent", "remote_agent"}),
-    ModelServer: frozenset({"concurrency", "extra_env"}),
-    shapes.RecipeTable: frozenset({"route"}),
-}
-"""Fields of the contract that nothing honours yet: ``semantics`` and ``recipes`` refuse them, so they are left out."""
 
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _NAME: dict[str, Any] = {"pattern": NAME_PATTERN}
@@ -118,7 +106,7 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (Delegator, "model_server"): {"names": "model_servers"},
     (Delegator, "model"): {"names": "models"},
     (ModelServer, "name"): _NAME,
-    (ModelServer, "kind"): {"allowed": semantics.KINDS},
+    (ModelServer, "kind"): {"allowed": tuple(KINDS)},
     (ModelServer, "base_url"): {"pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s]+$"},
     (KeyReference, "from_env"): {"pattern": _VARIABLE},
     (KeyReference, "keyring"): _NAME,
@@ -131,69 +119,68 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
         "each": {"usual": ("{model}", "{prompt}", "{promptFile}", "{worktree}", "{sessionId}")},
     },
     (Launch, "output"): {"default": "text"},
-    (ModelServer, "protocol"): {"default": "openai"},
+    (ModelServer, "protocol"): {"default": declarations.DEFAULT_PROTOCOL},
     (Limits, "max_usd"): {"pattern": r"^\d{1,9}(\.\d{1,9})?$"},
     **{(Limits, name): _POSITIVE for name in Limits.__struct_fields__ if name != "max_usd"},
-    (Fits, "languages"): {
+    (AppliesTo, "languages"): {
         "each": {"usual": ("python", "javascript", "javascriptreact", "typescript", "typescriptreact", "go", "rust",
                            "java", "kotlin", "csharp", "c", "cpp", "ruby", "php", "swift", "scala", "lua",
                            "shellscript", "markdown")},
     },
-    (shapes.DefaultsTable, "delegator"): {"names": "delegators"},
-    (shapes.DefaultsTable, "recipes"): {"keys": "recipes", "under": {"names": "delegators"}},
-    (shapes.WorktreesTable, "setup_timeout_seconds"): {"default": SETUP_TIMEOUT_SECONDS, "above": 0},
-    (shapes.WorktreesTable, "keep_days"): {"default": KEEP_DAYS, "least": 0},
-    (shapes.WorktreesTable, "keep_bytes"): {"default": KEEP_BYTES, "least": 0},
-    (shapes.RecipeTable, "delegator"): {"names": "delegators"},
-    (shapes.RecipeTable, "checks"): {"each": {"names": "checks"}},
+    (file_schema.DefaultsTable, "delegator"): {"names": "delegators"},
+    (file_schema.DefaultsTable, "recipes"): {"keys": "recipes", "under": {"names": "delegators"}},
+    (file_schema.WorktreesTable, "setup_timeout_seconds"): {"default": SETUP_TIMEOUT_SECONDS, "above": 0},
+    (file_schema.WorktreesTable, "keep_days"): {"default": KEEP_DAYS, "least": 0},
+    (file_schema.WorktreesTable, "keep_bytes"): {"default": KEEP_BYTES, "least": 0},
+    **{(RetentionTable, one.name): {"default": one.default, "least": 0} for one in dataclasses.fields(Retention)},
+    (file_schema.RecipeTable, "delegator"): {"names": "delegators"},
+    (file_schema.RecipeTable, "checks"): {"each": {"names": "checks"}},
 }  # fmt: skip
-"""What the types do not say; ``each`` is about an array's elements, ``under`` about a table's values."""
+"""What the types do not express; ``each`` is for an array's elements, ``under`` for a table's values."""
 
-_SLOTS_DOC = "Delegations at once; the rest waits in a queue."
+_SLOTS_DOC = "The most delegations that run at once; others wait in a queue."
 
 
 class _Maker:
-    """Makes shapes from structures, without what no runner honours."""
+    """Makes shapes from structures, without launch fields that nothing supports."""
 
-    def __init__(self, abilities: Mapping[str, Abilities], defaults: Mapping[str, Any]) -> None:
+    def __init__(self, defaults: Mapping[str, Any]) -> None:
         self.defaults = defaults
-        self.launch = frozenset(name for able in abilities.values() for name in able.launch)
+        declared = [*declarations.tools().values(), *declarations.backends().values()]
+        self.launch = frozenset(name for one in declared if one.runner is not None for name in one.launch)
 
-    def section(self, name: str) -> Shape:
-        """Return one of the tables of ``config.toml`` of which there is one."""
+    def section(self, name: str) -> FieldShape:
+        """Return the shape of a table that ``config.toml`` has once."""
         if name != "limits":
-            return self.table(shapes.SECTIONS[name])
+            return self.table(file_schema.SECTIONS[name])
         limits = self.table(Limits)
-        slots = Shape(doc=_SLOTS_DOC, kinds=("integer",), least=1, default=self.defaults.get("slots"))
+        slots = FieldShape(doc=_SLOTS_DOC, kinds=("integer",), least=1, default=self.defaults.get("slots"))
         filled = {key: replaced(shape, default=self.defaults.get(key)) for key, shape in (limits.fields or {}).items()}
-        doc = "Bounds of every delegation, where its delegator says nothing; times in seconds, money in USD."
+        doc = "Limits of every delegation whose delegator sets none; times in seconds, money in USD."
         return replaced(limits, doc=doc, fields={"slots": slots, **filled})
 
-    def table(self, python: type[msgspec.Struct]) -> Shape:
-        """Return what a table of this structure holds."""
-        docs = declared.field_docs(python)
+    def table(self, python: type[msgspec.Struct]) -> FieldShape:
+        """Return the shape of a table of this structure."""
+        docs = docstrings.field_docs(python)
         hints = typing.get_type_hints(python)
-        found: dict[str, Shape] = {}
+        found: dict[str, FieldShape] = {}
         for one in msgspec.structs.fields(python):
             name = one.name
-            if name in _REFUSED.get(python, ()) or (
-                python is Launch and name not in self.launch and name not in ASKS_NOTHING
-            ):
+            if python is Launch and name not in self.launch:
                 continue
             shape = self._typed(hints[name], dict(_FACTS.get((python, name), {})))
-            if python is Launch and name not in self.launch:
-                shape = replaced(shape, allowed=ASKS_NOTHING[name], idle=True)
+            if (python, name) == (ModelServer, "protocol"):
+                shape = replaced(shape, allowed=tuple(declarations.protocols()))
             found[name] = replaced(shape, doc=docs.get(name, shape.doc), required=one.required)
-        aliases = shapes.ALIASES.get(python, {}) if python is not Launch else shapes.LAUNCH_ALIASES
-        for alias, name in aliases.items():
+        for alias, name in file_schema.ALIASES.get(python, {}).items():
             if name in found:
-                doc = f"Another spelling of `{name}`, for files of other tools."
+                doc = f"An alias of `{name}`, for files of other tools."
                 found[alias] = replaced(found[name], doc=doc, required=False, other=name)
-        return Shape(doc=declared.doc_of(python), kinds=("table",), fields=found)
+        return FieldShape(doc=docstrings.doc_of(python), kinds=("table",), fields=found)
 
-    def _typed(self, annotation: Any, facts: dict[str, Any]) -> Shape:
+    def _typed(self, annotation: Any, facts: dict[str, Any]) -> FieldShape:
         each, under = facts.pop("each", {}), facts.pop("under", {})
-        shape = Shape()
+        shape = FieldShape()
         for part in _alternatives(annotation):
             origin, arguments = typing.get_origin(part), typing.get_args(part)
             if isinstance(part, type) and issubclass(part, msgspec.Struct):
@@ -211,15 +198,15 @@ class _Maker:
         return replaced(shape, **facts)
 
 
-def replaced(shape: Shape, **changes: Any) -> Shape:
-    """Return the shape with these attributes."""
+def replaced(shape: FieldShape, **changes: Any) -> FieldShape:
+    """Return the shape with these attributes changed."""
     return dataclasses.replace(shape, **changes)
 
 
-def json_schema(shape: Shape, names: Mapping[str, Iterable[str]]) -> dict[str, Any]:
-    """Return the shape as JSON Schema as editors understand it best: draft 7, without references.
+def json_schema(shape: FieldShape, names: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+    """Return the shape as JSON Schema in the form that editors support best: draft 7, without references.
 
-    ``names``: the names that are the same for everybody (``tools``).
+    ``names``: the names that are the same for all users (``tools``).
     """
     parts = [_part(shape, kind, names) for kind in shape.kinds]
     schema: dict[str, Any] = {"description": shape.doc} if shape.doc else {}
@@ -234,7 +221,7 @@ def json_schema(shape: Shape, names: Mapping[str, Iterable[str]]) -> dict[str, A
     return schema
 
 
-def _part(shape: Shape, kind: Kind, names: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+def _part(shape: FieldShape, kind: Kind, names: Mapping[str, Iterable[str]]) -> dict[str, Any]:
     part: dict[str, Any] = {"type": "object" if kind == "table" else kind}
     if kind == "table" and shape.fields is not None:
         part["properties"] = {name: json_schema(inner, names) for name, inner in shape.fields.items()}
@@ -243,7 +230,7 @@ def _part(shape: Shape, kind: Kind, names: Mapping[str, Iterable[str]]) -> dict[
         if required:
             part["required"] = [name for name in required if name not in aliased]
         part["additionalProperties"] = False
-    elif kind == "table" and shape.values is not None and shape.values != Shape():
+    elif kind == "table" and shape.values is not None and shape.values != FieldShape():
         part["additionalProperties"] = json_schema(shape.values, names)
     elif kind == "array":
         part["items"] = json_schema(shape.items, names) if shape.items is not None else {}
@@ -263,8 +250,8 @@ def _part(shape: Shape, kind: Kind, names: Mapping[str, Iterable[str]]) -> dict[
     return part
 
 
-def _own_name(shape: Shape) -> Shape:
-    """Return the shape of a file with one thing in it, which need not say its name: the file does."""
+def _own_name(shape: FieldShape) -> FieldShape:
+    """Return the shape of a file with one entry, which may omit its name: the file's name is the default."""
     given = dict(shape.fields or {})
     given["name"] = replaced(given["name"], required=False, doc="The file's name without its ending; may be left out.")
     return replaced(shape, fields=given)

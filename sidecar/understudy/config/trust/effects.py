@@ -1,4 +1,4 @@
-"""What a workspace's own files would make happen, in words that a person can decide upon."""
+"""Describe what trusting a workspace would allow, so that the user can decide."""
 
 from __future__ import annotations
 
@@ -8,56 +8,38 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from understudy.model.delegators import Scope
+from understudy.config.discovery import declarations
+from understudy.model.config.delegators import Scope
 
 MAX_JSON_BYTES = 256 * 1024
 
-_AGENT_FOLDERS = {
-    ".claude/agents/": "agent definitions of Claude Code",
-    ".claude/commands/": "commands of Claude Code",
-    ".claude/hooks/": "hook scripts of Claude Code",
-    ".claude/plugins/": "plugins of Claude Code",
-    ".claude/skills/": "skills of Claude Code",
-    ".opencode/": "configuration of opencode",
-    "opencode.json": "configuration of opencode",
-    ".codex/": "configuration of Codex",
-    ".gemini/": "configuration of Gemini CLI",
-    ".qwen/": "configuration of Qwen Code",
-    ".cursor/": "configuration of Cursor",
-    ".pi/": "configuration of pi",
-    ".goose/": "configuration of goose",
-    ".crush.json": "configuration of Crush",
-    "crush.json": "configuration of Crush",
-    ".aider.conf.yml": "configuration of aider",
-    ".github/agents/": "agent definitions of GitHub Copilot",
-    ".github/hooks/": "hooks of GitHub Copilot",
-}
 
-
-def words(root: Path, files: list[str]) -> list[str]:
-    """Return what trusting the workspace at ``root`` allows, one thing a line; ``files`` are those that are watched."""
-    lines = ["Agents work in copies of this folder, and its tests and checks are run there."]
+def describe_effects(root: Path, files: list[str]) -> list[str]:
+    """Return what trusting the workspace at ``root`` allows, one effect per line; ``files`` are the covered files."""
+    lines = ["Agents work in copies of this folder, and run its tests and checks there."]
     if any(path.startswith(".understudy/") for path in files):
         lines += _own(root)
     if ".worktreeinclude" in files:
-        lines.append("What .worktreeinclude lists is copied to where agents work, ignored files included.")
+        lines.append("Files listed in .worktreeinclude, even ignored ones, are included in these copies.")
     for path in (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"):
         if path in files:
             lines += _mcp_servers(root, path)
-    for path in (".claude/settings.json", ".claude/settings.local.json"):
-        if path in files:
-            lines += _claude_settings(root, path)
-    for prefix, what in _AGENT_FOLDERS.items():
-        count = sum(path.startswith(prefix) for path in files)
-        if count:
-            lines.append(f"Agents read {what} ({prefix}, {count} {'file' if count == 1 else 'files'}).")
+    obeyed = [(tool, one) for tool in declarations.tools().values() for one in tool.repository_paths]
+    for tool, one in obeyed:
+        if one.has_hooks and one.path in files:
+            lines += _hooks(root, one.path, tool.title)
+    for _, one in obeyed:
+        if not one.has_hooks:
+            count = sum(path == one.path or (one.path.endswith("/") and path.startswith(one.path)) for path in files)
+            if count:
+                lines.append(f"Agents read {one.what} ({one.path}, {count} {'file' if count == 1 else 'files'}).")
     outside = [path for path in files if _leads_out(root, path)]
-    lines += [f"{path} is a link to something outside this folder." for path in outside[:20]]
+    lines += [f"{path} is a link that leads out of this folder." for path in outside[:20]]
     return lines
 
 
 def _own(root: Path) -> Iterator[str]:
-    from understudy.config.load import load  # noqa: PLC0415 - this room's largest part
+    from understudy.config.load import load
 
     configuration = load(root, trusted=True)
     for entry in configuration.delegators.values():
@@ -76,13 +58,13 @@ def _own(root: Path) -> Iterator[str]:
             yield f"Check {check.name} runs {_argv(check.argv)}."
     trees = configuration.worktrees
     if trees.setup and trees.setup != personal.worktrees.setup:
-        yield f"Each new copy is set up by {_argv(trees.setup)}."
+        yield f"Each new copy is set up with {_argv(trees.setup)}."
     for path in trees.link:
         if path not in personal.worktrees.link:
             yield f"Agents can write to {path} of this folder through a link."
     for pattern in trees.copy:
         if pattern not in personal.worktrees.copy:
-            yield f"{pattern} is copied to where agents work."
+            yield f"Files that match {pattern} are included in these copies."
     if configuration.python is not None and configuration.python != personal.python:
         yield f"Checks use the interpreter {configuration.python}."
     own = [recipe.name for recipe in configuration.recipes.values() if recipe.scope is Scope.WORKSPACE]
@@ -94,7 +76,7 @@ def _mcp_servers(root: Path, path: str) -> Iterator[str]:
     document = _json(root / path)
     servers = document.get("mcpServers") or document.get("servers") if isinstance(document, dict) else None
     if not isinstance(servers, dict):
-        yield f"Agents may start the MCP servers of {path}."
+        yield f"An agent that reads {path} starts the MCP servers in it."
         return
     for name, server in list(servers.items())[:50]:
         what = "a server that cannot be read"
@@ -103,21 +85,21 @@ def _mcp_servers(root: Path, path: str) -> Iterator[str]:
             what = _argv([server["command"], *(map(str, arguments) if isinstance(arguments, list) else ())])
         elif isinstance(server, dict) and isinstance(server.get("url"), str):
             what = server["url"]
-        yield f"Agents may start the MCP server {name}: {what} ({path})."
+        yield f"An agent that reads {path} starts the MCP server {name}: {what}."
 
 
-def _claude_settings(root: Path, path: str) -> Iterator[str]:
+def _hooks(root: Path, path: str, title: str) -> Iterator[str]:
     document = _json(root / path)
     hooks = document.get("hooks") if isinstance(document, dict) else None
     commands = list(_commands(hooks, depth=0))
     for command in commands[:50]:
-        yield f"Claude Code runs the hook {command} ({path})."
+        yield f"An agent that reads {path} runs the hook {command}."
     if not commands:
-        yield f"Claude Code takes its settings from {path}."
+        yield f"An agent may take settings of {title} from {path}."
 
 
 def _commands(value: Any, depth: int) -> Iterator[str]:
-    """Yield the commands of a hooks table, wherever in it they stand."""
+    """Yield the commands of a hooks table, at any depth."""
     if depth > 8:
         return
     if isinstance(value, dict):

@@ -1,12 +1,12 @@
-"""Judging a result: run the project's own checks on exactly that result, and say what can be believed.
+"""Run the project's own checks on exactly one result, and compute its verdict.
 
-``run.judge`` takes a result commit, makes the tree that commit, runs each check in the project's own
-environment and returns what came of it with every reservation; ``verdict.verdict_of`` turns the facts of a
-delegation into its verdict. Nothing here starts an agent, reads a journal, or trusts what an agent said: the only
-inputs are two commits, the configured checks, and what programs did when they were run.
+``judge.judge`` checks out a result commit, runs each check in the project's own environment, and returns the check
+results and reservations; ``verdict_rules.verdict_of`` computes the verdict of a delegation. This package starts no
+agent, reads no journal, and ignores what the agent claimed: its only inputs are two commits, the configured checks,
+and the behaviour of the programs it runs.
 
-Where to go next: ``environment`` and ``editable`` find the project's interpreter and make it import the judged tree
-instead of the user's checkout; ``detect`` knows the built-in test checks, ``execute`` runs one check once, ``reports``
-reads what it said, ``control`` breaks the code under test, ``scope`` looks at which paths changed, ``probe/`` is what
-runs inside the project's programs.
+``interpreter`` and ``editable_installs`` find the project's interpreter and make it import the judged worktree instead
+of the user's checkout; ``builtin_checks`` detects tests, ``check_run`` runs one check once, ``runner_reports`` reads
+its report, ``mutation`` breaks the code under test, ``change_scope`` checks which paths changed, and ``injected/`` runs
+inside the project's programs.
 """

@@ -1,4 +1,4 @@
-"""The built-in test checks: which runner runs the test files that a result added or changed."""
+"""Detect the built-in test checks: which runner runs the test files that a result added or changed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from understudy.engine.checks.execute import PYTHON_SLOT, REPORT_SLOT, TESTS_SLOT, Kind, Plan
-from understudy.engine.checks.tree import Change
-from understudy.model.delegators import Check
+from understudy.engine.checks.check_run import PYTHON_SLOT, REPORT_SLOT, TESTS_SLOT, Kind, PreparedCheck
+from understudy.engine.checks.judged_tree import Change
+from understudy.model.checks import Check
 
 Read = Callable[[str], bytes | None]
 """Returns the content of a file of the result."""
@@ -33,7 +33,7 @@ CONFIGURED_BY: dict[Kind, list[str]] = {
     "go": ["go.mod", "go.sum", "go.work", "testmain_test.go"],
     "cargo": ["Cargo.toml", "Cargo.lock", "build.rs", ".cargo/", "rust-toolchain*"],
 }
-"""Files that decide what a built-in check does, as globs of ``.gitignore``."""
+"""Files that configure a built-in check, as globs of ``.gitignore``."""
 
 _PYTEST_DEFAULT_FILES = ("test_*.py", "*_test.py")
 _NO_TESTS = frozenset({"conftest.py", "__init__.py"})
@@ -43,9 +43,9 @@ _GO_TEST = re.compile(rb"^func (Test\w*|Fuzz\w*|Example\w*)\(", re.MULTILINE)
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """The built-in checks for a result, and what could not be checked, in sentences for people."""
+    """The built-in checks for a result, and messages about tests that cannot be run."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[PreparedCheck, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -68,7 +68,7 @@ def detect(changes: Sequence[Change], tree: Path, read: Read, *, has_python: boo
 
 
 def test_files(changes: Sequence[Change], read: Read) -> list[str]:
-    """Return every added or changed file that some built-in check would run: what fills ``{tests}``."""
+    """Return the added or changed test files of every built-in check: the value of ``{tests}``."""
     changed = [path for status, path in changes if status[:1] != "D"]
     patterns = _python_patterns(read)
     return [
@@ -81,7 +81,7 @@ def test_files(changes: Sequence[Change], read: Read) -> list[str]:
     ]
 
 
-Found = tuple[Plan | None, str | None]
+Found = tuple[PreparedCheck | None, str | None]
 
 
 def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest: bool) -> Found:
@@ -90,14 +90,14 @@ def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest:
     if not tests:
         return None, None
     if not has_python:
-        return None, "The new Python tests were not run: no Python was found for this project."
+        return None, "The new Python tests were not run: no Python interpreter was found for this project."
     if has_pytest:
         argv = [PYTHON_SLOT, "-m", "pytest", TESTS_SLOT]
         return _plan("pytest", argv, tests), None
     if all(b"unittest" in (read(test) or b"") for test in tests):
         return _plan("unittest", [PYTHON_SLOT, "-m", "understudy_unittest", TESTS_SLOT], tests), None
     return None, (
-        "The new Python tests were not run: they need pytest, and the project's interpreter has none. "
+        "The new Python tests were not run: the project's interpreter does not have pytest. "
         "Install pytest in the project's environment."
     )
 
@@ -114,8 +114,8 @@ def _scripts(changed: Sequence[str], tree: Path, read: Read) -> Found:
         if os.access(tree / program, os.X_OK) and _mentions(read, kind):
             return _plan("vitest" if kind == "vitest" else "jest", [program, *options], tests), None
     return None, (
-        "The new JavaScript tests were not run: neither vitest nor jest is in node_modules of the isolated tree. "
-        'Declare `link = ["node_modules"]` or a set-up command in [worktrees] of the configuration.'
+        "The new JavaScript tests were not run: node_modules of the worktree has neither vitest nor jest. "
+        'Set `link = ["node_modules"]` or a setup command in [worktrees] of the configuration.'
     )
 
 
@@ -153,9 +153,9 @@ def _cargo(changed: Sequence[str], read: Read) -> Found:
     return _plan("cargo", argv, [*separate, *inline]), None
 
 
-def _plan(kind: Kind, argv: list[str], tests: Sequence[str]) -> Plan:
+def _plan(kind: Kind, argv: list[str], tests: Sequence[str]) -> PreparedCheck:
     check = Check(name=f"tests-{kind}", argv=argv, configured_by=CONFIGURED_BY[kind])
-    return Plan(check=check, kind=kind, tests=tuple(tests), builtin=True, uses_tests=True)
+    return PreparedCheck(check=check, kind=kind, tests=tuple(tests), builtin=True, uses_tests=True)
 
 
 def _is_cargo_test(path: str) -> bool:
@@ -171,7 +171,7 @@ def _is_python_test(path: str, patterns: Sequence[str]) -> bool:
 
 
 def _python_patterns(read: Read) -> Sequence[str]:
-    """Return ``python_files`` of the project's pytest configuration, in pytest's own order of files."""
+    """Return ``python_files`` of the project's pytest configuration; files are searched in pytest's order."""
     for file, section in (
         *((name, "pytest") for name in ("pytest.ini", ".pytest.ini")),
         ("pyproject.toml", "tool.pytest.ini_options"),
@@ -199,7 +199,7 @@ def _words(text: str) -> list[str]:
 
 
 def _section(file: str, section: str, text: str) -> dict[str, Any] | None:
-    """Return a table of a configuration file; ``None`` where the file or the table cannot be read."""
+    """Return a table of a configuration file; None if the file or the table cannot be read."""
     try:
         if file.endswith(".toml"):
             value: Any = tomllib.loads(text)

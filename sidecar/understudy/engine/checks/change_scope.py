@@ -1,6 +1,6 @@
-"""Which paths a result may touch, and which it may not touch without being asked about.
+"""Find the changed paths that a recipe does not allow, and those that change what a check does.
 
-Globs are those of ``.gitignore``: a pattern without a slash matches at any depth, ``**`` crosses folders.
+Globs have the syntax of ``.gitignore``: a pattern without a slash matches at any depth, ``**`` matches any folders.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
-from understudy.engine.checks.tree import Change
+from understudy.engine.checks.judged_tree import Change
 
 DECIDES_ANY_CHECK = (
     "conftest.py",
@@ -24,27 +24,27 @@ DECIDES_ANY_CHECK = (
     "/pluggy.py",
     "/pluggy/",
 )
-"""Files that change what a check in Python does, whatever was configured: hooks of the interpreter and of pytest, and
-names at the top of the tree that stand before the test runner (and its probe) on the import path."""
+"""Files that change the behaviour of every Python check: hooks of the interpreter and of pytest, and names at the top
+of the worktree that hide the test runner (and its probe) on the import path."""
 
 
 def matching(paths: Iterable[str], globs: Sequence[str]) -> list[str]:
     """Return the paths that one of ``globs`` matches."""
-    import pathspec  # noqa: PLC0415 - not needed by the quick commands of the command line
+    import pathspec
 
     spec = pathspec.GitIgnoreSpec.from_lines(globs)
     return [path for path in paths if spec.match_file(path)]
 
 
 def check_changing(changes: Iterable[Change], configured_by: Sequence[str]) -> list[str]:
-    """Return the changed paths that decide what a check does."""
+    """Return the changed paths that can change what a check does."""
     return matching((path for _, path in changes), [*configured_by, *DECIDES_ANY_CHECK])
 
 
 def leading_out(tree: Path, changes: Sequence[Change]) -> list[str]:
-    """Return the changed paths that are links out of the tree: what such a file holds is not part of the result.
+    """Return the changed symbolic links that point outside the worktree, where content is not part of the result.
 
-    The tree is the result when this is asked.
+    The worktree must be checked out at the result.
     """
     found = []
     for status, path in changes:
@@ -54,17 +54,17 @@ def leading_out(tree: Path, changes: Sequence[Change]) -> list[str]:
             target = (tree / path).readlink()
         except OSError:
             continue
-        # By the names alone: what the links in between are today, they need not be tomorrow.
+        # Compare the names only: links in between may change later.
         if target.is_absolute() or os.path.normpath(PurePosixPath(path).parent / target).startswith(".."):
             found.append(path)
     return found
 
 
 def outside(changes: Sequence[Change], writes: Sequence[str] | None, *, only_adds_and_modifies: bool) -> list[str]:
-    """Return the changed paths that a recipe does not write.
+    """Return the changed paths that a recipe may not write.
 
-    ``writes`` ``None`` allows every path. ``only_adds_and_modifies`` is the recipe ``tests``: a deletion, a renaming
-    and a file that becomes something else (a link) are outside, wherever they are.
+    If ``writes`` is None, every path is allowed. With ``only_adds_and_modifies`` (the recipe ``tests``), deletions,
+    renames and changes of type (a file becomes a link) are never allowed.
     """
     paths = [path for _, path in changes]
     allowed = set(paths) if writes is None else set(matching(paths, writes))

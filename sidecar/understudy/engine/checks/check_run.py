@@ -1,4 +1,4 @@
-"""One run of one check on the tree as it is now."""
+"""Run one check once on the current worktree."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from understudy.engine.checks.editable import Checkout
-from understudy.engine.checks.environment import (
-    PROBE_FOLDER,
-    ImportPlan,
-    InterpreterFacts,
-    check_environment,
-)
-from understudy.engine.checks.reports import (
+from understudy.engine.checks.editable_installs import Checkout
+from understudy.engine.checks.interpreter import PROBE_FOLDER, ImportPlan, InterpreterFacts, check_environment
+from understudy.engine.checks.runner_reports import (
     Counts,
     ProbeReport,
     cargo_counts,
@@ -27,26 +22,27 @@ from understudy.engine.checks.reports import (
     tail,
     wrong_files,
 )
-from understudy.model.delegators import Check
+from understudy.model.checks import Check
+from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.children import run as run_process
 
 Kind = Literal["pytest", "unittest", "jest", "vitest", "go", "cargo", "command"]
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
-"""Of a check that sets no limit of its own."""
+"""Time limit of a check without its own."""
 _OUTPUT_BYTES = 16 * 1024 * 1024
-"""Kept of what a check prints; the counts of go and cargo are read from it."""
+"""Output kept of a check; the counts of go and cargo are read from it."""
 _MOST_WRONG_FILES = 20
-_ADDOPTS = "-p understudy_probe"
+_ADDOPTS = "-p understudy_pytest"
 
 PYTHON_SLOT, TESTS_SLOT, REPORT_SLOT = "{python}", "{tests}", "{report}"
 """Slots of ``argv``; the report (a JSON file the runner writes) is for the built-in checks."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A check made ready for one result."""
+class PreparedCheck:
+    """A check with the test files of one result."""
 
     check: Check
     kind: Kind = "command"
@@ -54,16 +50,16 @@ class Plan:
     """The test files that the result added or changed, relative to the tree."""
     builtin: bool = False
     uses_tests: bool = False
-    """It runs only those files, so it means nothing on the base."""
+    """The check runs only those files, so a run on the base would show nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """Where checks run."""
+class CheckContext:
+    """Where and how checks run."""
 
     tree: Path
     workspace: Path
-    """The user's checkout, from which nothing may be loaded."""
+    """The user's checkout, from which no check may load files."""
     scratch: Path
     """An empty folder outside both."""
     mark: str
@@ -78,12 +74,12 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What one run came to."""
+class CheckOutcome:
+    """The outcome of one run."""
 
     argv: list[str]
     started: bool
-    """False: the program could not be run at all."""
+    """False if the program could not be started."""
     green: bool
     code: int | None
     seconds: float
@@ -91,21 +87,25 @@ class Outcome:
     counts: Counts | None
     report: ProbeReport
     wrong: list[str]
+    sandbox: Sandbox | None
+    """The isolation of its process; None if it could not be started."""
     output: str
-    """The end of its output, after the reason why it is red where the exit code does not say it."""
+    """The end of its output, plus the reason for a failure that the exit code does not show."""
 
     @property
     def listed(self) -> bool:
-        """Say whether a run that only lists tests came to its end: an empty list of one that was cut off says nothing.
+        """Return whether a run that only lists tests was complete, so that its list can be trusted.
 
-        pytest ends with 2 when it is interrupted, and when files cannot be collected; only then it names these.
+        pytest exits with 2 if it is interrupted or if files cannot be collected; only the latter reports such files.
         """
         whole = self.started and not self.timed_out and 0 < self.report.started <= self.report.ended
         return whole and (self.code in {0, 1, 5} or bool(self.report.collect_errors))
 
 
-async def run_once(plan: Plan, setting: Setting, *, control: bool = False, collect_only: bool = False) -> Outcome:
-    """Run the check; ``control`` arms the broken code, ``collect_only`` asks a Python runner to list its tests only."""
+async def run_once(
+    plan: PreparedCheck, setting: CheckContext, *, mutated: bool = False, collect_only: bool = False
+) -> CheckOutcome:
+    """Run the check; ``mutated`` arms the broken code, ``collect_only`` makes a Python runner only list its tests."""
     folder = Path(tempfile.mkdtemp(prefix="report-", dir=setting.scratch))
     argv = list(plan.check.argv)
     environment = check_environment(
@@ -116,7 +116,7 @@ async def run_once(plan: Plan, setting: Setting, *, control: bool = False, colle
         tree=setting.tree,
         extra=plan.check.env or {},
     )
-    _add_probe(environment, folder, setting, control=control, collect_only=collect_only)
+    _add_probe(environment, folder, setting, mutated=mutated, collect_only=collect_only)
     timeout = plan.check.timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     try:
         argv = expanded(plan, setting, folder)
@@ -137,11 +137,11 @@ async def run_once(plan: Plan, setting: Setting, *, control: bool = False, colle
     counts = _counts(plan, report, completed.stdout, folder)
     reason = None
     if completed.timed_out:
-        reason = f"It did not end within {timeout:g} seconds and was ended."
+        reason = f"The check did not finish within {timeout:g} seconds and was killed."
     elif completed.code == 0:
         reason = _why_red(plan, report, counts, collect_only=collect_only)
     text = tail(completed.stdout, completed.stderr)
-    return Outcome(
+    return CheckOutcome(
         argv=argv,
         started=True,
         green=completed.code == 0 and reason is None,
@@ -150,21 +150,22 @@ async def run_once(plan: Plan, setting: Setting, *, control: bool = False, colle
         timed_out=completed.timed_out,
         counts=counts,
         report=report,
+        sandbox=completed.sandbox,
         wrong=wrong_files(report, setting.checkout, setting.tree)[:_MOST_WRONG_FILES],
         output=text if reason is None else f"{text}\n{reason}".strip(),
     )
 
 
-def expanded(plan: Plan, setting: Setting, report_folder: Path) -> list[str]:
-    """Return the argument vector with its slots filled; one that holds ``{tests}`` is repeated for each file.
+def expanded(plan: PreparedCheck, setting: CheckContext, report_folder: Path) -> list[str]:
+    """Return the argument vector with its slots filled; an argument with ``{tests}`` is repeated for each file.
 
-    Raises ``tool_missing`` where the project has no interpreter to fill in.
+    Raise ``tool_missing`` if it needs an interpreter and the project has none.
     """
     if setting.facts is None and any(PYTHON_SLOT in argument for argument in plan.check.argv):
         raise UnderstudyError(
             ErrorKind.TOOL_MISSING,
-            "No Python interpreter of the project was found.",
-            hint="Make the project's environment (.venv), or configure its interpreter.",
+            "The project has no Python interpreter.",
+            hint="Create the project's environment (.venv), or configure its interpreter.",
         )
     python = setting.facts.executable if setting.facts is not None else ""
     folder = working_folder(plan.check, setting.tree)
@@ -177,41 +178,41 @@ def expanded(plan: Plan, setting: Setting, report_folder: Path) -> list[str]:
 
 
 def working_folder(check: Check, tree: Path) -> Path:
-    """Return the folder a check runs in; raises ``path_escape`` when it leads out of the tree."""
+    """Return the folder a check runs in; raise ``path_escape`` if it is outside the worktree."""
     folder = Path(os.path.normpath(tree / (check.cwd or ".")))
     if not folder.is_relative_to(tree) or not folder.resolve().is_relative_to(tree.resolve()):
         raise UnderstudyError(
             ErrorKind.PATH_ESCAPE,
-            f"The folder {check.cwd} of the check {check.name} lies outside the workspace.",
-            hint="Give `cwd` relative to the workspace, without '..'.",
+            f"The folder {check.cwd} of the check {check.name} is outside the workspace.",
+            hint="Set `cwd` to a path relative to the workspace, without '..'.",
         )
     return folder
 
 
 def _as_argument(path: str) -> str:
-    # A file may be called `-x_test.py`; a runner would take it for an option.
+    # A runner would parse a file name such as `-x_test.py` as an option.
     return f"./{path}" if path.startswith("-") else path
 
 
 def _add_probe(
-    environment: dict[str, str], folder: Path, setting: Setting, *, control: bool, collect_only: bool
+    environment: dict[str, str], folder: Path, setting: CheckContext, *, mutated: bool, collect_only: bool
 ) -> None:
     environment["UNDERSTUDY_PROBE_FOLDER"] = str(folder)
     environment["UNDERSTUDY_PROBE_ROOT"] = str(setting.workspace)
-    if control:
-        environment["UNDERSTUDY_PROBE_CONTROL"] = str(folder / "bitten")
+    if mutated:
+        environment["UNDERSTUDY_PROBE_MUTANT"] = str(folder / "killed")
     own = _ADDOPTS
     if collect_only:
         environment["UNDERSTUDY_PROBE_COLLECT"] = "1"
         own += " --collect-only"
     environment["UNDERSTUDY_PROBE_ADDOPTS"] = own
     environment["PYTEST_ADDOPTS"] = f"{environment.get('PYTEST_ADDOPTS', '')} {own}".strip()
-    # Node reads its options like a shell does: quoted, with backslashes escaped (see `node --help`, NODE_OPTIONS).
-    script = str(PROBE_FOLDER / "probe.cjs").replace("\\", "\\\\").replace('"', '\\"')
+    # Node parses NODE_OPTIONS like a shell: in quotes, with backslashes escaped (see `node --help`).
+    script = str(PROBE_FOLDER / "node_hook.cjs").replace("\\", "\\\\").replace('"', '\\"')
     environment["NODE_OPTIONS"] = f'{environment.get("NODE_OPTIONS", "")} --require "{script}"'.strip()
 
 
-def _counts(plan: Plan, report: ProbeReport, stdout: bytes, folder: Path) -> Counts | None:
+def _counts(plan: PreparedCheck, report: ProbeReport, stdout: bytes, folder: Path) -> Counts | None:
     if report.started:
         return report.counts
     if plan.kind in {"jest", "vitest"}:
@@ -223,14 +224,14 @@ def _counts(plan: Plan, report: ProbeReport, stdout: bytes, folder: Path) -> Cou
     return None
 
 
-def _why_red(plan: Plan, report: ProbeReport, counts: Counts | None, *, collect_only: bool) -> str | None:
-    """Say why a run with exit code 0 is no success; ``None``: it is one."""
+def _why_red(plan: PreparedCheck, report: ProbeReport, counts: Counts | None, *, collect_only: bool) -> str | None:
+    """Return why a run with exit code 0 failed; None if it succeeded."""
     if report.started > report.ended:
-        return "The test run ended itself before it was over."
+        return "The test process exited before the test run was complete."
     if collect_only:
         return None
     if counts is None:
-        return "It did not report which tests ran." if plan.kind != "command" else None
+        return "The check did not report which tests ran." if plan.kind != "command" else None
     if counts.failed:
         return f"{counts.failed} tests failed, although the exit code is 0."
     if counts.passed == 0:
@@ -238,9 +239,9 @@ def _why_red(plan: Plan, report: ProbeReport, counts: Counts | None, *, collect_
     return None
 
 
-def _not_started(argv: Sequence[str], error: UnderstudyError) -> Outcome:
+def _not_started(argv: Sequence[str], error: UnderstudyError) -> CheckOutcome:
     hint = f" {error.hint}" if error.hint else ""
-    return Outcome(
+    return CheckOutcome(
         argv=list(argv),
         started=False,
         green=False,
@@ -249,6 +250,7 @@ def _not_started(argv: Sequence[str], error: UnderstudyError) -> Outcome:
         timed_out=False,
         counts=None,
         report=ProbeReport(),
+        sandbox=None,
         wrong=[],
-        output=f"{' '.join(argv[:1])} was not run: {error.message}{hint}",
+        output=f"{' '.join(argv[:1])} could not be run: {error.message}{hint}",
     )

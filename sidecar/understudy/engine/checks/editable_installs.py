@@ -1,12 +1,12 @@
-"""Where a project is imported from when it was installed as *editable*, turned to the judged tree.
+"""Redirect *editable* installs of the project from the user's checkout to the judged worktree.
 
-An editable install makes the environment import the user's checkout from wherever a program runs, so a check in
-another tree would test the wrong files and pass. Two mechanisms exist: lines of ``.pth`` files that are paths (they
-end in ``sys.path``), and lines that import a module which maps names to files (setuptools'
-``__editable___*_finder``, hatchling's and pdm's ``_editable_impl_*``, meson-python's and scikit-build-core's
-loaders). Paths are mapped and put first. Such a module is *shadowed*: ``.pth`` lines run when ``PYTHONPATH`` is in
-force already, so a copy of the module that lies there is imported in its place, with every string that is a path
-inside the checkout changed to the same path in the tree. That holds in every process which the check starts.
+With an editable install, the environment imports the user's checkout wherever a program runs, so a check in another
+worktree would test the wrong files and pass. There are two mechanisms: lines of ``.pth`` files that are paths (added
+to ``sys.path``), and lines that import a module which maps names to files (setuptools' ``__editable___*_finder``,
+hatchling's and pdm's ``_editable_impl_*``, meson-python's and scikit-build-core's loaders). Paths are mapped and come
+first. Modules are *shadowed*: ``PYTHONPATH`` applies before ``.pth`` lines run, so Python imports a copy of the module
+from there, in which every path inside the checkout is replaced by the same path in the worktree. Every process that
+the check starts inherits this.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 _ENVIRONMENT_FOLDERS = frozenset({"site-packages", "dist-packages", "__pypackages__", "node_modules"})
-"""Folders that hold installed things, wherever they are."""
+"""Folders of installed packages, at any depth."""
 
 
 class Checkout:
-    """The user's checkout under every name it has, without the environments that live inside it."""
+    """The user's checkout under all its names (links resolved or not), without the environments inside it."""
 
     def __init__(self, workspace: Path, prefixes: Iterable[str] = ()) -> None:
-        """``prefixes`` are folders of the environment; one that holds the whole checkout is ignored."""
+        """Exclude the folders of the environment, ``prefixes``; one that contains the whole checkout is ignored."""
         self.roots = _spellings(str(workspace))
         self.prefixes = [
             spelling
@@ -46,17 +46,17 @@ class Checkout:
 
 
 def mapped_paths(paths: Sequence[str], checkout: Checkout, tree: Path) -> list[str]:
-    """Return the import locations inside the checkout as paths in the tree, in their order, once each."""
+    """Map import locations inside the checkout to the worktree; keep their order, drop duplicates."""
     found: dict[str, None] = {}
     for path in paths:
-        relative = checkout.relative(path) if os.path.isabs(path) else None  # noqa: PTH117 - texts of another program
+        relative = checkout.relative(path) if os.path.isabs(path) else None  # noqa: PTH117 - strings of another program
         if relative is not None:
             found.setdefault(os.path.normpath(tree / relative))
     return list(found)
 
 
 def shadowed(modules: Mapping[str, str], checkout: Checkout, tree: Path) -> dict[str, str]:
-    """Return ``{module name: source}`` for every module whose text names a path inside the checkout."""
+    """Return ``{module name: rewritten source}`` for every module that contains a path inside the checkout."""
     shadows: dict[str, str] = {}
     for name, source in modules.items():
         rewritten = _with_mapped_strings(source, checkout, tree)

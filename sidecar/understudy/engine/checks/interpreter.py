@@ -1,4 +1,4 @@
-"""The project's own environment: which interpreter, what it imports from where, and what a check may see."""
+"""Find the project's interpreter, its import locations, and the environment variables of checks."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from understudy.engine.checks.editable import Checkout, mapped_paths, shadowed
+from understudy.engine.checks.editable_installs import Checkout, mapped_paths, shadowed
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.environment import base_environment
-from understudy.process.short import run_short
+from understudy.process.unguarded import run_unguarded
 
-PROBE_FOLDER = Path(__file__).parent / "probe"
+PROBE_FOLDER = Path(__file__).parent / "injected"
 
 Origin = Literal["configured", ".venv", "venv", "uv", "poetry", "pdm", "hatch", "PATH"]
 
 _ASK_SECONDS = 30.0
-"""How long a project tool or an interpreter may take to say where it is: poetry needs 2 s on a slow disk."""
+"""Time limit for a project tool or an interpreter to print its path; poetry needs 2 s on a slow disk."""
 _ASK_BYTES = 8 * 1024 * 1024
-"""An interpreter's answer holds the text of its editable finders, a few kilobytes each."""
+"""The output of an interpreter contains its editable finders, a few kilobytes each."""
 
 _DESCRIBE = """
 import sys
@@ -60,7 +60,7 @@ print("\\n" + json.dumps({
     "hooks": hooks,
 }))
 """
-"""Asked of the project's interpreter: its import path, and the modules that its ``.pth`` files import."""
+"""Run in the project's interpreter: prints its import path and the modules that its ``.pth`` files import."""
 
 
 @dataclass(frozen=True)
@@ -73,42 +73,42 @@ class Interpreter:
 
 @dataclass(frozen=True, kw_only=True)
 class InterpreterFacts:
-    """What an interpreter says of itself."""
+    """What an interpreter reports about itself."""
 
     executable: str
     version: tuple[int, ...]
     import_path: tuple[str, ...]
     prefixes: tuple[str, ...]
-    """Folders that belong to the environment and not to the project."""
+    """Folders of the environment, not of the project."""
     has_pytest: bool
     hooks: Mapping[str, str] = field(default_factory=dict)
-    """Modules that ``.pth`` files import, by name, with their text."""
+    """Modules that ``.pth`` files import: name → source."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportPlan:
-    """How the judged tree comes first on the import path."""
+    """How to put the judged worktree first on the import path."""
 
     paths: tuple[str, ...] = ()
-    """Folders of the tree, to stand first on ``PYTHONPATH``."""
+    """Folders of the worktree to put first on ``PYTHONPATH``."""
     shadows: Mapping[str, str] = field(default_factory=dict)
-    """Modules to stand before those of the environment (see ``editable``)."""
+    """Modules that replace those of the environment: name → source (see ``editable_installs``)."""
 
 
 def find_interpreter(workspace: Path, configured: str | None, *, tree: Path | None = None) -> Interpreter | None:
     """Return the project's interpreter: configured, ``.venv``/``venv``, uv, poetry, pdm, hatch, then ``PATH``.
 
-    An interpreter inside ``tree`` is never taken: an agent could have put it there. ``None``: there is no Python.
-    Blocks while it asks a project tool or a shim (at most 30 s each; milliseconds where there is a ``.venv``).
-    Raises ``config_invalid`` when the configured one does not exist or lies in the tree.
+    An interpreter inside ``tree`` is never used: an agent could have put it there. Return None if there is no Python.
+    Blocks while a project tool or a shim runs (at most 30 s each; milliseconds if there is a ``.venv``).
+    Raise ``config_invalid`` if the configured interpreter does not exist or is inside ``tree``.
     """
     if configured:
         chosen = _executable(workspace / Path(configured).expanduser())
         if chosen is None or _is_inside(chosen, tree):
             raise UnderstudyError(
                 ErrorKind.CONFIG_INVALID,
-                f"The configured interpreter {configured} is not a Python that can be run.",
-                hint="Name the python program of the project's environment, or its folder.",
+                f"The configured interpreter {configured} is not an executable Python.",
+                hint="Set it to the environment's Python executable, or to the environment's folder.",
             )
         return Interpreter(chosen, "configured")
     for folder in (".venv", "venv"):
@@ -123,7 +123,7 @@ def find_interpreter(workspace: Path, configured: str | None, *, tree: Path | No
         on_path = shutil.which(name)
         if on_path is None or _is_inside(Path(on_path), tree):
             continue
-        # A shim (pyenv, asdf) decides by the folder which interpreter it starts; afterwards it is always the same one.
+        # A shim (pyenv, asdf) chooses the interpreter by the current folder; resolve it once.
         answer = _ask([on_path, "-c", "import sys; print(sys.executable)"], workspace)
         candidate = _executable_of_answer(answer)
         if candidate is not None and not _is_inside(candidate, tree):
@@ -132,9 +132,9 @@ def find_interpreter(workspace: Path, configured: str | None, *, tree: Path | No
 
 
 def describe(interpreter: Interpreter, *, neutral: Path) -> InterpreterFacts:
-    """Ask the interpreter about itself, in the folder ``neutral``, which holds nothing to import.
+    """Run the interpreter in the empty folder ``neutral`` to get its facts.
 
-    Blocks for the start of a Python. Raises ``tool_crashed`` when it gives no answer.
+    Blocks while a Python starts. Raise ``tool_crashed`` if it prints no valid output.
     """
     answer = _ask([str(interpreter.path), "-c", _DESCRIBE], neutral)
     try:
@@ -151,15 +151,15 @@ def describe(interpreter: Interpreter, *, neutral: Path) -> InterpreterFacts:
         raise UnderstudyError(
             ErrorKind.TOOL_CRASHED,
             f"The project's interpreter {interpreter.path} ({interpreter.origin}) does not start.",
-            hint="Make the project's environment anew, or configure another interpreter.",
+            hint="Recreate the project's environment, or configure another interpreter.",
         ) from error
 
 
 def import_locations(facts: InterpreterFacts, workspace: Path, tree: Path) -> ImportPlan:
-    """Return how everything that the interpreter imports from the user's checkout is imported from ``tree``.
+    """Return how to import from ``tree`` everything that the interpreter imports from the user's checkout.
 
-    A project with a ``src`` folder of packages gets that folder as well, installed or not: a copy that was installed
-    once would be tested otherwise.
+    If the project has a ``src`` folder of packages, that folder is included even if the project is not installed as
+    editable. Otherwise, a copy that was installed earlier would be tested.
     """
     checkout = Checkout(workspace, facts.prefixes)
     paths = mapped_paths(facts.import_path, checkout, tree)
@@ -171,7 +171,7 @@ def import_locations(facts: InterpreterFacts, workspace: Path, tree: Path) -> Im
 
 
 def write_shadows(plan: ImportPlan, folder: Path) -> Path | None:
-    """Write the shadowing modules into ``folder`` and return it; ``None`` where there are none."""
+    """Write the shadowing modules into ``folder`` and return it; None if there are none."""
     if not plan.shadows:
         return None
     folder.mkdir(parents=True, exist_ok=True)
@@ -189,9 +189,9 @@ def check_environment(
     tree: Path,
     extra: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return what a check sees: the allow-listed part of our environment and the project's, no key, no delegator's.
+    """Return the environment of a check: allow-listed variables and the project's own, without API keys.
 
-    ``extra`` is the check's own ``env``; its import path is joined with ours, ours first.
+    ``extra`` is the check's own ``env``; its ``PYTHONPATH`` comes after ours.
     """
     environment = base_environment(extra)
     if facts is not None:
@@ -202,7 +202,7 @@ def check_environment(
     own = [str(PROBE_FOLDER), *([str(shadows)] if shadows is not None else []), *plan.paths]
     theirs = [os.path.normpath(tree / entry) for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
     environment["PYTHONPATH"] = os.pathsep.join([*own, *theirs])
-    # Compiled files would be litter in the tree, and one that is older than the broken source hides it.
+    # Compiled files would clutter the worktree, and a stale one would hide the mutated source.
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     environment.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(scratch / "hypothesis"))
     environment.setdefault("CARGO_TARGET_DIR", str(scratch / "cargo"))
@@ -230,7 +230,7 @@ def _is_inside(path: Path, tree: Path | None) -> bool:
 
 
 def _tools_of(workspace: Path) -> list[tuple[Origin, list[str]]]:
-    """Return how to ask the project tools whose marks are in the workspace and which are installed."""
+    """Return the commands of the installed project tools that this workspace uses."""
     try:
         project = tomllib.loads((workspace / "pyproject.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -255,10 +255,12 @@ def _table(parent: Any, name: str) -> dict[str, Any]:
 
 
 def _ask(argv: list[str], folder: Path) -> str | None:
-    """Return what a program prints, ``None`` when it fails, is missing, or takes too long."""
+    """Return the output of a program, None if it fails, is missing, or takes too long."""
     environment = base_environment({"PYTHONDONTWRITEBYTECODE": "1", "POETRY_NO_INTERACTION": "1", "NO_COLOR": "1"})
     try:
-        completed = run_short(argv, cwd=folder, env=environment, timeout_seconds=_ASK_SECONDS, output_limit=_ASK_BYTES)
+        completed = run_unguarded(
+            argv, cwd=folder, env=environment, timeout_seconds=_ASK_SECONDS, output_limit=_ASK_BYTES
+        )
     except UnderstudyError:
         return None
     if completed.code != 0 or completed.timed_out:

@@ -1,4 +1,4 @@
-"""The judge: from a base commit and a result commit to what the checks say of it."""
+"""Run the checks on a result commit and compare them with its base commit."""
 
 from __future__ import annotations
 
@@ -10,64 +10,65 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from understudy.engine.checks import detect, environment, scope
-from understudy.engine.checks.control import Controlled, can_be_broken, run_control
-from understudy.engine.checks.execute import TESTS_SLOT, Outcome, Plan, Setting, run_once
-from understudy.engine.checks.tree import Change, JudgedTree
-from understudy.engine.checks.verdict import in_order
-from understudy.model.delegations import CheckResult
-from understudy.model.delegators import Check, Recipe
+from understudy.engine.checks import builtin_checks, change_scope
+from understudy.engine.checks import interpreter as environment
+from understudy.engine.checks.check_run import TESTS_SLOT, CheckContext, CheckOutcome, PreparedCheck, run_once
+from understudy.engine.checks.judged_tree import Change, JudgedTree
+from understudy.engine.checks.mutation import MutationRun, can_mutate, run_mutated
+from understudy.engine.checks.verdict_rules import in_order
+from understudy.model.checks import Check, CheckResult
+from understudy.model.config.recipes import Recipe
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import CheckFinished, CheckStarted, Event, Note
-from understudy.model.states import Reservation
+from understudy.model.verdicts import Reservation
 
 TESTS_RECIPE = "tests"
-"""The recipe whose result is tests: it has checks of its own, and a control."""
+"""The recipe that writes tests: it has built-in checks, and mutation testing."""
 
 _MOST_NAMES = 10
-"""Paths or tests named in one note."""
+"""Most paths or tests that one note lists."""
 
 Emit = Callable[[Event], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeRequest:
-    """What is judged, and by what."""
+    """What to judge, and with which checks."""
 
     delegation_id: str
-    """The mark by which processes of this delegation are known."""
+    """Marks the processes of this delegation."""
     recipe: Recipe
     tree: JudgedTree
     base: str
-    """Commit the work started from."""
+    """The commit the work started from."""
     head: str
-    """Commit that is judged."""
+    """The commit to judge."""
     workspace: Path
-    """The user's checkout; ``tree.path`` stands for exactly this folder."""
+    """The user's checkout, which corresponds to ``tree.path``."""
     files: Sequence[str] = ()
-    """What the work is about, relative POSIX paths; for ``tests``, the files under test."""
+    """The files the delegation is about, relative POSIX paths; for ``tests``, the files under test."""
     checks: Sequence[Check] = ()
-    """What to run; the recipe ``tests`` runs its own check where none is named."""
+    """The checks to run; if there are none, the recipe ``tests`` runs the built-in ones."""
     interpreter: str | None = None
-    """The project's interpreter where one is configured or was selected in the editor."""
+    """The project's interpreter, if it is configured or was selected in the editor."""
     scratch: Path
-    """A folder for the while, made where it is missing and emptied afterwards; outside tree and checkout."""
+    """A folder for temporary files, outside worktree and checkout; created if missing, emptied afterwards."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What the checks came to."""
+    """The results of the checks."""
 
     results: list[CheckResult] = field(default_factory=list)
     reservations: list[Reservation] = field(default_factory=list)
 
 
 async def judge(request: JudgeRequest, emit: Emit) -> Judgement:
-    """Run the checks on exactly ``head`` and return results and reservations; the tree is ``head`` again at the end.
+    """Run the checks on exactly ``head``, reset the worktree to ``head``, and return results and reservations.
 
-    No process of the agent may live any more. ``emit`` gets ``check_started``, ``check_finished`` and notes. A check
-    that cannot be run is red with the reason. Raises only what the tree raises. Cancelling ends the running check's
-    processes and leaves the tree as it is then.
+    All processes of the agent must be dead. ``emit`` gets ``check_started``, ``check_finished`` and notes. A check that
+    cannot be run fails with the reason in its output. Errors are those of ``tree``. Cancellation kills the processes of
+    the running check and does not reset the worktree.
     """
     await asyncio.to_thread(request.scratch.mkdir, parents=True, exist_ok=True)
     scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="judge-", dir=request.scratch))
@@ -84,12 +85,12 @@ class _Judge:
         self._tree = request.tree
         self._reservations: set[Reservation] = set()
         self._scratch = scratch
-        self._setting: Setting
+        self._setting: CheckContext
         self._changes: list[Change] = []
         self._tree_id = ""
         self._detected = False
         self._clean_at: str | None = None
-        """The commit that the tree is exactly, as long as nothing ran in it."""
+        """The commit that the worktree is at; None once a program ran in it."""
         self._pending: list[str] = []
 
     @property
@@ -101,7 +102,7 @@ class _Judge:
         self._tree_id = await asyncio.to_thread(self._tree.tree_of, request.head)
         self._changes = await asyncio.to_thread(self._tree.changed_paths, request.base, request.head)
         await self._materialise(request.head)
-        self._look_at_scope()
+        self._check_scope()
         self._setting = await asyncio.to_thread(self._prepare)
         plans = await asyncio.to_thread(self._plans)
         for text in self._pending:
@@ -111,20 +112,24 @@ class _Judge:
             self._reservations.add(Reservation.NO_CHECKS)
         return Judgement(results=results, reservations=in_order(self._reservations))
 
-    # -- before anything runs ----------------------------------------------------------------------------------
+    # -- preparation -------------------------------------------------------------------------------------------
 
-    def _look_at_scope(self) -> None:
-        outside = scope.outside(self._changes, self._request.recipe.writes, only_adds_and_modifies=self._writes_tests)
-        outside = sorted({*outside, *scope.leading_out(self._tree.path, self._changes)})
+    def _check_scope(self) -> None:
+        outside = change_scope.outside(
+            self._changes, self._request.recipe.writes, only_adds_and_modifies=self._writes_tests
+        )
+        outside = sorted({*outside, *change_scope.leading_out(self._tree.path, self._changes)})
         if outside:
-            self._reserve(Reservation.OUTSIDE_SCOPE, f"Outside what the recipe writes: {_named(outside)}.")
+            self._reserve(Reservation.OUTSIDE_SCOPE, f"The recipe must not change: {_named(outside)}.")
 
-    def _prepare(self) -> Setting:
-        """Find the project's environment; a project without Python has none. Runs in a thread, so notes wait."""
+    def _prepare(self) -> CheckContext:
+        """Find the project's Python environment, if any. Runs in a thread, so notes are emitted later."""
         request, tree = self._request, self._tree.path
         neutral = self._scratch / "neutral"
         neutral.mkdir()
-        setting = Setting(tree=tree, workspace=request.workspace, scratch=self._scratch, mark=request.delegation_id)
+        setting = CheckContext(
+            tree=tree, workspace=request.workspace, scratch=self._scratch, mark=request.delegation_id
+        )
         try:
             interpreter = environment.find_interpreter(request.workspace, request.interpreter, tree=tree)
             if interpreter is None:
@@ -134,7 +139,7 @@ class _Judge:
             self._pending.append(f"{error.message} {error.hint or ''}".strip())
             return setting
         plan = environment.import_locations(facts, request.workspace, tree)
-        return Setting(
+        return CheckContext(
             tree=tree,
             workspace=request.workspace,
             scratch=self._scratch,
@@ -144,18 +149,18 @@ class _Judge:
             shadows=environment.write_shadows(plan, self._scratch / "shadows"),
         )
 
-    def _plans(self) -> list[Plan]:
+    def _plans(self) -> list[PreparedCheck]:
         request, facts = self._request, self._setting.facts
 
         def read(path: str) -> bytes | None:
             return self._tree.read(request.head, path)
 
-        plans: list[Plan] = []
+        plans: list[PreparedCheck] = []
         if self._writes_tests and not any(
             TESTS_SLOT in argument for check in request.checks for argument in check.argv
         ):
-            # A named check comes on top of the built-in one, unless it is about the tests that were written itself.
-            detected = detect.detect(
+            # A named check is run in addition to the built-in one, unless it runs the new tests itself.
+            detected = builtin_checks.detect(
                 self._changes,
                 self._tree.path,
                 read,
@@ -165,18 +170,18 @@ class _Judge:
             self._pending += detected.notes if not request.checks else ()
             plans += detected.plans
         self._detected = bool(plans)
-        tests = tuple(detect.test_files(self._changes, read))
+        tests = tuple(builtin_checks.test_files(self._changes, read))
         for check in request.checks:
             uses_tests = any(TESTS_SLOT in argument for argument in check.argv)
             if uses_tests and not tests:
                 self._pending.append(f"The check {check.name} was not run: no test file was added or changed.")
                 continue
-            plans.append(Plan(check=check, tests=tests if uses_tests else (), uses_tests=uses_tests))
+            plans.append(PreparedCheck(check=check, tests=tests if uses_tests else (), uses_tests=uses_tests))
         return plans
 
     # -- one check ---------------------------------------------------------------------------------------------
 
-    async def _run(self, plan: Plan) -> CheckResult:
+    async def _run(self, plan: PreparedCheck) -> CheckResult:
         check, request = plan.check, self._request
         self._emit(CheckStarted(name=check.name))
         last = await self._once(plan, request.head)
@@ -185,7 +190,7 @@ class _Judge:
         fails_on_base = False
         wrong = set(last.wrong)
         if not last.started and plan.uses_tests:
-            fails_on_base = True  # a program that is not there is not there on the base either
+            fails_on_base = True  # a missing program is missing on the base, too
         elif not last.green:
             last = await self._once(plan, request.head)
             seconds += last.seconds
@@ -195,11 +200,11 @@ class _Judge:
                 on_base = await self._once(plan, request.base)
                 seconds += on_base.seconds
                 fails_on_base = not on_base.green
-        controlled = Controlled()
+        mutation = MutationRun()
         if last.green and self._writes_tests and (plan.uses_tests or not self._detected):
             before = await self._compare_collections(plan, last)
-            controlled = await self._control(plan, last, before)
-            seconds += controlled.outcome.seconds if controlled.outcome is not None else 0.0
+            mutation = await self._mutate(plan, last, before)
+            seconds += mutation.outcome.seconds if mutation.outcome is not None else 0.0
         await self._materialise(request.head)
         if check.required:
             self._reserve_for(
@@ -216,50 +221,51 @@ class _Judge:
             failed=counts.failed if counts is not None else None,
             skipped=counts.skipped if counts is not None else None,
             output_tail=last.output,
-            control=controlled.control,
+            mutation=mutation.result,
             flaky=flaky,
             fails_on_base=fails_on_base,
-            wrong_tree=[_printable(path) for path in sorted(wrong)] or None,
+            checkout_files=[_printable(path) for path in sorted(wrong)] or None,
             ok=last.green,
             required=check.required,
+            sandbox=last.sandbox,
         )
         self._emit(CheckFinished.of(result))
         return result
 
-    async def _once(self, plan: Plan, commit: str, *, collect_only: bool = False) -> Outcome:
-        """Run the check on exactly ``commit``; what it changes in the tree is thrown away before anything else runs."""
+    async def _once(self, plan: PreparedCheck, commit: str, *, collect_only: bool = False) -> CheckOutcome:
+        """Run the check on exactly ``commit``; its changes to the worktree are discarded before the next run."""
         await self._materialise(commit)
         self._clean_at = None
         return await run_once(plan, self._setting, collect_only=collect_only)
 
     def _reserve_for(
-        self, plan: Plan, *, flaky: bool, fails_on_base: bool, wrong: list[str], plugins: frozenset[str]
+        self, plan: PreparedCheck, *, flaky: bool, fails_on_base: bool, wrong: list[str], plugins: frozenset[str]
     ) -> None:
         name = plan.check.name
-        # A plugin decides what a test comes to, wherever it lies and however pytest was told of it.
+        # Every loaded plugin can change test outcomes, wherever it is and however pytest found it.
         top = self._tree.path.resolve()
         loaded = [path for _, path in self._changes if str(top / path) in plugins]
-        changing = sorted({*scope.check_changing(self._changes, plan.check.configured_by), *loaded})
+        changing = sorted({*change_scope.check_changing(self._changes, plan.check.configured_by), *loaded})
         if changing:
             self._reserve(
                 Reservation.CHECK_CHANGED, f"The result changes what the check {name} does: {_named(changing)}."
             )
         if flaky:
-            self._reserve(Reservation.FLAKY, f"The check {name} was red once and green once on the same tree.")
+            self._reserve(Reservation.FLAKY, f"The check {name} failed once and passed once on the same files.")
         if fails_on_base:
-            self._reserve(Reservation.FAILS_ON_BASE, f"The check {name} was red before the work began, and still is.")
+            self._reserve(Reservation.FAILS_ON_BASE, f"The check {name} already failed on the base, and still fails.")
         if wrong:
             self._reserve(
-                Reservation.WRONG_TREE,
-                f"The check {name} loaded files of the checkout instead of the result: {_named(wrong)}.",
+                Reservation.LOADED_CHECKOUT,
+                f"The check {name} loaded files of your checkout instead of the result: {_named(wrong)}.",
             )
 
-    # -- only for new tests ------------------------------------------------------------------------------------
+    # -- new tests ---------------------------------------------------------------------------------------------
 
-    async def _compare_collections(self, plan: Plan, green: Outcome) -> frozenset[str]:
-        """Return the tests that the base has in these files; reserve ``outside_scope`` when some are gone.
+    async def _compare_collections(self, plan: PreparedCheck, green: CheckOutcome) -> frozenset[str]:
+        """Return the tests that these files have on the base; reserve ``outside_scope`` if some are gone.
 
-        They are collected only: nothing is run on the base.
+        The tests of the base are collected but not run.
         """
         request = self._request
         existing = await asyncio.to_thread(
@@ -267,54 +273,52 @@ class _Judge:
         )
         if not existing or not green.report.started:
             return frozenset()
-        on_base = Plan(check=plan.check, kind=plan.kind, tests=existing, builtin=plan.builtin, uses_tests=True)
+        on_base = PreparedCheck(check=plan.check, kind=plan.kind, tests=existing, builtin=plan.builtin, uses_tests=True)
         listed = await self._once(on_base, request.base, collect_only=True)
         if not listed.listed:
             listed = await self._once(on_base, request.base, collect_only=True)
         if not listed.listed:
             self._reserve(
                 Reservation.OUTSIDE_SCOPE,
-                f"The tests of {_named(list(existing))} could not be listed as they were before, so nobody knows "
-                "whether some are gone.",
+                f"The tests that {_named(list(existing))} had before could not be listed, so some may be gone.",
             )
             return frozenset()
         before = listed.report.collected
         after = green.report.collected
-        # By function: a test that is gone counts all its cases.
+        # Count cases by function: the id of a case may change.
         gone = Counter(map(_function, before)) - Counter(map(_function, after))
         if gone:
-            self._reserve(
-                Reservation.OUTSIDE_SCOPE, f"Tests or cases that were there before are gone: {_named(sorted(gone))}."
-            )
+            self._reserve(Reservation.OUTSIDE_SCOPE, f"Tests or test cases were removed: {_named(sorted(gone))}.")
         return before
 
-    async def _control(self, plan: Plan, green: Outcome, before: frozenset[str]) -> Controlled:
-        files = [path for path in self._request.files if can_be_broken(path, plan.tests)]
+    async def _mutate(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationRun:
+        files = [path for path in self._request.files if can_mutate(path, plan.tests)]
         if not files:
-            controlled = Controlled(why="no Python file under test was named")
+            mutation = MutationRun(why="no Python file under test was named")
         elif not plan.uses_tests:
-            controlled = Controlled(why="the check does not run the new tests alone")
+            mutation = MutationRun(why="the check does not run the new tests alone")
         else:
             await self._materialise(self._request.head)
             self._clean_at = None
-            controlled = await run_control(plan, self._setting, files, green)
+            mutation = await run_mutated(plan, self._setting, files, green)
         if not plan.check.required:
-            return controlled
-        if controlled.control is None:
+            return mutation
+        if mutation.result is None:
             self._reserve(
-                Reservation.NO_CONTROL, f"Nothing shows that the tests of {plan.check.name} can fail: {controlled.why}."
+                Reservation.NOT_MUTATION_TESTED,
+                f"The tests of {plan.check.name} were not mutation-tested: {mutation.why}.",
             )
-        # Where the result adds tests to a file, those that were there already prove nothing for the new ones.
-        elif not controlled.bitten & (green.report.passed - before or green.report.passed):
+        # If the result adds tests to an existing file, only the new tests count.
+        elif not mutation.killed & (green.report.passed - before or green.report.passed):
             survived = _named(
-                [test for test in controlled.control.survived if test not in before] or controlled.control.survived
+                [test for test in mutation.result.survived if test not in before] or mutation.result.survived
             )
             self._reserve(
-                Reservation.NOTHING_BITTEN, f"With the code under test broken on purpose, no test fails: {survived}."
+                Reservation.NO_MUTANT_KILLED, f"No new test fails when the code under test is broken: {survived}."
             )
-        return controlled
+        return mutation
 
-    # -- small things ------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------------------
 
     async def _materialise(self, commit: str) -> None:
         if self._clean_at != commit:
@@ -327,7 +331,7 @@ class _Judge:
         self._note(text)
 
     def _note(self, text: str) -> None:
-        """Tell it; from the event loop's own thread only."""
+        """Emit a warning; only from the thread of the event loop."""
         self._emit(Note(level="warning", text=_printable(text)))
 
 
@@ -337,10 +341,10 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _function(test: str) -> str:
-    """Return a test's id without the case of its parameters."""
+    """Return a test's id without its parameters."""
     return test.partition("[")[0]
 
 
 def _printable(text: str) -> str:
-    """Return ``text`` as it can travel in JSON: names of files need not be UTF-8."""
+    """Return ``text`` encodable as JSON: file names may not be UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""What this room needs of an isolated tree."""
+"""Define the worktree that the checks need."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from pathlib import Path
 from typing import Protocol
 
 Change = tuple[str, str]
-"""A letter of ``git diff --name-status`` (``A M D R T``) and a POSIX path; ``R`` stands for the new path, and the old
-path is in the list as ``D`` where the implementation follows renames."""
+"""A letter of ``git diff --name-status`` (``A M D R T``) and a POSIX path. For ``R`` it is the new path; an
+implementation that detects renames lists the old path as ``D``."""
 
 
 class JudgedTree(Protocol):
-    """A working tree that can be made exactly a commit. Calls block; they are made from a thread, one at a time."""
+    """A worktree that can be reset to exactly a commit. Methods block; they are called from a thread, one at a time."""
 
     @property
     def path(self) -> Path:
-        """The working tree, an absolute path outside the user's checkout."""
+        """Return the folder of the worktree, an absolute path outside the user's checkout."""
         ...
 
     def materialise(self, commit: str) -> None:
-        """Make the tree exactly ``commit``: keep bootstrap items, remove everything else, ignored files included."""
+        """Reset the worktree to exactly ``commit``: keep extra files, remove all others, even ignored ones."""
         ...
 
     def tree_of(self, commit: str) -> str:
-        """Return the object id of the tree of ``commit``."""
+        """Return the id of the tree object of ``commit``."""
         ...
 
     def changed_paths(self, base: str, head: str) -> list[Change]:
@@ -31,5 +31,5 @@ class JudgedTree(Protocol):
         ...
 
     def read(self, commit: str, path: str) -> bytes | None:
-        """Return the content of a file in ``commit``; ``None`` where there is no such file."""
+        """Return the content of a file in ``commit``; None if there is no such file."""
         ...

@@ -1,4 +1,4 @@
-"""What test runners and probes said, read with suspicion: every file is bounded, every line may be broken."""
+"""Read the reports of test runners and probes, which are not trusted: sizes are bounded, lines may be malformed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.engine.checks.editable import Checkout
+from understudy.engine.checks.editable_installs import Checkout
 
 _MOST_BYTES = 64 * 1024 * 1024
-"""Of one report; 100,000 tests with long names stay below it."""
+"""Largest report that is read; 100,000 tests with long names are smaller."""
 _TAIL_BYTES = 8 * 1024
-"""Of a check's output in its result: two screens, and small enough for a journal line."""
+"""Output kept in a check's result: two screens, and small enough for a journal line."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """How many tests came to what."""
+    """How many tests passed, failed and were skipped."""
 
     passed: int
     failed: int
@@ -31,28 +31,28 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeReport:
-    """What the probes of one run saw."""
+    """What the probes of one run reported."""
 
     started: int = 0
-    """Python test runs that began."""
+    """Python test runs that started."""
     ended: int = 0
-    """Those that came to their end."""
+    """Python test runs that completed."""
     collected: frozenset[str] = frozenset()
     outcomes: dict[str, str] = field(default_factory=dict)
     """Test id → ``passed``, ``failed`` or ``skipped``."""
-    bitten: frozenset[str] = frozenset()
+    killed: frozenset[str] = frozenset()
     """Tests that failed in setup or call after broken code had raised."""
     collect_errors: frozenset[str] = frozenset()
     reran: bool = False
-    """A plugin ran a failed test again by itself."""
+    """A plugin re-ran a failed test."""
     files: frozenset[str] = frozenset()
     """Loaded code files below the user's checkout, links resolved."""
     plugins: frozenset[str] = frozenset()
-    """Files, links resolved, that pytest took as plugins, wherever they lie: they decide what a test comes to."""
+    """Files of pytest plugins, links resolved; plugins can change the outcome of tests."""
 
     @property
     def counts(self) -> Counts:
-        """Count the outcomes; a file that cannot be collected counts as a failure."""
+        """Count the outcomes; a file that cannot be collected is a failure."""
         outcomes = list(self.outcomes.values())
         return Counts(
             passed=outcomes.count("passed"),
@@ -67,11 +67,11 @@ class ProbeReport:
 
 
 def read_probe(folder: Path) -> ProbeReport:
-    """Read every report that the probes left in ``folder``."""
+    """Read all reports of probes in ``folder``."""
     started = ended = 0
     collected: set[str] = set()
     phases: dict[str, set[str]] = {}
-    bitten: set[str] = set()
+    killed: set[str] = set()
     collect_errors: set[str] = set()
     files: set[str] = set()
     plugins: set[str] = set()
@@ -97,8 +97,8 @@ def read_probe(folder: Path) -> ProbeReport:
                     reran = True
                     continue
                 phases.setdefault(test, set()).add(outcome)
-                if entry.get("bitten") is True:
-                    bitten.add(test)
+                if entry.get("killed") is True:
+                    killed.add(test)
     for path in sorted(folder.glob("*.node.json")):
         files.update(_texts(read_json(path).get("files")))
     outcomes = {
@@ -110,7 +110,7 @@ def read_probe(folder: Path) -> ProbeReport:
         ended=ended,
         collected=frozenset(collected),
         outcomes=outcomes,
-        bitten=frozenset(bitten),
+        killed=frozenset(killed),
         collect_errors=frozenset(collect_errors),
         reran=reran,
         files=frozenset(files),
@@ -119,7 +119,7 @@ def read_probe(folder: Path) -> ProbeReport:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; an empty one when there is no file or no object in it."""
+    """Return the object in a JSON file; an empty one if the file is missing or not an object."""
     try:
         value = json.loads(_read(path))
     except (ValueError, RecursionError):
@@ -128,9 +128,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def jest_counts(report: dict[str, Any]) -> Counts | None:
-    """Return the counts of the JSON report of jest, which vitest writes as well; ``None`` without one.
+    """Return the counts in a JSON report of jest or vitest; None if there is no report.
 
-    A file that does not run at all (``numFailedTestSuites`` with no failed test in it) counts as a failure.
+    A file that fails to load (``numFailedTestSuites`` without a failed test in it) counts as a failure.
     """
     if "numTotalTests" not in report:
         return None
@@ -148,7 +148,7 @@ def jest_counts(report: dict[str, Any]) -> Counts | None:
 
 
 def go_counts(output: str) -> Counts | None:
-    """Return the counts of the top-level tests in ``go test -json``; ``None`` without events."""
+    """Return the counts of the top-level tests in ``go test -json``; None if there are no events."""
     outcomes: dict[tuple[str, str], str] = {}
     seen = False
     for line in output.splitlines():
@@ -172,7 +172,7 @@ _CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d
 
 
 def cargo_counts(output: str) -> Counts | None:
-    """Return the sum of the ``test result:`` lines of ``cargo test``; ``None`` without one (it did not build)."""
+    """Return the sum of the ``test result:`` lines of ``cargo test``; None if there is none (the build failed)."""
     results = _CARGO_RESULT.findall(output)
     if not results:
         return None
@@ -190,7 +190,7 @@ def tail(*outputs: bytes) -> str:
     """Return the last 8 KiB of the outputs as clean text: no escape sequences, no control characters."""
     texts = []
     for output in outputs:
-        # Twice as much as is kept, because escape sequences are cut out afterwards.
+        # Read twice as much, because escape sequences are removed afterwards.
         text = output[-2 * _TAIL_BYTES :].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
         texts.append(_CONTROL_CHARACTERS.sub("", _ANSI.sub("", text)).strip("\n"))
     joined = "\n".join(text for text in texts if text)
@@ -205,7 +205,7 @@ def _lines_of(path: Path) -> Iterator[dict[str, Any]]:
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
-            continue  # torn by a kill, or nonsense
+            continue  # truncated by a kill, or malformed
         if isinstance(entry, dict):
             yield entry
 

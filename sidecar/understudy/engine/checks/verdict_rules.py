@@ -1,4 +1,4 @@
-"""From facts to a verdict: the first row that fits, and nothing else decides."""
+"""Compute a verdict from facts: the first rule that applies decides."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from understudy.model.delegations import CheckResult
-from understudy.model.states import Reservation, Verdict
+from understudy.model.checks import CheckResult
+from understudy.model.verdicts import Reservation, Verdict
 
 LimitReached = Literal["timed_out", "budget_exhausted"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class VerdictFacts:
     """Everything that decides a verdict."""
 
     cancelled: bool = False
-    """A person stopped it."""
+    """The user cancelled it."""
     interrupted: bool = False
-    """Its worker was gone."""
+    """Its worker died."""
     limit: LimitReached | None = None
-    """The limit that ended it."""
+    """The limit that stopped it."""
     failed: bool = False
     """The last attempt failed."""
     answer: str | None = None
-    """What a text recipe answered; ``None`` for recipes that change files."""
+    """The answer of a text recipe; None for recipes that change files."""
     changed: bool = False
-    """The tree of the result differs from the tree of the base."""
+    """The result differs from the base."""
     results: tuple[CheckResult, ...] = ()
     """The checks that ran on the result."""
     reservations: frozenset[Reservation] = field(default_factory=frozenset)
-    """What ``judge`` and the journal have to say."""
+    """Reservations of ``judge`` and of the journal."""
 
 
-def verdict_of(facts: Facts) -> tuple[Verdict, list[Reservation]]:
+def verdict_of(facts: VerdictFacts) -> tuple[Verdict, list[Reservation]]:
     """Return the verdict and the reservations, in the order in which ``Reservation`` lists them.
 
-    Reservations that the results of required checks imply are added, so that ``verified`` cannot be said over them.
+    Reservations that follow from the results of required checks are added, so that they prevent ``verified``.
     """
     reservations = facts.reservations | _implied(facts.results)
     required = [result for result in facts.results if result.required]
@@ -62,7 +62,7 @@ def in_order(reservations: Iterable[Reservation]) -> list[Reservation]:
     return [reservation for reservation in Reservation if reservation in present]
 
 
-def _ended_early(facts: Facts) -> Verdict | None:
+def _ended_early(facts: VerdictFacts) -> Verdict | None:
     if facts.cancelled:
         return Verdict.CANCELLED
     if facts.interrupted:
@@ -85,6 +85,6 @@ def _implied(results: Iterable[CheckResult]) -> frozenset[Reservation]:
             implied.add(Reservation.FLAKY)
         if result.fails_on_base:
             implied.add(Reservation.FAILS_ON_BASE)
-        if result.wrong_tree:
-            implied.add(Reservation.WRONG_TREE)
+        if result.checkout_files:
+            implied.add(Reservation.LOADED_CHECKOUT)
     return frozenset(implied)

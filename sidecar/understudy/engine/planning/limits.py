@@ -1,20 +1,20 @@
-"""Which limits hold: the request's, else the delegator's, else the configuration's, else these."""
+"""Choose the limits that apply: the request's, else the delegator's, else the configuration's, else these."""
 
 from __future__ import annotations
 
 import msgspec
 
-from understudy.model.delegators import Limits
+from understudy.model.config.delegators import Limits
 
 DEFAULTS = Limits(
     total_seconds=3600.0,
-    # An agent CLI that hides its retries is silent for minutes (measured: up to 270 s for one of them).
+    # An agent CLI that hides its retries is silent for minutes (measured: up to 270 s).
     idle_seconds=600.0,
     # A model server may queue a request for a minute without sending even headers (measured: 60 s of silence).
     first_event_seconds=300.0,
-    # CLIs are known to hang after their result; theirs is the time to write a session file.
+    # Some CLIs hang after their result; this leaves them time to write a session file.
     after_result_seconds=30.0,
-    # Long enough to come back from a coffee, short enough that a forgotten question does not hold a slot for hours.
+    # Long enough for a coffee break, short enough that a forgotten question does not occupy a slot for hours.
     answer_seconds=900.0,
 )
 

@@ -1,4 +1,4 @@
-"""The exact text that is sent, and which files go with it."""
+"""Build the exact text that is sent, and choose the files that are sent with it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from understudy.git import names
+from understudy.git import path_rules
+from understudy.model.capabilities import Capabilities
+from understudy.model.config.delegators import Delegator
+from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import StartParams
-from understudy.model.delegators import Delegator, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.base import decorate
+from understudy.runners.runner import decorate
 
 FILE_BYTES = 750_000
-"""One file above this is refused: it would not fit a context window, and cutting it silently would mislead."""
+"""A larger file is refused: it would not fit into a context window, and cutting it silently would mislead the model."""
 ALL_BYTES = 3_000_000
 BYTES_PER_TOKEN = 4
 """The usual estimate for code and English; the real count comes back with the usage."""
@@ -42,11 +44,11 @@ class Prompt:
     text: str
     files: tuple[PromptFile, ...]
     system: str | None = None
-    """What our own loop tells a model about the form of the answer; agent CLIs have system messages of their own."""
+    """The system message of our own loop, about the format of the answer; agent CLIs have their own."""
 
     @property
     def shown(self) -> str:
-        """Return everything that is sent, for a person to read."""
+        """Return everything that is sent, as text for the user."""
         return f"# System message\n\n{self.system}\n\n# Message\n\n{self.text}" if self.system else self.text
 
     @property
@@ -65,6 +67,7 @@ def build(
     recipe: Recipe,
     params: StartParams,
     delegator: Delegator,
+    supported: Capabilities,
     files: list[str],
     context: list[str],
     target: str | None,
@@ -73,19 +76,19 @@ def build(
 ) -> Prompt:
     """Build the prompt.
 
-    ``files``, ``context`` and ``target`` are paths inside the workspace, ``read`` returns what the person
-    sees in one of them. An agent CLI works in the tree, so it is told the names; a model behind a server is
-    sent the contents, but not those of a file that looks like a secret unless the server is ``local``.
-    Raises ``input_empty``, ``file_too_large``, ``corpus_too_large``.
+    ``files``, ``context`` and ``target`` are paths inside the workspace, ``read`` returns what the user
+    sees in one of them. An agent CLI works in the worktree, so it gets the names; a model behind a server
+    gets the contents, except those of a file that looks like a secret, unless the server is ``local``.
+    Raises ``input_empty``, ``file_too_large``, ``input_too_large``.
     """
-    inline = delegator.tool is None
+    inline = supported.inline_files
     parts = [recipe.prompt.strip()]
     if params.task and params.task.strip():
         parts.append("# What is asked for\n\n" + params.task.strip())
     for name, text in (("task", params.task), ("input", params.input)):
         if text and len(text) > ALL_BYTES:
             raise UnderstudyError(
-                ErrorKind.CORPUS_TOO_LARGE,
+                ErrorKind.INPUT_TOO_LARGE,
                 f"`{name}` has {len(text)} characters; at most {ALL_BYTES} are sent.",
                 hint="Name files instead, or ask about a part.",
             )
@@ -103,18 +106,18 @@ def build(
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
             f"There is nothing for the recipe {recipe.name!r} to work on.",
-            hint="Name a file, or say what is asked for: `task`.",
+            hint="Name a file, or describe the work in `task`.",
         )
     text = "\n\n".join(part for part in parts if part) + "\n"
-    return Prompt(decorate(text, delegator.launch), tuple(sent), system=_system(recipe, delegator, files, target))
+    return Prompt(decorate(text, delegator.launch), tuple(sent), system=_system(recipe, supported, files, target))
 
 
-def _system(recipe: Recipe, delegator: Delegator, files: list[str], target: str | None) -> str | None:
-    if delegator.tool is not None:
+def _system(recipe: Recipe, supported: Capabilities, files: list[str], target: str | None) -> str | None:
+    if not supported.inline_files:
         return None
-    from understudy.runners.backends import answers  # noqa: PLC0415 - only for model servers
+    from understudy.runners.backends import file_answers
 
-    return answers.instructions(recipe, files=files, target=target)
+    return file_answers.instructions(recipe, files=files, target=target)
 
 
 def _files(
@@ -141,13 +144,13 @@ def _files(
                     raise UnderstudyError(
                         ErrorKind.FILE_TOO_LARGE,
                         f"{path} has {size} bytes; at most {FILE_BYTES} are sent of one file.",
-                        hint="Use an agent CLI, which reads files by itself, or pass the part that matters as `input`.",
+                        hint="Use an agent CLI, which reads files itself, or pass the relevant part as `input`.",
                     )
                 if total > ALL_BYTES:
                     raise UnderstudyError(
-                        ErrorKind.CORPUS_TOO_LARGE,
+                        ErrorKind.INPUT_TOO_LARGE,
                         f"The files together have more than {ALL_BYTES} bytes.",
-                        hint="Name fewer files, or use an agent CLI, which reads files by itself.",
+                        hint="Name fewer files, or use an agent CLI, which reads files itself.",
                     )
             sent.append(PromptFile(path, size, withheld))
             texts.append(_described(path, content, withheld, inline=inline))
@@ -169,8 +172,8 @@ def _described(path: str, content: bytes | None, withheld: str | None, *, inline
 def _withheld(path: str, content: bytes | None, *, local: bool) -> str | None:
     if content is not None and b"\0" in content[:8192]:
         return "binary"
-    if not local and names.looks_secret(os.fsencode(path)):
-        return "its name says that it holds secrets, and the model server is not on this machine"
+    if not local and path_rules.looks_secret(os.fsencode(path)):
+        return "its name suggests that it contains secrets, and the model server is not on this machine"
     return None
 
 

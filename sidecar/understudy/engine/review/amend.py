@@ -1,45 +1,49 @@
-"""A person's own edits on the result side: a new result, split anew; decisions stay where the hunk is the same."""
+"""Apply the user's edit to a result: commit it as the new result and keep the decisions on unchanged hunks."""
 
 from __future__ import annotations
 
 import msgspec
 
-from understudy.engine import ground, review, standing, texts
-from understudy.git import commits, names
+from understudy.engine import text_encoding
+from understudy.engine.review import decisions as review
+from understudy.engine.review import review_state
+from understudy.engine.worktrees import review_file
+from understudy.git import commits, path_rules
 from understudy.git import diff as git_diff
-from understudy.journal import store
+from understudy.journal import delegation_folder
 from understudy.model import events
-from understudy.model.delegations import FileDiff, Hunk
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.states import Reservation, Verdict
+from understudy.model.hunks import FileDiff, Hunk
+from understudy.model.text import path_quoting
+from understudy.model.verdicts import Reservation, Verdict
 
 JUDGED = frozenset({Verdict.VERIFIED, Verdict.CHECKS_FAILED, Verdict.UNVERIFIED})
-"""Verdicts that come from checks; how the work itself ended does not change with an edit."""
+"""Verdicts that come from checks. The other verdicts do not change when the user edits the result."""
 
 
-def amend(folder: store.Folder, path: str, text: str, head: str) -> tuple[str, list[Hunk]]:
-    """Replace a file on the result side by hand; return the new result and the hunks of that file.
+def amend(folder: delegation_folder.Folder, path: str, text: str, head: str) -> tuple[str, list[Hunk]]:
+    """Replace the text of one file of the result; return the new result commit and the hunks of that file.
 
-    Decisions on hunks that are the same as before hold. Errors: ``conflict`` (the result is another one by now),
-    ``path_escape`` (a name that no result can have), ``invalid_params`` (the text does not fit the file's encoding).
+    Decisions on unchanged hunks stay. Errors: ``conflict`` (the result has changed since it was read), ``path_escape``
+    (a result cannot contain this path), ``invalid_params`` (the file's encoding cannot represent the text).
     """
-    with review.opened(folder) as at:
+    with review.lock_result(folder) as at:
         review.refuse_without_result(at)
         if head != at.head:
             raise UnderstudyError(
                 ErrorKind.CONFLICT,
-                f"The result of {folder.id} is {at.head[:12]}, not {head[:12]} any more.",
-                hint="Read it again, then edit.",
+                f"The result of {folder.id} has changed: it is {at.head[:12]}, no longer {head[:12]}.",
+                hint="Read the result again, then edit it.",
             )
         base = at.record.base_commit
-        raw = _inside(path)
+        raw = _checked_path(path)
         known = git_diff.read_file(at.store, at.head, raw) or git_diff.read_file(at.store, base, raw)
-        content = texts.bytes_like(known[0] if known is not None else None, text)
+        content = text_encoding.bytes_like(known[0] if known is not None else None, text)
         if content is None:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
-                f"The text does not fit the encoding of {path}.",
-                hint="Keep to the characters of that encoding.",
+                f"The text has characters that the encoding of {path} cannot represent.",
+                hint="Use only characters of that encoding.",
             )
         before, before_verdict = at.files(), at.delegation.verdict
         new = commits.amend(at.store, base, at.head, raw, content)
@@ -48,13 +52,13 @@ def amend(folder: store.Folder, path: str, text: str, head: str) -> tuple[str, l
         touched = [hunk.id for file in after if file.path == path for hunk in file.hunks]
         edited = [hunk for hunk in touched if hunk not in carried]
         event = events.Amended(path=path, head=new, carried=carried, edited=edited)
-        decisions = standing.read(folder)
+        decisions = review_state.read(folder)
         decisions.take(event)
         files = decisions.on(after)
-        ground.write_review(folder, at.store, base, new)
-        at.writer.append(msgspec.structs.replace(event, review=standing.count(files)), attempt=0)
+        review_file.write_review(folder, at.store, base, new)
+        at.writer.append(msgspec.structs.replace(event, review=review_state.count(files)), attempt=0)
         if at.delegation.verdict is Verdict.UNVERIFIED and before_verdict in JUDGED:
-            # The checks judged another tree.
+            # The checks ran on the result before this edit.
             reservations = [*at.delegation.reservations]
             if Reservation.NO_CHECKS not in reservations:
                 reservations.append(Reservation.NO_CHECKS)
@@ -63,37 +67,39 @@ def amend(folder: store.Folder, path: str, text: str, head: str) -> tuple[str, l
         return new, [hunk for file in files if file.path == path for hunk in file.hunks]
 
 
-def _inside(path: str) -> bytes:
+def _checked_path(path: str) -> bytes:
     try:
-        raw = names.unquote(path)
+        raw = path_quoting.unquote(path)
     except ValueError as error:
         raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS, f"{path!r} is no path: {error}.", hint="Name it as the diff does."
+            ErrorKind.INVALID_PARAMS, f"Invalid path {path!r}: {error}.", hint="Copy the path from the diff."
         ) from None
-    if names.refused(raw):
+    if path_rules.refused(raw):
         raise UnderstudyError(
             ErrorKind.PATH_ESCAPE,
-            f"{path!r} is not a file that a result can have: it leads outside of the workspace, or into .git.",
-            hint="Name a file by its path inside the workspace.",
+            f"A result cannot contain {path!r}: the path is outside the workspace, or inside .git.",
+            hint="Give the path of a file inside the workspace.",
         )
     return raw
 
 
-def _carried(at: review.Opened, before: list[FileDiff], after: list[FileDiff], path: str, new: str) -> dict[str, str]:
-    """Return hunk after → hunk before, where both replace the same lines by the same lines."""
+def _carried(
+    at: review.LockedResult, before: list[FileDiff], after: list[FileDiff], path: str, new: str
+) -> dict[str, str]:
+    """Map each new hunk to the old hunk that replaces the same lines with the same lines."""
     base = at.record.base_commit
     known: dict[tuple[object, ...], str] = {}
     for file in before:
         if file.path == path:
             for hunk in file.hunks:
                 key = (file.status, file.binary, hunk.old_start, hunk.old_lines)
-                known[*key, standing.lines_of(at.store, base, at.head, file, hunk)] = hunk.id
+                known[*key, review_state.lines_of(at.store, base, at.head, file, hunk)] = hunk.id
     found = {}
     for file in after:
         if file.path == path and not file.binary:
             for hunk in file.hunks:
                 key = (file.status, file.binary, hunk.old_start, hunk.old_lines)
-                old = known.get((*key, standing.lines_of(at.store, base, new, file, hunk)))
+                old = known.get((*key, review_state.lines_of(at.store, base, new, file, hunk)))
                 if old is not None:
                     found[hunk.id] = old
     return found

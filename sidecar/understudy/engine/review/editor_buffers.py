@@ -1,8 +1,8 @@
-"""The files that are open in the asking editor: read as the person sees them, changed through the editor.
+"""Read and change the files that are open in the calling editor.
 
-What can be said as an edit of a text goes to the editor; a creation, deletion, rename, mode, link or binary content of
-an open file goes to disk, like every file that is not open, and is refused while the editor holds text that is not
-saved. Merging stays on bytes: a text counts as the bytes that it would have on disk (``texts``).
+The editor changes the text of an open file. Everything else is changed on disk: files that are not open, and the
+creation, deletion, rename, mode, link target or binary content of an open file, which is refused while the editor has
+unsaved text for it. Merging works on bytes: a text is merged as the bytes it would have on disk (``text_encoding``).
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from understudy.engine import places, texts
-from understudy.git import apply, names
-from understudy.git.merge import Change, Entry
+from understudy.engine import text_encoding, workspaces
+from understudy.git.apply import transaction
+from understudy.git.changes import Change, Entry
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import path_quoting
 
 Documents = Mapping[str, str]
-"""The caller's open documents that differ, or may differ, from disk: URI → text."""
+"""The caller's open documents that may differ from disk: URI → text."""
 
 _PLAIN = "100644"
 _FILES = frozenset({_PLAIN, "100755"})
-_RETRY = "If the change is in the editor all the same, accept it again: what is there already is only noted."
+_RETRY = "If the editor shows the change anyway, accept it again: it is then only recorded."
 
 
 @dataclass(frozen=True, slots=True)
 class BufferEdit:
-    """One open document that is to hold another text."""
+    """Replace the text of one open document."""
 
     uri: str
-    """As ``Editor.documents`` spells it."""
+    """A key of ``Editor.documents``."""
     before: str
-    """The text that the edit was computed from; nothing is to be changed when the document holds another one."""
+    """The text that the edit was computed from; the edit applies only if the document still has it."""
     after: str
 
 
@@ -41,7 +42,7 @@ class Editor(Protocol):
     """A caller that can change its open documents."""
 
     def documents(self) -> Documents:
-        """Return the open documents as they are now; asked again before each try."""
+        """Return the open documents with their current text; called before each try."""
         ...
 
     def editable(self) -> Collection[str]:
@@ -49,33 +50,33 @@ class Editor(Protocol):
         ...
 
     def edit(self, edits: list[BufferEdit]) -> bool:
-        """Change all the documents or none, each only if it still holds ``before``; return when ``documents`` shows it.
+        """Change all the documents or none, each only if it still has ``before``; return once ``documents`` shows it.
 
-        False: the person or the editor refused. ``apply_conflict``: a document holds another text by now, and nothing
-        was changed; the merge is made anew with it. Any other error, such as no answer in time: what became of it is
-        not known, and nothing is recorded. An editor may spell the ends of new lines as it does in the whole document.
+        Return false if the user or the editor refused. Raise ``merge_conflict`` if a document has changed since:
+        nothing was changed, and the caller merges again. After any other error, such as a timeout, it is unknown
+        whether the editor made the change, and nothing is recorded. New lines may get the document's line endings.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """An open file as it was read."""
+    """An open file when it was read."""
 
     disk: Entry | None
-    """None: the file is new in the editor, and was never saved."""
+    """None if the file is new in the editor and was never saved."""
     content: bytes
     codec: str
     mark: bytes
 
 
 class Buffers:
-    """What one editor has open of one workspace, for one try of a merge."""
+    """The documents of one workspace that are open in one editor, for one merge attempt."""
 
     def __init__(self, workspace: Path, editor: Editor | None) -> None:
-        """Look at what is open now; no text is read yet."""
+        """List the open documents; no file is read yet."""
         self.refused = False
-        """The editor was asked and did not do it: another try would ask the person again."""
+        """The editor did not make the change; another try would ask the user again."""
         self._workspace = workspace
         self._editor = editor
         self._seen: dict[bytes, _Seen] = {}
@@ -84,30 +85,30 @@ class Buffers:
 
     @property
     def uris(self) -> frozenset[str]:
-        """The documents that this object answers for."""
+        """Return the documents that the editor can change."""
         return frozenset(self._open.values())
 
     def read(self, path: bytes) -> Entry | None:
-        """Return what the person sees of a file (a ``merge.Reader``): its mode is the disk's."""
-        disk = apply.read_entry(self._workspace, path)
+        """Return a file with the text that the editor shows and the mode on disk (a ``merge.Reader``)."""
+        disk = transaction.read_entry(self._workspace, path)
         uri = self._open.get(path)
         if uri is None or (disk is not None and disk.mode not in _FILES):
             return disk
         text = self._documents[uri]
         if disk is None and not unsaved_text(self._workspace, os.fsdecode(path), text):
             return None
-        found = texts.encoding_like(None if disk is None else disk.content, text)
+        found = text_encoding.encoding_like(None if disk is None else disk.content, text)
         if found is None:
-            return disk  # it stays on disk, and ``parted`` sees that there is other text in the editor
+            return disk  # changed on disk; ``split`` refuses that if the editor has unsaved text
         codec, mark = found
-        content = texts.encode(text, codec, mark)
+        content = text_encoding.encode(text, codec, mark)
         self._seen[path] = _Seen(disk, content, codec, mark)
         return Entry(_PLAIN if disk is None else disk.mode, content)
 
-    def parted(self, changes: Iterable[Change]) -> tuple[list[Change], list[BufferEdit]]:
-        """Return what is to change on disk, and what in the editor; ``changes`` were made from ``read``.
+    def split(self, changes: Iterable[Change]) -> tuple[list[Change], list[BufferEdit]]:
+        """Split changes computed from ``read`` into changes on disk and edits in the editor.
 
-        ``conflict`` when a file must change on disk whose text in the editor is not saved.
+        Raise ``conflict`` if a file must change on disk and has unsaved text in the editor.
         """
         disk: list[Change] = []
         edits: list[BufferEdit] = []
@@ -126,7 +127,7 @@ class Buffers:
                 if seen.disk is not None and after.mode != seen.disk.mode:
                     disk.append(Change(change.path, seen.disk, Entry(after.mode, seen.disk.content)))
             elif unsaved_text(self._workspace, os.fsdecode(change.path), self._documents[uri]):
-                unsaved.append(names.quote(change.path))
+                unsaved.append(path_quoting.quote(change.path))
             else:
                 disk.append(change)
         if unsaved:
@@ -134,46 +135,48 @@ class Buffers:
         return disk, edits
 
     def edit(self, edits: list[BufferEdit]) -> None:
-        """Let the editor do it; ``apply_conflict`` when it did not."""
+        """Ask the editor to make the edits; raise ``merge_conflict`` if it did not."""
         if self._editor is None or not edits:
             return
-        spelled = ", ".join(sorted({each.uri.rpartition("/")[2] for each in edits})[:10])
+        names = ", ".join(sorted({each.uri.rpartition("/")[2] for each in edits})[:10])
         try:
             done = self._editor.edit(edits)
         except UnderstudyError as error:
-            if error.kind is ErrorKind.APPLY_CONFLICT:
+            if error.kind is ErrorKind.MERGE_CONFLICT:
                 raise
             self.refused = True
             raise UnderstudyError(
-                ErrorKind.APPLY_CONFLICT, f"The editor was to change {spelled}: {error.message}", hint=_RETRY
+                ErrorKind.MERGE_CONFLICT, f"The editor could not change {names}: {error.message}", hint=_RETRY
             ) from error
         if not done:
             self.refused = True
             raise UnderstudyError(
-                ErrorKind.APPLY_CONFLICT,
-                f"The editor did not change {spelled}, so nothing was changed.",
-                hint="Decide again; if it refuses again, save and close these files first.",
+                ErrorKind.MERGE_CONFLICT,
+                f"The editor did not change {names}. No file was changed.",
+                hint="Try again. If the editor refuses again, save and close these files first.",
             )
 
-    def edit_back(self, edits: list[BufferEdit]) -> None:
-        """Let the editor take edits back that it made; nothing more can be done when it does not."""
+    def revert(self, edits: list[BufferEdit]) -> None:
+        """Ask the editor to revert edits that it made, on a best-effort basis."""
         if self._editor is None or not edits:
             return
         now = self._editor.documents()
         held = [(each, now.get(each.uri, each.after)) for each in edits]
-        # What was typed since is not ours to touch; the ends of lines may be the editor's.
+        # Leave documents alone that the user has edited since. Line endings may be the editor's own.
         back = [
-            BufferEdit(each.uri, text, each.before) for each, text in held if _unended(text) == _unended(each.after)
+            BufferEdit(each.uri, text, each.before)
+            for each, text in held
+            if _with_newlines(text) == _with_newlines(each.after)
         ]
         try:
             done = len(back) == len(edits) and self._editor.edit(back)
         except UnderstudyError:
             done = False
-        # Where it is still there, another try would take it for the person's own.
+        # If the change is still there, another try would treat it as the user's own.
         self.refused = self.refused or not done
 
-    def came_out(self, changes: Iterable[Change], edits: list[BufferEdit]) -> list[Change]:
-        """Return the changes as the editor made them: line ends may be its own. Nothing else is looked at."""
+    def actual_changes(self, changes: Iterable[Change], edits: list[BufferEdit]) -> list[Change]:
+        """Return the changes with the line endings that the editor used; other differences are ignored."""
         if self._editor is None or not edits:
             return list(changes)
         now = self._editor.documents()
@@ -181,13 +184,13 @@ class Buffers:
         others = {
             each.uri: others[each.uri]
             for each in edits
-            if others[each.uri] != each.after and _unended(others[each.uri]) == _unended(each.after)
+            if others[each.uri] != each.after and _with_newlines(others[each.uri]) == _with_newlines(each.after)
         }
         found = []
         for change in changes:
             uri, seen, after = self._open.get(change.path), self._seen.get(change.path), change.after
             if uri in others and seen is not None and after is not None:
-                content = texts.encode(others[uri], seen.codec, seen.mark)
+                content = text_encoding.encode(others[uri], seen.codec, seen.mark)
                 found.append(Change(change.path, change.before, Entry(after.mode, content)))
             else:
                 found.append(change)
@@ -195,33 +198,33 @@ class Buffers:
 
 
 def unsaved_text(workspace: Path, path: str, text: str) -> bool:
-    """Tell whether a document holds what would be lost if its file (surrogate-escaped path) changed on disk."""
-    now = texts.read_bytes(workspace / path)
+    """Return whether a document has text that is not in its file (``path`` is surrogate-escaped)."""
+    now = text_encoding.read_bytes(workspace / path)
     if now is None and not text.strip("\r\n"):
-        return False  # an editor's empty window for a file that is not there
-    return texts.bytes_like(now, text) != now
+        return False  # an empty editor window for a missing file
+    return text_encoding.bytes_like(now, text) != now
 
 
 def not_saved(paths: list[str]) -> UnderstudyError:
-    """Return the error for files (wire paths) whose text in the editor is not on disk."""
+    """Return the error for files (wire paths) with unsaved text in the editor."""
     return UnderstudyError(
         ErrorKind.CONFLICT,
-        f"{', '.join(sorted(paths))} has changes that are not saved.",
-        hint="Save it, then decide again.",
+        f"Unsaved changes in {', '.join(sorted(paths))}.",
+        hint="Save, then try again.",
         names=sorted(paths),
     )
 
 
-def _unended(text: str) -> str:
+def _with_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _text_of(text: str, seen: _Seen, after: Entry) -> str | None:
-    """Return new contents as the editor would hold them instead of ``text``; None where they are no such text."""
+    """Decode new contents to replace ``text`` in the editor; return None if they cannot be text in this encoding."""
     if after.mode not in _FILES or not after.content.startswith(seen.mark):
         return None
     if seen.disk is None and after.mode != _PLAIN:
-        return None  # there is no file yet that could be made executable
+        return None  # an editor cannot create an executable file
     if b"\0" in after.content and not seen.codec.startswith("utf-16"):
         return None
     try:
@@ -232,13 +235,13 @@ def _text_of(text: str, seen: _Seen, after: Entry) -> str | None:
 
 
 def _by_path(workspace: Path, documents: Documents, editable: Collection[str]) -> dict[bytes, str]:
-    """Return path → URI of the files of the workspace that can be edited."""
+    """Map the path of each editable file of the workspace to its URI."""
     found: dict[bytes, str] = {}
     for uri in documents:
         if uri not in editable:
             continue
         try:
-            path = os.fsencode(places.inside(workspace, uri))
+            path = os.fsencode(workspaces.inside(workspace, uri))
         except UnderstudyError:
             continue
         found[path] = uri

@@ -1,22 +1,24 @@
-"""A result taken out, without what was rejected: as a commit, a branch, or a patch."""
+"""Export a result as a commit, a branch or a patch, without rejected hunks."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from understudy.engine import ground, standing
-from understudy.git import export, merge, repository
-from understudy.git.store import Store
-from understudy.journal import store, summary
-from understudy.model.delegations import HunkState
+from understudy.engine.review import review_state
+from understudy.engine.worktrees.record import WorktreeRecord, load_record
+from understudy.git import changes, export, repository
+from understudy.git.object_store import ObjectStore
+from understudy.journal import delegation_folder
+from understudy.journal.summaries import summary
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import HunkState
 
 PATCH_BYTES = 16 * 1024 * 1024
-"""A patch travels in one answer."""
+"""Largest patch that is returned; a patch is one response."""
 
 
-def commit(folder: store.Folder, message: str | None, branch: str | None) -> export.Exported:
-    """Commit the result on what the person's HEAD was when its base was written."""
+def commit(folder: delegation_folder.Folder, message: str | None, branch: str | None) -> export.Exported:
+    """Commit the result on top of the commit that was the user's HEAD when the base was written."""
     record, objects, head, chosen = _chosen(folder)
     delegation = summary.load(folder)
     return export.export(
@@ -31,14 +33,14 @@ def commit(folder: store.Folder, message: str | None, branch: str | None) -> exp
     )
 
 
-def patch(folder: store.Folder) -> str:
-    """Return the result as a patch for `git apply`; bytes that are not UTF-8 are refused, they would not survive."""
+def patch(folder: delegation_folder.Folder) -> str:
+    """Return the result as a patch for ``git apply``; raise ``invalid_params`` if it is not UTF-8."""
     record, objects, head, chosen = _chosen(folder)
     content = export.patch(objects, record.base_commit, head, chosen)
     if len(content) > PATCH_BYTES:
         raise UnderstudyError(
             ErrorKind.FILE_TOO_LARGE,
-            f"The patch has {len(content)} bytes; at most {PATCH_BYTES} travel in one answer.",
+            f"The patch is too large: {len(content)} bytes (limit {PATCH_BYTES}).",
             hint="Export a branch instead.",
         )
     try:
@@ -46,20 +48,24 @@ def patch(folder: store.Folder) -> str:
     except UnicodeDecodeError:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
-            "The patch holds lines that are not UTF-8, which an answer cannot carry.",
+            "The patch contains text that is not UTF-8, which a JSON response cannot contain.",
             hint="Export a branch or a commit instead.",
         ) from None
 
 
-def _chosen(folder: store.Folder) -> tuple[ground.Record, Store, str, merge.Selection | None]:
-    record, objects = ground.load(folder)
+def _chosen(
+    folder: delegation_folder.Folder,
+) -> tuple[WorktreeRecord, ObjectStore, str, changes.Selection | None]:
+    record, objects = load_record(folder)
     head = summary.load(folder).head
     if head is None:
         raise UnderstudyError(
-            ErrorKind.BASE_UNAVAILABLE, f"{folder.id} has no result to export.", hint="See `understudy show`."
+            ErrorKind.BASE_UNAVAILABLE,
+            f"{folder.id} has no result to export.",
+            hint="See what happened: understudy show {folder.id}",
         )
-    files = standing.files_of(folder, objects, record.base_commit, head)
-    if not standing.in_state(files, HunkState.REJECTED):
+    files = review_state.files_of(folder, objects, record.base_commit, head)
+    if not review_state.in_state(files, HunkState.REJECTED):
         return record, objects, head, None
-    wanted = standing.in_state(files, HunkState.PENDING, HunkState.ACCEPTED, HunkState.SUPERSEDED)
-    return record, objects, head, standing.selection(wanted)
+    wanted = review_state.in_state(files, HunkState.PENDING, HunkState.ACCEPTED, HunkState.SUPERSEDED)
+    return record, objects, head, review_state.selection(wanted)

@@ -1,4 +1,4 @@
-"""Where every hunk of a result stands: the diff of two immutable commits, with the decisions of the journal on top."""
+"""Compute the state of every hunk of a result from the diff of two commits and the decisions in the journal."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Literal
 
 import msgspec
 
-from understudy.engine import leases
+from understudy.engine.worktrees import ownership
+from understudy.git import changes
 from understudy.git import diff as git_diff
-from understudy.git import merge, names
-from understudy.git.store import Store
+from understudy.git.object_store import ObjectStore
 from understudy.journal import reader
-from understudy.journal.store import Folder
+from understudy.journal.delegation_folder import Folder
 from understudy.model import events
-from understudy.model.delegations import FileDiff, Hunk, HunkState, Review
 from understudy.model.events import Event
+from understudy.model.hunks import FileDiff, Hunk, HunkState, Review
+from understudy.model.text import path_quoting
 
 Decision = Literal["accept", "reject", "pending"]
 _STATES: dict[Decision, HunkState] = {
@@ -24,12 +25,12 @@ _STATES: dict[Decision, HunkState] = {
     "pending": HunkState.PENDING,
 }
 DECISIONS: dict[HunkState, Decision] = {state: decision for decision, state in _STATES.items()}
-"""How the ``decided`` event spells a state."""
+"""The name of a state in the ``decided`` event."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """What was decided on one hunk."""
+class HunkDecision:
+    """The decision on one hunk."""
 
     path: str
     state: HunkState
@@ -37,28 +38,28 @@ class Mark:
     by: str | None = None
     conflict: bool = False
     token: str | None = None
-    """The accept that brought it into the person's files."""
+    """The undo token of the accept that merged it into the user's files."""
 
 
 @dataclass(slots=True)
-class Standing:
-    """The decisions of a journal; ``read`` makes it. Hunks without a mark are pending, or superseded."""
+class ReviewState:
+    """The decisions in a journal, by hunk id; created by ``read``. Other hunks are pending, or superseded."""
 
-    marks: dict[str, Mark] = field(default_factory=dict)
+    marks: dict[str, HunkDecision] = field(default_factory=dict)
     edited: set[str] = field(default_factory=set)
     superseded_by: str | None = None
     lapsed: bool = False
-    """It was superseded last by a follow-up that came to nothing."""
+    """The last follow-up that superseded it failed before it took over."""
     applied: dict[str, bool] = field(default_factory=dict)
-    """Undo token → whether it can still be taken back."""
+    """Undo token → whether the accept can still be undone."""
     discarded: str | None = None
-    """The rescue ref of the last time the tree was taken away."""
+    """The rescue ref of the last time the worktree was discarded."""
     _open: list[str] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
-        """Count one event, in order."""
+        """Apply one event; call this in the order of the journal."""
         if isinstance(event, events.Decided):
-            self.marks[event.hunk] = Mark(
+            self.marks[event.hunk] = HunkDecision(
                 event.path, _STATES[event.decision], event.reason, event.by, conflict=event.conflict
             )
             if event.decision == "accept":
@@ -103,20 +104,20 @@ class Standing:
         return msgspec.structs.replace(hunk, edited=edited)
 
 
-def read(folder: Folder) -> Standing:
-    """Return what the journal of ``folder`` says about its hunks."""
-    standing = Standing()
+def read(folder: Folder) -> ReviewState:
+    """Return the decisions in the journal of ``folder``."""
+    state = ReviewState()
     tail = reader.Tail(folder)
     while found := tail.read():
         for event in found:
-            standing.take(event)
-    if standing.superseded_by is not None and leases.came_to_nothing(standing.superseded_by):
-        # Cancelled in the queue, say: nobody has taken these hunks over.
-        standing.superseded_by, standing.lapsed = None, True
-    return standing
+            state.take(event)
+    if state.superseded_by is not None and ownership.never_took_over(state.superseded_by):
+        # The follow-up was, for example, cancelled in the queue: these hunks are pending again.
+        state.superseded_by, state.lapsed = None, True
+    return state
 
 
-def files_of(folder: Folder, store: Store, base: str, head: str) -> list[FileDiff]:
+def files_of(folder: Folder, store: ObjectStore, base: str, head: str) -> list[FileDiff]:
     """Return every changed file with the state of its hunks."""
     return read(folder).on(git_diff.file_diffs(store, base, head))
 
@@ -131,11 +132,11 @@ def count(files: list[FileDiff]) -> Review:
     )
 
 
-def selection(chosen: list[tuple[str, str]]) -> merge.Selection:
-    """Return (wire path, hunk) pairs as git's half takes them."""
+def selection(chosen: list[tuple[str, str]]) -> changes.Selection:
+    """Convert (wire path, hunk) pairs to the selection that the git package takes."""
     found: dict[bytes, set[str] | None] = {}
     for path, hunk in chosen:
-        hunks = found.setdefault(names.unquote(path), set())
+        hunks = found.setdefault(path_quoting.unquote(path), set())
         if hunks is not None:
             hunks.add(hunk)
     return found
@@ -146,14 +147,27 @@ def in_state(files: list[FileDiff], *states: HunkState) -> list[tuple[str, str]]
     return [(file.path, hunk.id) for file in files for hunk in file.hunks if hunk.state in states]
 
 
-def lines_of(store: Store, base: str, head: str, file: FileDiff, hunk: Hunk) -> tuple[bytes, bytes]:
-    """Return the lines of a hunk on both sides; nothing for hunks without lines (a mode, binary contents)."""
+def lines_of(store: ObjectStore, base: str, head: str, file: FileDiff, hunk: Hunk) -> tuple[bytes, bytes]:
+    """Return the old and the new lines of a hunk; both are empty for a mode or a binary change."""
     sides = []
     for commit, path, start, count_ in (
         (base, file.from_ or file.path, hunk.old_start, hunk.old_lines),
         (head, file.path, hunk.new_start, hunk.new_lines),
     ):
-        found = git_diff.read_file(store, commit, names.unquote(path)) if count_ else None
+        found = git_diff.read_file(store, commit, path_quoting.unquote(path)) if count_ else None
         lines = found[0].split(b"\n") if found is not None else []
         sides.append(b"\n".join(lines[start - 1 : start - 1 + count_]))
     return sides[0], sides[1]
+
+
+def undoable(folder: Folder) -> list[events.Applied]:
+    """Return the accepts of ``folder`` that are not undone, newest first."""
+    found: dict[str, events.Applied] = {}
+    tail = reader.Tail(folder)
+    while batch := tail.read():
+        for event in batch:
+            if isinstance(event, events.Applied):
+                found[event.undo_token] = event
+            elif isinstance(event, events.Undone):
+                found.pop(event.undo_token, None)
+    return list(reversed(found.values()))

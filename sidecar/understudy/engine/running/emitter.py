@@ -1,4 +1,4 @@
-"""Between a runner and the journal: deltas joined, secrets replaced, attempts numbered."""
+"""Write a runner's events to the journal: join deltas, redact secrets, number attempts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from understudy.model.wire import ready
 from understudy.secrets.redaction import Redactor, TextStream
 
 LINES_A_SECOND = 30.0
-"""Joined deltas make at most so many lines a second: faster than one reads, slow enough for every reader."""
+"""The most lines per second of joined deltas: faster than people read, slow enough for every reader."""
 JOINED_CHARACTERS = 256 * 1024
-"""A flood is written earlier than its turn, so that what is held in memory has a bound."""
+"""The most text kept in memory; more is written at once."""
 
 POLL_ROUNDING_SECONDS = 0.001
-"""epoll waits whole milliseconds, rounded up (epoll_wait(2)), so a timer is asked for that much earlier."""
+"""epoll rounds up to whole milliseconds (epoll_wait(2)), so timers are set this much earlier."""
 
 _DELTAS: tuple[type[Event], ...] = (Text, Thinking)
 
@@ -26,8 +26,8 @@ _DELTAS: tuple[type[Event], ...] = (Text, Thinking)
 class Emitter:
     """Appends events in order; text and thinking deltas are joined first.
 
-    The first delta after a pause is written at once; what follows within a thirtieth of a second is
-    joined to one line. Any other event is written at once, after what was joined before it.
+    The first delta after a pause is written at once; deltas within the next thirtieth of a second are joined into one
+    line. Any other event is written at once, after the deltas joined before it.
     """
 
     def __init__(self, writer: Writer, redactor: Redactor | None = None) -> None:
@@ -44,11 +44,11 @@ class Emitter:
         self._late: UnderstudyError | None = None
 
     def redact_with(self, redactor: Redactor | None) -> None:
-        """Replace secrets that become known from now on."""
+        """Redact these secrets too from now on."""
         self._redactor = redactor
 
     def __call__(self, event: Event) -> None:
-        """Append ``event``, now or joined with its neighbours."""
+        """Append ``event``, at once or joined with its neighbours."""
         self._raise_what_came_late()
         if not isinstance(event, _DELTAS):
             self.close()
@@ -72,7 +72,7 @@ class Emitter:
             self._timer = loop.call_at(due - POLL_ROUNDING_SECONDS, self._flush_late, due)
 
     def flush(self) -> None:
-        """Write what is joined so far."""
+        """Write the text joined so far."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -84,12 +84,12 @@ class Emitter:
         self._written_at = asyncio.get_running_loop().time()
 
     def _flush_late(self, due: float) -> None:
-        # A timer has nobody to raise to: what goes wrong (a full disk) is raised to whoever emits next.
+        # A timer has no caller, so its error (a full disk) is raised by the next call of ``emit``.
         try:
             self.flush()
         except UnderstudyError as error:
             self._late = error
-        # A timer is always a little late; counted from when it was due, the delays do not add up.
+        # A timer is always a little late; counting from when it was due keeps the delays from adding up.
         self._written_at = due
 
     def _raise_what_came_late(self) -> None:
@@ -98,7 +98,7 @@ class Emitter:
             raise late
 
     def close(self) -> None:
-        """Write everything that is joined or held back; the next delta begins anew."""
+        """Write all text that is joined or held back; the next delta starts a new line."""
         self._raise_what_came_late()
         self.flush()
         if self._stream is not None:

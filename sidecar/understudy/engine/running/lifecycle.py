@@ -1,4 +1,4 @@
-"""The life of one delegation, from its folder to its verdict. One ``Run`` lives in one worker process."""
+"""Run one delegation, from its folder to its verdict, in one worker process."""
 
 from __future__ import annotations
 
@@ -10,40 +10,39 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from understudy.config import trust
-from understudy.engine import limits, queue, resolve
-from understudy.engine.checks import verdict as verdicts
-from understudy.engine.checks.run import Judgement, JudgeRequest, judge
-from understudy.engine.emitter import Emitter
-from understudy.engine.ground import Ground
-from understudy.engine.questions import Questions
-from understudy.git import call
-from understudy.git.names import unquote
-from understudy.journal import locks, store, summary
-from understudy.journal.bell import EVERYTHING, Bell, ring
-from understudy.journal.control import Cancel, ControlTail, bell_of
+from understudy.config.discovery import declarations
+from understudy.config.trust import records
+from understudy.engine.checks import verdict_rules
+from understudy.engine.checks.judge import Judgement, JudgeRequest, judge
+from understudy.engine.review import decision_recovery, follow_up_base
+from understudy.engine.running import failure_policy, queue
+from understudy.engine.running.attempts import SNAPSHOT_SECONDS, AttemptContext, Attempts
+from understudy.engine.running.emitter import Emitter
+from understudy.engine.running.failure_policy import FailurePolicy
+from understudy.engine.running.permission_requests import PermissionRequests
+from understudy.engine.running.task import needs_environment, paths
+from understudy.engine.running.worker_threads import WorkerThreads
+from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
+from understudy.git import command, repository
+from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal.change_notifications import EVERYTHING, ChangeListener, notify
+from understudy.journal.summaries import summary
+from understudy.journal.worker_requests import Cancel, RequestTail, worker_topic
 from understudy.journal.writer import Writer
 from understudy.model import events
 from understudy.model.delegations import Delegation, FileStat
-from understudy.model.delegators import EnvReference, Limits
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.spec import Spec
-from understudy.model.states import Reservation, Verdict
-from understudy.process import children, identity, sweep
-from understudy.runners.base import Outcome, Task
-from understudy.runners.registry import runner_for
-from understudy.secrets import keys
-from understudy.secrets.redaction import Redactor
+from understudy.model.verdicts import Reservation, Verdict
+from understudy.process import children, identity, leftovers
 
 CANCEL_SNAPSHOT_SECONDS = 2.0
-"""A cancel is answered within five seconds; so much of them is there to keep the partial work as a commit."""
-SNAPSHOT_SECONDS = 300.0
+"""A cancel must finish within five seconds; this part of them is for committing the partial work."""
 SLOT_POLL_SECONDS = 1.0
-"""A worker that waits for a slot itself looks so often, should a bell be lost."""
+"""How often a worker that waits for a slot polls, in case a change notification is lost."""
 
 ENDED_EARLY = frozenset(
     {Verdict.CANCELLED, Verdict.INTERRUPTED, Verdict.TIMED_OUT, Verdict.BUDGET_EXHAUSTED, Verdict.FAILED}
@@ -53,59 +52,71 @@ ENDED_EARLY = frozenset(
 _T = TypeVar("_T")
 
 
-class Run:
+class DelegationRun:
     """One delegation in this process."""
 
-    def __init__(self, folder: store.Folder, spec: Spec, lock: int, slot: int | None) -> None:
-        """Take over the folder whose flock is held by ``lock``; ``slot`` is a slot taken for this run."""
+    def __init__(
+        self,
+        folder: delegation_folder.Folder,
+        spec: Spec,
+        lock: int,
+        slot: int | None,
+        policy: FailurePolicy = failure_policy.decide,
+    ) -> None:
+        """Take over the folder that is locked by ``lock``; ``slot`` is a slot taken for this run."""
         self.folder = folder
         self.spec = spec
-        self.root = store.state_root()
+        self.root = state_folder.state_root()
         self._lock = lock
         self._slot = slot
         self._children: dict[int, identity.Identity] = {}
-        locks.write_holder(lock, identity.current(), [])
+        worker_lock.write_holder(lock, identity.current(), [])
         self._writer = Writer(folder, lock)
         self._emit = Emitter(self._writer)
-        self._control = ControlTail(folder)
-        self._questions = Questions(folder, self._emit, limits.merged(spec.params.limits).answer_seconds or 0.0)
+        self._control = RequestTail(folder)
+        self._permissions = PermissionRequests(folder, self._emit)
         self._work: asyncio.Task[None] | None = None
         self._cancelled_by: str | None = None
         self._interrupted = False
         self._failure: UnderstudyError | None = None
-        self._ground: Ground | None = None
-        self._outcome: Outcome | None = None
+        self._worktree: DelegationWorktree | None = None
         self._result: events.Result | None = None
         self._judgement: Judgement | None = None
         self._before: Delegation | None = None
         self._queued = False
-        self._threads = _Threads()
+        self._threads = WorkerThreads()
         self._slot_may_be_free = asyncio.Event()
         self._ended_before = ""
+        context = AttemptContext(
+            folder=folder,
+            spec=spec,
+            state=self.root,
+            writer=self._writer,
+            emit=self._emit,
+            tell=self._tell,
+            in_thread=self._in_thread,
+            permissions=self._permissions,
+        )
+        self._attempts = Attempts(context, policy)
 
     @property
     def needs_tree(self) -> bool:
-        """Tell whether the work happens in a tree: for every recipe that changes files, and for every agent CLI."""
-        return self.spec.recipe.returns != "text" or self.spec.delegator.tool is not None
+        """Return whether the run needs a worktree: for every recipe that changes files, and for every agent CLI."""
+        return self.spec.recipe.returns != "text" or any(
+            declarations.require_capabilities(one.delegator, one.model_server).process_in_worktree
+            for one in self.spec.candidates
+        )
 
-    @staticmethod
-    def _paths(quoted: list[str]) -> list[str]:
-        return [os.fsdecode(unquote(path)) for path in quoted]
-
-    @property
-    def _target(self) -> str | None:
-        return None if self.spec.target is None else self._paths([self.spec.target])[0]
-
-    async def live(self, *, only_check: bool = False) -> None:
-        """Do everything up to the verdict. Never raises for what happens to the work; only the journal can fail it."""
+    async def run(self, *, only_check: bool = False) -> None:
+        """Run everything up to the verdict. Errors of the work end up in the verdict; only journal errors raise."""
         loop = self._loop = asyncio.get_running_loop()
         if only_check:
             self._before = summary.load(self.folder)
             self._ended_before = self._before.finished_at or ""
-        children.observe(self._child_changed)
-        call.mark_calls(sweep.MARK, self.folder.id)
+        children.on_child_change(self._child_changed)
+        command.mark_calls(leftovers.MARK, self.folder.id)
         loop.set_default_executor(self._threads)
-        with Bell(only=(bell_of(self.folder.id), queue.BELL)) as bell:
+        with ChangeListener(only=(worker_topic(self.folder.id), queue.BELL)) as bell:
             loop.add_reader(bell.fileno(), self._look_at_control, bell)
             ticking = asyncio.create_task(self._tick())
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -117,12 +128,12 @@ class Run:
             finally:
                 ticking.cancel()
                 loop.remove_reader(bell.fileno())
-                self._let_go()
+                self._release()
 
     # -- being stopped ---------------------------------------------------------------------------------------
 
     async def _guarded(self, work: Awaitable[None]) -> None:
-        """Run ``work`` so that a cancel, a signal or a failure ends it, and remember which."""
+        """Run ``work`` until it ends or a cancel, a signal or a failure ends it, and record which."""
         self._work = asyncio.ensure_future(work)
         self._look_at_control(None)
         try:
@@ -131,24 +142,25 @@ class Run:
             if self._cancelled_by is None and not self._interrupted:
                 raise
         except UnderstudyError as failure:
-            self._failure = failure
+            # The failure of the work matters more than the failure to keep partial work.
+            self._failure = self._attempts.failure or failure
         except Exception as error:
-            # Any fault of ours must still end in one terminal state that says so.
+            # A bug must still end in one terminal state that reports it.
             self._failure = _fault(self.folder, error)
 
-    def _look_at_control(self, bell: Bell | None) -> None:
+    def _look_at_control(self, bell: ChangeListener | None) -> None:
         if bell is not None and bell.drain() & {queue.BELL, EVERYTHING}:
             self._slot_may_be_free.set()
         items = self._control.read()
-        self._questions.take(items)
+        self._permissions.take(items)
         for item in items:
-            # A cancel of before an earlier end was meant for that one, not for the checks that run again.
+            # A cancel from before an earlier end does not apply to checks that run again.
             if isinstance(item, Cancel) and self._cancelled_by is None and item.at > self._ended_before:
                 self._cancelled_by = item.by
                 self._stop()
 
     async def _tick(self) -> None:
-        # A lost bell costs a second, not the cancel.
+        # A lost change notification delays a cancel by a second.
         while True:
             await asyncio.sleep(1)
             self._look_at_control(None)
@@ -158,18 +170,18 @@ class Run:
         self._stop()
 
     def _stop(self) -> None:
-        if self._ground is not None:
-            self._ground.abort()
+        if self._worktree is not None:
+            self._worktree.abort()
         if self._work is not None:
             self._work.cancel()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Close the journal and free the folder's lock: others may record decisions, or check again, from here on."""
         if self._lock >= 0:
             self._writer.close()
             os.close(self._lock)
             self._lock = -1
-            ring(self.folder.id)
+            notify(self.folder.id)
 
     def _child_changed(self, child: identity.Identity, alive: bool) -> None:
         if alive:
@@ -178,7 +190,7 @@ class Run:
             self._children.pop(child.pid, None)
         if self._lock < 0:
             return
-        locks.write_holder(self._lock, identity.current(), list(self._children.values()))
+        worker_lock.write_holder(self._lock, identity.current(), list(self._children.values()))
 
     # -- the work --------------------------------------------------------------------------------------------
 
@@ -186,39 +198,58 @@ class Run:
         for text in self.spec.notes:
             self._emit(events.Note(level="warning", text=text))
         if self.needs_tree:
-            self._ground = Ground(self.folder, self.spec, self.root)
-            await self._in_thread(self._ground.make_base, self._tell)
+            self._worktree = DelegationWorktree(self.folder, self.spec, self.root)
+            await self._in_thread(self._make_base, self._worktree)
         if not await self._take_slot():
             return
         self._check_trust()
-        if self._ground is not None:
-            await self._in_thread(self._ground.make_tree, self._tell)
-            await self._set_up(self._ground)
-        await self._attempt(1)
-        await self._keep()
+        if self._worktree is not None:
+            await self._in_thread(self._worktree.make_tree, self._tell)
+            await self._set_up(self._worktree)
+        await self._attempts.run(self._worktree)
+        self._failure = self._attempts.failure
+        await self._collect()
         await self._judge()
 
+    def _make_base(self, worktree: DelegationWorktree) -> None:
+        """Record the base, unless an earlier worker of this delegation did; runs in a thread."""
+        if worktree.load():
+            return
+        self._tell(events.Phase(text="Recording what you see"))
+        workspace, origin = Path(self.spec.workspace), self.spec.origin
+        # An interrupted decision may have left the user's files partly changed.
+        decision_recovery.recover_workspace(workspace)
+        if origin is None:
+            worktree.make_base(self._tell)
+            return
+        found = repository.locate(workspace)
+        if origin.kind == "retry":
+            base = follow_up_base.same_base(origin, lambda: worktree.claim(found), worktree.name)
+        else:
+            base = follow_up_base.next_base(origin, self.folder.id, found, worktree.buffers(), self.root)
+        worktree.adopt(base, self._tell)
+
     def _check_trust(self) -> None:
-        """Refuse to go on when trust was withdrawn, or what it covers changed, since the click."""
+        """Raise an error if trust was revoked, or the covered files changed, since the request."""
         workspace = Path(self.spec.workspace)
-        if self.spec.trusted and not trust.status(workspace, self.root).trusted:
+        if self.spec.trusted and not records.status(workspace, self.root).trusted:
             raise UnderstudyError(
                 ErrorKind.UNTRUSTED_WORKSPACE,
-                f"{workspace} is not trusted any more: what it allows has changed since this was started.",
-                hint=f"Look at what it allows now: understudy trust {workspace}",
+                f"{workspace} is no longer trusted: trust was revoked, or its configuration changed.",
+                hint=f"Review what it allows now: understudy trust {workspace}",
             )
 
     async def _take_slot(self) -> bool:
-        """Take a slot; without a free one wait for it, or leave the queue's mark and return False."""
+        """Take a slot; if none is free, wait for one, or stay in the queue and return False."""
         if self._slot is not None:
             return True
-        # What is referred to by name is in this process's environment and, perhaps, in no other's.
-        waits = _needs_environment(self.spec)
+        # Variables referred to by name may exist only in this process's environment.
+        waits = needs_environment(self.spec)
         while True:
             lock = await self._in_thread(queue.acquire, self.root)
             try:
                 if self._queued:
-                    self._slot = queue.turn(self.root, self.folder.id)
+                    self._slot = queue.take_turn(self.root, self.folder.id)
                 elif not queue.waiting(self.root):
                     self._slot = queue.take_slot(self.root, self.spec.slots)
                 if self._slot is not None:
@@ -226,12 +257,12 @@ class Run:
                     return True
                 if not self._queued:
                     self._queued = True
-                    self._emit(events.Queued(position=queue.mark(self.root, self.folder.id, waits=waits)))
+                    self._emit(events.Queued(position=queue.enqueue(self.root, self.folder.id, waits=waits)))
                     self._writer.flush_summary()
                 if not waits:
-                    # Leave while the queue's lock is held: who frees a slot from now on sees a queued
+                    # Exit while the queue's lock is held: a process that frees a slot later sees a queued
                     # delegation with a free lock.
-                    self._let_go()
+                    self._release()
                     return False
             finally:
                 os.close(lock)
@@ -239,172 +270,61 @@ class Run:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._slot_may_be_free.wait(), SLOT_POLL_SECONDS)
 
-    async def _set_up(self, ground: Ground) -> None:
+    async def _set_up(self, worktree: DelegationWorktree) -> None:
         argv = self.spec.bootstrap.setup
         if not argv:
             return
-        self._emit(events.Phase(text=f"Setting up the tree: {argv[0]}"))
+        self._emit(events.Phase(text=f"Setting up the worktree: {argv[0]}"))
         done = await children.run(
             argv,
-            cwd=ground.tree_path,
-            env=ground.environment(),
+            cwd=worktree.tree_path,
+            env=worktree.environment(),
             mark=self.folder.id,
             timeout_seconds=self.spec.bootstrap.setup_timeout_seconds,
             output_limit=64 * 1024,
         )
         if done.timed_out or done.code != 0:
-            how = "did not end in time" if done.timed_out else f"ended with exit code {done.code}"
+            how = "timed out" if done.timed_out else f"failed with exit code {done.code}"
             tail = (done.stderr or done.stdout)[-400:].decode("utf-8", "replace").strip()
             raise UnderstudyError(
                 ErrorKind.TIMED_OUT if done.timed_out else ErrorKind.TOOL_CRASHED,
-                f"The set-up command {argv[0]!r} {how}: {tail}",
+                f"The setup command {argv[0]!r} {how}: {tail}",
                 hint="Correct `setup` under [worktrees] in the configuration.",
             )
 
-    async def _attempt(self, number: int) -> None:
-        spec, delegator = self.spec, self.spec.delegator
-        self._emit.attempt = number
-        task, secrets = await self._in_thread(self._task)
-        self._emit.redact_with(Redactor(secrets) if secrets else None)
-        started = events.Started(
-            delegator=delegator.name,
-            tool=delegator.tool,
-            model_server=delegator.model_server,
-            model=delegator.model,
-            why=spec.explain.because,
-            # Nothing of a delegator without a tool runs in the tree; no sandbox confines what a tool starts.
-            confined=delegator.tool is None,
-        )
-        self._emit(started)
-        queue.unmark(self.root, self.folder.id)
-        self._emit(events.Prompt(tokens=-(-len(task.prompt.encode()) // 4)))
-        total = task.limits.total_seconds
-        try:
-            async with asyncio.timeout(total) as limit:
-                self._outcome = await runner_for(delegator).run(task, self._emit)
-            self._emit.close()
-            self._answer_due()
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            self._fail(
-                UnderstudyError(
-                    ErrorKind.TIMED_OUT,
-                    f"{delegator.name} was still at work after {total:g} s, the limit `totalSeconds`.",
-                    hint="Raise the limit, or delegate a smaller piece; the work so far is kept.",
-                )
-            )
-        except UnderstudyError as failure:
-            self._fail(failure)
+    # -- the result ------------------------------------------------------------------------------------------
 
-    def _fail(self, failure: UnderstudyError) -> None:
-        self._failure = failure
-        self._emit(events.AttemptFailed(
-            kind=failure.kind, message=failure.message, hint=failure.hint, will_retry=False
-        ))  # fmt: skip
-
-    def _answer_due(self) -> None:
-        """Raise ``empty_output`` where a text is due and none came."""
-        outcome = self._outcome
-        if outcome is None:
-            return
-        if self.spec.recipe.returns == "text" and not (outcome.text and outcome.text.strip()):
-            raise UnderstudyError(
-                ErrorKind.EMPTY_OUTPUT,
-                f"{self.spec.delegator.name} ended well and answered nothing.",
-                hint="Try again, or choose another model.",
-            )
-
-    def _task(self) -> tuple[Task, dict[str, str]]:
-        spec, delegator, ground = self.spec, self.spec.delegator, self._ground
-        prompt = resolve.prompt_for(
-            recipe=spec.recipe,
-            params=spec.asked(),
-            delegator=delegator,
-            model_server=spec.model_server,
-            files=self._paths(spec.files),
-            context=self._paths(spec.context),
-            target=self._target,
-            read=self._seen if ground is None else ground.read_base,
-        )
-        for item in prompt.files:
-            if item.withheld:
-                self._tell(events.Note(level="warning", text=f"{item.path} was not sent: {item.withheld}."))
-        environment, secrets = _environment(delegator.env or {})
-        key: str | None = None
-        if spec.model_server is not None and spec.model_server.api_key is not None:
-            key = keys.resolve(spec.model_server.api_key, os.environ)
-            secrets[spec.model_server.name] = key
-        text = Redactor(secrets).redact(prompt.text) if secrets else prompt.text
-        _write_private(self.folder.prompt, text.encode("utf-8", "replace"))
-        task = Task(
-            delegation_id=self.folder.id,
-            recipe=spec.recipe,
-            prompt=text,
-            prompt_file=self.folder.prompt,
-            worktree=None if ground is None else ground.tree_path,
-            delegator=delegator,
-            model_server=spec.model_server,
-            files=self._paths(spec.files),
-            target=self._target,
-            interpreter=self._interpreter(),
-            limits=spec.params.limits or Limits(),
-            session_id=spec.origin.session_id if spec.origin is not None else None,
-            ask=self._questions.ask,
-            environment=environment,
-            key=lambda: key,
-            stdout_log=self.folder.stdout,
-            stderr_log=self.folder.stderr,
-        )
-        return task, secrets
-
-    def _interpreter(self) -> str | None:
-        from understudy.engine.checks.environment import find_interpreter  # noqa: PLC0415 - not for every run
-
-        found = find_interpreter(Path(self.spec.workspace), self.spec.interpreter)
-        return str(found.path) if found is not None else None
-
-    def _seen(self, path: str) -> bytes | None:
-        """Return what the person saw in a file when they asked."""
-        for quoted, name in self.spec.buffers.items():
-            if self._paths([quoted])[0] == path:
-                return (self.folder.buffers / name).read_bytes()
-        file = Path(self.spec.workspace) / path
-        return file.read_bytes() if file.is_file() else None
-
-    # -- what came of it -------------------------------------------------------------------------------------
-
-    async def _keep(self, limit_seconds: float = SNAPSHOT_SECONDS) -> None:
-        """Make what is in the tree a commit, or the answer a result."""
+    async def _collect(self, limit_seconds: float = SNAPSHOT_SECONDS) -> None:
+        """Report the contents of the worktree, or the answer, as the result."""
         if self._result is not None:
             return
-        outcome, ground = self._outcome, self._ground
+        outcome, worktree = self._attempts.outcome, self._worktree
         text = outcome.text if outcome is not None else None
         summary = outcome.summary if outcome is not None else None
-        if ground is None or not ground.has_tree:
+        commit = await self._attempts.checkpoint(worktree, limit_seconds)
+        if worktree is None or commit is None:
             if text is not None:
                 self._result = events.Result(files=[], text=text, summary=summary)
                 self._emit(self._result)
             return
-        if self.spec.recipe.returns == "file" and self._failure is None and text and self._target is not None:
-            await self._in_thread(ground.write_target, self._target, text)
-        kept = await self._in_thread(ground.keep, self._tell, limit_seconds=limit_seconds)
+        head: str | None = commit
         files: list[FileStat] = []
-        head, hunks = None, 0
+        hunks = 0
         if self.spec.recipe.returns == "text":
-            if kept.commit != ground.base_commit:
+            if commit != worktree.base_commit:
                 self._emit(
-                    events.Note(level="warning", text="The recipe answers with text; changes to files were dropped.")
+                    events.Note(level="warning", text="The recipe returns text, so changes to files were discarded.")
                 )
+            head = None
         else:
-            head, files, hunks = kept.commit, kept.files, kept.hunks
-            self._emit(events.Checkpoint(commit=kept.commit))
+            collected = await self._in_thread(worktree.result, commit, limit_seconds=limit_seconds)
+            files, hunks = collected.files, collected.hunks
         self._result = events.Result(head=head, files=files, text=text, summary=summary, hunks=hunks)
         self._emit(self._result)
 
     async def _judge(self) -> None:
-        ground, result = self._ground, self._result
-        if self._failure is not None or ground is None or result is None or result.head is None:
+        worktree, result = self._worktree, self._result
+        if self._failure is not None or worktree is None or result is None or result.head is None:
             return
         if not await self._in_thread(self._changed):
             return
@@ -412,11 +332,11 @@ class Run:
             JudgeRequest(
                 delegation_id=self.folder.id,
                 recipe=self.spec.recipe,
-                tree=ground.judged(),
-                base=ground.base_commit,
+                tree=worktree.judged(),
+                base=worktree.base_commit,
                 head=result.head,
                 workspace=Path(self.spec.workspace),
-                files=self._paths(self.spec.files),
+                files=paths(self.spec.files),
                 checks=self.spec.checks,
                 interpreter=self.spec.interpreter,
                 scratch=self.folder.path / "checks",
@@ -426,27 +346,27 @@ class Run:
 
     async def _check_again(self) -> None:
         before = self._before or summary.load(self.folder)
-        self._ground = Ground(self.folder, self.spec, self.root)
-        self._ground.reopen(before)
+        self._worktree = DelegationWorktree(self.folder, self.spec, self.root)
+        self._worktree.reopen(before)
         if before.head is None:
-            await self._keep()
+            await self._collect()
         else:
             self._result = events.Result(head=before.head, files=[])
         await self._judge()
 
     async def _end(self, *, only_check: bool) -> None:
-        """Keep what there is, say the verdict, free the slot; whatever goes wrong with it, there is an end."""
+        """Keep partial work, write the verdict, and free the slot; write an end even if any of this fails."""
         await self._threads_are_out()
-        if self._ground is not None:
-            self._ground.resume()
+        if self._worktree is not None:
+            self._worktree.resume()
         try:
-            await self._keep(CANCEL_SNAPSHOT_SECONDS if self._stopped else SNAPSHOT_SECONDS)
+            await self._collect(CANCEL_SNAPSHOT_SECONDS if self._stopped else SNAPSHOT_SECONDS)
         except UnderstudyError as failure:
             self._failure = self._failure or failure
         except Exception as error:
             self._failure = self._failure or _fault(self.folder, error)
-        # Nothing of this delegation may live now, not even what git was made to run.
-        await self._in_thread(sweep.sweep, self.folder.id)
+        # No process of this delegation may be alive now, not even programs that git started.
+        await self._in_thread(leftovers.kill_leftovers, self.folder.id)
         changed = False
         try:
             self._emit.close()
@@ -455,7 +375,7 @@ class Run:
             self._failure = self._failure or failure
         self._writer.verify()
         if only_check and self._before is not None and (self._stopped or self._failure is not None):
-            self._emit(events.Note(level="warning", text=f"The checks did not run to their end: {self._why()}."))
+            self._emit(events.Note(level="warning", text=f"The checks did not finish: {self._why()}."))
             verdict, reservations, info = _end_of(self._before)
         else:
             verdict, reservations = self._verdict(changed=changed)
@@ -463,7 +383,7 @@ class Run:
             if only_check:
                 verdict, reservations, info = self._same_end(verdict, reservations, info)
         self._emit(events.Finished(verdict=verdict, reservations=reservations, error=info))
-        self._let_go()
+        self._release()
         if self._slot is not None:
             os.close(self._slot)
             self._slot = None
@@ -478,20 +398,20 @@ class Run:
         return self._failure.message.rstrip(".") if self._failure is not None else "they were interrupted"
 
     async def _threads_are_out(self) -> None:
-        """Wait for threads whose work was stopped: only then may git be called again."""
+        """Wait for threads whose work was stopped; git may be called again only after that."""
         busy = [asyncio.wrap_future(future) for future in self._threads.busy()]
         if busy:
             await asyncio.wait(busy, timeout=CANCEL_SNAPSHOT_SECONDS)
 
     def _changed(self) -> bool:
-        ground, result = self._ground, self._result
-        if ground is None or result is None or result.head is None:
+        worktree, result = self._worktree, self._result
+        if worktree is None or result is None or result.head is None:
             return False
-        return ground.tree_of(result.head) != ground.tree_of(ground.base_commit)
+        return worktree.tree_of(result.head) != worktree.tree_of(worktree.base_commit)
 
     def _verdict(self, *, changed: bool) -> tuple[Verdict, list[Reservation]]:
         failure, result = self._failure, self._result
-        limit: verdicts.LimitReached | None = None
+        limit: verdict_rules.LimitReached | None = None
         if failure is not None and failure.kind in {ErrorKind.TIMED_OUT, ErrorKind.STALLED}:
             limit = "timed_out"
         elif failure is not None and failure.kind is ErrorKind.BUDGET_EXHAUSTED:
@@ -499,7 +419,7 @@ class Run:
         reservations = frozenset(self._judgement.reservations if self._judgement is not None else ())
         if self._writer.tampered:
             reservations |= {Reservation.TAMPERED}
-        return verdicts.verdict_of(verdicts.Facts(
+        return verdict_rules.verdict_of(verdict_rules.VerdictFacts(
             cancelled=self._cancelled_by is not None,
             interrupted=self._interrupted,
             limit=limit,
@@ -513,7 +433,7 @@ class Run:
     def _same_end(
         self, verdict: Verdict, reservations: list[Reservation], info: ErrorInfo | None
     ) -> tuple[Verdict, list[Reservation], ErrorInfo | None]:
-        """After checks ran again: how the work itself ended stays as it was."""
+        """Write the end after checks ran again; how the work itself ended does not change."""
         before = self._before
         if before is None:
             return verdict, reservations, info
@@ -526,20 +446,20 @@ class Run:
         return verdict, reservations, info
 
     async def _in_thread(self, call: Callable[..., _T], *args: object, limit_seconds: float | None = None) -> _T:
-        """Run blocking git work beside the loop; a cancel aborts the git process, so the thread ends at once."""
+        """Run blocking git work in a thread; a cancel aborts the git process, so the thread ends at once."""
         future = asyncio.get_running_loop().run_in_executor(None, functools.partial(call, *args))
-        # Somebody may have stopped waiting for this thread; then nobody asks for what it raised.
+        # The caller may have stopped waiting for this thread; then its exception is never retrieved.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             async with asyncio.timeout(limit_seconds):
                 return await asyncio.shield(future)
         except TimeoutError:
-            if self._ground is not None:
-                self._ground.abort()
+            if self._worktree is not None:
+                self._worktree.abort()
             raise UnderstudyError(
                 ErrorKind.TIMED_OUT,
-                f"Git was still at work on the tree after {limit_seconds} s.",
-                hint="The work is still in the tree; look for a slow or full disk.",
+                f"Git was still using the worktree after {limit_seconds} s.",
+                hint="The work is still in the worktree; check for a slow or full disk.",
             ) from None
 
     def _tell(self, event: events.Event) -> None:
@@ -547,79 +467,28 @@ class Run:
         self._loop.call_soon_threadsafe(self._emit_if_open, event)
 
     def _emit_if_open(self, event: events.Event) -> None:
-        if self._lock >= 0:  # a thread that was left behind has nobody to tell any more
+        if self._lock >= 0:  # an abandoned thread must not write
             self._emit(event)
-
-
-class _Threads(ThreadPoolExecutor):
-    """The loop's threads; tells which of them are busy."""
-
-    def __init__(self) -> None:
-        super().__init__(max_workers=4, thread_name_prefix="understudy")
-        self._futures: set[Future[Any]] = set()
-
-    def submit(self, call: Callable[..., _T], /, *args: Any, **keywords: Any) -> Future[_T]:
-        """Run ``call`` in a thread."""
-        future = super().submit(call, *args, **keywords)
-        self._futures.add(future)
-        future.add_done_callback(self._futures.discard)
-        return future
-
-    def busy(self) -> list[Future[Any]]:
-        """Return what has not ended."""
-        return list(self._futures)
 
 
 def _end_of(before: Delegation) -> tuple[Verdict, list[Reservation], ErrorInfo | None]:
     return before.verdict or Verdict.INTERRUPTED, before.reservations, before.error
 
 
-def _needs_environment(spec: Spec) -> bool:
-    """Tell whether a delegation refers to environment variables by name."""
-    named = any(isinstance(value, EnvReference) for value in (spec.delegator.env or {}).values())
-    key = spec.model_server.api_key if spec.model_server is not None else None
-    return named or (key is not None and key.from_env is not None)
-
-
-def _environment(declared: dict[str, str | EnvReference]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return a delegator's variables with their values, and those among them that are secret, by name."""
-    values: dict[str, str] = {}
-    secrets: dict[str, str] = {}
-    for name, value in declared.items():
-        if isinstance(value, str):
-            values[name] = value
-            continue
-        found = os.environ.get(value.from_env)
-        if found is None:
-            raise UnderstudyError(
-                ErrorKind.SECRET_WITHHELD,
-                f"The environment variable {value.from_env} is not set, and the delegator passes it on as {name}.",
-                hint=f"Set {value.from_env} where the editor or the shell starts, then start again.",
-            )
-        values[name] = secrets[name] = found
-    return values, secrets
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-
-
-def _fault(folder: store.Folder, error: Exception) -> UnderstudyError:
-    import traceback  # noqa: PLC0415 - only when it goes wrong
+def _fault(folder: delegation_folder.Folder, error: Exception) -> UnderstudyError:
+    import traceback
 
     with contextlib.suppress(OSError), (folder.path / "worker.log").open("a", encoding="utf-8") as log:
         log.write(time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()))
         log.writelines(traceback.format_exception(error))
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return UnderstudyError(
-            ErrorKind.STORE_FULL,
-            "The disk became full while the work was going on.",
-            hint="Free some space; then retry.",
+            ErrorKind.DISK_FULL,
+            "The disk became full while the delegation was running.",
+            hint="Free some space, then retry.",
         )
     return UnderstudyError(
         ErrorKind.INTERNAL,
-        f"The worker met a fault: {type(error).__name__}: {error}",
-        hint=f"This is a fault of Understudy; the details are in {folder.path / 'worker.log'}.",
+        f"Internal error in the worker: {type(error).__name__}: {error}",
+        hint=f"This is a bug in Understudy; the details are in {folder.path / 'worker.log'}.",
     )

@@ -1,8 +1,8 @@
-"""What an agent asks a person: one question at a time, over the journal, with a policy when nobody answers.
+"""Forward an agent's questions to the user: one at a time, through the journal, with a default after a deadline.
 
-``permission`` is appended (the state is then ``waiting``), any process answers through ``control.jsonl``, the first
-valid answer wins, ``permission_answered`` says which. The deadline answers the same way as a person, through the same
-file, so a person and the deadline cannot both be right.
+``permission`` is appended (the state is then ``waiting``), any process answers through ``requests.jsonl``, the first
+valid answer wins, and ``permission_answered`` records which. The deadline answers through the
+same file as the user, so they cannot both win.
 """
 
 from __future__ import annotations
@@ -13,66 +13,67 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from understudy.journal import control
-from understudy.journal.control import Answer, Item
-from understudy.journal.store import Folder
+from understudy.journal import worker_requests
+from understudy.journal.delegation_folder import Folder
+from understudy.journal.worker_requests import Answer, Item
 from understudy.model import events
 from understudy.model.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners.runner import Question
 
 DEADLINE = "deadline"
-WITHDRAWN = "withdrawn"
-"""Who answered when nobody did."""
+"""The value of ``by`` when the deadline passed."""
+WITHDRAWN = "withdrawn"  # english: allow withdrawn - a value in journals
+"""The value of ``by`` when the agent cancelled the question."""
 
 
-class Questions:
+class PermissionRequests:
     """The questions of one run; for one event loop."""
 
-    def __init__(self, folder: Folder, emit: Callable[[events.Event], None], seconds: float) -> None:
-        """Ask through ``emit``; an answer is waited for at most ``seconds``."""
+    def __init__(self, folder: Folder, emit: Callable[[events.Event], None], seconds: float = 0.0) -> None:
+        """Ask through ``emit``; wait at most ``seconds`` for each answer."""
         self._folder = folder
         self._emit = emit
-        self._seconds = seconds
+        self.seconds = seconds
+        """Changes with the limits of each attempt."""
         self._turn = asyncio.Lock()
         self._number = 0
         self._open: PermissionRequest | None = None
         self._answer: asyncio.Future[Answer] | None = None
 
-    async def ask(
-        self, title: str, detail: str, options: list[PermissionOption]
-    ) -> tuple[PermissionOption, str | None]:
-        """Ask a person; return the option chosen and the note that came with it.
+    async def ask(self, question: Question) -> tuple[PermissionOption, str | None]:
+        """Ask the user; return the chosen option and the note with it.
 
-        Questions asked at the same time are put one after another. ``options`` must hold one that rejects: it is taken
-        when nobody answers in time.
+        Concurrent questions are asked one after another. One of the options must reject: it is chosen
+        when no one answers in time.
         """
+        options = question.options
         rejecting = next((option for option in options if option.kind.startswith("reject")), None)
         if rejecting is None or len({option.id for option in options}) != len(options):
             raise UnderstudyError(
-                ErrorKind.INTERNAL, f"The question {title!r} has no option that rejects, or the same one twice."
+                ErrorKind.INTERNAL,
+                f"The question {question.title!r} has no option that rejects, or two options with the same ID.",
             )
         async with self._turn:
             self._number += 1
-            deadline = datetime.fromtimestamp(time.time() + self._seconds, UTC).isoformat(timespec="milliseconds")
+            deadline = datetime.fromtimestamp(time.time() + self.seconds, UTC).isoformat(timespec="milliseconds")
             request = PermissionRequest(
-                # The agent's own ids may come again after a restart; these do not. Nobody can guess them either: an
-                # answer that an agent left in `control.jsonl` beforehand is one to no question.
+                # The agent's own ids may repeat after a restart; these do not. They cannot be guessed either: an answer
+                # that an agent wrote into `requests.jsonl` beforehand answers no question.
                 request_id=f"q{self._number}-{secrets.token_hex(3)}",
                 attempt=0,  # the event is stamped with it
-                title=title,
-                detail=detail,
-                options=options,
                 deadline=deadline.replace("+00:00", "Z"),
-                on_deadline=rejecting.id,
+                deadline_action=rejecting.id,
+                **question.fields(),
             )
             return await self._put(request)
 
     def take(self, items: Iterable[Item]) -> None:
-        """Look through new lines of ``control.jsonl``; the first valid answer to the open question is the answer."""
+        """Read new lines of ``requests.jsonl``; the first valid answer to the open question counts."""
         waiting, request = self._answer, self._open
         if waiting is None or request is None or waiting.done():
             return
-        found = control.first_answer(list(items), request)
+        found = worker_requests.first_answer(list(items), request)
         if found is not None:
             waiting.set_result(found)
 
@@ -82,12 +83,12 @@ class Questions:
             fields = {name: getattr(request, name) for name in request.__struct_fields__ if name != "attempt"}
             self._emit(events.Permission(**fields))
             try:
-                async with asyncio.timeout(self._seconds):
+                async with asyncio.timeout(self.seconds):
                     answer = await asyncio.shield(self._answer)
             except TimeoutError:
                 answer = self._on_deadline(request)
             except asyncio.CancelledError:
-                # The agent took its question back: nobody is to answer it any more.
+                # The agent cancelled its question: it can no longer be answered.
                 taken_back = self._on_deadline(request, by=WITHDRAWN)
                 self._emit(
                     events.PermissionAnswered(
@@ -106,24 +107,24 @@ class Questions:
         return chosen, answer.note
 
     def _on_deadline(self, request: PermissionRequest, by: str | None = None) -> Answer:
-        """Answer as configured, unless a person was a moment quicker."""
-        own = Answer(request_id=request.request_id, option=request.on_deadline, by=by or DEADLINE)
+        """Answer with the default, unless the user has just answered."""
+        own = Answer(request_id=request.request_id, option=request.deadline_action, by=by or DEADLINE)
         try:
-            control.append_answer(self._folder, own, request)
+            worker_requests.append_answer(self._folder, own, request)
         except UnderstudyError as error:
             if error.kind is ErrorKind.CONFLICT:
-                return control.first_answer(control.read_control(self._folder), request) or own
-            # What cannot be written is decided all the same: a full disk must not let an agent through.
+                return worker_requests.first_answer(worker_requests.read_requests(self._folder), request) or own
+            # The default applies even if it cannot be written: a full disk must not grant a permission.
         return own
 
 
 def open_question(waiting: PermissionRequest | None, request_id: str, identifier: str) -> PermissionRequest:
-    """Return the question ``request_id``; ``conflict`` when it is not open (any more)."""
+    """Return the question ``request_id``; raise ``conflict`` if it is not open."""
     if waiting is None or waiting.request_id != request_id:
-        now = f"it asks {waiting.request_id!r}" if waiting is not None else "it was answered, or its time has passed"
+        now = f"it asks {waiting.request_id!r}" if waiting is not None else "it was answered, or its deadline passed"
         raise UnderstudyError(
             ErrorKind.CONFLICT,
-            f"{identifier} does not wait for an answer to {request_id!r}: {now}.",
-            hint="Look at what it asks now: understudy show " + identifier,
+            f"{identifier} is not waiting for an answer to {request_id!r}: {now}.",
+            hint=f"See what it asks now: understudy show {identifier}",
         )
     return waiting

@@ -1,10 +1,10 @@
-"""Slots: how many delegations run at once, and who is next.
+"""Slots and the queue: how many delegations run at once, and which is next.
 
-A slot is a file under ``<state>/slots`` whose flock its holder keeps for life, so a killed worker frees it.
-Who finds no slot leaves a mark under ``<state>/queue`` and writes ``queued``. Its worker then exits, and who
-frees a slot, or sees a free one beside a mark, starts the oldest. Only a worker that needs keys from its own
-environment stays and waits: nobody else has them. All of this happens under ``<state>/queue.lock``, so nobody
-can go to sleep between another's look and leave.
+A slot is a file under ``<state>/slots`` that a worker keeps locked until it exits, so a killed worker frees it. A
+worker that finds no free slot creates an entry under ``<state>/queue``, writes ``queued`` and exits. A process that
+frees a slot, or finds a free one and an entry, starts the oldest. Only a worker that needs keys from its own
+environment stays and waits, because no other process has them. Every step holds ``<state>/queue.lock``, so that no
+worker starts to wait just after a slot became free.
 """
 
 from __future__ import annotations
@@ -18,37 +18,39 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.journal import bell, locks, store, summary
+from understudy.journal import change_notifications, delegation_folder, worker_lock
+from understudy.journal.summaries import summary
 from understudy.journal.writer import Writer
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import Finished
-from understudy.model.states import State, Verdict
+from understudy.model.states import State
+from understudy.model.verdicts import Verdict
 from understudy.model.wire import ready
 
 LOCK_SECONDS = 10.0
-"""The lock is held for milliseconds; who cannot get it for this long reports it instead of hanging."""
+"""The lock is held for milliseconds; after this time a process raises an error instead of hanging."""
 
 BELL = "queue"
-"""The name that is rung when a slot may be free."""
+"""The name of the change notification that a slot may be free."""
 
 STARTS = 3
-"""A delegation whose worker died so often before it said ``started`` will not start at the next try either."""
+"""The most worker starts for a delegation whose worker dies before it writes ``started``."""
 
 
-class Mark(msgspec.Struct):
-    """What stands in a mark."""
+class QueueEntry(msgspec.Struct):
+    """The content of an entry in the queue."""
 
     waits: bool = False
-    """Its worker lives and waits."""
+    """Whether its worker is alive and waits."""
     starts: int = 0
-    """How often a worker was started for it."""
+    """How often a worker was started for the delegation."""
 
 
 def acquire(root: Path) -> int:
     """Return a descriptor that holds ``<state>/queue.lock`` until it is closed.
 
-    Raises ``store_unavailable`` when it is not to be had in ``LOCK_SECONDS``.
+    Raises ``state_unavailable`` when it is not free within ``LOCK_SECONDS``.
     """
     descriptor = os.open(root / "queue.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + LOCK_SECONDS
@@ -59,9 +61,9 @@ def acquire(root: Path) -> int:
             if time.monotonic() > deadline:
                 os.close(descriptor)
                 raise UnderstudyError(
-                    ErrorKind.STORE_UNAVAILABLE,
+                    ErrorKind.STATE_UNAVAILABLE,
                     f"{root / 'queue.lock'} has been held for {LOCK_SECONDS:g} s.",
-                    hint=f"Another Understudy process hangs: `fuser -v {root / 'queue.lock'}` names it.",
+                    hint=f"Another Understudy process hangs. Find it with: fuser -v {root / 'queue.lock'}",
                 ) from None
             time.sleep(0.005)
         else:
@@ -70,7 +72,7 @@ def acquire(root: Path) -> int:
 
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """Hold ``<state>/queue.lock``; raises as ``acquire``."""
+    """Hold ``<state>/queue.lock``; raises what ``acquire`` raises."""
     descriptor = acquire(root)
     try:
         yield
@@ -93,16 +95,16 @@ def take_slot(root: Path, slots: int) -> int | None:
     return None
 
 
-def mark(root: Path, identifier: str, *, waits: bool = False) -> int:
+def enqueue(root: Path, identifier: str, *, waits: bool = False) -> int:
     """Put ``identifier`` at the end of the queue; return its position, first is 1. Call it under the lock."""
     folder = root / "queue"
     folder.mkdir(mode=0o700, exist_ok=True)
-    _write(root, identifier, Mark(waits=waits))
+    _write(root, identifier, QueueEntry(waits=waits))
     return waiting(root).index(identifier) + 1
 
 
-def unmark(root: Path, identifier: str) -> None:
-    """Take ``identifier`` out of the queue, if it is there."""
+def dequeue(root: Path, identifier: str) -> None:
+    """Remove ``identifier`` from the queue, if it is there."""
     with contextlib.suppress(OSError):
         (root / "queue" / identifier).unlink()
 
@@ -110,7 +112,7 @@ def unmark(root: Path, identifier: str) -> None:
 def waiting(root: Path) -> list[str]:
     """Return the ids in the queue, oldest first (an id begins with its time)."""
     try:
-        return sorted(entry.name for entry in (root / "queue").iterdir() if store.is_id(entry.name))
+        return sorted(entry.name for entry in (root / "queue").iterdir() if delegation_folder.is_id(entry.name))
     except FileNotFoundError:
         return []
 
@@ -118,33 +120,33 @@ def waiting(root: Path) -> list[str]:
 def start_next(root: Path) -> None:
     """Start as many waiting delegations as there are free slots, oldest first. Cheap when nothing waits.
 
-    Marks of delegations that are not waiting any more are removed; what cannot be started is finished, so that it
-    does not stand in the way of others. Never raises for what is wrong with one of them.
+    Entries of delegations that no longer wait are removed. A delegation that cannot be started is finished, so that
+    it does not block others. Never raises for a problem of a single delegation.
     """
     if waiting(root):
         with locked(root):
             _serve(root, None)
 
 
-def turn(root: Path, identifier: str) -> int | None:
-    """Return a slot for a worker that waits itself, when it is its turn. Call it under the lock."""
+def take_turn(root: Path, identifier: str) -> int | None:
+    """Return a slot for a waiting worker when it is next; else None. Call it under the lock."""
     return _serve(root, identifier)
 
 
 def _serve(root: Path, me: str | None) -> int | None:
     for identifier in waiting(root):
         try:
-            folder = store.open_folder(identifier)
+            folder = delegation_folder.open_folder(identifier)
             found = summary.load(folder)
         except UnderstudyError:
-            unmark(root, identifier)
+            dequeue(root, identifier)
             continue
         if found.state is State.FINISHED:
-            unmark(root, identifier)
+            dequeue(root, identifier)
         if found.state is not State.QUEUED:
             continue
         try:
-            slots = store.read_spec(folder).slots
+            slots = delegation_folder.read_spec(folder).slots
         except UnderstudyError as error:
             _give_up(root, folder, found, error.info())
             continue
@@ -158,64 +160,64 @@ def _serve(root: Path, me: str | None) -> int | None:
                 continue
         finally:
             os.close(slot)
-        # It is the turn of a worker that waits itself: leave the slot to it.
-        bell.ring(BELL)
+        # The next delegation has a waiting worker, which takes the slot.
+        change_notifications.notify(BELL)
         return None
     return None
 
 
-def _serve_one(root: Path, folder: store.Folder, found: Delegation, slot: int) -> bool:
-    """Start a worker with ``slot``; return False when one that waits itself is there to take it."""
-    from understudy.engine import start  # noqa: PLC0415 - start imports this module
+def _serve_one(root: Path, folder: delegation_folder.Folder, found: Delegation, slot: int) -> bool:
+    """Start a worker with ``slot``; return False when a waiting worker will take it."""
+    from understudy.engine.running import start
 
-    lock = locks.try_lock(folder)
+    lock = worker_lock.try_lock(folder)
     standing = _read(root, folder.id)
     if lock is None:
-        return not standing.waits  # without waiting: its worker has a slot and is about to say `started`
+        return not standing.waits  # if not waiting, its worker has a slot and is about to write `started`
     try:
         if standing.starts >= STARTS:
             _finish(folder, lock, found, ErrorInfo(ErrorKind.INTERRUPTED, f"Its worker died {STARTS} times."))
-            unmark(root, folder.id)
+            dequeue(root, folder.id)
         elif summary.load(folder).state is State.QUEUED:
-            # The mark stays until the worker says `started`: should it die before, it is still in line.
-            _write(root, folder.id, Mark(starts=standing.starts + 1))
+            # The entry stays until the worker writes `started`: if it dies first, the delegation is still queued.
+            _write(root, folder.id, QueueEntry(starts=standing.starts + 1))
             start.spawn_worker(folder, lock, slot=slot)
     except (UnderstudyError, OSError) as error:
         info = error.info() if isinstance(error, UnderstudyError) else ErrorInfo(ErrorKind.INTERNAL, str(error))
         _finish(folder, lock, found, info)
-        unmark(root, folder.id)
+        dequeue(root, folder.id)
     finally:
         os.close(lock)
     return True
 
 
-def _give_up(root: Path, folder: store.Folder, found: Delegation, error: ErrorInfo) -> None:
-    lock = locks.try_lock(folder)
+def _give_up(root: Path, folder: delegation_folder.Folder, found: Delegation, error: ErrorInfo) -> None:
+    lock = worker_lock.try_lock(folder)
     if lock is None:
         return
     try:
         _finish(folder, lock, found, error)
     finally:
         os.close(lock)
-    unmark(root, folder.id)
+    dequeue(root, folder.id)
 
 
-def _finish(folder: store.Folder, lock: int, found: Delegation, error: ErrorInfo) -> None:
+def _finish(folder: delegation_folder.Folder, lock: int, found: Delegation, error: ErrorInfo) -> None:
     verdict = Verdict.INTERRUPTED if error.kind is ErrorKind.INTERRUPTED else Verdict.FAILED
     with contextlib.suppress(UnderstudyError), Writer(folder, lock) as writer:
         if writer.delegation.state is State.QUEUED:
-            attempt = max((one.n for one in found.attempts), default=0)
+            attempt = max((one.number for one in found.attempts), default=0)
             writer.append(Finished(verdict=verdict, reservations=[], error=error), attempt=attempt)
 
 
-def _read(root: Path, identifier: str) -> Mark:
+def _read(root: Path, identifier: str) -> QueueEntry:
     try:
-        return msgspec.json.decode((root / "queue" / identifier).read_bytes(), type=ready(Mark))
+        return msgspec.json.decode((root / "queue" / identifier).read_bytes(), type=ready(QueueEntry))
     except (OSError, msgspec.DecodeError):
-        return Mark()
+        return QueueEntry()
 
 
-def _write(root: Path, identifier: str, mark: Mark) -> None:
+def _write(root: Path, identifier: str, mark: QueueEntry) -> None:
     temporary = root / "queue" / f".{identifier}"
     temporary.write_bytes(msgspec.json.encode(mark))
     temporary.replace(root / "queue" / identifier)

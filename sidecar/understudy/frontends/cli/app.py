@@ -1,4 +1,4 @@
-"""The entry: which commands there are, which module each lives in, and how every error leaves."""
+"""The entry point: the commands with their modules, the help, and the exit for every error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from understudy.faces.cli.exits import Exit, table
+from understudy.frontends.cli.exit_codes import Exit, table
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -21,62 +21,63 @@ PROGRAM = "understudy"
 
 _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Delegate": {
-        "start": ("start:start", "Delegate work, follow it, and say what can be believed of the result."),
-        "preview": ("start:preview", "Show exactly what a start would send; send nothing."),
-        "cancel": ("control:cancel", "Stop delegations; their work is kept."),
-        "check": ("control:check", "Run the checks again on a result."),
+        "start": ("delegate.start:start", "Start a delegation, follow it, and print its verdict."),
+        "preview": ("delegate.start:preview", "Show exactly what a start would send, without sending it."),
+        "cancel": ("delegate.cancel:cancel", "Cancel delegations; their partial work is kept."),
+        "groups": ("delegate.groups:groups", "Manage groups of delegations: create, show."),
+        "check": ("delegate.check:check", "Run the checks of a result again."),
     },
-    "Look": {
-        "watch": ("follow:watch", "Follow a delegation live."),
-        "wait": ("follow:wait", "Wait until delegations have ended."),
-        "list": ("look:list_", "List delegations, newest first."),
-        "show": ("look:show", "Show one delegation with its verdict."),
-        "diff": ("diff:diff", "Show what a delegation changed."),
+    "Inspect": {
+        "watch": ("delegate.watch:watch", "Follow a delegation live."),
+        "wait": ("delegate.wait:wait", "Wait for delegations to finish."),
+        "list": ("delegate.show:list_", "List delegations, newest first."),
+        "show": ("delegate.show:show", "Show one delegation with its verdict."),
+        "diff": ("review.diff:diff", "Show what a delegation changed."),
     },
     "Decide": {
-        "review": ("review:review", "Look at a result hunk by hunk and decide."),
-        "accept": ("deciding:accept", "Merge hunks of a result into your files."),
-        "reject": ("deciding:reject", "Turn hunks of a result down, with a reason."),
-        "undo": ("deciding:undo", "Take an accept back; your later edits stay."),
-        "amend": ("further:amend", "Change a file of the result by hand."),
-        "reply": ("further:reply", "Send a result back with words."),
-        "retry": ("further:retry", "Do it again from the original base."),
-        "answer": ("answering:answer", "Answer the question of an agent that waits."),
-        "export": ("keeping:export", "Take a result out as a branch, commit or patch."),
-        "discard": ("keeping:discard", "Throw a result and its tree away; restorable."),
-        "restore": ("keeping:restore", "Bring a discarded tree back."),
-        "worktrees": ("keeping:worktrees", "Trees on disk: list, remove, restore."),
+        "review": ("review.review:review", "Review a result hunk by hunk."),
+        "accept": ("review.decide:accept", "Merge hunks of a result into your files."),
+        "reject": ("review.decide:reject", "Reject hunks of a result, with a reason."),
+        "undo": ("review.decide:undo", "Undo an accept; keep your later edits."),
+        "amend": ("review.reply:amend", "Edit a file of a result."),
+        "reply": ("review.reply:reply", "Send a result back with instructions."),
+        "retry": ("review.reply:retry", "Run a delegation again from its original base."),
+        "answer": ("delegate.answer:answer", "Answer an agent that waits for permission."),
+        "export": ("review.export:export", "Export a result as a branch, commit or patch."),
+        "discard": ("review.worktrees:discard", "Discard a result and its worktree; `restore` undoes this."),
+        "restore": ("review.worktrees:restore", "Restore a discarded worktree."),
+        "worktrees": ("review.worktrees:worktrees", "Manage worktrees on disk: list, remove, restore."),
     },
     "Set up": {
-        "doctor": ("installation:doctor", "Check that everything a run needs is there."),
-        "tools": ("installation:tools", "List the agent CLIs that are known, found or not."),
-        "delegators": ("delegators:delegators", "Say who can do the work: list, add, test…"),
-        "servers": ("servers:servers", "Model servers and their keys: list, add, probe…"),
-        "recipes": ("installation:recipes", "List the kinds of work that can be delegated."),
-        "trust": ("installation:trust", "Trust a workspace, or withdraw it."),
+        "doctor": ("setup.doctor:doctor", "Check that everything a delegation needs is installed."),
+        "tools": ("setup.tools:tools", "List the supported agent CLIs, installed or not."),
+        "delegators": ("setup.delegators:delegators", "Manage delegators: list, add, test…"),
+        "servers": ("setup.servers:servers", "Manage model servers and their keys: list, add, test…"),
+        "recipes": ("setup.recipes:recipes", "List the recipes: the kinds of work to delegate."),
+        "trust": ("setup.trust:trust", "Trust a workspace, or revoke its trust."),
     },
     "For programs": {
-        "serve": ("serve:serve", "Be the language server of an editor."),
-        "rpc": ("serve:rpc", "Serve the whole contract as JSON-RPC on stdio or a socket."),
-        "completion": ("completion:completion", "Print the completion script for a shell."),
-        "version": ("installation:version", "Print the version and the contract it speaks."),
+        "serve": ("serve:serve", "Run the language server."),
+        "rpc": ("serve:rpc", "Serve the API as JSON-RPC on stdio or a Unix socket."),
+        "completion": ("setup.shell_completion:completion", "Print the completion script for a shell."),
+        "version": ("setup.doctor:version", "Print the version of Understudy and of its protocol."),
     },
 }
-"""Command → module and attribute below ``faces.cli``, and the line in the help: no module is imported for the help."""
+"""Command → module and attribute below ``frontends.cli``, and its help line, so that the help imports no module."""
 
 _COMMANDS = {name: entry for section in _SECTIONS.values() for name, entry in section.items()}
 
 _FIRST_STEPS = """
-Hand work to cheaper models and other coding agents, and get it back verified. The work happens in a tree of its own;
-your files, index and branches stay as they are.
+Delegate work to cheaper models and other coding agents, and get it back verified. Agents work in a separate worktree;
+your files, index and branches stay unchanged until you accept a result.
 
 \b
 First steps:
-  understudy doctor                      is everything there?
-  understudy tools                       which agent CLIs were found?
-  understudy delegators add              say who does the work
-  understudy start tests src/module.py   delegate tests for a file
-  understudy review ID                   look at the result and take what is good
+  understudy doctor                      check the installation
+  understudy tools                       list the supported agent CLIs
+  understudy delegators add              add an agent CLI or a model
+  understudy start tests src/module.py   delegate the tests of a file
+  understudy review ID                   review the result, hunk by hunk
 """
 
 _EPILOG = f"""
@@ -84,19 +85,20 @@ _EPILOG = f"""
 Exit codes:
 {table()}
 
-Every command has `--help` with examples, and `--json` prints the contract's structures. NO_COLOR turns colours off.
+Every command has `--help` with examples. `--json` prints the structures that protocol/README.md documents. Set
+NO_COLOR to turn colours off.
 """
 
 
-class _ReaderGone(Exception):  # noqa: N818 - nothing went wrong
-    """Nobody reads stdout any more; click would answer a ``BrokenPipeError`` with exit code 1."""
+class _ReaderGone(Exception):  # noqa: N818 - not an error
+    """The reader of stdout closed it; click would turn the ``BrokenPipeError`` into exit code 1."""
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one only to run it."""
+    """A group that imports a command only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the help."""
+        """Return the names of the commands in the order of the help."""
         _ = ctx
         return list(_COMMANDS)
 
@@ -106,15 +108,15 @@ class LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(f"understudy.faces.cli.{module}"), attribute)
+        command: click.Command = getattr(importlib.import_module(f"understudy.frontends.cli.{module}"), attribute)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; for an unknown one, name near ones."""
+        """Find the command; fail for an unknown one with similar names."""
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            import difflib  # noqa: PLC0415 - only when it goes wrong
+            import difflib
 
             near = difflib.get_close_matches(args[0], _COMMANDS, n=3, cutoff=0.5)
             hint = f" Did you mean {' or '.join(near)}?" if near else " `understudy --help` lists the commands."
@@ -122,7 +124,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and tell a reader that went away from a failure."""
+        """Run the command; raise ``_ReaderGone`` when the reader of stdout closed it."""
         try:
             answer = super().invoke(ctx)
             sys.stdout.flush()
@@ -139,7 +141,7 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete command names without importing the commands."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only in a completion
+        from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
@@ -149,7 +151,7 @@ class LazyGroup(click.Group):
 def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     _ = parameter
     if value and not ctx.resilient_parsing:
-        from understudy import __version__  # noqa: PLC0415 - its one user here
+        from understudy import __version__
 
         click.echo(f"{PROGRAM} {__version__}")
         ctx.exit()
@@ -165,11 +167,11 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) 
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version."
 )
 def group() -> None:
-    """Hold the commands."""
+    """Run one of the commands."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; whatever happens, no traceback reaches the person."""
+    """Run one command and return its exit code; the user never sees a traceback."""
     as_json = wants_json(arguments)
     try:
         answer: Any = group.main(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
@@ -178,7 +180,7 @@ def main(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         return _usage_error(error, as_json=as_json)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
+        click.echo("Stopped.", err=True)
         return Exit.CANCELLED
     except (BrokenPipeError, _ReaderGone):
         return _pipe_closed()
@@ -188,7 +190,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Tell whether ``--json`` is among the options; needed where parsing them failed."""
+    """Return whether ``--json`` is among the options; for errors of parsing them."""
     options = list(arguments)
     return "--json" in (options[: options.index("--")] if "--" in options else options)
 
@@ -202,26 +204,26 @@ def _pipe_closed() -> int:
 
 def _usage_error(error: click.ClickException, *, as_json: bool) -> int:
     if as_json:
-        from understudy.model.errors import ErrorKind, UnderstudyError  # noqa: PLC0415 - keeps the start quick
+        from understudy.model.errors import ErrorKind, UnderstudyError
 
         context = getattr(error, "ctx", None)
         command = context.command_path if context else PROGRAM
-        wrong = UnderstudyError(ErrorKind.INVALID_PARAMS, error.format_message(), hint=f"see `{command} --help`")
+        wrong = UnderstudyError(ErrorKind.INVALID_PARAMS, error.format_message(), hint=f"Run `{command} --help`.")
         return _any_error(wrong, as_json=True, code=Exit.USAGE)
     error.show()
     return Exit.USAGE
 
 
 def _any_error(error: Exception, *, as_json: bool, code: Exit = Exit.ERROR) -> int:
-    from understudy.faces.cli import output  # noqa: PLC0415 - keeps the start quick
-    from understudy.model.errors import UnderstudyError  # noqa: PLC0415
+    from understudy.frontends.cli.output import output
+    from understudy.model.errors import UnderstudyError
 
     if isinstance(error, UnderstudyError):
         typed: UnderstudyError = error
     else:
-        from understudy.api.faults import internal  # noqa: PLC0415
+        from understudy.api.internal_errors import internal_error
 
-        typed = internal("understudy", error)
+        typed = internal_error("understudy", error)
     try:
         output.error(typed, as_json=as_json)
     except BrokenPipeError:

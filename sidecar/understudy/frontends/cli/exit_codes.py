@@ -1,4 +1,4 @@
-"""The exit codes: the one list that the commands, their help and the tests use."""
+"""Exit codes and their meaning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Exit(enum.IntEnum):
-    """What the exit code of ``understudy`` says."""
+    """The exit code of ``understudy``."""
 
     OK = 0
     UNVERIFIED = 1
@@ -24,19 +24,19 @@ class Exit(enum.IntEnum):
 
 
 MEANING: dict[Exit, str] = {
-    Exit.OK: "verified, or answered; for other commands: done",
-    Exit.UNVERIFIED: "a result that is not verified; doctor, test, probe: something is wrong",
-    Exit.USAGE: "the command was not understood",
-    Exit.CHECKS_FAILED: "a required check fails on the result",
-    Exit.NO_CHANGES: "the agent ended well and changed nothing",
-    Exit.FAILED: "the agent failed",
-    Exit.LIMIT: "a limit on time, turns, tokens or money was reached",
-    Exit.INTERRUPTED: "the worker died; what it left is kept",
-    Exit.ERROR: "an error, no run: see the message",
-    Exit.NOT_FINISHED: "`wait --timeout` passed and it still runs",
-    Exit.CONFLICTS: "accept, review: hunks do not merge and stay undecided",
+    Exit.OK: "verified or answered; other commands: success",
+    Exit.UNVERIFIED: "the result is not verified; doctor, test: a problem was found",
+    Exit.USAGE: "invalid command or option",
+    Exit.CHECKS_FAILED: "a required check failed on the result",
+    Exit.NO_CHANGES: "the agent finished without changing anything",
+    Exit.FAILED: "the last attempt failed; partial work is kept",
+    Exit.LIMIT: "a limit on time, turns, tokens or cost was reached",
+    Exit.INTERRUPTED: "the worker process died; partial work is kept",
+    Exit.ERROR: "an error; see the message",
+    Exit.NOT_FINISHED: "`wait --timeout` expired; a delegation is still running",
+    Exit.CONFLICTS: "accept, review: hunks have conflicts and stay pending",
     Exit.CANCELLED: "cancelled, or stopped with Ctrl-C",
-    Exit.PIPE_CLOSED: "the reader of the output went away",
+    Exit.PIPE_CLOSED: "the reader of the output closed it",
 }
 
 _BY_VERDICT: dict[str, Exit] = {

@@ -1,4 +1,4 @@
-"""The same sentence for whoever typed options instead of writing a file: keys become the options that set them."""
+"""Name options, not file keys, in errors about options."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import click
 from understudy.model.errors import UnderstudyError
 
 _ALSO = {"api_key": "--key-env", "model_properties": "--property"}
-"""Keys that have an option under another name, where the command has that option."""
+"""Keys whose option has another name, for commands that have that option."""
 _KEY = re.compile(r"`(?:launch\.|limits\.)?([a-z_]+|[a-z]+[A-Z]\w*)`")
 _ASSIGNMENT = re.compile(r"(?:launch = \{ )?\b([a-z_]+) = (\"[^\"]*\"|\[[^\]]*\])(?: \})?")
 
 
 @contextlib.contextmanager
 def as_options() -> Iterator[None]:
-    """Name options of this command where an error names keys of a file.
+    """Replace the keys of a file that an error names by options of the running command.
 
-    Not with --json, which says what the contract says, nor where the declaration came from a file.
+    Errors are unchanged with --json, and for declarations that come from a file.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what the shell completes for them."""
+"""Options that several commands share, and shell completion of their values."""
 
 from __future__ import annotations
 
@@ -13,15 +13,28 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _COMPLETED_IDS = 50
 
+LIMITS: tuple[tuple[str, type, str], ...] = (
+    ("total-seconds", float, "Limit the duration of all attempts together."),
+    ("idle-seconds", float, "Limit the time between two events of the agent."),
+    ("first-event-seconds", float, "Limit the time from the start of an attempt to its first event."),
+    ("after-result-seconds", float, "Limit the time from the agent's result to its exit."),
+    ("max-turns", int, "Limit the agent's turns."),
+    ("max-output-tokens", int, "Limit the tokens that the model writes, in all turns."),
+    ("max-tokens", int, "Limit the tokens read and written in one attempt."),
+    ("max-usd", str, "Limit the cost, in USD."),
+)
+
 
 def examples(*lines: str) -> str:
-    """Return an epilog with examples, laid out as written."""
+    """Return an epilog that shows these examples, one per line."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def as_json(command: Command) -> Command:
     """Add ``--json``."""
-    return click.option("--json", "json_", is_flag=True, help="Print the contract's structure as JSON.")(command)
+    return click.option("--json", "json_", is_flag=True, help="Print JSON, as protocol/README.md documents it.")(
+        command
+    )
 
 
 def identifiers(command: Command) -> Command:
@@ -31,6 +44,17 @@ def identifiers(command: Command) -> Command:
     )
 
 
+def members(command: Command) -> Command:
+    """Add the argument ``ID…``, which may be left out with ``--group``."""
+    command = click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_complete=complete_identifiers)(command)
+    return group(command, "All delegations of this group.")
+
+
+def group(command: Command, text: str) -> Command:
+    """Add ``--group``."""
+    return click.option("--group", metavar="ID", help=text)(command)
+
+
 def identifier(command: Command) -> Command:
     """Add the argument ``ID``."""
     return click.argument("identifier", metavar="ID", shell_complete=complete_identifiers)(command)
@@ -38,8 +62,10 @@ def identifier(command: Command) -> Command:
 
 def following(command: Command) -> Command:
     """Add ``--detach`` and ``--quiet``, for commands that start a delegation and follow it."""
-    command = click.option("-q", "--quiet", is_flag=True, help="Show the result only, no progress.")(command)
-    return click.option("--detach", is_flag=True, help="Print the id and return at once; it goes on.")(command)
+    command = click.option("-q", "--quiet", is_flag=True, help="Print only the result, no progress.")(command)
+    return click.option(
+        "--detach", is_flag=True, help="Print the ID and return at once; the delegation keeps running."
+    )(command)
 
 
 def scope(command: Command) -> Command:
@@ -49,22 +75,37 @@ def scope(command: Command) -> Command:
         type=click.Choice(["user", "workspace"]),
         default="user",
         show_default=True,
-        help="Whose configuration: yours, or the repository's .understudy folder.",
+        help="Where to save: your configuration, or the repository's .understudy folder.",
     )(command)
 
 
 def in_workspace(command: Command) -> Command:
-    """Add ``--workspace``; the commands that list configuration see it as this folder does."""
+    """Add ``--workspace``: whose configuration a command reads."""
     return click.option(
         "--workspace",
         metavar="DIR",
         type=click.Path(file_okay=False),
-        help="As seen from this folder; here by default.",
+        help="The workspace (default: the current directory).",
     )(command)
 
 
+def limit_options(command: Command) -> Command:
+    """Add an option for each of ``LIMITS``."""
+    for name, type_, text in reversed(LIMITS):
+        command = click.option(f"--{name}", type=type_, metavar="N", help=text)(command)
+    return command
+
+
+def limits(given: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the ``Limits`` among a command's options, None if there are none."""
+    from understudy.model.wire import camel
+
+    names = [name.replace("-", "_") for name, _, _ in LIMITS]
+    return {camel(name): given[name] for name in names if given.get(name) is not None} or None
+
+
 def complete_identifiers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete ids, newest first, with their titles."""
+    """Complete IDs, newest first, with their titles."""
     _ = context, parameter
     return _quietly(lambda: _identifiers(incomplete))
 
@@ -94,15 +135,15 @@ def complete_tools(context: click.Context, parameter: click.Parameter, incomplet
 
 
 def _quietly(find: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
-    # A person who presses TAB wants names or nothing.
+    # An error message would be inserted into the user's command line.
     with contextlib.suppress(Exception):
         return find()
     return []
 
 
 def _identifiers(incomplete: str) -> list[CompletionItem]:
-    from understudy.faces.cli.calls import call  # noqa: PLC0415 - only in a completion
-    from understudy.faces.cli.terminal import one_line  # noqa: PLC0415
+    from understudy.frontends.cli.api_calls import call
+    from understudy.frontends.cli.terminal.terminal import one_line
 
     found = call("delegations/list", limit=_COMPLETED_IDS).delegations
     return [
@@ -113,13 +154,13 @@ def _identifiers(incomplete: str) -> list[CompletionItem]:
 
 
 def _here() -> str:
-    from pathlib import Path  # noqa: PLC0415 - only in a completion
+    from pathlib import Path
 
     return str(Path.cwd())
 
 
 def _names(method: str, plural: str, singular: str, incomplete: str) -> list[CompletionItem]:
-    from understudy.faces.cli.calls import call  # noqa: PLC0415 - only in a completion
+    from understudy.frontends.cli.api_calls import call
 
     entries = getattr(call(method, workspace=_here()), plural)
     found = [getattr(entry, singular) for entry in entries]
@@ -127,14 +168,14 @@ def _names(method: str, plural: str, singular: str, incomplete: str) -> list[Com
 
 
 def _recipes(incomplete: str) -> list[CompletionItem]:
-    from understudy.faces.cli.calls import call, uri  # noqa: PLC0415 - only in a completion
+    from understudy.frontends.cli.api_calls import call, uri
 
     found = call("recipes/list", uri=uri(".")).recipes
     return [CompletionItem(one.name, help=one.title) for one in found if one.name.startswith(incomplete)]
 
 
 def _tools(incomplete: str) -> list[CompletionItem]:
-    from understudy.faces.cli.calls import call  # noqa: PLC0415 - only in a completion
+    from understudy.frontends.cli.api_calls import call
 
     found = call("tools/list").tools
     return [CompletionItem(one.name, help=one.display_name) for one in found if one.name.startswith(incomplete)]

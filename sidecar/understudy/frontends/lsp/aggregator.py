@@ -1,6 +1,6 @@
 """Methods that several features answer together: code actions, lenses, completion, hover, diagnostics.
 
-A feature adds a *source* to the lists of the server's ``Gatherer`` (``server.gathered``); sources are asked in order.
+A feature adds a *source* to the lists of the host's ``Aggregator``; sources are asked in order.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from understudy.api import faults
+from understudy.api import internal_errors
 from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
-    from understudy.faces.lsp.client import Client
-    from understudy.faces.lsp.server import Server
+    from understudy.frontends.lsp.editor.client import Client
 
 ActionSource = Callable[[types.CodeActionParams], Awaitable[list[types.CodeAction]]]
 LensSource = Callable[[types.CodeLensParams], Awaitable[list[types.CodeLens]]]
@@ -27,11 +26,11 @@ Resolver = Callable[[types.CodeAction], Awaitable[types.CodeAction]]
 LENS_REFRESH = "workspace/codeLens/refresh"
 
 
-class Gatherer:
-    """Who answers what."""
+class Aggregator:
+    """Combine the answers of all sources."""
 
     def __init__(self, client: Client) -> None:
-        """Nobody answers yet."""
+        """Start with no sources."""
         self.client = client
         self.actions: list[ActionSource] = []
         self.resolvers: dict[str, Resolver] = {}
@@ -42,18 +41,18 @@ class Gatherer:
         self.diagnostics = Diagnostics(client)
 
     async def code_action(self, params: types.CodeActionParams) -> list[types.CodeAction | types.Command] | None:
-        """Return every source's actions whose kind was asked for; commands for clients without literals."""
+        """Return every source's actions of the requested kinds; commands if the client has no code action literals."""
         found = [action for source in self.actions for action in await _asked(source, params, [])]
         wanted = params.context.only
         if wanted:
             found = [action for action in found if any(_is_below(action.kind, kind) for kind in wanted)]
         if not self.client.can("textDocument.codeAction.codeActionLiteralSupport"):
-            # LSP 3.17: such clients take commands only; what needs resolving is resolved now.
+            # LSP 3.17: such clients accept only commands and cannot resolve actions.
             resolved = [await self.resolve(action) for action in found]
             return [action.command for action in resolved if action.command is not None and action.disabled is None]
         lazily = self.client.capability("textDocument.codeAction.resolveSupport.properties")
         if not isinstance(lazily, list) or "command" not in lazily:
-            # A client that cannot resolve a command gets it at once.
+            # A client that cannot resolve commands needs them now.
             found = [await self.resolve(action) if action.command is None else action for action in found]
         if not self.client.can("textDocument.codeAction.disabledSupport"):
             found = [action for action in found if action.disabled is None]
@@ -70,7 +69,7 @@ class Gatherer:
         return [lens for source in self.lenses for lens in await _asked(source, params, [])]
 
     async def completion(self, params: types.CompletionParams) -> types.CompletionList | None:
-        """Return the first source's answer that is one."""
+        """Return the first answer that is not None."""
         for source in self.completions:
             found: types.CompletionList | None = await _asked(source, params, None)
             if found is not None:
@@ -78,7 +77,7 @@ class Gatherer:
         return None
 
     async def hover(self, params: types.HoverParams) -> types.Hover | None:
-        """Return the first source's answer that is one."""
+        """Return the first answer that is not None."""
         for source in self.hovers:
             found: types.Hover | None = await _asked(source, params, None)
             if found is not None:
@@ -86,13 +85,13 @@ class Gatherer:
         return None
 
     def refresh_lenses(self) -> None:
-        """Ask the client to read the lenses again, where it can."""
+        """Ask the client to read the lenses again, if it supports that."""
         if self.lenses and self.client.can("workspace.codeLens.refreshSupport"):
             self.client.spawn(self.client.ask(LENS_REFRESH, None), "lens refresh")
 
 
 class Diagnostics:
-    """Diagnostics by document and owner: published together, since a client knows one list a document."""
+    """Diagnostics by document and owner; all owners are published together, since LSP has one list per document."""
 
     def __init__(self, client: Client) -> None:
         """Publish nothing yet."""
@@ -100,7 +99,7 @@ class Diagnostics:
         self._found: dict[str, dict[str, list[types.Diagnostic]]] = {}
 
     def put(self, owner: str, uri: str, found: list[types.Diagnostic]) -> None:
-        """Replace what ``owner`` says of a document, and publish when that changes anything."""
+        """Replace the diagnostics of ``owner`` for a document; publish them if they changed."""
         of_document = self._found.setdefault(uri, {})
         before = of_document.get(owner, [])
         if before == found:
@@ -118,7 +117,7 @@ class Diagnostics:
         )
 
     def of(self, owner: str) -> list[str]:
-        """Return the documents about which ``owner`` says something."""
+        """Return the documents for which ``owner`` has diagnostics."""
         return [uri for uri, owners in self._found.items() if owner in owners]
 
     def _version(self, uri: str) -> int | None:
@@ -127,26 +126,8 @@ class Diagnostics:
         return self._client.documents.version(uri)
 
 
-def register(server: Server) -> None:
-    """Register the methods; the capabilities say what the sources need."""
-    gathered = server.gathered
-    kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor]
-    triggers = ['"', "[", "=", ".", "-"]
-    server.answer(
-        types.TEXT_DOCUMENT_CODE_ACTION,
-        gathered.code_action,
-        types.CodeActionOptions(code_action_kinds=kinds, resolve_provider=True),
-    )
-    server.answer(types.CODE_ACTION_RESOLVE, gathered.resolve)
-    server.answer(types.TEXT_DOCUMENT_CODE_LENS, gathered.code_lens, types.CodeLensOptions(resolve_provider=False))
-    server.answer(
-        types.TEXT_DOCUMENT_COMPLETION, gathered.completion, types.CompletionOptions(trigger_characters=triggers)
-    )
-    server.answer(types.TEXT_DOCUMENT_HOVER, gathered.hover)
-
-
 async def _asked(source: Callable[[Any], Awaitable[Any]], params: Any, otherwise: Any) -> Any:
-    """Ask one source; its failure must not take the others' answers away."""
+    """Ask one source; if it fails, return ``otherwise``, so that the answers of the others are kept."""
     try:
         return await source(params)
     except asyncio.CancelledError:
@@ -154,12 +135,12 @@ async def _asked(source: Callable[[Any], Awaitable[Any]], params: Any, otherwise
     except UnderstudyError:
         return otherwise
     except Exception as error:
-        faults.internal("lsp source", error)
+        internal_errors.internal_error("lsp source", error)
         return otherwise
 
 
 def _is_below(kind: types.CodeActionKind | str | None, wanted: types.CodeActionKind | str) -> bool:
-    """Kinds are hierarchical: ``refactor`` asks for ``refactor.delegate.tests``, too (LSP 3.17, CodeActionKind)."""
-    # Members of the enumeration are strings, but ``str`` of one is its name in Python.
+    """Return whether ``kind`` is ``wanted`` or below it, as ``refactor.delegate`` is below ``refactor`` (LSP 3.17)."""
+    # ``str`` of a member of the enumeration is its name in Python, not its value.
     own, asked = (getattr(one, "value", one) or "" for one in (kind, wanted))
     return asked in {"", own} or own.startswith(asked + ".")

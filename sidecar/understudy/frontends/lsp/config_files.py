@@ -1,4 +1,4 @@
-"""Diagnostics, completion, hover and quick fixes in Understudy's own files; what they mean, ``own_files`` knows."""
+"""Diagnostics, completion, hover and quick fixes in Understudy's configuration files, by ``api.config_language``."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from understudy.api import messages as m
-from understudy.faces.lsp import documents, places
+from understudy.frontends.lsp.editor import documents
+from understudy.model.text import uris
 
 if TYPE_CHECKING:
-    from understudy.config.folders import FileKind
-    from understudy.faces.lsp.own_files import Finding, Fix, Known, Span
-    from understudy.faces.lsp.server import Server
+    from understudy.api.config_language import FileKind, Finding, Fix, Known, Span
+    from understudy.frontends.lsp.feature_host import FeatureHost
 
 OWNER = "understudy-files"
 SETTLE_SECONDS = 0.15
-"""After the last keystroke, until the diagnostics follow."""
+"""Delay between the last keystroke and new diagnostics."""
 
 _SEVERITIES = {
     "error": types.DiagnosticSeverity.Error,
@@ -36,34 +36,34 @@ _KINDS = {
 _CONFIGURATION = frozenset({"delegators", "modelServers", "recipes", "trust"})
 
 
-class OwnFiles:
-    """The open ones of one editor."""
+class ConfigFiles:
+    """The configuration files that are open in one editor."""
 
-    def __init__(self, server: Server) -> None:
-        """Know of none yet."""
-        self.client = server.client
-        self.gathered = server.gathered
+    def __init__(self, host: FeatureHost) -> None:
+        """Start without open files."""
+        self.client = host.client
+        self.aggregator = host.aggregator
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._known: dict[Path | None, asyncio.Task[Known]] = {}
 
     # -- diagnostics -----------------------------------------------------------------------------------------------
 
     def document(self, what: str, uri: str) -> None:
-        """Look at a document again after the person paused."""
+        """Check a document again after the user paused."""
         if _kind_of(uri) is None:
             return
         if what == "close":
             waiting = self._waiting.pop(uri, None)
             if waiting is not None:
                 waiting.cancel()
-            self.gathered.diagnostics.put(OWNER, uri, [])
+            self.aggregator.diagnostics.put(OWNER, uri, [])
             return
         if what == "save":
             self._known.clear()
         self._look_soon(uri, 0.0 if what in {"open", "save"} else SETTLE_SECONDS)
 
     def changed(self, collections: frozenset[str]) -> None:
-        """Look at everything again: names may have come or gone."""
+        """Check everything again: names may have been added or removed."""
         if collections & _CONFIGURATION:
             self._known.clear()
             for uri in self.client.documents.open_uris():
@@ -77,19 +77,20 @@ class OwnFiles:
 
         def look() -> None:
             self._waiting.pop(uri, None)
-            self.client.spawn(self._look(uri), "own files")
+            self.client.spawn(self._look(uri), "configuration file")
 
         self._waiting[uri] = asyncio.get_running_loop().call_later(seconds, look)
 
     async def _look(self, uri: str) -> None:
         found = await self._findings(uri)
         if found is None:
+            self.aggregator.diagnostics.put(OWNER, uri, [])  # closed, or out of sync
             return
         text, version, findings = found
         if self.client.documents.version(uri) != version:
-            return  # another look is on its way
+            return  # a newer check is scheduled
         encoding = self.client.encoding
-        self.gathered.diagnostics.put(
+        self.aggregator.diagnostics.put(
             OWNER,
             uri,
             [
@@ -105,23 +106,23 @@ class OwnFiles:
         )
 
     async def _findings(self, uri: str) -> tuple[str, int, list[Finding]] | None:
-        kind, path = _kind_of(uri), places.path_of(uri)
+        kind, path = _kind_of(uri), uris.path_of(uri)
         looked = self.client.documents.look(uri)
         if kind is None or path is None or looked is None:
             return None
         version, text = looked
-        known = await self._what_is_known(path)
-        return text, version, await asyncio.to_thread(_understood().diagnostics, kind, path, text, known)
+        known = await self._known_for(path)
+        return text, version, await asyncio.to_thread(_language().diagnostics, kind, path, text, known)
 
-    # -- at a place ------------------------------------------------------------------------------------------------
+    # -- at a position ---------------------------------------------------------------------------------------------
 
     async def completion(self, params: types.CompletionParams) -> types.CompletionList | None:
-        """Return what can be written there."""
+        """Return the completions at a position."""
         at = await self._at(params.text_document.uri, params.position)
         if at is None:
             return None
         kind, text, (line, character), known = at
-        found = await asyncio.to_thread(_understood().complete, kind, text, line, character, known)
+        found = await asyncio.to_thread(_language().complete, kind, text, line, character, known)
         snippets = self.client.can("textDocument.completion.completionItem.snippetSupport")
         deprecated = self.client.can("textDocument.completion.completionItem.tagSupport")
         items = []
@@ -143,12 +144,12 @@ class OwnFiles:
         return types.CompletionList(is_incomplete=False, items=items)
 
     async def hover(self, params: types.HoverParams) -> types.Hover | None:
-        """Return what the thing there means."""
+        """Describe the field or name at a position."""
         at = await self._at(params.text_document.uri, params.position)
         if at is None:
             return None
         kind, text, (line, character), known = at
-        found = await asyncio.to_thread(_understood().hover, kind, text, line, character, known)
+        found = await asyncio.to_thread(_language().hover, kind, text, line, character, known)
         if found is None:
             return None
         content = self._markup(found.markdown, "hover.contentFormat")
@@ -157,7 +158,7 @@ class OwnFiles:
         return types.Hover(contents=content, range=_range(text, found.span, self.client.encoding))
 
     async def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Return the quick fixes for what is wrong there."""
+        """Return the quick fixes for the problems in a range."""
         uri = params.text_document.uri
         kind = _kind_of(uri)
         found = None if kind is None else await self._findings(uri)
@@ -169,7 +170,7 @@ class OwnFiles:
             self._fix(uri, text, version, finding, fix)
             for finding in findings
             if finding.span.start.line <= lines[1] and finding.span.end.line >= lines[0]
-            for fix in _understood().fixes(kind, text, finding)
+            for fix in _language().fixes(kind, text, finding)
         ]
 
     def _fix(self, uri: str, text: str, version: int, finding: Finding, fix: Fix) -> types.CodeAction:
@@ -196,12 +197,12 @@ class OwnFiles:
         )
 
     async def _at(self, uri: str, position: Any) -> tuple[FileKind, str, tuple[int, int], Known] | None:
-        kind, path = _kind_of(uri), places.path_of(uri)
+        kind, path = _kind_of(uri), uris.path_of(uri)
         text = self.client.documents.text(uri)
         if kind is None or path is None or text is None:
             return None
         offset = documents.offset_of(text, position, self.client.encoding)
-        return kind, text, documents.position_of(text, offset, "utf-32"), await self._what_is_known(path)
+        return kind, text, documents.position_of(text, offset, "utf-32"), await self._known_for(path)
 
     def _markup(self, markdown: str, capability: str) -> types.MarkupContent | None:
         if not markdown:
@@ -210,8 +211,8 @@ class OwnFiles:
         takes = isinstance(formats, list) and "markdown" in formats
         return types.MarkupContent(types.MarkupKind.Markdown if takes else types.MarkupKind.PlainText, markdown)
 
-    async def _what_is_known(self, path: Path) -> Known:
-        """Return the configuration that goes with a file, read once for all that is asked until it changes."""
+    async def _known_for(self, path: Path) -> Known:
+        """Return the configuration that applies to a file; it is cached until it changes."""
         workspace = _workspace_of(path) or next(iter(self.client.folders), None)
         task = self._known.get(workspace)
         if task is None:
@@ -227,36 +228,36 @@ class OwnFiles:
         if workspace is not None:
             answer = await self.client.call("workspace/trust", m.TrustParams(workspace=str(workspace)))
             trusted = answer.trusted
-        return await asyncio.to_thread(_understood().know, workspace, trusted=trusted)
+        return await asyncio.to_thread(_language().know, workspace, trusted=trusted)
 
 
-def register(server: Server) -> None:
-    """Register everything."""
-    own = OwnFiles(server)
-    server.client.on_document.append(own.document)
-    server.client.on_changed.append(own.changed)
-    server.gathered.completions.append(own.completion)
-    server.gathered.hovers.append(own.hover)
-    server.gathered.actions.append(own.actions)
+def register(host: FeatureHost) -> None:
+    """Register the language features of configuration files."""
+    files = ConfigFiles(host)
+    host.client.on_document.append(files.document)
+    host.client.on_changed.append(files.changed)
+    host.aggregator.completions.append(files.completion)
+    host.aggregator.hovers.append(files.hover)
+    host.aggregator.actions.append(files.actions)
 
 
 def _kind_of(uri: str) -> FileKind | None:
-    path = places.path_of(uri)
+    path = uris.path_of(uri)
     if path is None or path.suffix not in {".toml", ".md"}:
         return None
-    found: FileKind | None = _understood().kind_of(path)
+    found: FileKind | None = _language().kind_of(path)
     return found
 
 
-def _understood() -> ModuleType:
-    """Return what understands such files, imported when the first one that may be one is opened."""
-    from understudy.faces.lsp import own_files  # noqa: PLC0415 - a tenth of a second, at the start of an editor
+def _language() -> ModuleType:
+    """Return ``api.config_language``, imported when the first TOML or Markdown file is opened."""
+    from understudy.api import config_language
 
-    return own_files
+    return config_language
 
 
 def _workspace_of(path: Path) -> Path | None:
-    """Return the folder whose ``.understudy`` a file lies in."""
+    """Return the folder whose ``.understudy`` contains a file."""
     for parent in path.parents:
         if parent.name == ".understudy":
             return parent.parent
@@ -264,7 +265,7 @@ def _workspace_of(path: Path) -> Path | None:
 
 
 def _range(text: str, span: Span, encoding: str) -> types.Range:
-    """Return a span of code points as the client counts."""
+    """Convert a span, which counts code points, to the client's encoding."""
     start = documents.offset_of(text, (span.start.line, span.start.character), "utf-32")
     end = documents.offset_of(text, (span.end.line, span.end.character), "utf-32")
     first, last = documents.position_of(text, start, encoding), documents.position_of(text, end, encoding)

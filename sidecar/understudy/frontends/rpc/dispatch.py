@@ -1,4 +1,4 @@
-"""Answering one request through jsonrpcserver."""
+"""Answer one request through jsonrpcserver."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from understudy.api import codes, table
+from understudy.api import error_codes, method_table
 from understudy.api.caller import Caller
-from understudy.api.faults import internal
+from understudy.api.internal_errors import internal_error
 from understudy.model import wire
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 with warnings.catch_warnings():
-    # It reads its schema with a function that Python 3.11 and 3.12 call deprecated, and 3.13 no longer.
+    # It reads its schema with a function that is deprecated in Python 3.11 and 3.12.
     warnings.simplefilter("ignore", DeprecationWarning)
     import jsonrpcserver
 
@@ -24,27 +24,27 @@ MEMBERS = ("jsonrpc", "method", "params", "id")
 
 
 def problem(message: Any) -> str | None:
-    """Return why a JSON value is no request (JSON-RPC 2.0 §4), None when it is one."""
+    """Return why a JSON value is not a request (JSON-RPC 2.0 §4), None if it is one."""
     if not isinstance(message, dict):
-        return "a request is an object"
+        return "A request must be an object."
     if message.get("jsonrpc") != "2.0":
-        return 'the member "jsonrpc" must be "2.0"'
+        return 'The member "jsonrpc" must be "2.0".'
     if not isinstance(message.get("method"), str):
-        return 'the member "method" must be a string'
+        return 'The member "method" must be a string.'
     if not isinstance(message.get("params"), dict | list | None):
-        return 'the member "params" must be an object or an array'
+        return 'The member "params" must be an object or an array.'
     if "id" in message and not is_id(message["id"]):
-        return 'the member "id" must be a string, a number or null'
+        return 'The member "id" must be a string, a number or null.'
     return None
 
 
 def is_id(value: Any) -> bool:
-    """Tell whether a value may be the id of a request."""
+    """Return whether a value is valid as the id of a request."""
     return value is None or (isinstance(value, str | int | float) and not isinstance(value, bool))
 
 
-def normalised(message: Message) -> Message:
-    """Return a request as jsonrpcserver wants it: no ``params``, or null, is ``{}``, and nothing it does not know."""
+def normalized(message: Message) -> Message:
+    """Return a request for jsonrpcserver: missing or null ``params`` as ``{}``, without unknown members."""
     found = {name: message[name] for name in MEMBERS if name in message}
     if found.get("params") is None:
         found["params"] = {}
@@ -57,16 +57,16 @@ def error(identifier: Any, code: int, message: str, data: Any = None) -> Message
     return {"jsonrpc": "2.0", "error": body, "id": identifier}
 
 
-def failure(identifier: Any, problem: UnderstudyError, *, withdrawn: bool = False) -> Message:
-    """Return the response for an error of ours."""
-    return error(identifier, *codes.of(problem, withdrawn=withdrawn))
+def failure(identifier: Any, problem: UnderstudyError, *, cancelled: bool = False) -> Message:
+    """Return the response for a typed error."""
+    return error(identifier, *error_codes.to_json_rpc(problem, cancelled=cancelled))
 
 
 def answer(request: Message, caller: Caller) -> bytes | None:
-    """Answer one normalised request; return the response as bytes, None for a notification. Never raises."""
+    """Answer one normalized request; return the response as bytes, None for a notification. Never raises."""
     try:
         found = jsonrpcserver.dispatch_to_serializable(
-            "",  # it is parsed already, and checked:
+            "",  # the request is parsed and checked already
             deserializer=lambda _: request,
             validator=lambda _: None,
             methods=_METHODS,
@@ -76,7 +76,7 @@ def answer(request: Message, caller: Caller) -> bytes | None:
     except Exception as fault:
         if "id" not in request:
             return None
-        return encode(failure(request["id"], internal(request["method"], fault)))
+        return encode(failure(request["id"], internal_error(request["method"], fault)))
 
 
 def encode(message: Any) -> bytes:
@@ -85,42 +85,36 @@ def encode(message: Any) -> bytes:
 
 
 class _Methods(dict[str, Any]):
-    """The table as jsonrpcserver's methods; an unknown name gets a function that says so, with near ones."""
+    """The method table for jsonrpcserver; for an unknown name, a function that raises ``unknown_method``."""
 
     def __missing__(self, name: str) -> Any:
-        if name.startswith(table.PREFIX) and name.removeprefix(table.PREFIX) in table.METHODS:
+        if name.startswith(method_table.PREFIX) and name.removeprefix(method_table.PREFIX) in method_table.METHODS:
             self[name] = _adapted(name)
             return self[name]
-        # Not kept: a client could name any number of them.
+        # Not cached: a client can send any number of names.
         return _adapted(name)
 
 
 def _adapted(name: str) -> Any:
     def respond(caller: Caller, /, *positional: Any, **params: Any) -> Any:
         try:
-            _refuse(name, positional)
-            return jsonrpcserver.Success(msgspec.to_builtins(table.call(name, params, caller)))
+            _require_prefix(name)
+            given = list(positional) or params
+            return jsonrpcserver.Success(msgspec.to_builtins(method_table.call(name, given, caller)))
         except UnderstudyError as problem:
-            return jsonrpcserver.Error(*codes.of(problem, withdrawn=caller.cancelled()))
+            return jsonrpcserver.Error(*error_codes.to_json_rpc(problem, cancelled=caller.cancelled()))
 
     return respond
 
 
-def _refuse(name: str, positional: tuple[Any, ...]) -> None:
-    if not name.startswith(table.PREFIX):
-        near = [f"{table.PREFIX}{name}"] if name in table.METHODS else None
+def _require_prefix(name: str) -> None:
+    if not name.startswith(method_table.PREFIX):
+        near = [f"{method_table.PREFIX}{name}"] if name in method_table.METHODS else None
         raise UnderstudyError(
             ErrorKind.UNKNOWN_METHOD,
             f"There is no method {name!r}.",
-            hint=f"Every method begins with {table.PREFIX}; protocol/README.md lists them.",
+            hint=f"Method names begin with {method_table.PREFIX}; protocol/README.md lists them.",
             names=near,
-        )
-    table.method(name)
-    if positional:
-        raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS,
-            f"{name} got its parameters as an array.",
-            hint="Pass them by name, as an object.",
         )
 
 

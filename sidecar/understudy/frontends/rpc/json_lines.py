@@ -1,4 +1,4 @@
-"""From bytes to messages: lines, with a bound, and JSON exactly as RFC 8259 and RFC 7493 (I-JSON) have it."""
+"""Split bytes into bounded lines, and parse them as strict JSON (RFC 8259 and RFC 7493, I-JSON)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 import msgspec
 
 LONGEST_FRAME = 4 * 1024 * 1024
-"""A longer line is refused and skipped up to its newline."""
+"""Bytes; a longer line is rejected and skipped up to its newline."""
 
 
-class Malformed(Exception):  # noqa: N818 - a verdict on a message, not a fault
-    """A line that is no JSON; ``str()`` says why."""
+class Malformed(Exception):  # noqa: N818 - about a message, not an error of the program
+    """A line that is not JSON; ``str()`` is the reason."""
 
 
 class Lines:
-    """Lines out of pieces of bytes, with at most one line kept."""
+    """Splits chunks of bytes into lines; keeps at most one line in memory."""
 
     def __init__(self, longest: int = LONGEST_FRAME) -> None:
-        """Refuse lines above ``longest`` bytes."""
+        """Reject lines longer than ``longest`` bytes."""
         self._longest = longest
         self._kept = bytearray()
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """Return the lines completed by ``data``, without their newlines; None stands for one that was too long."""
+        """Return the lines that ``data`` completes, without newlines; None stands for one that was too long."""
         *complete, rest = data.split(b"\n")
         found = [self._complete(piece) for piece in complete]
         self._kept += b"" if self._skipping else rest
@@ -35,7 +35,7 @@ class Lines:
         return found
 
     def end(self) -> list[bytes | None]:
-        """Return what was left without a newline when the stream ended."""
+        """Return the last line of the stream if it has no newline."""
         left = self._complete(b"")
         return [] if left == b"" else [left]
 
@@ -49,8 +49,8 @@ class Lines:
 def parse(line: bytes) -> Any:
     """Return the JSON value of a line; raise ``Malformed``.
 
-    Refused besides what is no JSON: NaN and infinities, numbers no double holds, lone surrogates, the same key twice
-    in one object (two readers would see two messages), nesting beyond what a reader survives.
+    Also rejected: NaN and infinities, numbers beyond a double, lone surrogates, a duplicate key in one object (parsers
+    disagree about its value), nesting beyond the recursion limit.
     """
     try:
         msgspec.json.decode(line)
@@ -58,7 +58,7 @@ def parse(line: bytes) -> Any:
     except Malformed:
         raise
     except RecursionError:
-        raise Malformed("nested too deeply") from None
+        raise Malformed("it is nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
         raise Malformed(str(error)) from None
 
@@ -66,5 +66,5 @@ def parse(line: bytes) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise Malformed("the same key stands twice in one object")
+        raise Malformed("an object has a duplicate key")
     return found

@@ -1,4 +1,4 @@
-"""The doors: stdio, and a Unix socket that only its owner can use."""
+"""Serve on stdio, or on a Unix socket that only its owner can use."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from understudy.faces.rpc.session import Session
+from understudy.frontends.rpc.session import Peer, Session
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 CHUNK = 64 * 1024
 MOST_CLIENTS = 64
 LONGEST_PATH = 100
-"""``sun_path`` holds 108 bytes on Linux, 104 on macOS, the final zero included (unix(7))."""
+"""``sun_path`` has 108 bytes on Linux, 104 on macOS, including the final zero (unix(7))."""
 ANSWER_SECONDS = 1.0
-"""How long a server that holds the path may take to accept before it counts as dead."""
+"""How long to wait for a server that may still listen on the path before treating it as dead."""
 
 
 def stdio() -> int:
     """Serve the client on stdin and stdout until stdin ends."""
-    # From here on nothing that any library prints can come between two messages, and no child inherits them.
+    # Output of libraries must not mix with messages, and no child process may inherit these descriptors.
     reading, writing = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
     os.dup2(2, 1)
     os.close(nowhere)
-    session = Session(lambda data: _write(writing, data))
+    # The parent process is the client, and passed this environment on.
+    session = Session(lambda data: _write(writing, data), Peer(os.getppid(), _here(), os.environ))
     with contextlib.suppress(KeyboardInterrupt):
         while not session.broken and (data := _read(reading)):
             session.feed(data)
@@ -48,7 +49,7 @@ def unix_socket(path: str) -> int:
     """Serve clients on a socket at ``path`` until SIGINT or SIGTERM."""
     place = Path(path).expanduser().absolute()
     with _stopped_by_signals() as stopping, _listening(place) as listener:
-        sys.stderr.write(f"listening on {place}\n")
+        sys.stderr.write(f"Listening on {place}.\n")
         sys.stderr.flush()
         poller = select.poll()
         poller.register(listener, select.POLLIN)
@@ -58,21 +59,48 @@ def unix_socket(path: str) -> int:
             ready = [descriptor for descriptor, _ in poller.poll()]
             if stopping in ready:
                 return 0
-            with contextlib.suppress(OSError):  # a client that left before it was accepted
+            with contextlib.suppress(OSError):  # a client that disconnected before it was accepted
                 _admit(listener.accept()[0], clients)
 
 
 def peer_uid(connection: socket.socket) -> int | None:
-    """Return the user at the other end of a Unix socket, None where the platform does not say."""
+    """Return the user id of the process at the other end of a Unix socket, None if the platform cannot tell."""
     if sys.platform == "linux":
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        return int(struct.unpack("3i", credentials)[1])
+        return _credentials(connection)[1]
     try:
         # LOCAL_PEERCRED of sys/un.h on macOS and the BSDs: struct xucred is version, uid, groups.
         credentials = connection.getsockopt(0, 1, 76)
     except OSError:
         return None
     return int(struct.unpack_from("II", credentials)[1])
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """Return the process at the other end of a Unix socket, as far as the platform shows it."""
+    if sys.platform != "linux":
+        return Peer(None, None, {})
+    process = Path("/proc") / str(_credentials(connection)[0])
+    environ: dict[str, str] = {}
+    cwd = None
+    with contextlib.suppress(OSError):  # it is gone, or belongs to another PID namespace
+        cwd = (process / "cwd").readlink()
+        for entry in (process / "environ").read_bytes().split(b"\0"):
+            name, _, value = entry.partition(b"=")
+            environ[os.fsdecode(name)] = os.fsdecode(value)
+    return Peer(int(process.name), cwd, environ)
+
+
+def _credentials(connection: socket.socket) -> tuple[int, int, int]:
+    """Return PID, user and group of the other end (unix(7), ``SO_PEERCRED``)."""
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, gid = struct.unpack("3i", packed)
+    return int(pid), int(uid), int(gid)
+
+
+def _here() -> Path | None:
+    with contextlib.suppress(OSError):
+        return Path.cwd()
+    return None
 
 
 def _admit(connection: socket.socket, clients: threading.BoundedSemaphore) -> None:
@@ -86,7 +114,7 @@ def _admit(connection: socket.socket, clients: threading.BoundedSemaphore) -> No
 def _serve(connection: socket.socket, clients: threading.BoundedSemaphore) -> None:
     try:
         with connection:
-            session = Session(connection.sendall)
+            session = Session(connection.sendall, peer_of(connection))
             with contextlib.suppress(OSError):
                 while not session.broken and (data := connection.recv(CHUNK)):
                     session.feed(data)
@@ -100,14 +128,14 @@ def _listening(place: Path) -> Iterator[socket.socket]:
     if len(os.fsencode(place)) > LONGEST_PATH:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
-            f"{place} is longer than the {LONGEST_PATH} bytes that a socket's path may have.",
+            f"{place} is longer than {LONGEST_PATH} bytes, the limit for the path of a socket.",
             hint="Choose a shorter path.",
         )
     folder = _own_folder(place.parent)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         try:
-            # Two servers that start at once take turns; the second one then finds the first one answering.
+            # Serialize two servers that start at once; the second one finds the first one listening.
             fcntl.flock(folder, fcntl.LOCK_EX)
             _make_way(place)
             before = os.umask(0o177)
@@ -119,8 +147,8 @@ def _listening(place: Path) -> Iterator[socket.socket]:
         except OSError as error:
             raise UnderstudyError(
                 ErrorKind.PERMISSION_DENIED,
-                f"{place} cannot be made a socket: {error.strerror}.",
-                hint="Choose a path in a folder of your own on a local disk.",
+                f"The socket {place} cannot be created: {error.strerror}.",
+                hint="Choose a path in one of your folders, on a local disk.",
             ) from error
         finally:
             os.close(folder)
@@ -136,7 +164,7 @@ def _listening(place: Path) -> Iterator[socket.socket]:
 
 
 def _own_folder(folder: Path) -> int:
-    """Return a descriptor of the socket's folder, made 0700 where it is missing; nobody else may write in it."""
+    """Return a descriptor of the socket's folder, created with mode 0700; refuse one that others can write to."""
     with contextlib.suppress(FileExistsError, FileNotFoundError):
         folder.mkdir(mode=0o700)
     try:
@@ -145,21 +173,21 @@ def _own_folder(folder: Path) -> int:
         raise UnderstudyError(
             ErrorKind.PERMISSION_DENIED,
             f"The folder {folder} cannot be used: {error.strerror}.",
-            hint="Choose a path in a folder of your own.",
+            hint="Choose a path in one of your folders.",
         ) from error
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or found.st_mode & 0o022:
         os.close(descriptor)
         raise UnderstudyError(
             ErrorKind.PERMISSION_DENIED,
-            f"Others may write in {folder}, and could put a socket of theirs in place of this one.",
-            hint="Choose a folder that only you can write in (chmod 700).",
+            f"Other users can write to {folder} and could replace the socket.",
+            hint="Choose a folder that only you can write to (chmod 700).",
         )
     return descriptor
 
 
 def _make_way(place: Path) -> None:
-    """Remove the socket of a server that is gone; refuse when one answers, or when it is anything else."""
+    """Remove the socket of a dead server; refuse if a server listens, or if the path is not a socket."""
     try:
         found = place.lstat()
     except FileNotFoundError:
@@ -170,9 +198,9 @@ def _make_way(place: Path) -> None:
             if probe.connect_ex(str(place)) in {errno.ECONNREFUSED, errno.ENOENT}:
                 place.unlink(missing_ok=True)
                 return
-        what = "A server answers there already"
+        what = "A server is already listening on this socket"
     else:
-        what = "There is a file that is no socket"
+        what = "This path exists and is not a socket"
     raise UnderstudyError(
         ErrorKind.ALREADY_EXISTS, f"{what}: {place}.", hint="Choose another path, or remove it first."
     )
@@ -180,7 +208,7 @@ def _make_way(place: Path) -> None:
 
 @contextlib.contextmanager
 def _stopped_by_signals() -> Iterator[int]:
-    """Give a descriptor that becomes readable at SIGINT or SIGTERM."""
+    """Yield a descriptor that becomes readable on SIGINT or SIGTERM."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
 
@@ -200,7 +228,7 @@ def _stopped_by_signals() -> Iterator[int]:
 
 
 def _read(descriptor: int) -> bytes:
-    """Return what is there, waiting for it; nothing at the end. The other end may have made the pipe non-blocking."""
+    """Wait for data and return it, empty at the end. The other end may have made the pipe non-blocking."""
     while True:
         try:
             return os.read(descriptor, CHUNK)

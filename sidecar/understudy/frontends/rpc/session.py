@@ -1,4 +1,4 @@
-"""One client: its requests, each answered exactly once, and what it follows."""
+"""One client: its requests, batches and subscriptions; each request is answered exactly once."""
 
 from __future__ import annotations
 
@@ -6,59 +6,72 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from understudy.api import codes, pending, pool, table
-from understudy.api.subscriptions import Subscriptions
-from understudy.faces.rpc import dispatch, framing
+from understudy.api import error_codes, method_table
+from understudy.api.caller import describe_asker
+from understudy.api.serving import request as pending
+from understudy.api.serving.subscriptions import Subscriptions
+from understudy.api.serving.thread_pool import RequestThreads
+from understudy.frontends.rpc import dispatch, json_lines
+from understudy.model.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 ROOM_SECONDS = 1.0
-"""How long reading stops for a client that has more; then the next one is answered with ``overloaded``."""
+"""How long reading pauses for a client with too many requests in flight, before ``overloaded`` is answered."""
 MOST_IN_BATCH = 100
 FINISH_SECONDS = 10.0
-"""After the end of the stream, running requests may finish for so long; then they are withdrawn."""
-WITHDRAWN_SECONDS = 2.0
+"""How long running requests may finish after the end of the stream; then they are cancelled."""
+CANCEL_SECONDS = 2.0
 
 _CANCEL = "$/cancelRequest"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The process at the other end."""
+
+    pid: int | None
+    cwd: Path | None
+    environ: Mapping[str, str]
 
 
 class Session:
     """One client. One reading thread calls ``feed`` and ``end``; ``write`` may block, and raises ``OSError``."""
 
-    def __init__(self, write: Callable[[bytes], None]) -> None:
+    def __init__(self, write: Callable[[bytes], None], peer: Peer) -> None:
         """Answer through ``write``."""
+        self.peer = peer
         self._write = write
         self._writing = threading.Lock()
-        self._lines = framing.Lines()
-        self._quick = pool.Pool(pool.QUICK_THREADS)
-        self._patient = pool.Pool(pool.PATIENT_THREADS)
+        self._lines = json_lines.Lines()
+        self._threads = RequestThreads()
         self._changed = threading.Condition()
         self._pending: set[Request] = set()
         self._broken = False
         self.subscriptions = Subscriptions(self._notify, _here)
 
     def feed(self, data: bytes) -> None:
-        """Take what arrived."""
+        """Handle received bytes."""
         for line in self._lines.feed(data):
             self._take(line)
 
     def end(self) -> None:
-        """Finish what runs, within a limit; then every request has its answer and nothing is sent any more."""
+        """Finish running requests, within a limit; then every request is answered and no message is sent."""
         for line in self._lines.end():
             self._take(line)
         if not self._empty_within(FINISH_SECONDS):
-            self._withdraw_all()
-            if not self._empty_within(WITHDRAWN_SECONDS):
+            self._cancel_all()
+            if not self._empty_within(CANCEL_SECONDS):
                 for request in self._unanswered():
-                    request.refuse(pending.withdrawn())
+                    request.refuse(pending.cancelled_error())
         self.subscriptions.close()
-        self._quick.close()
-        self._patient.close()
+        self._threads.close()
 
     def send(self, message: bytes) -> None:
-        """Write one line; a client that is gone is remembered, and what it waits for withdrawn."""
+        """Write one line; if the client is gone, cancel its requests."""
         if not message:
             return
         try:
@@ -67,7 +80,7 @@ class Session:
                     self._write(message)
         except OSError:
             self._broken = True
-            self._withdraw_all()
+            self._cancel_all()
 
     @property
     def broken(self) -> bool:
@@ -76,72 +89,73 @@ class Session:
 
     def _take(self, line: bytes | None) -> None:
         if line is None:
-            self.send(_refusal(codes.PARSE_ERROR, f"a message may have {framing.LONGEST_FRAME} bytes"))
+            self.send(
+                _refusal(error_codes.PARSE_ERROR, f"A message may have at most {json_lines.LONGEST_FRAME} bytes.")
+            )
             return
         if not line.strip():
             return
         try:
-            message = framing.parse(line)
-        except framing.Malformed as why:
-            self.send(_refusal(codes.PARSE_ERROR, f"this is no JSON: {why}"))
+            message = json_lines.parse(line)
+        except json_lines.Malformed as why:
+            self.send(_refusal(error_codes.PARSE_ERROR, f"This is not JSON: {why}."))
             return
         if not isinstance(message, list):
             self._one(message, self.send)
         elif not 0 < len(message) <= MOST_IN_BATCH:
-            self.send(_refusal(codes.INVALID_REQUEST, f"a batch has 1 to {MOST_IN_BATCH} requests"))
+            self.send(_refusal(error_codes.INVALID_REQUEST, f"A batch must have 1 to {MOST_IN_BATCH} requests."))
         else:
             batch = _Batch(self.send, len(message))
             for item in message:
                 self._one(item, batch.answered)
 
     def _one(self, message: Any, answer: Callable[[bytes], None]) -> None:
-        """See to one message; ``answer`` gets its response, or nothing (``b""``) where none is due."""
+        """Handle one message; ``answer`` receives its response, or ``b""`` if it gets none."""
         if _is_response(message) or self._is_cancel(message):
             answer(b"")
             return
         why = dispatch.problem(message)
         if why is not None:
             identifier = message.get("id") if isinstance(message, dict) else None
-            answer(_refusal(codes.INVALID_REQUEST, why, identifier if dispatch.is_id(identifier) else None))
+            answer(_refusal(error_codes.INVALID_REQUEST, why, identifier if dispatch.is_id(identifier) else None))
             return
-        request = Request(self, dispatch.normalised(message), answer)
+        request = Request(self, dispatch.normalized(message), answer)
         if not self._admitted(request):
-            request.refuse(pending.overloaded())
+            request.refuse(pending.overloaded_error())
             return
-        threads = self._patient if request.message["method"] in pool.PATIENT else self._quick
-        threads.submit(request.run)
+        self._threads.submit(request.message["method"], request.run)
 
     def _admitted(self, request: Request) -> bool:
         with self._changed:
-            if not self._changed.wait_for(lambda: len(self._pending) < pending.MOST, ROOM_SECONDS):
+            if not self._changed.wait_for(lambda: len(self._pending) < pending.MAX_IN_FLIGHT, ROOM_SECONDS):
                 return False
             self._pending.add(request)
             return True
 
     def forget(self, request: Request) -> None:
-        """Note that a request has its answer."""
+        """Remove a request that has been answered."""
         with self._changed:
             self._pending.discard(request)
             self._changed.notify_all()
 
     def _is_cancel(self, message: Any) -> bool:
-        """Carry out ``$/cancelRequest``, a notification; tell whether the message was one."""
+        """Handle the notification ``$/cancelRequest``; return whether the message was one."""
         if not isinstance(message, dict) or message.get("method") != _CANCEL or "id" in message:
             return False
         params = message.get("params")
         if isinstance(params, dict) and "id" in params and dispatch.is_id(params["id"]):
             for request in self._unanswered():
                 if request.is_called(params["id"]):
-                    request.withdraw()
+                    request.cancel()
         return True
 
     def _unanswered(self) -> list[Request]:
         with self._changed:
             return list(self._pending)
 
-    def _withdraw_all(self) -> None:
+    def _cancel_all(self) -> None:
         for request in self._unanswered():
-            request.withdraw()
+            request.cancel()
 
     def _empty_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -154,32 +168,32 @@ class Session:
             return not self._pending
 
     def _notify(self, name: str, params: Any) -> None:
-        method = table.PREFIX + name
+        method = method_table.PREFIX + name
         self.send(dispatch.encode({"jsonrpc": "2.0", "method": method, "params": params}))
         if self._broken:
             raise BrokenPipeError
 
 
-class Request(pending.Pending):
-    """One request under way; it is the ``Caller`` of the function that answers it."""
+class Request(pending.InFlightRequest):
+    """One request in flight; it is the ``Caller`` of its handler."""
 
     name = "rpc"
 
     def __init__(self, session: Session, message: dispatch.Message, answer: Callable[[bytes], None]) -> None:
-        """``answer`` gets the response once, ``b""`` for a notification."""
+        """``answer`` receives the response once, ``b""`` for a notification."""
         super().__init__()
         self.message = message
         self._session = session
         self._answer = answer
 
     def run(self) -> None:
-        """Answer it, in a thread of its own."""
+        """Answer the request; called in a thread."""
         if not self.begins():
             return
         self.finish(dispatch.answer(self.message, self) or b"")
 
     def finish(self, response: bytes) -> None:
-        """Give the response, if none was given yet."""
+        """Send the response unless the request has been answered."""
         if not self.first_to_answer():
             return
         try:
@@ -188,28 +202,33 @@ class Request(pending.Pending):
             self._session.forget(self)
 
     def refuse(self, error: UnderstudyError) -> None:
-        """Answer with this error, if no answer was given yet; a notification is never answered."""
+        """Answer with this error unless the request has been answered; a notification is never answered."""
         if "id" not in self.message:
             self.finish(b"")
             return
-        withdrawn = error.kind is ErrorKind.CANCELLED
-        self.finish(dispatch.encode(dispatch.failure(self.message["id"], error, withdrawn=withdrawn)))
+        cancelled = error.kind is ErrorKind.CANCELLED
+        self.finish(dispatch.encode(dispatch.failure(self.message["id"], error, cancelled=cancelled)))
 
     def is_called(self, identifier: Any) -> bool:
-        """Tell whether this is the request of that id (1 and "1" are two ids, 1 and 1.0 are one)."""
+        """Return whether the request has this id (1 and "1" differ, 1 and 1.0 are the same)."""
         own = self.message.get("id", _NO_ID)
         return isinstance(own, str) is isinstance(identifier, str) and own == identifier
 
+    def asked_by(self) -> AskedBy:
+        """Return the process at the other end."""
+        peer = self._session.peer
+        return describe_asker(self.name, pid=peer.pid, cwd=peer.cwd, environ=peer.environ)
+
     def documents(self) -> Mapping[str, str]:
-        """Return nothing: such clients pass ``buffers``."""
+        """Return no documents: these clients pass ``buffers``."""
         return {}
 
     def folder(self) -> Path | None:
-        """Return the folder this process was started in, None when it is gone."""
+        """Return the current directory of this process, None if it was deleted."""
         return next(iter(_here()), None)
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
-        """Send events of one delegation or all from now on, and what changed besides."""
+        """Send events of one delegation or of all from now on, and changes of collections."""
         self._session.subscriptions.announce_changes()
         self._session.subscriptions.follow(delegation, after)
 
@@ -222,14 +241,14 @@ _NO_ID = object()
 
 
 def _here() -> list[Path]:
-    """Return the folder this process was started in, nothing when it is gone."""
+    """Return the current directory of this process, nothing if it was deleted."""
     with contextlib.suppress(OSError):
         return [Path.cwd()]
     return []
 
 
 class _Batch:
-    """The responses of a batch, sent together when the last one is there."""
+    """The responses of a batch, sent together once the last one is complete."""
 
     def __init__(self, send: Callable[[bytes], None], count: int) -> None:
         self._send = send
@@ -248,10 +267,10 @@ class _Batch:
 
 
 def _is_response(message: Any) -> bool:
-    """Nothing is asked of clients, so a response answers nobody; JSON-RPC has no answer to that either."""
+    """Return whether a message is a response; the server sends no requests, so responses are ignored."""
     return isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
 
 
 def _refusal(code: int, why: str, identifier: Any = None) -> bytes:
-    titles = {codes.PARSE_ERROR: "Parse error", codes.INVALID_REQUEST: "Invalid request"}
+    titles = {error_codes.PARSE_ERROR: "Parse error", error_codes.INVALID_REQUEST: "Invalid request"}
     return dispatch.encode(dispatch.error(identifier, code, titles[code], why))

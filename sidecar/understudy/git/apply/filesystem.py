@@ -1,7 +1,7 @@
-"""Steps of the file system below a folder, none of which follows a link.
+"""File-system operations below a folder that never follow a link.
 
-A path is walked folder by folder from the top, each opened without following; what is done at its end is done relative
-to the folder that was reached. So a link planted at any moment leads nowhere.
+They open a path folder by folder from the top, without following links, and operate relative to the last folder. So a
+link planted at any moment has no effect.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from understudy.git.faults import point
-from understudy.git.merge import OTHER, Entry
+from understudy.git.changes import OTHER, Entry
+from understudy.process.failpoints import failpoint
 
 EXCHANGE = 2
 """``RENAME_EXCHANGE`` of renameat2(2); ``RENAME_SWAP`` of macOS's renameatx_np(2) has the same number."""
@@ -31,23 +31,23 @@ _NOREPLACE_MACOS = 4  # RENAME_EXCL
 
 _HELD = 10_000
 _DEEP = 100
-"""Files and folders below each other that are looked at in a folder which is in the way."""
+"""Most files and folders that are examined in a folder that blocks a path."""
 _WALK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 _WRITER_SECONDS = 0.25
-"""How long a program that is just writing the file is waited for; a save takes some milliseconds."""
+"""How long to wait for a program that is writing the file; a save takes a few milliseconds."""
 
 
 class UnsupportedError(Exception):
-    """This file system cannot rename in the way asked for."""
+    """The file system does not support this kind of rename."""
 
 
 @contextlib.contextmanager
 def opened(top: Path, folder: bytes) -> Iterator[int]:
-    """Give a descriptor of ``folder`` below ``top`` (empty: ``top`` itself); OSError when a part is not a folder."""
+    """Yield a descriptor of ``folder`` below ``top`` (empty: ``top`` itself); raise OSError if one is missing."""
     descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in folder.split(b"/") if folder else []:
@@ -60,13 +60,13 @@ def opened(top: Path, folder: bytes) -> Iterator[int]:
 
 
 def parent_and_name(path: bytes) -> tuple[bytes, bytes]:
-    """Return the folder (empty: the top) and the last part of a path."""
+    """Return the folder (empty: the top) and the name of a path."""
     folder, _, name = path.rpartition(b"/")
     return folder, name
 
 
 def exists(folder: int, name: bytes) -> bool:
-    """Say whether there is anything of this name."""
+    """Return whether anything has this name."""
     try:
         os.lstat(name, dir_fd=folder)
     except FileNotFoundError:
@@ -75,12 +75,12 @@ def exists(folder: int, name: bytes) -> bool:
 
 
 def same_file(folder: int, name: bytes, other_folder: int, other: bytes) -> bool:
-    """Say whether two names, which both exist, are one file."""
+    """Return whether two existing names are the same file."""
     return os.path.samestat(os.lstat(name, dir_fd=folder), os.lstat(other, dir_fd=other_folder))
 
 
 def read_at(folder: int, name: bytes, limit: int) -> Entry | None:
-    """Return what is there; OSError as the disk says, ``EFBIG`` above ``limit`` bytes."""
+    """Return the entry of this name; raise the disk's OSError, and ``EFBIG`` above ``limit`` bytes."""
     try:
         found = os.lstat(name, dir_fd=folder)
         if stat.S_ISLNK(found.st_mode):
@@ -103,7 +103,7 @@ def read_at(folder: int, name: bytes, limit: int) -> Entry | None:
 
 
 def _held(folder: int, name: bytes) -> tuple[bytes, ...]:
-    """Return what ``Entry.holds`` says of a folder; where it cannot be known, something that is nothing's name."""
+    """Return ``Entry.holds`` of a folder; if it cannot be read, a value that no listing equals."""
     found: list[bytes] = []
     try:
         _look_into(folder, name, b"", found)
@@ -132,12 +132,12 @@ def _look_into(folder: int, name: bytes, prefix: bytes, found: list[bytes]) -> N
 
 
 def signature(entry: Entry | None) -> str | None:
-    """Return mode and digest of an entry; None for None."""
+    """Return the mode and the digest of an entry; None for None."""
     return None if entry is None else f"{entry.mode}:{hashlib.sha256(entry.content).hexdigest()}"
 
 
 def signature_at(folder: int, name: bytes) -> str | None:
-    """Return the signature of what is there, whatever its size; a folder or pipe has that of ``OTHER``."""
+    """Return the signature of a name's entry, of any size; folders and pipes have that of ``OTHER``."""
     try:
         found = os.lstat(name, dir_fd=folder)
         if stat.S_ISLNK(found.st_mode):
@@ -153,20 +153,21 @@ def signature_at(folder: int, name: bytes) -> str | None:
 
 
 def settled(folder: int, name: bytes) -> bool | None:
-    """Say whether no program has the file open for writing; None when the system cannot tell.
+    """Return whether no program has the file open for writing; None when the system cannot tell.
 
-    A lease (fcntl(2), F_SETLEASE) is given only for a file that nobody has open for writing. The file has just lost the
-    name that others know it by, so nobody can open it any more: what it holds after a lease was given is final.
+    F_SETLEASE (fcntl(2)) succeeds only for a file that no process has open for writing. The file was just renamed, so
+    no other process can open it by its known name: if F_SETLEASE succeeds, its contents are final.
     """
     if not hasattr(fcntl, "F_SETLEASE"):
         return None
     try:
         descriptor = os.open(name, _READ, dir_fd=folder)
     except OSError:
-        return True  # a link: nobody writes it
+        return True  # a link cannot be written
     deadline = time.monotonic() + _WRITER_SECONDS
     try:
-        # Whoever breaks a lease has its holder sent SIGIO, which would end this process; SIGURG is ignored by default.
+        # If another process opens the file, this process gets a signal: SIGIO would end it, SIGURG is ignored by
+        # default.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         while True:
             try:
@@ -187,25 +188,25 @@ def settled(folder: int, name: bytes) -> bool | None:
 
 
 def exchange(folder: int, name: bytes, other_folder: int, other: bytes) -> None:
-    """Let two names change places in one step; ``UnsupportedError`` where the system cannot."""
+    """Exchange two names in one step; raise ``UnsupportedError`` where the system cannot."""
     _rename(folder, name, other_folder, other, EXCHANGE)
 
 
 def move(folder: int, name: bytes, other_folder: int, other: bytes) -> None:
-    """Rename to a name that must be free: ``FileExistsError`` otherwise, in one step.
+    """Rename to a free name in one step; raise ``FileExistsError`` if it is taken.
 
-    Where the system has no such rename, a second link and the removal of the first do the same.
+    Where the system has no such rename, create a second link and remove the first.
     """
     try:
         _rename(folder, name, other_folder, other, _NOREPLACE_MACOS if sys.platform == "darwin" else _NOREPLACE_LINUX)
     except UnsupportedError:
         os.link(name, other, src_dir_fd=folder, dst_dir_fd=other_folder, follow_symlinks=False)
-        point("linked")
+        failpoint("linked")
         os.unlink(name, dir_fd=folder)
 
 
 def sync(descriptor: int) -> None:
-    """Make a folder's entries durable where the file system can."""
+    """Make a folder's entries durable, if the file system supports it."""
     with contextlib.suppress(OSError):
         os.fsync(descriptor)
 

@@ -1,8 +1,9 @@
-"""Write changes into the user's files: all or nothing, and never over a byte that somebody saved meanwhile.
+"""Write changes to the user's files, all or nothing, without overwriting what the user saves meanwhile.
 
-A journal is on disk before anything changes. Each file is made beside its place and exchanged with what is there in one
-step of the file system; what came out must be what the change was computed from, else everything goes back. Whatever
-happens at any instant, ``recover`` leaves all before or all after. Only files change: never the index, HEAD, a ref.
+A journal is on disk before anything changes. Each new file is written beside the old one, then the two are exchanged
+in one step of the file system. If the old file is not the one that the change was computed from, everything is rolled
+back. After an interruption at any moment, ``recover`` rolls back or completes everything. Only files change, never the
+index, HEAD or a ref.
 """
 
 from __future__ import annotations
@@ -18,12 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from understudy.git import disk
-from understudy.git.diff import FILE_BYTES
-from understudy.git.faults import point
-from understudy.git.merge import OTHER, Change, Entry
-from understudy.git.names import quote, refused
-from understudy.git.recover import (
+from understudy.git.apply import filesystem
+from understudy.git.apply.rollback import (
     PART,
     Step,
     changed_meanwhile,
@@ -31,36 +28,37 @@ from understudy.git.recover import (
     escape,
     folders_of,
     put_back,
-    recover,
-    typed,
+    typed_errors,
 )
-from understudy.git.store import SCRATCH, TEMPORARY
-from understudy.git.undo import Image, UndoRecord, record, undo
+from understudy.git.changes import OTHER, Change, Entry
+from understudy.git.diff import FILE_BYTES
+from understudy.git.object_store import SCRATCH, TEMPORARY
+from understudy.git.path_rules import refused
 from understudy.model.errors import ErrorKind, UnderstudyError
-
-__all__ = ["Exchange", "Image", "UndoRecord", "read_entry", "record", "recover", "undo"]
+from understudy.model.text.path_quoting import quote
+from understudy.process.failpoints import failpoint
 
 READ_BYTES = 4 * FILE_BYTES
-"""What ``read_entry`` reads of one file; results hold less (``tree.RESULT_FILE_BYTES``)."""
+"""Largest file that ``read_entry`` reads; results contain smaller ones (``collect.RESULT_FILE_BYTES``)."""
 
 
-class Exchange:
+class FileTransaction:
     """One all-or-nothing change of files below ``top``.
 
     ::
 
-        with Exchange(top, journal) as exchange:
+        with FileTransaction(top, journal) as exchange:
             exchange.apply(plan.changes)  # the files are new now
             ...                           # whatever else must succeed, e.g. the editor's applyEdit
             exchange.commit()             # without it, leaving the block rolls everything back
 
-    ``journal`` is a path in an existing folder of Understudy's own (the delegation's); one at a time in a workspace is
-    wise. It exists from ``apply`` until ``commit`` or the roll-back is complete. A roll-back gives way to whatever the
+    ``journal`` is a path in an existing folder of Understudy (the delegation's); run one transaction at a time in a
+    workspace. It exists from ``apply`` until ``commit`` or the rollback is complete. A rollback keeps files that the
     user saved in the meantime.
     """
 
     def __init__(self, top: Path, journal: Path) -> None:
-        """Nothing happens yet."""
+        """Store the arguments; nothing is written yet."""
         self.top = Path(os.path.realpath(top))
         self.journal = journal
         self._active = False
@@ -80,23 +78,23 @@ class Exchange:
             self._roll_back()
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Put the changes in place; on any error everything is as before.
+        """Write the changes; on any error, roll all of them back.
 
-        Errors: ``apply_conflict`` (a file is not what it was merged with, or is being written), ``path_escape`` (a link
-        on the way, a refused name), ``permission_denied``, ``store_full``, ``conflict`` (the journal exists:
-        ``recover`` it first).
+        Errors: ``merge_conflict`` (a file has changed since the merge, or is being written), ``path_escape`` (a link in
+        the path, a refused name), ``permission_denied``, ``disk_full``, ``conflict`` (the journal exists: ``recover``
+        it first).
         """
         wanted = [change for change in changes if change.before != change.after]
         _check_names(wanted)
         if self._active or self.journal.exists():
             raise UnderstudyError(
                 ErrorKind.CONFLICT,
-                f"Another change of {self.top} is not finished",
-                hint="Try again; what a killed process left is finished first.",
+                f"Another change to {self.top} is not finished.",
+                hint="Try again: an interrupted change is completed or rolled back first.",
             )
         if not wanted:
             return
-        with typed(self.top):
+        with typed_errors(self.top):
             self._plan(wanted)
             try:
                 _write_journal(self.journal, self._record)
@@ -104,7 +102,7 @@ class Exchange:
                 self.journal.unlink(missing_ok=True)
                 raise
             self._active = True
-            point("journalled")
+            failpoint("journalled")
             try:
                 self._stage(wanted)
                 self._take_away()
@@ -114,52 +112,53 @@ class Exchange:
                 raise
 
     def commit(self, then: Callable[[], None] | None = None) -> None:
-        """Make it final (durable when this returns) and clean up.
+        """Commit (durably once this returns) and clean up.
 
-        ``then`` is called when it is final and before the journal goes, to say so elsewhere: killed in between,
-        ``recover`` calls it (again). An error of its own is raised, and what is left is for ``recover``, too.
+        ``then`` records the commit elsewhere: it is called after the commit and before the journal is removed. If the
+        process is killed in between, ``recover`` calls it, possibly again. If ``then`` raises, the error is passed on
+        and ``recover`` does the rest.
 
-        ``apply_conflict``, and everything as before, when a program went on writing a file that was replaced; only
-        where the system cannot tell beforehand.
+        Raises ``merge_conflict`` and rolls back if a program was still writing to a file that was replaced; this
+        happens only where the system cannot detect it beforehand.
         """
         if not self._active:
             return
-        with typed(self.top):
+        with typed_errors(self.top):
             try:
                 self._recheck()
                 self._sync()
-                point("synced")
+                failpoint("synced")
                 with self.journal.open("ab") as stream:
                     stream.write(b'{"committed":true}\n')
                     stream.flush()
                     os.fsync(stream.fileno())
             except BaseException:
-                self._take_commit_back()
+                self._revoke_commit()
                 self._roll_back()
                 raise
         self._active = False
-        point("committed")
+        failpoint("committed")
         if then is not None:
             then()
-        with typed(self.top):
+        with typed_errors(self.top):
             clean_up(self.top, self._record, self._steps)
-            point("cleaned")
+            failpoint("cleaned")
             self.journal.unlink(missing_ok=True)
 
-    def _take_commit_back(self) -> None:
-        """Make the journal say again that nothing is final: a roll-back that is killed must not be taken for a commit.
+    def _revoke_commit(self) -> None:
+        """Remove the commit from the journal, so that an interrupted rollback is not taken for a commit.
 
-        When not even that can be written, the files stay as they are, and ``recover`` decides by what is there.
+        If that cannot be written either, the files stay unchanged, and ``recover`` decides by their contents.
         """
         self._active = False
         with contextlib.suppress(FileNotFoundError), self.journal.open("rb+") as stream:
             stream.truncate(len(stream.readline()))
             stream.flush()
             os.fsync(stream.fileno())
-        point("uncommitted")
+        failpoint("uncommitted")
 
     def _plan(self, changes: list[Change]) -> None:
-        """Look at every place and write down what will be done, in memory."""
+        """Check every path and return the steps, in memory."""
         token = secrets.token_hex(6)
         coming = {change.path for change in changes if change.before is None}
         leaving = {change.path for change in changes if change.after is None}
@@ -181,8 +180,8 @@ class Exchange:
                     folder,
                     name + b".new",
                     name + b".old",
-                    disk.signature(change.before),
-                    disk.signature(change.after),
+                    filesystem.signature(change.before),
+                    filesystem.signature(change.after),
                 )
             )
         self._steps = steps
@@ -194,32 +193,32 @@ class Exchange:
         }
 
     def _check_before(self, change: Change) -> None:
-        folder, name = disk.parent_and_name(change.path)
+        folder, name = filesystem.parent_and_name(change.path)
         try:
-            with disk.opened(self.top, folder) as descriptor:
-                found = disk.signature_at(descriptor, name)
+            with filesystem.opened(self.top, folder) as descriptor:
+                found = filesystem.signature_at(descriptor, name)
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENOENT}:
                 raise changed_meanwhile(change.path) from error
             raise
-        if found != disk.signature(change.before):
+        if found != filesystem.signature(change.before):
             raise changed_meanwhile(change.path)
 
     def _existing_folder(self, path: bytes, coming: set[bytes], leaving: set[bytes]) -> tuple[bytes, list[bytes]]:
-        """Return the deepest folder on the way that is there before and after, and those to be made."""
+        """Return the deepest parent folder that exists before and after, and the folders to create."""
         folders = folders_of(path)
         reached = b""
         for number, folder in enumerate(folders):
-            if folder in coming:  # it leaves, a file takes its place
+            if folder in coming:  # the folder is removed, a file replaces it
                 return reached, []
-            parent, name = disk.parent_and_name(folder)
-            with disk.opened(self.top, parent) as descriptor:
+            parent, name = filesystem.parent_and_name(folder)
+            with filesystem.opened(self.top, parent) as descriptor:
                 try:
                     mode = os.lstat(name, dir_fd=descriptor).st_mode
                 except FileNotFoundError:
                     return reached, folders[number:]
             if not stat.S_ISDIR(mode):
-                if folder in leaving:  # a file that leaves makes room for the folder
+                if folder in leaving:  # a file is removed, the folder replaces it
                     return reached, folders[number:]
                 raise escape(path)
             reached = folder
@@ -229,29 +228,29 @@ class Exchange:
         found = {}
         for each in folders_of(path):
             if each == folder or each.startswith(folder + b"/"):
-                parent, name = disk.parent_and_name(each)
-                with disk.opened(self.top, parent) as descriptor:
+                parent, name = filesystem.parent_and_name(each)
+                with filesystem.opened(self.top, parent) as descriptor:
                     found[each] = stat.S_IMODE(os.lstat(name, dir_fd=descriptor).st_mode)
         return found
 
     def _stage(self, changes: list[Change]) -> None:
-        """Write the new files under their temporary names, beside their places."""
+        """Write the new files under their temporary names, beside their targets."""
         for step, change in zip(self._steps, changes, strict=True):
             if change.after is None:
                 continue
-            with disk.opened(self.top, step.folder) as folder:
+            with filesystem.opened(self.top, step.folder) as folder:
                 if change.after.mode == "120000":
                     os.symlink(change.after.content, step.new, dir_fd=folder)
                 else:
                     self._write_new(folder, step, change, change.after)
-                    point("written")
-                    # A new file is there whole or not at all: recovery tells a step's progress by contents.
+                    failpoint("written")
+                    # A new file must appear complete or not at all: recovery detects a step's progress by contents.
                     os.rename(step.new + PART, step.new, src_dir_fd=folder, dst_dir_fd=folder)
-            point("staged")
+            failpoint("staged")
 
     def _write_new(self, folder: int, step: Step, change: Change, after: Entry) -> None:
         executable = after.mode == "100755"
-        # The person's umask decides about a new file; an existing one keeps its permissions and owner.
+        # The user's umask applies to a new file; an existing one keeps its permissions and owner.
         descriptor = os.open(
             step.new + PART,
             os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
@@ -259,11 +258,11 @@ class Exchange:
             dir_fd=folder,
         )
         with os.fdopen(descriptor, "wb") as stream:
-            point("open")
+            failpoint("open")
             stream.write(after.content)
             if change.before is not None and change.before.mode != "120000":
-                parent, name = disk.parent_and_name(change.path)
-                with disk.opened(self.top, parent) as place:
+                parent, name = filesystem.parent_and_name(change.path)
+                with filesystem.opened(self.top, parent) as place:
                     known = os.lstat(name, dir_fd=place)
                 mode = stat.S_IMODE(known.st_mode) & 0o777
                 if after.mode != change.before.mode:
@@ -279,119 +278,121 @@ class Exchange:
         for step in self._steps:
             if step.after is None:
                 self._move_aside(step)
-                point("aside")
+                failpoint("aside")
         for packed, _ in self._record["removed"]:
-            parent, name = disk.parent_and_name(bytes.fromhex(packed))
-            with disk.opened(self.top, parent) as folder:
+            parent, name = filesystem.parent_and_name(bytes.fromhex(packed))
+            with filesystem.opened(self.top, parent) as folder:
                 try:
                     os.rmdir(name, dir_fd=folder)
                 except OSError as error:
                     if error.errno == errno.ENOTEMPTY:
                         raise changed_meanwhile(bytes.fromhex(packed)) from error
                     raise
-            point("emptied")
+            failpoint("emptied")
 
     def _put_in_place(self) -> None:
         for step in self._steps:
             if step.before is not None and step.after is not None:
                 self._replace(step)
-                point("replaced")
+                failpoint("replaced")
         for packed in self._record["made"]:
-            parent, name = disk.parent_and_name(bytes.fromhex(packed))
-            with disk.opened(self.top, parent) as folder, contextlib.suppress(FileExistsError):
+            parent, name = filesystem.parent_and_name(bytes.fromhex(packed))
+            with filesystem.opened(self.top, parent) as folder, contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=folder)
-            point("folder")
+            failpoint("folder")
         for step in self._steps:
             if step.before is None and step.after is not None:
                 with self._places(step) as (folder, place, name):
                     try:
-                        disk.move(folder, step.new, place, name)
+                        filesystem.move(folder, step.new, place, name)
                     except FileExistsError as error:
                         raise changed_meanwhile(step.path) from error
-                point("created")
+                failpoint("created")
 
     def _replace(self, step: Step) -> None:
         with self._places(step) as (folder, place, name):
             try:
-                disk.exchange(folder, step.new, place, name)
-            except disk.UnsupportedError:
-                # The file is missing for a moment, but nobody's save is lost: the new name must be free.
+                filesystem.exchange(folder, step.new, place, name)
+            except filesystem.UnsupportedError:
+                # The file is missing for a moment, but no save is lost: the new name must be free.
                 self._move_aside(step)
-                point("gap")
+                failpoint("gap")
                 try:
-                    disk.move(folder, step.new, place, name)
+                    filesystem.move(folder, step.new, place, name)
                 except FileExistsError as error:
                     raise changed_meanwhile(step.path) from error
                 return
             except FileNotFoundError as error:
                 raise changed_meanwhile(step.path) from error
-            point("exchanged")
+            failpoint("exchanged")
             self._judge(step, folder, step.new)
 
     def _move_aside(self, step: Step) -> None:
         with self._places(step) as (folder, place, name):
             try:
-                disk.move(place, name, folder, step.old)
+                filesystem.move(place, name, folder, step.old)
             except FileNotFoundError as error:
                 raise changed_meanwhile(step.path) from error
-            point("moved")
+            failpoint("moved")
             self._judge(step, folder, step.old)
 
     def _judge(self, step: Step, folder: int, name: bytes) -> None:
-        """Hold what came out against what must have been there."""
-        quiet = disk.settled(folder, name)
-        if disk.signature_at(folder, name) != step.before:
+        """Compare the old file, now exchanged, with the one that the change was computed from."""
+        quiet = filesystem.settled(folder, name)
+        if filesystem.signature_at(folder, name) != step.before:
             raise changed_meanwhile(step.path)
         if quiet is False:
             raise UnderstudyError(
-                ErrorKind.APPLY_CONFLICT,
-                f"A program has {quote(step.path)} open for writing, so it was not changed",
-                hint="Let that program finish or close the file, then try again: what it still writes would be lost.",
+                ErrorKind.MERGE_CONFLICT,
+                f"A program has {quote(step.path)} open for writing, so it was not changed.",
+                hint="Let that program finish or close the file, then try again: its later writes would be lost.",
             )
         if quiet is None:
             self._uncertain.append(step)
 
     def _recheck(self) -> None:
         for step in self._uncertain:
-            with disk.opened(self.top, step.folder) as folder:
-                found = {disk.signature_at(folder, step.new), disk.signature_at(folder, step.old)}
+            with filesystem.opened(self.top, step.folder) as folder:
+                found = {filesystem.signature_at(folder, step.new), filesystem.signature_at(folder, step.old)}
             if step.before not in found:
                 raise changed_meanwhile(step.path)
 
     def _sync(self) -> None:
-        folders = {disk.parent_and_name(step.path)[0] for step in self._steps} | {step.folder for step in self._steps}
-        folders |= {disk.parent_and_name(bytes.fromhex(each))[0] for each in self._record["made"]}
+        folders = {filesystem.parent_and_name(step.path)[0] for step in self._steps} | {
+            step.folder for step in self._steps
+        }
+        folders |= {filesystem.parent_and_name(bytes.fromhex(each))[0] for each in self._record["made"]}
         for each in folders:
-            with contextlib.suppress(OSError), disk.opened(self.top, each) as folder:
-                disk.sync(folder)
+            with contextlib.suppress(OSError), filesystem.opened(self.top, each) as folder:
+                filesystem.sync(folder)
 
     @contextlib.contextmanager
     def _places(self, step: Step) -> Iterator[tuple[int, int, bytes]]:
-        """Give descriptors of the folder of the temporary names and of the file's folder, and the file's name."""
-        parent, name = disk.parent_and_name(step.path)
-        with disk.opened(self.top, step.folder) as folder, disk.opened(self.top, parent) as place:
+        """Yield descriptors of the folder of the temporary names and of the file's folder, and the file's name."""
+        parent, name = filesystem.parent_and_name(step.path)
+        with filesystem.opened(self.top, step.folder) as folder, filesystem.opened(self.top, parent) as place:
             yield folder, place, name
 
     def _roll_back(self) -> None:
-        # When it fails half-way the journal stays, and whoever comes next finishes it (``recover``).
+        # If it fails halfway, the journal stays, and the next ``recover`` completes it.
         self._active = False
-        with typed(self.top):
+        with typed_errors(self.top):
             put_back(self.top, self._record, self._steps)
             self.journal.unlink(missing_ok=True)
 
 
 def read_entry(top: Path, path: bytes) -> Entry | None:
-    """Return what lies at ``path`` below ``top`` on disk, without following any link; a ``Reader`` with ``partial``.
+    """Return the entry at ``path`` below ``top`` on disk, without following links; a ``Reader`` with ``partial``.
 
-    Something that is neither file nor link, or lies behind a link or a file, has the mode ``merge.OTHER``.
-    ``file_too_large`` above ``READ_BYTES``; ``permission_denied`` when it cannot be read; ``path_escape``.
+    An entry that is neither a file nor a link, or is behind a link or a file, has the mode ``changes.OTHER``. Raises
+    ``file_too_large`` above ``READ_BYTES``, ``permission_denied`` when it cannot be read, ``path_escape``.
     """
     if refused(path):
         raise escape(path)
-    folder, name = disk.parent_and_name(path)
+    folder, name = filesystem.parent_and_name(path)
     try:
-        with disk.opened(top, folder) as descriptor:
-            return disk.read_at(descriptor, name, READ_BYTES)
+        with filesystem.opened(top, folder) as descriptor:
+            return filesystem.read_at(descriptor, name, READ_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -399,11 +400,13 @@ def read_entry(top: Path, path: bytes) -> Entry | None:
             return Entry(OTHER, b"")
         if error.errno == errno.EFBIG:
             raise UnderstudyError(
-                ErrorKind.FILE_TOO_LARGE, f"{quote(path)} is too large to be merged", hint="Merge it by hand."
+                ErrorKind.FILE_TOO_LARGE,
+                f"{quote(path)} is too large to be merged.",
+                hint="Merge it by hand, then mark it as merged manually.",
             ) from error
         raise UnderstudyError(
             ErrorKind.PERMISSION_DENIED,
-            f"{quote(path)} in {top} cannot be read: {error.strerror}",
+            f"{quote(path)} in {top} cannot be read: {error.strerror}.",
             hint="Check its permissions.",
         ) from error
 
@@ -417,17 +420,17 @@ def _check_names(changes: list[Change]) -> None:
         if OTHER in {entry.mode for entry in (change.before, change.after) if entry is not None}:
             raise changed_meanwhile(change.path)
     if len({change.path for change in changes}) != len(changes):
-        raise UnderstudyError(ErrorKind.INVALID_PARAMS, "A file is named twice in one change")
+        raise UnderstudyError(ErrorKind.INVALID_PARAMS, "A change names a file twice.")
 
 
 def _write_journal(journal: Path, record: dict[str, Any]) -> None:
-    """Write the journal and make it durable; while its first line has no end, nothing has happened (``recover``)."""
+    """Write the journal durably; while its first line is incomplete, nothing has happened (``recover``)."""
     with journal.open("xb") as stream:
         stream.write(json.dumps(record).encode() + b"\n")
         stream.flush()
         os.fsync(stream.fileno())
     folder = os.open(journal.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        disk.sync(folder)
+        filesystem.sync(folder)
     finally:
         os.close(folder)

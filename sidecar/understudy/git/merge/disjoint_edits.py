@@ -1,9 +1,9 @@
-"""Say, without a start of git, how the user's lines differ from the base where that is plainly apart from the hunks.
+"""Detect, without running git, user edits that do not overlap the selected hunks.
 
-An accept costs little more than one start of git, so this is worth its lines: a file that the user edited elsewhere is
-the ordinary case, and after a first hunk was accepted it is every case. Only the plain case is answered here. Wherever
-two ways of telling the same difference could merge otherwise (the edits touch, could slide towards each other over
-equal lines, or the user may have made the same change already) the answer is None, and git is asked.
+An accept takes little more time than one start of git, so avoiding a start is worth this code. A file that the user
+edited elsewhere is the usual case, and after the first accepted hunk every file is one. Only the clear case is decided
+here. If two equivalent diffs could merge differently (the edits touch, could slide towards each other over equal lines,
+or the user may have made the same change already), the result is None, and the caller runs git.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from understudy.git.lines import Edit
+from understudy.git.merge.line_edits import Edit
 
 STEPS = 20_000
-"""Lines compared before it gives up: a few milliseconds, which is what git takes."""
+"""Lines compared before giving up: a few milliseconds, as long as git takes."""
 
 
-def edits_apart(base: Sequence[bytes], chosen: Sequence[Edit], now: Sequence[bytes]) -> list[Edit] | None:
-    """Return the edits that lead from ``base`` to ``now`` if they keep clear of the ``chosen`` ones, else None."""
+def disjoint_edits(base: Sequence[bytes], chosen: Sequence[Edit], now: Sequence[bytes]) -> list[Edit] | None:
+    """Return the edits from ``base`` to ``now`` if they do not overlap the ``chosen`` edits, else None."""
     user = difference(base, now)
     if user is None or not all(_clear(base, edit, user) for edit in chosen):
         return None
@@ -26,12 +26,12 @@ def edits_apart(base: Sequence[bytes], chosen: Sequence[Edit], now: Sequence[byt
     for edit in chosen:
         more, less = _net(base, [edit])
         if more <= gained and less <= lost:
-            return None  # perhaps the user made it already, somewhere else among equal lines
+            return None  # the user may have made it already, elsewhere among equal lines
     return user
 
 
 def difference(old: Sequence[bytes], new: Sequence[bytes], steps: int = STEPS) -> list[Edit] | None:
-    """Return a smallest set of edits from ``old`` to ``new`` (E. W. Myers 1986), None when it takes over ``steps``."""
+    """Return a smallest set of edits from ``old`` to ``new`` (E. W. Myers 1986), None beyond ``steps`` steps."""
     first, most = 0, min(len(old), len(new))
     while first < most and old[first] == new[first]:
         first += 1
@@ -64,7 +64,7 @@ def difference(old: Sequence[bytes], new: Sequence[bytes], steps: int = STEPS) -
 
 
 def _walked_back(rounds: list[dict[int, int]], a: Sequence[bytes], b: Sequence[bytes], first: int) -> list[Edit]:
-    """Return the edits of the way that was found, those that follow each other as one."""
+    """Return the edits of the path that was found, adjacent ones joined."""
     x, y = len(a), len(b)
     found: list[tuple[int, int, int, int]] = []
     for distance in range(len(rounds) - 1, 0, -1):
@@ -93,7 +93,7 @@ def _clear(base: Sequence[bytes], edit: Edit, user: Sequence[Edit]) -> bool:
 
 
 def _reach(base: Sequence[bytes], edit: Edit) -> tuple[int, int]:
-    """Return how far up and down an edit could stand as well, its lines and those around being equal."""
+    """Return how far up and down an edit could move because its lines equal those around it."""
     start, end, count = edit.start, edit.end, len(edit.lines)
     size = end - start
     up = down = 0
@@ -116,12 +116,12 @@ def _reach(base: Sequence[bytes], edit: Edit) -> tuple[int, int]:
 
 
 def _cyclic(lines: Sequence[bytes], base: Sequence[bytes], start: int, up: int) -> bytes:
-    """Return the last line of what is inserted, after it went up by ``up``."""
+    """Return the last inserted line after the edit moved up by ``up``."""
     return lines[-1 - up] if up < len(lines) else base[start - 1 - up + len(lines)]
 
 
 def _net(base: Sequence[bytes], edits: Sequence[Edit]) -> tuple[Counter[bytes], Counter[bytes]]:
-    """Return which lines there are more of, and fewer, whatever way the difference is told."""
+    """Return which lines were added and removed in total, independent of how the difference is split."""
     gained: Counter[bytes] = Counter()
     lost: Counter[bytes] = Counter()
     for edit in edits:

@@ -1,61 +1,33 @@
 """Merge chosen hunks of a result into what the user sees now, in memory.
 
-Three sides decide, on bytes: the base, the base with the chosen hunks (the *partial result*), and what the user sees at
-this moment. Nothing is written: ``plan`` says what would have to change, ``apply`` changes it.
+It is a three-way merge of bytes: the base, the base with the chosen hunks (the *partial result*), and what the user
+sees now. Nothing is written: ``plan`` returns the changes, ``apply`` writes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from understudy.git.apart import edits_apart
+from understudy.git.changes import OTHER, Change, Entry, Reader, Selection
 from understudy.git.diff import Split, hunk_ids, line_splits, splits
-from understudy.git.lines import Edit, Sides, edits_of, merge_edits, replace, reversed_edits, split_lines
-from understudy.git.names import flagged as _flagged
-from understudy.git.names import quote
+from understudy.git.merge.disjoint_edits import disjoint_edits
+from understudy.git.merge.line_edits import Edit, Sides, edits_of, merge_edits, replace, reversed_edits, split_lines
+from understudy.git.object_store import ObjectStore
 from understudy.git.objects import object_id, read_blobs, read_loose, write_blob, write_flat_tree
-from understudy.git.store import Store
+from understudy.git.path_rules import flagged as _flagged
 from understudy.model.errors import ErrorKind, UnderstudyError
-
-OTHER = "040000"
-"""Mode of an ``Entry`` for whatever is neither file nor link (a folder, a pipe), or lies behind a link or a file."""
+from understudy.model.text.path_quoting import quote
 
 _FILES = frozenset({"100644", "100755"})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A file or link: git's mode (``100644``, ``100755``, ``120000``, or ``OTHER``) and its bytes (a link's target)."""
-
-    mode: str
-    content: bytes
-    holds: tuple[bytes, ...] = field(default=(), compare=False)
-    """What lies in a folder: the paths in it of files, links and whatever else, and of empty folders with a slash."""
-
-
-Reader = Callable[[bytes], Entry | None]
-"""Path inside the workspace → what is there, or None when nothing is. Must not follow links."""
-
-Selection = Mapping[bytes, set[str] | None]
-"""Path of a ``FileDiff`` (``names.unquote``) → ids of its hunks, or None for all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What becomes of one file: ``before`` is what it was merged with, and must still be there when it is written."""
-
-    path: bytes
-    before: Entry | None
-    after: Entry | None
-
-
-@dataclass(frozen=True, slots=True)
 class HunkConflict:
-    """A hunk that does not merge, and its three sides; None where that side has no file.
+    """A hunk with a conflict, and its three sides; None for a side without the file.
 
-    For a hunk of lines the sides are the same lines in each (``yours``: as they stand there now); for a hunk that is a
-    whole file, they are contents.
+    For a hunk of lines, each side is the text of those lines (``yours``: their current text); for a hunk that is a
+    whole file, each side is the content.
     """
 
     path: bytes
@@ -63,13 +35,13 @@ class HunkConflict:
     base: bytes | None
     result: bytes | None
     yours: bytes | None
-    in_the_way: bool = False
-    """What is there is neither file nor link: a folder, say."""
+    blocked: bool = False
+    """The user's entry is neither a file nor a link but, for example, a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What to write (files that come out as they are now do not appear), what it contains, and what it does not."""
+    """The changes to write (without unchanged files), the hunks that they contain, and the conflicts."""
 
     changes: tuple[Change, ...]
     merged: Mapping[bytes, tuple[str, ...]]
@@ -77,10 +49,10 @@ class MergePlan:
     conflicts: tuple[HunkConflict, ...]
 
 
-def plan(store: Store, base: str, head: str, selection: Selection, read_now: Reader) -> MergePlan:
-    """Merge the selected hunks of ``base``..``head`` into what ``read_now`` says.
+def plan(store: ObjectStore, base: str, head: str, selection: Selection, read_now: Reader) -> MergePlan:
+    """Merge the selected hunks of ``base``..``head`` into the files that ``read_now`` returns.
 
-    A hunk that does not merge is left out while the others of its file still merge without it. Only the selected files
+    A hunk with a conflict is left out, and the other hunks of its file are merged without it. Only the selected files
     are read. A rename is one hunk of the new path and makes two changes.
 
     Errors: ``invalid_params`` (no such file or hunk), ``base_unavailable``, ``file_too_large``.
@@ -94,7 +66,7 @@ def plan(store: Store, base: str, head: str, selection: Selection, read_now: Rea
     changes: dict[bytes, Change] = {}
     merged: dict[bytes, tuple[str, ...]] = {}
     conflicts: list[HunkConflict] = []
-    # What leaves makes room for what comes: a file where a folder was, a folder where a file was.
+    # Removals first: a file may replace a folder, and a folder may replace a file.
     for file in sorted(picked, key=lambda each: each.split.change.letter != "D"):
         leaving = [path for path, change in changes.items() if change.after is None]
         outcome = file.merge(leaving)
@@ -113,7 +85,7 @@ def plan(store: Store, base: str, head: str, selection: Selection, read_now: Rea
 
 
 def flagged(paths: Iterable[bytes]) -> dict[bytes, str]:
-    """Return those paths whose change deserves a second look before it is accepted, with the reason."""
+    """Return the paths whose change needs explicit consent, with the reason."""
     return {path: reason for path in paths if (reason := _flagged(path)) is not None}
 
 
@@ -124,14 +96,14 @@ def _picked(files: list[Split], selection: Selection) -> list[tuple[Split, list[
         split = by_path.get(path)
         if split is None:
             raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, f"The result does not change {quote(path)}", hint="Read its diff again."
+                ErrorKind.INVALID_PARAMS, f"The result does not change {quote(path)}.", hint="Read the diff again."
             )
         every = hunk_ids(split)
         asked = selection[path]
         strange = sorted((asked or set()) - set(every))
         if strange:
             raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, f"{quote(path)} has no hunk {strange[0]}", hint="Read its diff again."
+                ErrorKind.INVALID_PARAMS, f"{quote(path)} has no hunk {strange[0]}.", hint="Read the diff again."
             )
         wanted = [each for each in every if asked is None or each in asked]
         if wanted:
@@ -147,7 +119,7 @@ class _Outcome:
 
 
 class _File:
-    """One selected file on its way through ``plan``."""
+    """The state of one selected file in ``plan``."""
 
     def __init__(self, split: Split, wanted: list[str]) -> None:
         self.split = split
@@ -158,15 +130,15 @@ class _File:
         self.base: Entry | None = None
         self.result: Entry | None = None
         self.now: Entry | None = None
-        """At the source: the path itself, but for a rename."""
+        """The entry at the old path, which differs from the path only for a rename."""
         self.target_now: Entry | None = None
         self.ignore_mode = False
         self.user_split: Split | None = None
-        """Base → now, where lines are to be merged and git had to be asked."""
+        """The edits from the base to now, if lines must be merged and git computed them."""
         self.user_edits: list[Edit] | None = None
-        """The same, where it could be told without git."""
+        """The same edits, if they were computed without git."""
         self.held: dict[str, bytes] = {}
-        """Contents that were needed for that, by their ids."""
+        """The contents needed for that, by id."""
 
     def blobs(self) -> list[str]:
         change = self.split.change
@@ -184,7 +156,7 @@ class _File:
         self.result = _entry(change.new_mode, change.new_blob, contents)
 
     def wants_user_edits(self, object_format: str) -> bool:
-        """Whether lines are to be merged: three different texts. Otherwise no diff is needed."""
+        """Whether lines must be merged, because all three texts differ. Otherwise no diff is needed."""
         change, now = self.split.change, self.now
         return (
             now is not None
@@ -193,8 +165,8 @@ class _File:
             and object_id("blob", now.content, object_format) not in {change.old_blob, change.new_blob}
         )
 
-    def find_user_edits(self, store: Store, object_format: str) -> bool:
-        """Tell base → now without a start of git, if the base is at hand and the user's edits are plainly elsewhere."""
+    def find_user_edits(self, store: ObjectStore, object_format: str) -> bool:
+        """Find the edits from base to now without git, if the base is known and the user's edits do not overlap."""
         change, now = self.split.change, self.now
         result = read_loose(store.path, change.new_blob, object_format)
         if now is None or result is None:
@@ -205,16 +177,16 @@ class _File:
         self.held = {change.old_blob: base, change.new_blob: result}
         lines, every = split_lines(base), hunk_ids(self.split)
         edits = edits_of(self.split.ranges, self.split.added)
-        if len(every) >= len(edits):  # not one hunk as a whole
+        if len(every) >= len(edits):  # the file is not a single hunk
             ids = every[len(every) - len(edits) :]
             edits = [edit for identifier, edit in zip(ids, edits, strict=True) if identifier in self.wanted]
-        self.user_edits = edits_apart(lines, edits, split_lines(now.content))
+        self.user_edits = disjoint_edits(lines, edits, split_lines(now.content))
         return self.user_edits is not None
 
     def known(self, object_format: str) -> dict[str, bytes]:
-        """Return the contents of base and result as far as they follow from what is at hand, by their ids.
+        """Return the contents of base and result by id, as far as they can be computed without git.
 
-        From the file as it is now and the patches; a content counts only when its id is right. This saves a start of
+        They are computed from the current file and the patches, and used only if the id matches. This saves a start of
         git, a third of the time of an accept.
         """
         change = self.split.change
@@ -306,13 +278,13 @@ class _File:
         return _Outcome([Change(self.source, now, None), Change(self.path, None, moved)], tuple(self.wanted))
 
     def _three_way(self, base: Entry, result: Entry, now: Entry) -> Entry | None:
-        """Merge one whole file, contents and mode apart; None when it does not."""
+        """Merge one whole file, contents and mode separately; None on a conflict."""
         if now == base:
             return result
         if now == result:
             return now
         if not {base.mode, result.mode, now.mode} <= _FILES:
-            # A link: its target is one thing.
+            # A link's target cannot be merged in parts.
             same_kind = base.mode == now.mode == result.mode
             return now if same_kind and base.content == result.content else None
         mode = result.mode if now.mode == base.mode else now.mode
@@ -332,7 +304,7 @@ class _File:
     def _merge_whole(self, leaving: list[bytes]) -> _Outcome:
         base, result, now = self.base, self.result, self.now
         if {self.split.change.old_mode, self.split.change.new_mode} & {"160000"}:
-            return self._refused(self.wanted)  # a submodule is not ours to move
+            return self._refused(self.wanted)  # submodules are never changed
         outcome = _Outcome(merged=tuple(self.wanted))
         if now is not None and now.mode == OTHER and makes_room(self.path, leaving, now):
             now = None
@@ -357,24 +329,24 @@ class _File:
 
     def _refused(self, hunks: list[str]) -> _Outcome:
         now = self.target_now if self.target_now is not None else self.now
-        in_the_way = now is not None and now.mode == OTHER
-        yours = None if now is None or in_the_way else now.content
+        blocked = now is not None and now.mode == OTHER
+        yours = None if now is None or blocked else now.content
         if self._regular() and self.split.change.letter == "M" and not self.split.binary:
-            return _Outcome(conflicts=[self._line_conflict(hunk, yours, in_the_way) for hunk in hunks])
+            return _Outcome(conflicts=[self._line_conflict(hunk, yours, blocked) for hunk in hunks])
         base, result = (None if entry is None else entry.content for entry in (self.base, self.result))
-        return _Outcome(conflicts=[HunkConflict(self.path, hunk, base, result, yours, in_the_way) for hunk in hunks])
+        return _Outcome(conflicts=[HunkConflict(self.path, hunk, base, result, yours, blocked) for hunk in hunks])
 
-    def _line_conflict(self, hunk: str, yours: bytes | None, in_the_way: bool) -> HunkConflict:
-        """Return the sides of a hunk of lines whose file is gone, or is no file any more."""
+    def _line_conflict(self, hunk: str, yours: bytes | None, blocked: bool) -> HunkConflict:
+        """Return the sides of a hunk of lines whose file is gone or no longer a file."""
         base, result = self.base, self.result
         every = hunk_ids(self.split)
         offset = len(every) - len(self.split.ranges)
         number = every.index(hunk) - offset
         if base is None or result is None or number < 0:
-            return HunkConflict(self.path, hunk, None, None, yours, in_the_way)
+            return HunkConflict(self.path, hunk, None, None, yours, blocked)
         edit = edits_of(self.split.ranges, self.split.added)[number]
         before = b"".join(split_lines(base.content)[edit.start : edit.end])
-        return HunkConflict(self.path, hunk, before, b"".join(edit.lines), yours, in_the_way)
+        return HunkConflict(self.path, hunk, before, b"".join(edit.lines), yours, blocked)
 
 
 def _entry(mode: str, blob: str, contents: Mapping[str, bytes]) -> Entry | None:
@@ -384,9 +356,9 @@ def _entry(mode: str, blob: str, contents: Mapping[str, bytes]) -> Entry | None:
 
 
 def makes_room(path: bytes, leaving: list[bytes], there: Entry) -> bool:
-    """Say whether a file can come to ``path`` because what leaves is a file on the way, or all that its folder holds.
+    """Return whether removals free ``path`` for a file: of a file in its parent path, or of all files of a folder.
 
-    A folder in which the person has something of their own stays.
+    A folder that contains files of the user stays.
     """
     if any(path.startswith(gone + b"/") for gone in leaving):
         return True
@@ -394,8 +366,8 @@ def makes_room(path: bytes, leaving: list[bytes], there: Entry) -> bool:
     return bool(below) and all(path + b"/" + name in below for name in there.holds)
 
 
-def _load_user_edits(store: Store, files: list[_File]) -> None:
-    """Find the difference between the base and what the user sees; git is asked once for all files, if at all."""
+def _load_user_edits(store: ObjectStore, files: list[_File]) -> None:
+    """Compute the user's edits since the base, with at most one call of git for all files."""
     object_format = str(store.description["objectFormat"])
     wanting = [
         file
@@ -415,7 +387,7 @@ def _load_user_edits(store: Store, files: list[_File]) -> None:
         file.user_split = found[b"%08d" % number]
 
 
-def _load_contents(store: Store, files: list[_File]) -> None:
+def _load_contents(store: ObjectStore, files: list[_File]) -> None:
     object_format = str(store.description["objectFormat"])
     contents: dict[str, bytes] = {}
     for file in files:

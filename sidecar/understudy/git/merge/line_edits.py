@@ -1,7 +1,7 @@
 """Three-way merging of lines, hunk by hunk.
 
 A line is its bytes up to and including the line feed; nothing is decoded. As in git's own merge, two changes that
-overlap or touch are a conflict unless both sides made the same of it.
+overlap or touch are a conflict unless they are equal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A conflict: the lines of the same place in the base, with the hunk, and as the user has them."""
+    """A conflict: the lines of one place in the base, with the hunk applied, and in the user's file."""
 
     base: bytes
     result: bytes
@@ -39,9 +39,9 @@ def split_lines(content: bytes) -> list[bytes]:
 
 
 def edits_of(ranges: Iterable[LineRange], added: Sequence[bytes]) -> list[Edit]:
-    """Return the ranges of a diff as edits, with the added lines of all of them in their order.
+    """Return the ranges of a diff as edits, taking the added lines from ``added`` in order.
 
-    An empty old side names the line before.
+    For an empty old side, the range starts at the line before.
     """
     found = []
     position = 0
@@ -53,12 +53,12 @@ def edits_of(ranges: Iterable[LineRange], added: Sequence[bytes]) -> list[Edit]:
 
 
 def reversed_edits(ranges: Iterable[LineRange], removed: Sequence[bytes]) -> list[Edit]:
-    """Return the edits that lead from the new side back to the old one."""
+    """Return the edits from the new side back to the old one."""
     return edits_of(((new, new_lines, old, old_lines) for old, old_lines, new, new_lines in ranges), removed)
 
 
 def replace(lines: Sequence[bytes], edits: Iterable[Edit], start: int = 0, end: int | None = None) -> bytes:
-    """Return the lines from ``start`` to ``end`` with the edits, which lie in there and do not overlap."""
+    """Return the lines from ``start`` to ``end`` with the edits applied, which are inside and do not overlap."""
     parts: list[bytes] = []
     position = start
     for edit in sorted(edits, key=lambda each: (each.start, each.end)):
@@ -70,9 +70,9 @@ def replace(lines: Sequence[bytes], edits: Iterable[Edit], start: int = 0, end: 
 
 
 def merge_edits(base: Sequence[bytes], chosen: Sequence[Edit], user: Sequence[Edit]) -> tuple[bytes, dict[int, Sides]]:
-    """Merge ``chosen`` edits of the base into the base with the ``user``'s edits.
+    """Merge ``chosen`` edits of the base with the ``user``'s edits of the base.
 
-    Returns the contents without the chosen edits that conflict, and those by their number with their three sides.
+    Return the contents without the chosen edits that conflict, and the conflicts by edit number, with three sides.
     """
     fresh: list[Edit] = []
     conflicts: dict[int, Sides] = {}
@@ -93,7 +93,7 @@ def _touch(a: Edit, b: Edit) -> bool:
 
 
 def _clusters(chosen: Sequence[Edit], user: Sequence[Edit]) -> list[tuple[list[int], list[Edit]]]:
-    """Return groups of chosen edits (by number) and of the user's edits that hang together by touching."""
+    """Return groups of chosen edits (by number) and of the user's edits that touch each other."""
     left = list(enumerate(chosen))
     found = []
     while left:
@@ -123,10 +123,10 @@ def _same(base: Sequence[bytes], ours: Sequence[Edit], theirs: Sequence[Edit]) -
 
 
 def _slid(base: Sequence[bytes], edit: Edit, other: Edit) -> bool:
-    """Say whether the user's edit is this one, found by the diff at another of several equal places.
+    """Return whether the user's edit is the same edit at another of several equivalent places.
 
-    An empty line added among empty lines can stand at any of them, and two diffs may choose differently; such a hunk is
-    in the user's file already and must not come in twice.
+    An empty line added among empty lines can be reported at any of them, and two diffs may differ. Such a hunk is
+    already in the user's file and must not be added twice.
     """
     insertion = edit.start == edit.end and other.start == other.end and sorted(edit.lines) == sorted(other.lines)
     deletion = (

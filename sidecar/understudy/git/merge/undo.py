@@ -1,23 +1,24 @@
-"""Take an accept back: merge the files three-way into the past, keeping what the user did since."""
+"""Compute the changes that undo an accept: a three-way merge that keeps the user's later edits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from understudy.git.changes import OTHER, Change, Entry, Reader
 from understudy.git.diff import line_splits
-from understudy.git.lines import edits_of, merge_edits, split_lines
-from understudy.git.merge import OTHER, Change, Entry, Reader, makes_room
-from understudy.git.names import quote, unquote
+from understudy.git.merge.hunk_merge import makes_room
+from understudy.git.merge.line_edits import edits_of, merge_edits, split_lines
+from understudy.git.object_store import ObjectStore
 from understudy.git.objects import read_blobs, write_blob, write_flat_tree
-from understudy.git.store import Store
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.path_quoting import quote, unquote
 from understudy.model.wire import Wire
 
 _FILES = frozenset({"100644", "100755"})
 
 
-class Image(Wire, kw_only=True):
-    """One file before and after an exchange: wire path (``names.quote``), modes and blobs of the store."""
+class FileImage(Wire, kw_only=True):
+    """One file before and after an accept: wire path (``path_quoting.quote``), modes and blobs of the store."""
 
     path: str
     before_mode: str | None = None
@@ -27,16 +28,16 @@ class Image(Wire, kw_only=True):
 
 
 class UndoRecord(Wire, kw_only=True):
-    """What ``undo`` needs; msgspec turns it into JSON and back. The blobs are in the store."""
+    """The data for ``undo``, which msgspec converts to JSON and back. The blobs are in the store."""
 
-    images: list[Image]
+    images: list[FileImage]
 
 
-def record(store: Store, changes: Iterable[Change]) -> UndoRecord:
-    """Keep both images of each change in the store, for ``undo``. Call it before ``Exchange.apply``."""
+def record(store: ObjectStore, changes: Iterable[Change]) -> UndoRecord:
+    """Save both images of each change to the store, for ``undo``. Call it before ``FileTransaction.apply``."""
     images = []
     for change in changes:
-        image = Image(path=quote(change.path))
+        image = FileImage(path=quote(change.path))
         if change.before is not None:
             image.before_mode, image.before = change.before.mode, write_blob(store, change.before.content, sync=True)
         if change.after is not None:
@@ -45,10 +46,10 @@ def record(store: Store, changes: Iterable[Change]) -> UndoRecord:
     return UndoRecord(images=images)
 
 
-def undo(store: Store, undo_record: UndoRecord, read_now: Reader) -> list[Change]:
-    """Return the changes that take an accept back, merged three-way: later edits of the user stay. Apply them next.
+def undo(store: ObjectStore, undo_record: UndoRecord, read_now: Reader) -> list[Change]:
+    """Return the changes that undo an accept, by a three-way merge that keeps the user's later edits.
 
-    Errors: ``apply_conflict`` when a later edit overlaps (nothing is to be changed then); ``names`` lists the files.
+    Raises ``merge_conflict`` when a later edit overlaps; ``names`` lists the files, and nothing must be changed.
     """
     images = undo_record.images
     contents = read_blobs(store, [blob for image in images for blob in (image.before, image.after) if blob])
@@ -60,7 +61,7 @@ def undo(store: Store, undo_record: UndoRecord, read_now: Reader) -> list[Change
         before = _entry(image.before_mode, image.before, contents)
         after = _entry(image.after_mode, image.after, contents)
         now = read_now(path)
-        # Between the two states a file may stand where the other has a folder: there it is as if nothing were there.
+        # One of the two states may have a file where the other has a folder; then the folder counts as absent.
         if now is not None and now.mode == OTHER and makes_room(path, leaving if after is None else returning, now):
             now = None
         if now == after:
@@ -83,18 +84,18 @@ def undo(store: Store, undo_record: UndoRecord, read_now: Reader) -> list[Change
             changes.append(Change(path, now, merged))
     if refused:
         raise UnderstudyError(
-            ErrorKind.APPLY_CONFLICT,
-            f"You changed {refused[0]} where the accepted change is"
-            + (f", and {len(refused) - 1} more files" if len(refused) > 1 else "")
-            + "; nothing was undone",
-            hint="Change it back by hand, or undo your own edits first.",
+            ErrorKind.MERGE_CONFLICT,
+            f"Your later changes to {refused[0]}"
+            + (f" and {len(refused) - 1} more files" if len(refused) > 1 else "")
+            + " overlap the accepted changes, so nothing was undone.",
+            hint="Revert the accepted changes by hand, or undo your own edits first.",
             names=refused,
         )
     return sorted(changes, key=lambda change: change.path)
 
 
-def _merge_back(store: Store, texts: list[tuple[bytes, Entry, Entry, Entry]]) -> list[Entry | None]:
-    """Merge each (after → before) into what is there now, with one call of git for all."""
+def _merge_back(store: ObjectStore, texts: list[tuple[bytes, Entry, Entry, Entry]]) -> list[Entry | None]:
+    """Merge each reverted change (after → before) into the current file, with one call of git for all."""
     if not texts:
         return []
     sides: list[list[tuple[bytes, str, str]]] = [[], [], []]
@@ -110,7 +111,7 @@ def _merge_back(store: Store, texts: list[tuple[bytes, Entry, Entry, Entry]]) ->
         name = b"%08d" % number
         chosen = edits_of(back[name].ranges, back[name].added) if name in back else []
         user = edits_of(since[name].ranges, since[name].added) if name in since else []
-        binary = any(b"\0" in entry.content[:8000] for entry in (before, after, now))  # git's own measure
+        binary = any(b"\0" in entry.content[:8000] for entry in (before, after, now))  # git's own rule for binary files
         content, conflicts = merge_edits(split_lines(after.content), chosen, user)
         mode = before.mode if now.mode == after.mode else now.mode
         found.append(None if conflicts or (binary and chosen and user) else Entry(mode, content))

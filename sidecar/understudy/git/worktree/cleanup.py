@@ -1,4 +1,4 @@
-"""Clear a folder that an agent wrote, without following a link and however deep or locked it is."""
+"""Delete files of an agent at any depth, even if their permissions prevent it, without following links."""
 
 # pathlib has neither descriptors nor paths of bytes:
 # ruff: noqa: PTH101, PTH118, PTH208
@@ -12,18 +12,18 @@ import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from understudy.git.call import check_not_aborted
+from understudy.git.command import check_not_aborted
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def sweep(root: Path, wanted: Mapping[bytes, str], keep: Iterable[bytes]) -> int:
-    """Remove from ``root`` everything that is neither wanted nor kept; return how many entries went.
+def remove_other_files(root: Path, wanted: Mapping[bytes, str], keep: Iterable[bytes]) -> int:
+    """Remove everything from ``root`` that is neither wanted nor kept; return the number of removed entries.
 
-    ``wanted`` maps paths to git's modes. An entry of another type, a file with other permissions than git gives, a file
-    that also has another name somewhere (a hard link), and whatever lies where a submodule belongs are removed too, so
-    that writing them anew cannot reach anything outside. ``keep`` names files, links or folders that stay as they are;
-    where one is in the way of a wanted path, the wanted path wins. The top `.git` always goes.
+    ``wanted`` maps paths to git's modes. Entries of another type, files with permissions that git does not set, files
+    with another name elsewhere (hard links), and anything at the path of a submodule are removed too, so that writing
+    them again cannot change anything outside. ``keep`` lists files, links or folders that stay unchanged, unless one
+    blocks a wanted path. The top `.git` is always removed.
     """
     kept = set(keep)
     needed: set[bytes] = set()
@@ -54,11 +54,11 @@ def sweep(root: Path, wanted: Mapping[bytes, str], keep: Iterable[bytes]) -> int
     return removed
 
 
-def remove_tree(path: Path) -> None:
-    """Delete a folder with all it holds; one that is not there is no error.
+def delete_folder(path: Path) -> None:
+    """Delete a folder with all its contents; a missing folder is not an error.
 
-    Folders below are first moved up beside each other, so that neither recursion nor path length nor the number of open
-    files bounds the depth.
+    Nested folders are first moved up beside each other, so that recursion, path length and the number of open files do
+    not limit the depth.
     """
     try:
         top = os.open(path, _FOLDER)
@@ -85,7 +85,7 @@ def remove_tree(path: Path) -> None:
 
 
 def make_readable(root: Path) -> None:
-    """Give the owner back what is needed to read every file and folder below ``root``; links are not followed."""
+    """Give the owner permission to read every file and folder below ``root``; links are not followed."""
     for folder, folders, files in os.walk(os.fsencode(root)):
         for name in folders:
             full = os.path.join(folder, name)
@@ -153,13 +153,13 @@ def _remove_entry(top: int, parent: int, name: bytes, mode: int) -> None:
 
 
 def _own(parent: int, name: bytes) -> None:
-    # Moving a folder needs the right to write into it, because its ".." changes.
+    # Moving a folder needs write permission on it, because its ".." changes.
     if os.lstat(name, dir_fd=parent).st_mode & 0o700 != 0o700:
         os.chmod(name, 0o700, dir_fd=parent)
 
 
 def _mask() -> int:
-    # The mask can only be read by setting it; the strict value does no harm to a file that another thread makes now.
+    # The mask can only be read by setting it; a strict value is safe for a file that another thread creates now.
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

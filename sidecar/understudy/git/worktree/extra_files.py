@@ -1,8 +1,8 @@
-"""Bring into a tree what git does not carry: ignored files that the user listed, and declared links.
+"""Add files to a worktree that git does not track: ignored files that the user listed, and declared links.
 
-`.worktreeinclude` at the top of the checkout holds patterns in the syntax of `.gitignore`; so do the configured copies.
-Only files that git does not track are ever copied, and none that is not listed: a secret travels only by name. A link
-leads into the user's checkout and is writable; the notes say so.
+`.worktreeinclude` at the top of the checkout contains patterns in the syntax of `.gitignore`; so does the configured
+list of copies. Only untracked files that are listed are copied, so a secret is copied only if the user names it. A link
+leads into the user's checkout and is writable; a note reports that.
 """
 
 # pathlib has neither descriptors nor paths of bytes:
@@ -20,27 +20,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from understudy.git.call import check_not_aborted
-from understudy.git.names import quote, refused
+from understudy.git.command import check_not_aborted
+from understudy.git.object_store import ObjectStore
+from understudy.git.path_rules import refused
 from understudy.git.repository import Repository
-from understudy.git.store import Store
-from understudy.git.tree import Tree
+from understudy.git.worktree.worktree import Worktree
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.path_quoting import quote
 
 INCLUDE = ".worktreeinclude"
 
 COPY_TOTAL_BYTES = 2 * 1024 * 1024 * 1024
-"""All copies together; more is a link's business."""
+"""Limit of all copies together; declare a link for larger files."""
 
 COPY_FILES = 100_000
 
 _SCANNED = 20_000
-"""Entries below a link that are looked at for links back into the checkout."""
+"""Most entries below a link that are checked for links back into the checkout."""
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """Something brought into a tree. ``path`` is inside the tree; the fingerprint tells whether it changed there."""
+class ExtraFile:
+    """A file or link added to a worktree. ``path`` is inside the worktree; the fingerprint detects changes there."""
 
     path: bytes
     kind: Literal["copy", "link"]
@@ -48,28 +49,28 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
-    """All that was brought in, and from where."""
+class ExtraFiles:
+    """All files and links that were added, and where they come from."""
 
     source: Path
     target: Path
-    items: list[Item] = field(default_factory=list)
+    items: list[ExtraFile] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def paths(self) -> list[bytes]:
-        """Return the paths to keep when the tree is made exactly a commit."""
+        """Return the paths to keep when the worktree is reset to a commit."""
         return [item.path for item in self.items]
 
 
-def apply(tree: Tree, repository: Repository, *, copy: Iterable[str] = (), link: Iterable[str] = ()) -> Items:
-    """Copy and link into the tree, after its base was written, and say what was done.
+def apply(tree: Worktree, repository: Repository, *, copy: Iterable[str] = (), link: Iterable[str] = ()) -> ExtraFiles:
+    """Copy and link files into the worktree, after its base was written; return what was done.
 
-    ``copy`` are further patterns, ``link`` paths inside the checkout. A path that the base already has is left alone.
-    The tree is told, so that nothing brought in becomes part of a result, ignored or not.
-    Errors: ``config_invalid`` for a link that is no path inside the checkout, ``store_full``.
+    ``copy`` are further patterns, ``link`` paths inside the checkout. Paths that the base already has are skipped.
+    The worktree records the paths, so that none of them becomes part of a result, ignored or not.
+    Errors: ``config_invalid`` for a link that is not a path inside the checkout, ``disk_full``.
     """
     target = tree.path
-    result = Items(repository.top, target)
+    result = ExtraFiles(repository.top, target)
     for name in link:
         _link(result, name)
     patterns = "\n".join([*_include(repository.top), *copy]).strip()
@@ -90,24 +91,24 @@ def apply(tree: Tree, repository: Repository, *, copy: Iterable[str] = (), link:
                 result.notes.append(f"{quote(path)} was not copied: it cannot be read, or the copies are too large.")
                 continue
             if _copy(result, path):
-                result.items.append(Item(path, "copy", _fingerprint(_at(target, path))))
+                result.items.append(ExtraFile(path, "copy", _fingerprint(_at(target, path))))
         if len(paths) > COPY_FILES:
-            result.notes.append(f"{len(paths) - COPY_FILES} more files match and were not copied.")
+            result.notes.append(f"{len(paths) - COPY_FILES} more files match the patterns but were not copied.")
     tree.exclude(result.paths())
     return result
 
 
-def changed(items: Items) -> list[Item]:
-    """Return the items whose copy or link in the tree is not what was put there."""
+def changed(items: ExtraFiles) -> list[ExtraFile]:
+    """Return the items whose copy or link in the worktree has changed."""
     return [item for item in items.items if _fingerprint(_at(items.target, item.path)) != item.fingerprint]
 
 
-def renew(items: Items) -> Items:
-    """Make the changed items anew from the user's checkout and return the items with their present fingerprints.
+def restore_changed(items: ExtraFiles) -> ExtraFiles:
+    """Copy the changed items again from the user's checkout and return all items with their current fingerprints.
 
-    An item whose source is gone leaves the list, and the tree.
+    An item whose source is gone is removed from the list and the worktree.
     """
-    renewed = Items(items.source, items.target, [], list(items.notes))
+    renewed = ExtraFiles(items.source, items.target, [], list(items.notes))
     damaged = set(changed(items))
     for item in items.items:
         check_not_aborted()
@@ -118,7 +119,7 @@ def renew(items: Items) -> Items:
         if item.kind == "link":
             _link(renewed, os.fsdecode(item.path))
         elif os.path.lexists(_at(items.source, item.path)) and _copy(renewed, item.path):
-            renewed.items.append(Item(item.path, "copy", _fingerprint(_at(items.target, item.path))))
+            renewed.items.append(ExtraFile(item.path, "copy", _fingerprint(_at(items.target, item.path))))
     return renewed
 
 
@@ -137,20 +138,20 @@ def _include(top: Path) -> list[str]:
         return stream.read(1 << 20).decode(errors="surrogateescape").splitlines()
 
 
-def _matching(store: Store, repository: Repository, patterns: str) -> list[bytes]:
-    """Return the untracked files of the checkout that the patterns match; repositories inside it are passed over."""
+def _matching(store: ObjectStore, repository: Repository, patterns: str) -> list[bytes]:
+    """Return the untracked files of the checkout that match the patterns, without those in nested repositories."""
     with store.temporary() as folder:
         listed = folder / "patterns"
         listed.write_bytes(patterns.encode(errors="surrogateescape") + b"\n")
         index = store.base_index if store.base_index.exists() else folder / "index"
-        output = store.git(
+        output = store.git_output(
             "ls-files", "-z", "-o", "-i", f"--exclude-from={listed}", work_tree=repository.top, index=index
         )
     return sorted(path for path in output.split(b"\0")[:-1] if not path.endswith(b"/"))
 
 
 def _parent(target: Path, path: bytes) -> bool:
-    """Make the folders above ``path`` inside the tree; False when something else is in the way."""
+    """Create the parent folders of ``path`` in the worktree; return False when something else blocks them."""
     current = os.fsencode(target)
     for part in path.split(b"/")[:-1]:
         current += b"/" + part
@@ -162,7 +163,7 @@ def _parent(target: Path, path: bytes) -> bool:
     return True
 
 
-def _copy(items: Items, path: bytes) -> bool:
+def _copy(items: ExtraFiles, path: bytes) -> bool:
     source, target = _at(items.source, path), _at(items.target, path)
     if os.path.lexists(target) or not _parent(items.target, path):
         return False
@@ -170,45 +171,49 @@ def _copy(items: Items, path: bytes) -> bool:
         if os.path.islink(source):
             real = os.path.realpath(source)
             if os.path.isabs(os.readlink(source)) or not real.startswith(os.fsencode(items.source) + b"/"):
-                items.notes.append(f"{quote(path)} is a link that leads out of the tree and was not copied.")
+                items.notes.append(f"{quote(path)} is a link that leads out of the workspace and was not copied.")
                 return False
             os.symlink(os.readlink(source), target)
             return True
         shutil.copyfile(source, target, follow_symlinks=False)
         os.chmod(target, 0o755 if os.lstat(source).st_mode & 0o100 else 0o644)
     except OSError as error:
-        kind = ErrorKind.STORE_FULL if error.errno == errno.ENOSPC else ErrorKind.STORE_UNAVAILABLE
+        kind = ErrorKind.DISK_FULL if error.errno == errno.ENOSPC else ErrorKind.STATE_UNAVAILABLE
         raise UnderstudyError(
-            kind, f"{quote(path)} could not be copied into the tree: {error.strerror}", hint="Free space, or list less."
+            kind,
+            f"{quote(path)} could not be copied into the worktree: {error.strerror}.",
+            hint="Free some space, or list fewer files.",
         ) from error
     return True
 
 
-def _link(items: Items, name: str) -> None:
+def _link(items: ExtraFiles, name: str) -> None:
     path = os.fsencode(name.strip("/"))
     if refused(path):
         raise UnderstudyError(
-            ErrorKind.CONFIG_INVALID, f"The link {name!r} is no path inside the checkout", hint="Name a folder in it."
+            ErrorKind.CONFIG_INVALID,
+            f"The link {name!r} is not a path inside the checkout.",
+            hint="Name a file or folder inside the checkout.",
         )
     source, target = _at(items.source, path), _at(items.target, path)
     if not os.path.exists(source):
-        items.notes.append(f"{quote(path)} is to be linked and does not exist.")
+        items.notes.append(f"{quote(path)} was not linked: it does not exist in your checkout.")
         return
     if os.path.lexists(target) or not _parent(items.target, path):
-        items.notes.append(f"{quote(path)} is to be linked and is part of the base already.")
+        items.notes.append(f"{quote(path)} was not linked: the base contains this path.")
         return
     os.symlink(source, target)
-    items.items.append(Item(path, "link", _fingerprint(target)))
-    items.notes.append(f"{quote(path)} is a link into your checkout: what is written there changes your files.")
+    items.items.append(ExtraFile(path, "link", _fingerprint(target)))
+    items.notes.append(f"{quote(path)} is a link into your checkout: writing to it changes your files.")
     back = _leads_back(items.source, source)
     if back is not None:
         items.notes.append(
-            f"{quote(path)} holds links back into your checkout ({quote(back)}): code loaded there is not the tree's."
+            f"{quote(path)} links back into your checkout at {quote(back)}: code loaded there is not the worktree's."
         )
 
 
 def _leads_back(top: Path, folder: bytes) -> bytes | None:
-    """Return a link below ``folder`` that resolves to the user's checkout outside of it (npm workspaces make such)."""
+    """Return a link below ``folder`` that resolves to elsewhere in the user's checkout (as in npm workspaces)."""
     inside = os.path.realpath(folder) + b"/"
     checkout = os.fsencode(top) + b"/"
     seen = 0
@@ -250,6 +255,6 @@ def _fingerprint(full: bytes) -> str:
 
 
 def _remove(full: bytes) -> None:
-    from understudy.git.sweep import remove_tree  # noqa: PLC0415 - in the rare case that something changed
+    from understudy.git.worktree.cleanup import delete_folder
 
-    remove_tree(Path(os.fsdecode(full)))
+    delete_folder(Path(os.fsdecode(full)))

@@ -1,14 +1,14 @@
-"""The ignore rules of a base, as one list.
+"""The ignore rules of a base, as one list of patterns.
 
-An agent can write `.gitignore` files, so the ones in its tree say nothing about what belongs to its result. The rules
-of the base do: all `.gitignore` files of that commit are translated into one list of patterns from the top, which
-`git ls-files --exclude-from` takes. Order keeps their meaning: a deeper file follows, and so outweighs, a higher one
-(gitignore(5)).
+An agent can write `.gitignore` files, so those in its worktree cannot decide what belongs to its result. The rules of
+the base do: all `.gitignore` files of that commit are translated into one list of patterns relative to the top, for
+`git ls-files --exclude-from`. The order preserves their meaning: a deeper file comes later and so overrides a higher
+one (gitignore(5)).
 """
 
 from __future__ import annotations
 
-from understudy.git.store import Store
+from understudy.git.object_store import ObjectStore
 
 GENERATED = b"""\
 __pycache__/
@@ -24,41 +24,41 @@ node_modules/
 .coverage
 .DS_Store
 """
-"""What tools leave behind when tests run, and what nobody reviews. Files of these names that the base does not have
-are no part of a result; a check never sees them either, for it runs on exactly the result. Base rules may re-include
-them."""
+"""Caches and reports of test runs, which no one reviews. Files with these names that are not in the base are not part
+of a result, and no check sees them, because it runs on exactly the result. Base rules may re-include them.
+"""
 
 _ESCAPES = {code: b"\\" + bytes([code]) for code in b"*?[\\"} | {0x0A: b"?"}
-"""How a folder's name is written in a pattern; a line break cannot be, so it becomes "any one character"."""
+"""How a folder's name is escaped in a pattern; a line break cannot be escaped, so it becomes `?`."""
 _RULES_LIMIT = 4 * 1024 * 1024
-"""Bytes of one `.gitignore` that are read."""
+"""Most bytes read of one `.gitignore`."""
 
 
-def rules_of(store: Store, tree: str) -> bytes:
-    """Return the ignore rules of a commit or tree as one list of patterns, the user's own excludes included."""
-    listing = store.git("ls-tree", "-r", "-z", "--full-tree", tree)
+def rules_of(store: ObjectStore, tree: str) -> bytes:
+    """Return the ignore rules of a commit or tree, including the user's own excludes, as one list of patterns."""
+    listing = store.git_output("ls-tree", "-r", "-z", "--full-tree", tree)
     found = []
     for entry in listing.split(b"\0"):
         details, _, path = entry.partition(b"\t")
         if path == b".gitignore" or path.endswith(b"/.gitignore"):
             mode, _, identifier = details.split(b" ")
-            if mode in {b"100644", b"100755"}:  # a link is not followed, by git neither
+            if mode in {b"100644", b"100755"}:  # a link is not followed; git does not follow it either
                 found.append((path[: -len(b".gitignore")], identifier))
     parts = [GENERATED, (store.path / "info" / "exclude").read_bytes()]
     for folder, identifier in sorted(found, key=lambda item: item[0].count(b"/")):
-        text = store.git("cat-file", "blob", identifier, output_limit=_RULES_LIMIT)
+        text = store.git_output("cat-file", "blob", identifier, output_limit=_RULES_LIMIT)
         parts.append(translate(folder, text))
     return b"\n".join(parts) + b"\n"
 
 
 def pattern_of(path: bytes) -> bytes:
-    """Return the pattern that matches this path alone."""
+    """Return the pattern that matches only this path."""
     plain = b"".join(_ESCAPES.get(code, bytes([code])) for code in path)
     return b"/" + (plain[:-1] + b"\\ " if plain.endswith(b" ") else plain)
 
 
 def translate(folder: bytes, text: bytes) -> bytes:
-    """Return the patterns of a `.gitignore` in ``folder`` (empty, or ending with a slash) as patterns from the top."""
+    """Translate the patterns of a `.gitignore` in ``folder`` (empty, or ending with a slash) to patterns of the top."""
     prefix = b"/" + b"".join(_ESCAPES.get(code, bytes([code])) for code in folder)
     lines = []
     for raw in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
@@ -72,7 +72,7 @@ def translate(folder: bytes, text: bytes) -> bytes:
             continue
         anchored = b"/" in plain.removesuffix(b"/")
         if not folder:
-            # At the top the pattern means the same; only what would now read as a comment or a negation does not occur.
+            # At the top the pattern means the same, and nothing can become a comment or a negation.
             moved = pattern
         elif anchored:
             moved = prefix + pattern.removeprefix(b"/")
@@ -85,7 +85,7 @@ def translate(folder: bytes, text: bytes) -> bytes:
 
 
 def _escaped_start(pattern: bytes) -> bool:
-    # `\#x` and `\!x` need their backslash at the start of a line only.
+    # `\#x` and `\!x` need their backslash only at the start of a line.
     return pattern[:2] in {b"\\#", b"\\!"}
 
 

@@ -1,8 +1,8 @@
-"""Keep a tree so that it can be brought back byte for byte after it was removed.
+"""Keep a removed worktree so that it can be restored byte for byte.
 
-One bare repository per user's repository, ``<state>/rescue/<key>.git``, one reference per kept tree. Everything needed
-lies in it; it borrows no objects. What is kept is data: nothing in it is ever run, and paths are no names of git's
-there (a tree's own ``.git`` could not be): a kept tree is a list of paths, and the blobs that the list names.
+There is one bare repository for each repository of the user, ``<state>/rescue/<key>.git``, with one reference for each
+kept worktree. It borrows no objects. A kept worktree is stored as data that never runs: a list of paths, and the blobs
+that the list names. The paths are not names in a git tree, because ``.git`` could not be one.
 """
 
 from __future__ import annotations
@@ -20,76 +20,78 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.git.call import git, try_git
-from understudy.git.faults import point
+from understudy.git.command import git_output, run_git
+from understudy.git.object_store import ObjectStore, borrowing_git_dir
 from understudy.git.objects import object_id, read_kept_blobs, write_object
 from understudy.git.repository import Repository
-from understudy.git.store import Store, borrowing_git_dir
-from understudy.git.sweep import remove_tree
-from understudy.git.tree import Tree, repository_key
+from understudy.git.worktree.cleanup import delete_folder
+from understudy.git.worktree.worktree import Worktree
+from understudy.git.worktree.worktree_paths import repository_key
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.failpoints import failpoint
 
 IGNORED_FILE_BYTES = 5 * 1024 * 1024
-"""An ignored file above this is not kept, as a base does not carry an untracked one (``base.BaseLimits``)."""
+"""A larger ignored file is not kept, just as a base does not include such an untracked file (``index.BaseLimits``)."""
 
 IGNORED_TOTAL_BYTES = 200 * 1024 * 1024
-"""Ignored files together; what does not fit is left out and named."""
+"""Limit of all ignored files together; files that do not fit are left out and listed."""
 
 _NAMED = 1000
-"""How many files that were left out are named."""
+"""How many left-out files are listed."""
 
 _BATCH = 64 * 1024 * 1024
-"""Bytes of contents read back from the rescue repository in one call."""
+"""Bytes of contents read from the rescue repository in one call."""
 
 _REFERENCES = "refs/heads/"
 
 
 @dataclass(frozen=True, slots=True)
 class Rescue:
-    """A tree that can be brought back."""
+    """A worktree that can be restored."""
 
     ref: str
-    """``<key>/<name>``: what ``keep`` returned."""
+    """``<key>/<name>``: what ``save`` returned."""
     time: int
     """Seconds since 1970 when it was kept."""
     path: Path
-    """Where the tree was."""
+    """The path of the worktree."""
     top: Path
     """The user's workspace."""
     notes: list[str] = field(default_factory=list)
-    """What could not be kept."""
+    """Notes about what could not be kept."""
 
 
-def keep(state: Path, repository: Repository, tree: Tree, store: Store, name: str, *, also: Iterable[str] = ()) -> str:
-    """Keep ``tree`` and its store as they are and return the rescue reference (``<key>/<name>``).
+def save(
+    state: Path, repository: Repository, tree: Worktree, store: ObjectStore, name: str, *, also: Iterable[str] = ()
+) -> str:
+    """Save ``tree`` and its store, and return the rescue reference (``<key>/<name>``).
 
-    Kept: every file, link and folder of the tree with its permissions, whatever its name, its private ``.git`` (index,
-    HEAD, branches, commits), Understudy's store, and the objects that these borrow for the commits they stand on.
-    Ignored files within limits. Older history stays where it is, in the user's repository. ``also`` names commits whose
-    files are to be kept as far as they are all there: earlier bases of the same store.
+    This keeps every file, link and folder of the worktree with its permissions, with any name; its private ``.git``
+    (index, HEAD, branches, commits); Understudy's store; and the objects that these borrow for the commits they are
+    based on. Ignored files are kept within limits. Older history stays in the user's repository. ``also`` lists earlier
+    bases of the same store, whose files are kept if they are complete.
 
-    Errors: ``invalid_params`` and ``already_exists`` (the name), ``base_unavailable`` (the tree cannot be read, or
-    objects that its base borrows are gone: what would be kept could not be brought back), ``store_full``,
-    ``store_unavailable``.
+    Errors: ``invalid_params`` and ``already_exists`` (the name), ``base_unavailable`` (the worktree cannot be read, or
+    objects that its base borrows are gone, so that it could not be restored), ``disk_full``, ``state_unavailable``.
     """
     if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|lock\b|$)){0,127}", name):
-        raise UnderstudyError(ErrorKind.INVALID_PARAMS, f"{name!r} cannot be part of a reference's name")
+        raise UnderstudyError(ErrorKind.INVALID_PARAMS, f"{name!r} cannot be part of a reference's name.")
     key = repository_key(repository)
     place = state / "rescue" / f"{key}.git"
-    with _typed(place), _locked(place, store):
+    with _typed_errors(place), _locked(place, store):
         reference = _REFERENCES + name
-        if try_git("rev-parse", "--verify", "--quiet", reference, git_dir=place).code == 0:
+        if run_git("rev-parse", "--verify", "--quiet", reference, git_dir=place).code == 0:
             raise UnderstudyError(
-                ErrorKind.ALREADY_EXISTS, f"{key}/{name} is kept already", hint="Keep it under another name."
+                ErrorKind.ALREADY_EXISTS, f"The rescue reference {key}/{name} already exists.", hint="Use another name."
             )
         object_format = str(store.description["objectFormat"])
         borrowed = _borrowed(store, tree, repository, also)
         saver = _Saver(
             place, object_format, _copy_objects(store.path, place, [f"{each}^{{tree}}" for each in borrowed])
         )
-        point("borrowed copied")
+        failpoint("borrowed copied")
         files = saver.folder(tree.path, _ignored(tree))
-        # The store's own temporary folders are nobody's data.
+        # The store's own temporary folders hold no data to keep.
         kept_store = saver.folder(store.path, set(), skip=lambda path: path.startswith(b"understudy/tmp."))
         manifest = {
             "version": 1,
@@ -98,67 +100,68 @@ def keep(state: Path, repository: Repository, tree: Tree, store: Store, name: st
             "store": os.fsencode(store.path).hex(),
             "top": os.fsencode(repository.top).hex(),
             "notes": saver.finish(),
-            "borrowed": {each: store.git("cat-file", "commit", each).hex() for each in borrowed},
+            "borrowed": {each: store.git_output("cat-file", "commit", each).hex() for each in borrowed},
             "files": files,
             "storeFiles": kept_store,
         }
-        point("contents copied")
+        failpoint("contents copied")
         saver.commit(reference, manifest, store)
     return f"{key}/{name}"
 
 
-def restore(state: Path, ref: str, path: Path) -> Tree:
-    """Bring a kept tree back at ``path`` (missing or empty), with its store at its old place unless that is there.
+def restore(state: Path, ref: str, path: Path) -> Worktree:
+    """Restore a worktree at ``path`` (missing or empty), and its store at the old path if it is gone.
 
-    Objects that the user's repository lost since are put into the store. Errors: ``unknown_delegation`` (no such
-    reference), ``target_exists``, ``store_full``, ``store_unavailable``.
+    Objects that the user's repository has lost since then are added to the store. Errors: ``unknown_delegation`` (no
+    such reference), ``target_exists``, ``disk_full``, ``state_unavailable``.
     """
     place, reference = _place_of(state, ref)
     manifest = _manifest(place, reference)
     if manifest is None:
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATION,
-            f"Nothing is kept under {ref!r}",
-            hint="`understudy worktrees list` names what can be restored.",
-            names=[each.ref for each in kept(state)][:20],
+            f"There is no rescue reference {ref!r}.",
+            hint="`understudy worktrees list` shows what can be restored.",
+            names=[each.ref for each in list_rescues(state)][:20],
         )
     path = Path(os.path.realpath(path))
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
-        raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{path} is not empty", hint="Choose another folder.")
+        raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{path} is not empty.", hint="Choose another folder.")
     old_path = Path(os.fsdecode(bytes.fromhex(manifest["tree"])))
     store_path = Path(os.fsdecode(bytes.fromhex(manifest["store"])))
-    with _typed(path):
-        # Whole or not at all, whenever this process is killed: the store first, then the tree, each by one rename.
+    with _typed_errors(path):
+        # Complete or not at all, even if this process is killed: the store first, then the worktree, each by one
+        # rename.
         unfinished = path.with_name(f".{path.name}.restoring")
-        remove_tree(unfinished)
+        delete_folder(unfinished)
         try:
             if not (store_path / "understudy" / "store.json").exists():
                 _write_store(place, store_path, manifest)
-            point("store written")
+            failpoint("store written")
             _write_folder(place, unfinished, manifest["files"])
         except BaseException:
-            remove_tree(unfinished)
+            delete_folder(unfinished)
             raise
-        point("tree written")
+        failpoint("tree written")
         if path.exists():
             path.rmdir()
         mode = stat.S_IMODE(unfinished.lstat().st_mode)
-        unfinished.chmod(0o700)  # a folder that may not be written cannot be moved: its ".." changes
+        unfinished.chmod(0o700)  # a folder without write permission cannot be moved: its ".." changes
         unfinished.rename(path)
         path.chmod(mode)
-        point("tree moved")
-        store = Store.open(store_path)
+        failpoint("tree moved")
+        store = ObjectStore.open(store_path)
         _lend(place, store, manifest["borrowed"])
-        tree = Tree(store, path)
-        _move_knowledge(place, Tree(store, old_path), tree, manifest)
-    return Tree.open(store, path)
+        tree = Worktree(store, path)
+        _move_knowledge(place, Worktree(store, old_path), tree, manifest)
+    return Worktree.open(store, path)
 
 
-def kept(state: Path) -> list[Rescue]:
-    """Return everything that can be brought back, the newest first."""
+def list_rescues(state: Path) -> list[Rescue]:
+    """Return all worktrees that can be restored, newest first."""
     found = []
     for place in sorted((state / "rescue").glob("*.git")):
-        listing = git("for-each-ref", "--format=%(refname)", _REFERENCES, git_dir=place).decode().split()
+        listing = git_output("for-each-ref", "--format=%(refname)", _REFERENCES, git_dir=place).decode().split()
         for reference in listing:
             manifest = _manifest(place, reference)
             if manifest is not None:
@@ -174,20 +177,20 @@ def kept(state: Path) -> list[Rescue]:
     return sorted(found, key=lambda each: (-each.time, each.ref))
 
 
-def drop(state: Path, ref: str) -> None:
-    """Forget a kept tree (retention) and remove the objects that no other needs. Nothing happens without it."""
+def delete(state: Path, ref: str) -> None:
+    """Delete a kept worktree, if it exists, and the objects that no other one needs (retention)."""
     place, reference = _place_of(state, ref)
     if not place.is_dir():
         return
-    with _typed(place), _lock(place):
-        git("update-ref", "-d", reference, git_dir=place)
-        # Trees of a partial clone name files that were never fetched; there nothing can be sorted out.
-        if try_git("repack", "-a", "-d", "-q", git_dir=place).code == 0:
-            try_git("prune", "--expire=now", git_dir=place)
+    with _typed_errors(place), _lock(place):
+        git_output("update-ref", "-d", reference, git_dir=place)
+        # Trees of a partial clone name files that were never fetched, so unneeded objects cannot be determined.
+        if run_git("repack", "-a", "-d", "-q", git_dir=place).code == 0:
+            run_git("prune", "--expire=now", git_dir=place)
 
 
 class _Saver:
-    """Contents on their way into a rescue repository."""
+    """Writes the contents of one worktree to a rescue repository."""
 
     def __init__(self, place: Path, object_format: str, known: set[str]) -> None:
         self.place = place
@@ -199,7 +202,7 @@ class _Saver:
         self.budget = IGNORED_TOTAL_BYTES
 
     def folder(self, root: Path, ignored: set[bytes], skip: Any = None) -> list[list[Any]]:
-        """Return one line for each thing below ``root``: path, kind, mode, time, and blob; contents are written."""
+        """Write the contents below ``root``; return one line for each entry: path, kind, mode, time and blob."""
         top = os.fsencode(root)
         found: list[list[Any]] = [[b"".hex(), "d", stat.S_IMODE(os.lstat(top).st_mode), 0, ""]]
         for current, folders, names in os.walk(top, onerror=_raise):
@@ -216,26 +219,27 @@ class _Saver:
         return found
 
     def finish(self) -> list[str]:
-        """Return what was not kept, in sentences."""
+        """Return notes about what was not kept."""
         if self.left_out:
             named = ", ".join(self.left_out[:_NAMED])
             self.notes.append(f"{len(self.left_out)} files were not kept: {named}")
         return self.notes
 
-    def commit(self, reference: str, manifest: dict[str, Any], store: Store) -> None:
-        """Write the list and make the reference, which holds every blob and every borrowed commit."""
+    def commit(self, reference: str, manifest: dict[str, Any], store: ObjectStore) -> None:
+        """Write the list and create the reference, which keeps every blob and every borrowed commit."""
         blob = self._write("blob", json.dumps(manifest, separators=(",", ":")).encode())
         entries = b"".join(b"100644 " + each.encode() + b"\0" + bytes.fromhex(each) for each in sorted(self.blobs))
         blobs = self._write("tree", entries)
-        # Of a borrowed commit its files are held, and its text is in the list: a parent would ask for all of history.
+        # Keep only the files of a borrowed commit, and its text in the list: as a parent it would need its whole
+        # history.
         lines = [b"40000 blobs\0" + bytes.fromhex(blobs), b"100644 manifest\0" + bytes.fromhex(blob)]
         for number, each in enumerate(manifest["borrowed"]):
-            tree = store.git("rev-parse", "--verify", f"{each}^{{tree}}").decode().strip()
+            tree = store.git_output("rev-parse", "--verify", f"{each}^{{tree}}").decode().strip()
             lines.append(b"40000 tree-%04d\0" % number + bytes.fromhex(tree))
         lines.sort(key=_tree_order)
         top = self._write("tree", b"".join(lines))
-        commit = git("commit-tree", top, "-m", "Kept by Understudy", git_dir=self.place).decode().strip()
-        git("update-ref", reference, commit, "0" * len(commit), git_dir=self.place)
+        commit = git_output("commit-tree", top, "-m", "Kept by Understudy", git_dir=self.place).decode().strip()
+        git_output("update-ref", reference, commit, "0" * len(commit), git_dir=self.place)
 
     def _line(self, full: bytes, path: bytes, ignored: set[bytes]) -> list[Any] | None:
         found = os.lstat(full)
@@ -255,7 +259,7 @@ class _Saver:
                 return None
             self.budget -= found.st_size
         if not mode & 0o400:
-            os.chmod(full, mode | 0o400)  # the list has the right one; the tree is about to go  # noqa: PTH101 - a path of bytes
+            os.chmod(full, mode | 0o400)  # the list has the real mode; the worktree will be removed  # noqa: PTH101 - a path of bytes
         with open(full, "rb") as stream:  # noqa: PTH123 - a path of bytes
             content = stream.read()
         blob = self._write("blob", content)
@@ -277,9 +281,9 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _ignored(tree: Tree) -> set[bytes]:
-    """Return what the base's rules ignore in the tree; its `.git` is not part of that."""
-    output = git(
+def _ignored(tree: Worktree) -> set[bytes]:
+    """Return the files of the worktree that the base's rules ignore, without its `.git`."""
+    output = git_output(
         "ls-files",
         "-z",
         "-o",
@@ -292,14 +296,14 @@ def _ignored(tree: Tree) -> set[bytes]:
     return {path for path in output.split(b"\0") if path}
 
 
-def _borrowed(store: Store, tree: Tree, repository: Repository, also: Iterable[str]) -> list[str]:
-    """Return the commits whose files the tree or the store may need and that lie in the user's repository."""
+def _borrowed(store: ObjectStore, tree: Worktree, repository: Repository, also: Iterable[str]) -> list[str]:
+    """Return the commits in the user's repository whose files the worktree or the store may need."""
     needed = {tree.base, store.base_commit() or tree.base}
     candidates = {*needed, *also}
     if repository.head_commit:
         candidates.add(repository.head_commit)
     for each in sorted(candidates):
-        parents = store.try_git("rev-parse", "--verify", "--quiet", f"{each}^1")
+        parents = store.run_git("rev-parse", "--verify", "--quiet", f"{each}^1")
         if parents.code == 0:
             candidates.add(parents.stdout.decode().strip())
     head = tree.path / ".git" / "HEAD"
@@ -307,42 +311,42 @@ def _borrowed(store: Store, tree: Tree, repository: Repository, also: Iterable[s
         text = head.read_bytes()[:80].decode(errors="replace").strip()
         if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", text):
             candidates.add(text)
-    found = {each for each in candidates if store.try_git("cat-file", "-e", f"{each}^{{tree}}").code == 0}
-    # A partial clone has never had all files; what is missing there is missing after a restoration as before.
+    found = {each for each in candidates if store.run_git("cat-file", "-e", f"{each}^{{tree}}").code == 0}
+    # A partial clone never had all files; those that are missing now will also be missing after a restore.
     if not repository.partial and _missing(store, found):
         found = {each for each in found if not _missing(store, [each])}
     gone = sorted(needed - found)
     if gone:
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
-            f"{tree.path} cannot be kept so that it could be brought back: "
-            f"objects of {gone[0][:12]}, which it builds on, are gone from {repository.top}",
-            hint=f"Nothing was removed. `git fsck` in {repository.top} says more; copy what you need out of the tree.",
+            f"{tree.path} could not be restored later: "
+            f"objects of its base {gone[0][:12]} are gone from {repository.top}.",
+            hint=f"Nothing was removed. Run `git fsck` in {repository.top}, and copy what you need from the worktree.",
         )
     return sorted(found)
 
 
-def _missing(store: Store, commits: Iterable[str]) -> bool:
-    """Tell whether anything below the trees of some commits is not there."""
+def _missing(store: ObjectStore, commits: Iterable[str]) -> bool:
+    """Return whether any object of these commits' trees is missing."""
     roots = [f"{each}^{{tree}}" for each in commits]
     if not roots:
         return False
-    done = store.try_git("rev-list", "--objects", "--no-object-names", "--missing=print", *roots)
+    done = store.run_git("rev-list", "--objects", "--no-object-names", "--missing=print", *roots)
     return done.code != 0 or done.stdout.startswith(b"?") or b"\n?" in done.stdout
 
 
 def _copy_objects(source: Path, target: Path, roots: list[str]) -> set[str]:
-    """Copy everything below some trees from one git directory to another; return all their ids."""
+    """Copy all objects of some trees from one git directory to another; return their ids."""
     if not roots:
         return set()
     listed = (
-        git("rev-list", "--objects", "--no-object-names", "--missing=allow-any", *roots, git_dir=source)
+        git_output("rev-list", "--objects", "--no-object-names", "--missing=allow-any", *roots, git_dir=source)
         .decode()
         .split()
     )
     asked = "".join(f"{each}\n" for each in listed).encode()
-    answers = git("cat-file", "--batch-check", git_dir=target, stdin=asked).decode().splitlines()
-    here = git("cat-file", "--batch-check", git_dir=source, stdin=asked).decode().splitlines()
+    answers = git_output("cat-file", "--batch-check", git_dir=target, stdin=asked).decode().splitlines()
+    here = git_output("cat-file", "--batch-check", git_dir=source, stdin=asked).decode().splitlines()
     wanted = [
         each
         for each, answer, local in zip(listed, answers, here, strict=True)
@@ -350,13 +354,13 @@ def _copy_objects(source: Path, target: Path, roots: list[str]) -> set[str]:
     ]
     if wanted:
         names = "".join(f"{each}\n" for each in wanted).encode()
-        git("pack-objects", "-q", target / "objects/pack/pack", git_dir=source, stdin=names)
+        git_output("pack-objects", "-q", target / "objects/pack/pack", git_dir=source, stdin=names)
     return set(listed)
 
 
-def _lend(place: Path, store: Store, borrowed: dict[str, str]) -> None:
-    """Give the store what the user's repository no longer has of the commits that it builds on."""
-    missing = [each for each in borrowed if store.try_git("cat-file", "-e", each).code != 0]
+def _lend(place: Path, store: ObjectStore, borrowed: dict[str, str]) -> None:
+    """Add objects to the store that it needs and the user's repository no longer has."""
+    missing = [each for each in borrowed if store.run_git("cat-file", "-e", each).code != 0]
     if not missing:
         return
     object_format = str(store.description["objectFormat"])
@@ -378,7 +382,7 @@ def _lend(place: Path, store: Store, borrowed: dict[str, str]) -> None:
 def _manifest(place: Path, reference: str) -> dict[str, Any] | None:
     if not place.is_dir():
         return None
-    done = try_git("cat-file", "blob", f"{reference}:manifest", git_dir=place)
+    done = run_git("cat-file", "blob", f"{reference}:manifest", git_dir=place)
     if done.code != 0:
         return None
     manifest: dict[str, Any] = json.loads(done.stdout)
@@ -394,7 +398,7 @@ def _place_of(state: Path, ref: str) -> tuple[Path, str]:
 
 
 def _write_folder(place: Path, target: Path, lines: list[list[Any]]) -> None:
-    """Write what a list names below ``target``: folders, then files, then links, and permissions last."""
+    """Write the entries of a list below ``target``: folders, then files, then links, and permissions last."""
     top = os.fsencode(target)
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -437,10 +441,12 @@ def _batches(lines: list[list[Any]]) -> Iterator[list[list[Any]]]:
 def _write_store(place: Path, path: Path, manifest: dict[str, Any]) -> None:
     if path.exists() and any(path.iterdir()):
         raise UnderstudyError(
-            ErrorKind.TARGET_EXISTS, f"{path} is in the way: the store was there", hint="Move it elsewhere."
+            ErrorKind.TARGET_EXISTS,
+            f"The object store cannot be restored, because {path} exists.",
+            hint="Move it elsewhere.",
         )
     unfinished = path.with_name(f".{path.name}.restoring")
-    remove_tree(unfinished)
+    delete_folder(unfinished)
     unfinished.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write_folder(place, unfinished, manifest["storeFiles"])
     if path.exists():
@@ -448,8 +454,8 @@ def _write_store(place: Path, path: Path, manifest: dict[str, Any]) -> None:
     unfinished.rename(path)
 
 
-def _move_knowledge(place: Path, old: Tree, new: Tree, manifest: dict[str, Any]) -> None:
-    """Put what the store knew about the tree where it looks for the tree at its present place."""
+def _move_knowledge(place: Path, old: Worktree, new: Worktree, manifest: dict[str, Any]) -> None:
+    """Move the store's records about the worktree to where it searches them for the worktree's current path."""
     before, after = (os.fsencode(tree.state.stem) for tree in (old, new))
     folder = b"understudy/trees/"
     lines = []
@@ -458,15 +464,15 @@ def _move_knowledge(place: Path, old: Tree, new: Tree, manifest: dict[str, Any])
         if path.startswith(folder + before):
             lines.append([(after + path[len(folder + before) :]).hex(), *line[1:]])
     for leftover in new.state.parent.glob(new.state.stem + "*"):
-        remove_tree(leftover)
+        delete_folder(leftover)
     _write_folder(place, new.state.parent, lines)
 
 
 @contextlib.contextmanager
-def _locked(place: Path, store: Store) -> Iterator[None]:
+def _locked(place: Path, store: ObjectStore) -> Iterator[None]:
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _lock(place):
-        if not (place / "info" / "attributes").exists():  # what is written last
+        if not (place / "info" / "attributes").exists():  # written last
             borrowing_git_dir(place, [], str(store.description["objectFormat"]))
         yield
 
@@ -482,17 +488,17 @@ def _lock(place: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _typed(place: Path) -> Iterator[None]:
+def _typed_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise UnderstudyError(
-                ErrorKind.STORE_FULL, f"The disk under {place} is full", hint="Free some space there."
+                ErrorKind.DISK_FULL, f"The disk under {place} is full.", hint="Free some space there."
             ) from error
         what = error.filename if isinstance(error.filename, str) else os.fsdecode(error.filename or b"")
         raise UnderstudyError(
-            ErrorKind.STORE_UNAVAILABLE,
-            f"{what or place} cannot be read or written: {error.strerror}",
+            ErrorKind.STATE_UNAVAILABLE,
+            f"{what or place} cannot be read or written: {error.strerror}.",
             hint="Check the permissions there.",
         ) from error

@@ -1,19 +1,17 @@
-"""Working trees for agents and checks, and reading them back.
+"""Create worktrees for agents and checks, and read results from them.
 
-A tree has a `.git` folder of its own that shares nothing writable with the user's repository, so what an agent does to
-stash, branches, configuration and hooks stays in the tree. For Understudy that `.git` is data: it reads the files with
-its own index in the store. A result holds what the base's ignore rules let through, whatever the agent wrote into
-`.gitignore`; and before a check judges a commit, the tree is made exactly that commit.
+A worktree has its own `.git` folder that shares nothing writable with the user's repository, so an agent's changes to
+the stash, branches, configuration and hooks stay in the worktree. Understudy treats that `.git` as data: it reads the
+files with its own index in the store. The ignore rules of the base decide what belongs to a result, whatever the agent
+wrote to `.gitignore`. Before a check judges a commit, the worktree is reset to exactly that commit.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
-import re
 import secrets
 import shutil
 import stat
@@ -22,113 +20,67 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.git.base import Base
-from understudy.git.call import Completed, git, try_git
-from understudy.git.excludes import pattern_of, rules_of
-from understudy.git.names import collisions, quote, refused
-from understudy.git.repository import Repository
-from understudy.git.store import SCRATCH, Store, borrowing_git_dir, naming_a_full_disk, write_tree_git_dir
-from understudy.git.sweep import make_readable, remove_tree, sweep
+from understudy.git.base.index import Base
+from understudy.git.command import Completed, git_output, run_git
+from understudy.git.object_store import (
+    SCRATCH,
+    ObjectStore,
+    borrowing_git_dir,
+    disk_full_errors,
+    write_worktree_git_dir,
+)
+from understudy.git.path_rules import collisions
+from understudy.git.worktree.cleanup import delete_folder, make_readable, remove_other_files
+from understudy.git.worktree.collect import ResultCollector
+from understudy.git.worktree.ignore_rules import pattern_of, rules_of
 from understudy.model.errors import ErrorKind, UnderstudyError
-
-RESULT_FILE_BYTES = 50 * 1024 * 1024
-"""A changed or new file above this is left out of a result and named; GitHub warns about files from this size on."""
-
-RESULT_TOTAL_BYTES = 500 * 1024 * 1024
-"""New and changed files together; what does not fit is left out and named."""
-
-RESULT_NEW_FILES = 50_000
-"""New files in one result; what comes later in the order of paths is left out and named."""
+from understudy.model.text.path_quoting import quote
 
 _WORKERS = {"checkout.workers": "0", "checkout.thresholdForParallelism": "100", "core.fsync": "none"}
-"""As many workers as there are cores; a tree can be made again, so it is not flushed to disk."""
+"""Use as many workers as there are cores, and do not flush to disk: a worktree can be recreated."""
 
 _WHOLE = {"core.sparseCheckout": "false"}
-"""Which files are hidden is said file by file (``Tree._cover``), not by patterns: a base may have files outside."""
+"""Hidden files are marked one by one (``Worktree._cover``), not by patterns."""
 
 _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a tree held: a commit in the store, its tree, and sentences about what is not in it."""
+    """The contents of a worktree: a commit in the store, its tree, and notes about what it lacks."""
 
     commit: str
     tree: str
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A place for a tree that nobody else uses. The place stays taken while the folder exists."""
+def create_worktree(store: ObjectStore, base: Base | str, path: Path) -> Worktree:
+    """Create a worktree of ``base`` (or of any commit of the store) at ``path``, which is missing or an empty folder.
 
-    path: Path
-    descriptor: int
+    It contains the base's files, byte for byte, or those in the user's sparse cone, and the submodules whose commit is
+    available. `git status` in it is clean. ``Worktree.notes`` lists what is special.
 
-    def release(self) -> None:
-        """Give the lock back; the folder keeps the place."""
-        with contextlib.suppress(OSError):
-            os.close(self.descriptor)
-
-
-def repository_key(repository: Repository) -> str:
-    """Return the name of a repository's folder under `<state>/trees`: its own name and 10 hex digits of its path."""
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", repository.top.name).strip(".")[:40] or "root"
-    return f"{name}-{hashlib.sha256(os.fsencode(repository.top)).hexdigest()[:10]}"
-
-
-def claim_tree_path(trees_root: Path, key: str) -> Claim:
-    """Return a fresh, empty folder `<trees_root>/<key>/<n>`, ``n`` as low as possible, claimed by a lock.
-
-    Low numbers come back after ``Tree.remove``, so that tools which remember paths find the same ones. A folder that
-    exists is never handed out, whoever made it.
-    """
-    root = trees_root / key
-    try:
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for number in range(1, 100_000):
-            descriptor = os.open(root / f"{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                (root / str(number)).mkdir(mode=0o700)
-            except (BlockingIOError, FileExistsError):
-                os.close(descriptor)
-                continue
-            return Claim(root / str(number), descriptor)
-    except OSError as error:
-        raise UnderstudyError(
-            ErrorKind.STORE_UNAVAILABLE, f"{root} cannot be used: {error.strerror}", hint="Check its permissions."
-        ) from error
-    raise UnderstudyError(ErrorKind.STORE_UNAVAILABLE, f"{root} holds too many trees", hint="Remove some.")
-
-
-def create_tree(store: Store, base: Base | str, path: Path) -> Tree:
-    """Make a tree of ``base`` (or of any commit of the store) at ``path``, which is missing or an empty folder.
-
-    The files are the base's, byte for byte; inside the sparse cone if the user has one; submodules whose commit is here
-    are filled. `git status` in it is clean. ``Tree.notes`` says what is special.
-
-    Errors: ``target_exists``, ``base_unavailable`` (objects are missing), ``store_full``, ``timed_out``.
+    Errors: ``target_exists``, ``base_unavailable`` (objects are missing), ``disk_full``, ``timed_out``.
     """
     commit = base if isinstance(base, str) else base.commit
     path = Path(os.path.realpath(path))
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         if any(path.iterdir()):
-            raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{path} is not empty", hint="Choose another folder.")
+            raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{path} is not empty.", hint="Choose another folder.")
     except FileExistsError as error:
-        raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{path} is a file", hint="Choose another folder.") from error
-    tree = Tree(store, path)
+        raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{path} is a file.", hint="Choose another folder.") from error
+    tree = Worktree(store, path)
     tree.state.parent.mkdir(exist_ok=True, mode=0o700)
     tree.index.unlink(missing_ok=True)
     try:
-        with naming_a_full_disk(path):
+        with disk_full_errors(path):
             tree.checkout(commit)
     except BaseException:
         for entry in list(path.iterdir()):
-            remove_tree(entry)
+            delete_folder(entry)
         raise
-    # A tree made of a result has the base's rules all the same: the result's were written by an agent.
+    # A worktree of a result has the base's rules too: an agent wrote those of the result.
     start = store.base_commit() or commit
     tree.rules.write_bytes(rules_of(store, start))
     tree.state.write_text(json.dumps({"base": start, "excluded": []}))
@@ -136,63 +88,65 @@ def create_tree(store: Store, base: Base | str, path: Path) -> Tree:
 
 
 @dataclass(slots=True)
-class Tree:
-    """A working tree and Understudy's knowledge of it, which lies in the store. Made by ``create_tree``."""
+class Worktree:
+    """A worktree and Understudy's records of it in the store, created by ``create_worktree``."""
 
-    store: Store
+    store: ObjectStore
     path: Path
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def open(cls, store: Store, path: Path) -> Tree:
-        """Return the tree that ``create_tree`` made at ``path``; ``store_unavailable`` when there is none."""
+    def open(cls, store: ObjectStore, path: Path) -> Worktree:
+        """Return the worktree at ``path``; raise ``state_unavailable`` when ``create_worktree`` made none there."""
         tree = cls(store, Path(os.path.realpath(path)))
         if not tree.state.exists():
             raise UnderstudyError(
-                ErrorKind.STORE_UNAVAILABLE, f"{store.path} has no tree at {path}", hint="Start anew."
+                ErrorKind.STATE_UNAVAILABLE,
+                f"{store.path} has no worktree at {path}.",
+                hint="Start the delegation again.",
             )
         return tree
 
     @property
     def base(self) -> str:
-        """The base of the store when the tree was made: its ignore rules hold."""
+        """The base of the store when the worktree was created; its ignore rules apply."""
         return str(json.loads(self.state.read_bytes())["base"])
 
     @property
     def state(self) -> Path:
-        """The file in the store that describes the tree."""
+        """The file in the store that describes the worktree."""
         return self._own(".json")
 
     @property
     def index(self) -> Path:
-        """Understudy's index of the tree."""
+        """Understudy's index of the worktree."""
         return self._own(".index")
 
     @property
     def rules(self) -> Path:
-        """The base's ignore rules as one list."""
+        """The file with the base's ignore rules as one list."""
         return self._own(".ignore")
 
     @property
     def excluded(self) -> list[bytes]:
-        """What was brought into the tree from outside (``bootstrap``): never part of a result, and kept."""
+        """Files added to the worktree from outside (``extra_files``): never part of a result, and kept by resets."""
         return [bytes.fromhex(path) for path in json.loads(self.state.read_bytes())["excluded"]]
 
     def exclude(self, paths: Iterable[bytes]) -> None:
-        """Add to ``excluded``, and hide the paths from git in the tree as well."""
+        """Add to ``excluded``, and hide the paths from git in the worktree as well."""
         every = sorted({*self.excluded, *paths})
         self.state.write_text(json.dumps({"base": self.base, "excluded": [path.hex() for path in every]}))
         self._hide(every)
 
     def snapshot(self, message: str, parent: str) -> Snapshot:
-        """Read the tree as files and write them as a commit on ``parent``; the same files as ``parent``'s: ``parent``.
+        """Commit the files of the worktree on ``parent``; return ``parent`` itself if nothing differs.
 
-        Not part of it: what the base's rules ignore, generated files (``excludes.GENERATED``), the scratch folder,
-        every `.git`, pipes and sockets, names that git refuses, files above the limits, changes inside submodules;
-        each but the first three is noted. Files of a repository that the agent made inside the tree are part of it.
-        Links are recorded as links; nothing behind them is read.
+        Left out are files that the base's rules ignore, generated files (``ignore_rules.GENERATED``), the scratch
+        folder, every `.git`, pipes and sockets, names that git refuses, files above the limits, and changes inside
+        submodules; all but the first three are noted. Files of a repository that the agent created in the worktree are
+        included. Links are recorded as links and not followed.
 
-        Errors: ``base_unavailable`` when the tree cannot be read, ``store_full``, ``timed_out``.
+        Errors: ``base_unavailable`` when the worktree cannot be read, ``disk_full``, ``timed_out``.
         """
         with self.store.temporary() as folder:
             for attempt in range(1, _TRIES + 1):
@@ -207,18 +161,18 @@ class Tree:
                     if attempt == _TRIES:
                         raise UnderstudyError(
                             ErrorKind.BASE_UNAVAILABLE,
-                            f"The work in {self.path} could not be read: {error}",
-                            hint="The folder is kept; look at it there.",
+                            f"The files in {self.path} could not be read: {error}.",
+                            hint="The folder is kept; open it to see the work.",
                         ) from error
                     with contextlib.suppress(OSError):
                         make_readable(self.path)
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
     def materialise(self, commit: str, keep: Iterable[bytes] | None = None) -> None:
-        """Make the tree exactly ``commit``, plus what ``keep`` names (absent: ``excluded``), with a fresh `.git`.
+        """Reset the worktree to exactly ``commit`` plus ``keep`` (default: ``excluded``), with a new `.git`.
 
-        Removed is everything else: ignored files, pipes, nested repositories, hard links, files with odd permissions
-        (they are written anew). Ends in an error unless git finds no difference afterwards.
+        Everything else is removed: ignored files, pipes, nested repositories, hard links, files with unusual
+        permissions (they are written again). Raises an error if git finds a difference afterwards.
         """
         self._check_root()
         excluded = self.excluded
@@ -226,17 +180,17 @@ class Tree:
         self._hide(excluded)
 
     def checkout(self, commit: str, keep: Iterable[bytes] = ()) -> None:
-        """Do the work of ``materialise`` and of ``create_tree``."""
+        """Reset or create the files, for ``materialise`` and ``create_worktree``."""
         wanted = self._wanted(commit)
         hidden = self.store.hidden(commit)
         fresh = not self.index.exists()
         if not fresh:
-            sweep(self.path, {path: mode for path, mode in wanted.items() if path not in hidden}, keep)
+            remove_other_files(self.path, {path: mode for path, mode in wanted.items() if path not in hidden}, keep)
         with self.store.temporary() as folder:
             index = folder / "index"
             try:
                 if fresh and not hidden:
-                    # Nothing to verify: git writes into an empty folder and fails when it cannot.
+                    # Nothing to verify: git writes to an empty folder, and fails if it cannot.
                     self._git("read-tree", "-m", "-u", commit, index=index, extra_config=_WORKERS | _WHOLE)
                 else:
                     if not fresh:
@@ -248,8 +202,8 @@ class Tree:
                 if error.kind is ErrorKind.INTERNAL:
                     raise UnderstudyError(
                         ErrorKind.BASE_UNAVAILABLE,
-                        f"A tree of {commit[:12]} could not be made at {self.path}: {error.message}",
-                        hint="Run `git fsck` in your repository; objects may be missing.",
+                        f"A worktree of {commit[:12]} could not be created at {self.path}: {error.message}",
+                        hint="Run `git fsck` in your repository: objects may be missing.",
                     ) from error
                 raise
             index.replace(self.index)
@@ -257,11 +211,11 @@ class Tree:
             self._fill_module(path, module)
         self._note_collisions(wanted)
         dot_git = self.path / ".git"
-        remove_tree(dot_git)
-        write_tree_git_dir(self.store, dot_git, commit, self.index)
+        delete_folder(dot_git)
+        write_worktree_git_dir(self.store, dot_git, commit, self.index)
 
     def remove(self, trash: Path) -> None:
-        """Move the tree to ``trash`` (a folder on the same disk) and delete it there; the store forgets it."""
+        """Move the worktree to ``trash`` (a folder on the same disk), delete it there, and remove it from the store."""
         trash.mkdir(parents=True, exist_ok=True, mode=0o700)
         aside = trash / f"{self.path.name}-{secrets.token_hex(6)}"
         with contextlib.suppress(FileNotFoundError):
@@ -269,7 +223,7 @@ class Tree:
                 self.path.rename(aside)
             except OSError:
                 aside = self.path  # another disk: delete it where it is
-            remove_tree(aside)
+            delete_folder(aside)
         for leftover in self.state.parent.glob(self.state.stem + "*"):
             leftover.unlink(missing_ok=True)
 
@@ -283,11 +237,11 @@ class Tree:
             rules = (self.store.path / "info" / "exclude").read_bytes()
             rules += b"".join(pattern_of(path) + b"\n" for path in paths)
             target = dot_git / "info" / "exclude"
-            target.unlink(missing_ok=True)  # whatever an agent put there: a link is not followed
+            target.unlink(missing_ok=True)  # an agent may have put anything there: do not follow a link
             target.write_bytes(rules)
 
     def _git(self, *arguments: str | bytes | Path, index: Path, **keywords: Any) -> bytes:
-        return self.store.git(*arguments, work_tree=self.path, index=index, **keywords)
+        return self.store.git_output(*arguments, work_tree=self.path, index=index, **keywords)
 
     def _check_root(self) -> None:
         try:
@@ -297,13 +251,13 @@ class Tree:
         if not stat.S_ISDIR(mode):
             raise UnderstudyError(
                 ErrorKind.BASE_UNAVAILABLE,
-                f"The tree {self.path} is not a folder any more",
-                hint="What was recorded before can still be reviewed.",
+                f"The worktree {self.path} is no longer a folder.",
+                hint="Earlier checkpoints can still be reviewed.",
             )
 
     def _wanted(self, commit: str) -> dict[bytes, str]:
         wanted = {}
-        for entry in self.store.git("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]:
+        for entry in self.store.git_output("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]:
             details, _, path = entry.partition(b"\t")
             wanted[path] = details[:6].decode()
         return wanted
@@ -320,13 +274,13 @@ class Tree:
     def _read(self, index: Path, message: str, parent: str) -> Snapshot:
         shutil.copyfile(self.index, index)
         shutil.copystat(self.index, index)
-        reader = _Reader(self.path, self.excluded)
+        reader = ResultCollector(self.path, self.excluded)
         null = "0" * len(self.store.empty_tree)
         gone: list[bytes] = []
         take: list[bytes] = []
         for mode, status, path in self._changes(index):
             if mode == "160000":
-                reader.notes.append(f"The submodule {quote(path)} was replaced; that is not part of the result.")
+                reader.notes.append(f"The submodule {quote(path)} was replaced, which is not part of the result.")
             elif status == "D" or not reader.is_content(path):
                 gone.append(path)
             elif reader.fits(path):
@@ -340,30 +294,34 @@ class Tree:
             paths = b"".join(path + b"\0" for path in take)
             self._git("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=paths, index=index)
         tree = self._git("write-tree", index=index).decode().strip()
-        before = self.store.git("rev-parse", "--verify", "--end-of-options", parent + "^{tree}").decode().split()[-1]
+        before = (
+            self.store.git_output("rev-parse", "--verify", "--end-of-options", parent + "^{tree}").decode().split()[-1]
+        )
         commit = parent
         if tree != before:
             commit = (
-                self.store.git("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode()).decode().strip()
+                self.store.git_output("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode())
+                .decode()
+                .strip()
             )
         index.replace(self.index)
         return Snapshot(commit, tree, reader.finish() + self._module_notes())
 
     def _listing(self, index: Path) -> list[bytes]:
-        done = self._try("ls-files", "-z", "-o", f"--exclude-from={self.rules}", index=index)
+        done = self._run("ls-files", "-z", "-o", f"--exclude-from={self.rules}", index=index)
         if done.code != 0 or done.truncated or b"could not open directory" in done.stderr:
             raise UnderstudyError(
                 ErrorKind.INTERNAL, done.stderr.decode(errors="replace").strip()[-300:] or "too many files"
             )
         return done.stdout.split(b"\0")[:-1]
 
-    def _try(self, *arguments: str, index: Path) -> Completed:
-        return try_git(*arguments, git_dir=self.store.path, work_tree=self.path, index=index)
+    def _run(self, *arguments: str, index: Path) -> Completed:
+        return run_git(*arguments, git_dir=self.store.path, work_tree=self.path, index=index)
 
     def _rewrite(self, commit: str, index: Path, hidden: set[bytes]) -> None:
-        """Bring the index to ``commit``, keeping what is known of files that stay, and write the files that differ.
+        """Reset the index to ``commit``, keeping the cached state of unchanged files, and write the files that differ.
 
-        ``--reset``, because a plain merge refuses while a file differs from the index.
+        Uses ``--reset``, because a plain merge fails while a file differs from the index.
         """
         self._git("read-tree", "--reset", commit, index=index, extra_config=_WHOLE)
         self._cover(index, hidden)
@@ -374,7 +332,7 @@ class Tree:
             )
 
     def _cover(self, index: Path, hidden: set[bytes]) -> None:
-        """Mark exactly the hidden files as not in the tree."""
+        """Mark exactly the hidden files as missing from the worktree."""
         if not self.store.sparse:
             return
         listing = self._git("ls-files", "-z", "-t", index=index, extra_config=_WHOLE).split(b"\0")
@@ -389,8 +347,8 @@ class Tree:
         if left and not _insensitive(self.path):
             raise UnderstudyError(
                 ErrorKind.BASE_UNAVAILABLE,
-                f"{quote(left[0])} and {len(left) - 1} more files of {commit[:12]} could not be written to {self.path}",
-                hint="Check the disk under it, and whether another process writes there.",
+                f"{len(left)} files of {commit[:12]}, such as {quote(left[0])}, could not be written to {self.path}.",
+                hint="Check the disk, and whether another process writes to the folder.",
             )
 
     def _modules(self, wanted: dict[bytes, str]) -> dict[bytes, dict[str, Any]]:
@@ -401,16 +359,16 @@ class Tree:
         return {path: known[path.hex()] for path in wanted if wanted[path] == "160000" and path.hex() in known}
 
     def _fill_module(self, path: bytes, module: dict[str, Any]) -> None:
-        """Check a submodule's recorded commit out, with a `.git` of its own that borrows the objects."""
+        """Check out a submodule's recorded commit, with its own `.git` that borrows the objects."""
         folder = self.path / os.fsdecode(path)
         objects = [Path(os.fsdecode(bytes.fromhex(each))) for each in module["objects"]]
         kind = self.store.description["objectFormat"]
         git_dir = self._module_dir(path)
-        remove_tree(git_dir)
+        delete_folder(git_dir)
         borrowing_git_dir(git_dir, objects, kind)
         folder.mkdir(parents=True, exist_ok=True)
         index = git_dir / "own.index"
-        git(
+        git_output(
             "read-tree",
             "-m",
             "-u",
@@ -428,7 +386,7 @@ class Tree:
         return self._own(".modules") / hashlib.sha256(path).hexdigest()[:16]
 
     def _module_notes(self) -> list[str]:
-        """Say which submodules the agent changed; their files are not part of the result."""
+        """Return notes about submodules that the agent changed; their files are not part of the result."""
         notes = []
         record = self.store.own / "submodules.json"
         known = json.loads(record.read_bytes()) if record.exists() else {}
@@ -438,13 +396,13 @@ class Tree:
             if not git_dir.is_dir() or os.path.realpath(folder) != str(folder) or not folder.is_dir():
                 continue
             place: dict[str, Any] = {"git_dir": git_dir, "work_tree": folder, "index": git_dir / "own.index"}
-            changed = git("diff-files", "-z", "--name-only", "--ignore-submodules=all", **place)
-            added = git("ls-files", "-z", "-o", f"--exclude-from={self.rules}", **place)
+            changed = git_output("diff-files", "-z", "--name-only", "--ignore-submodules=all", **place)
+            added = git_output("ls-files", "-z", "-o", f"--exclude-from={self.rules}", **place)
             inside = (changed + added).split(b"\0")[:-1]
             if inside:
                 shown = ", ".join(quote(each) for each in inside[:5]) + (" …" if len(inside) > 5 else "")
                 notes.append(
-                    f"{len(inside)} files changed in the submodule {quote(path)}, not part of the result: {shown}"
+                    f"{len(inside)} changed files in the submodule {quote(path)} are not part of the result: {shown}"
                 )
         return notes
 
@@ -452,83 +410,13 @@ class Tree:
         if not _insensitive(self.path):
             return
         for group in collisions(wanted)[:20]:
-            self.notes.append("On this disk these are one file: " + ", ".join(quote(path) for path in group))
-
-
-class _Reader:
-    """Decide which files of a tree go into a result, within the limits."""
-
-    def __init__(self, root: Path, excluded: list[bytes]) -> None:
-        self.excluded = set(excluded)
-        self.root = os.fsencode(root) + b"/"
-        self.notes: list[str] = []
-        self.left_out: list[bytes] = []
-        self.budget = RESULT_TOTAL_BYTES
-
-    def is_content(self, path: bytes) -> bool:
-        try:
-            mode = os.lstat(self.root + path).st_mode
-        except OSError:
-            return False
-        return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
-
-    def fits(self, path: bytes) -> bool:
-        try:
-            found = os.lstat(self.root + path)
-        except OSError:
-            return False
-        if stat.S_ISREG(found.st_mode) and (found.st_size > RESULT_FILE_BYTES or found.st_size > self.budget):
-            self.left_out.append(path)
-            return False
-        self.budget -= found.st_size
-        return True
-
-    def new_files(self, listed: list[bytes], rules: bytes) -> list[bytes]:
-        taken: list[bytes] = []
-        for path in listed:
-            if path.rstrip(b"/") in self.excluded:
-                continue
-            if path.endswith(b"/"):
-                inside = self._nested(path[:-1], rules)
-                self.notes.append(
-                    f"{quote(path[:-1])} is a repository of its own: its {len(inside)} files are part of the result, "
-                    "its history is not."
-                )
-            else:
-                inside = [path]
-            for each in inside:
-                if len(taken) >= RESULT_NEW_FILES or refused(each):
-                    self.left_out.append(each)
-                elif self.is_content(each) and self.fits(each):
-                    taken.append(each)
-        return taken
-
-    def finish(self) -> list[str]:
-        if self.left_out:
-            named = ", ".join(quote(path) for path in self.left_out[:10]) + (" …" if len(self.left_out) > 10 else "")
             self.notes.append(
-                f"{len(self.left_out)} files are too large, too many or badly named and were left out: {named}"
+                "On this disk, these names are the same file: " + ", ".join(quote(path) for path in group)
             )
-        return self.notes
-
-    def _nested(self, folder: bytes, rules: bytes) -> list[bytes]:
-        import pathspec  # noqa: PLC0415 - for the rare repository inside a tree
-
-        ignored = pathspec.GitIgnoreSpec.from_lines(rules.decode(errors="surrogateescape").splitlines())
-        found: list[bytes] = []
-        for current, folders, names in os.walk(self.root + folder):
-            below = current[len(self.root) :]
-            # A link to a folder is content, not a folder to walk into.
-            names += [name for name in folders if os.path.islink(os.path.join(current, name))]  # noqa: PTH114, PTH118
-            folders[:] = [name for name in folders if name != b".git" and name not in names]
-            found += [below + b"/" + name for name in names if name != b".git"]
-            if len(found) > RESULT_NEW_FILES:
-                break
-        return sorted(path for path in found if not ignored.match_file(os.fsdecode(path)))
 
 
 def _insensitive(folder: Path) -> bool:
-    """Say whether names that differ in case only are one file here; the folder itself tells."""
+    """Return whether names that differ only in case are the same file here, tested on the folder itself."""
     name = folder.name
     other = name.swapcase()
     if name == other:

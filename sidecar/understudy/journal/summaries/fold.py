@@ -1,63 +1,48 @@
-"""What a delegation is after its events: one pure fold, the file that caches it, and the list of many."""
+"""Apply an event to a delegation: a pure function, so that all readers of a journal get the same delegation."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import contextlib
-import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
 
-from understudy.journal import disk, reader, store
-from understudy.journal.store import Folder
 from understudy.model import events
+from understudy.model.confinement import Sandbox
 from understudy.model.delegations import (
     Attempt,
     Delegation,
     DelegationResult,
     PermissionRequest,
-    Review,
     Usage,
     no_usage,
 )
-from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import STATE_AFTER, Event
-from understudy.model.spec import initial
-from understudy.model.states import TRANSITIONS, State, Verdict
-from understudy.model.wire import ready
+from understudy.model.hunks import Review
+from understudy.model.states import TRANSITIONS, State
+from understudy.model.verdicts import Verdict
 
 MOST_ATTEMPTS = 1000
-"""Attempts and checks kept in a summary: far above what policy allows, so only a damaged journal meets it."""
+"""The most attempts and checks in a summary: far above what policy allows, so only a damaged journal exceeds it."""
 ACTIVITY_CHARACTERS = 160
-DEFAULT_PAGE = 100
-LARGEST_PAGE = 1000
-
-_SUMMARY_LIMIT = 64 * 1024 * 1024
-
 _LARGEST_COUNT = 2**53
-"""What every reader of JSON can hold; only a damaged journal counts so far."""
+"""The largest integer that every JSON reader can hold; only a damaged journal exceeds it."""
 _USAGE_FIELDS = Usage.__struct_fields__
-
-_decoder = msgspec.json.Decoder(ready(Delegation))
-
 _Change = dict[str, Any]
 
 
 def fold(delegation: Delegation, event: Event) -> Delegation:
     """Return the delegation after ``event``; the one given is not changed. Never raises.
 
-    A move that ``TRANSITIONS`` does not know leaves the state as it is; everything else of the event counts.
+    A transition that ``TRANSITIONS`` does not list leaves the state unchanged; the rest of the event is applied.
     """
     change: _Change = {"last_seq": event.seq}
     state = state_after(delegation.state, event)
     if state is not None and state is not delegation.state:
         change["state"] = state
         if delegation.state is State.FINISHED:
-            # Judged again: until the new verdict is there, the old one does not hold.
+            # The checks run again: the old verdict is invalid until there is a new one.
             change.update(verdict=None, reservations=[], finished_at=None, error=None)
     handler = _HANDLERS.get(type(event))
     if handler is not None:
@@ -66,202 +51,11 @@ def fold(delegation: Delegation, event: Event) -> Delegation:
 
 
 def state_after(state: State, event: Event) -> State | None:
-    """Return the state after ``event``; None when the move is not legal."""
+    """Return the state after ``event``; None when the transition is illegal."""
     target = STATE_AFTER.get(type(event))
     if target is None or target is state:
         return state
     return target if target in TRANSITIONS[state] else None
-
-
-def load(folder: Folder) -> Delegation:
-    """Return the delegation as its journal says: from ``summary.json``, brought up to date where it is behind.
-
-    Raises ``store_unavailable`` when neither file allows an answer, ``unknown_delegation`` when all are gone.
-    """
-    delegation = _cached(folder)
-    if delegation is not None and not (_agrees(folder, delegation.last_seq) and _ended_so(folder, delegation)):
-        delegation = None
-    if delegation is None:
-        if not folder.path.is_dir():
-            return _gone(folder)
-        delegation = initial(store.read_spec(folder))
-    tail = reader.Tail(folder, after=delegation.last_seq)
-    while found := tail.read():
-        for event in found:
-            delegation = fold(delegation, event)
-    return delegation
-
-
-def peek(folder: Folder) -> Delegation:
-    """Return what ``summary.json`` says, at most one second old while a worker lives; ``load`` where it is missing.
-
-    That a delegation has ended, and how, is believed only of the journal.
-    """
-    delegation = _cached(folder)
-    return delegation if delegation is not None and _ended_so(folder, delegation) else load(folder)
-
-
-def save(folder: Folder, delegation: Delegation) -> None:
-    """Replace ``summary.json``; only the holder of the lock may. Raises ``OSError``: it is a cache, decide there."""
-    disk.replace(folder.summary, msgspec.json.encode(delegation))
-
-
-def page(
-    *,
-    states: Collection[State] | None = None,
-    workspace: str | None = None,
-    delegator: str | None = None,
-    text: str | None = None,
-    limit: int | None = None,
-    cursor: str | None = None,
-) -> tuple[list[Delegation], str | None]:
-    """Return delegations, newest first, and the cursor of the next page (None: there is none).
-
-    ``workspace`` is compared as it stands in the specification; ``delegator`` with the chosen one and with those of
-    all attempts; ``text`` is looked for in id, title, recipe and result, without case. Summaries are read only
-    until the page is full. A cursor names the last delegation looked at, so what starts between two pages
-    neither shifts nor repeats anything. Folders that cannot be read are left out. ``invalid_params`` for
-    a cursor that is none, or a limit below 1; a limit above ``LARGEST_PAGE`` counts as that.
-    """
-    wanted = DEFAULT_PAGE if limit is None else min(limit, LARGEST_PAGE)
-    if wanted < 1:
-        raise UnderstudyError(ErrorKind.INVALID_PARAMS, f"A limit of {limit} is no page.", hint="Give 1 or more.")
-    below = None if cursor is None else _decode_cursor(cursor)
-    needle = text.casefold() if text else None
-    root = store.delegations_root()
-    found: list[Delegation] = []
-    names = store.ids()
-    start = 0 if below is None else _first_below(names, below)
-    for place in range(start, len(names)):
-        folder = Folder(names[place], root / names[place])
-        try:
-            delegation = peek(folder)
-        except (UnderstudyError, OSError):
-            continue
-        if not _fits(delegation, states, workspace, delegator, needle):
-            continue
-        found.append(delegation)
-        if len(found) == wanted:
-            more = place + 1 < len(names)
-            return found, _encode_cursor(names[place]) if more else None
-    return found, None
-
-
-def _fits(
-    delegation: Delegation,
-    states: Collection[State] | None,
-    workspace: str | None,
-    delegator: str | None,
-    needle: str | None,
-) -> bool:
-    if states and delegation.state not in states:
-        return False
-    if workspace is not None and delegation.workspace != workspace:
-        return False
-    if (
-        delegator is not None
-        and delegation.delegator != delegator
-        and all(attempt.delegator != delegator for attempt in delegation.attempts)
-    ):
-        return False
-    if needle is None:
-        return True
-    result = delegation.result
-    texts = [delegation.id, delegation.title, delegation.recipe]
-    if result is not None:
-        texts += [result.summary or "", result.text or ""]
-    return any(needle in candidate.casefold() for candidate in texts)
-
-
-def _cached(folder: Folder) -> Delegation | None:
-    try:
-        # Plain calls: a page reads a hundred of these.
-        descriptor = os.open(f"{folder.path}/summary.json", os.O_RDONLY | disk.OPEN_FLAGS)
-    except OSError:
-        return None
-    try:
-        size = os.fstat(descriptor).st_size
-        if size > _SUMMARY_LIMIT:
-            return None
-        delegation = _decoder.decode(os.read(descriptor, size + 1))
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
-        return None
-    finally:
-        os.close(descriptor)
-    return delegation if delegation.id == folder.id and delegation.last_seq >= 0 else None
-
-
-_END_BYTES = 32 * 1024
-"""Where the last ``finished`` is looked for; one that lies further back is found by folding the journal."""
-
-
-def _agrees(folder: Folder, seq: int) -> bool:
-    """Tell whether the journal has at least ``seq`` lines; else the summary is of another journal."""
-    return seq == 0 or reader.last_seq(folder) >= seq
-
-
-def _ended_so(folder: Folder, delegation: Delegation) -> bool:
-    """Tell whether the end that a summary tells of is the journal's last one; true for one that has not ended.
-
-    ``summary.json`` is a cache that whoever runs as the user can write: an agent must not be able to say the verdict
-    on itself. The end stands among the journal's last lines, before decisions.
-    """
-    if delegation.state is not State.FINISHED:
-        return True
-    try:
-        descriptor = os.open(f"{folder.path}/events.jsonl", os.O_RDONLY | disk.OPEN_FLAGS)
-    except OSError:
-        return False
-    try:
-        size = os.fstat(descriptor).st_size
-        tail = os.pread(descriptor, _END_BYTES, max(0, size - _END_BYTES))
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    for line in reversed(tail.split(b"\n")):
-        if b'"finished"' in line:
-            event = reader.decode(line, 0)
-            if isinstance(event, events.Finished):
-                return event.verdict == delegation.verdict and event.reservations == delegation.reservations
-    return False
-
-
-def _gone(folder: Folder) -> Delegation:
-    raise UnderstudyError(
-        ErrorKind.UNKNOWN_DELEGATION,
-        f"The folder of delegation {folder.id} is gone.",
-        hint="`understudy list` shows the ids.",
-    )
-
-
-def _first_below(names: list[str], below: str) -> int:
-    """Return the place of the first name, newest first, that is older than ``below``."""
-    low, high = 0, len(names)
-    while low < high:
-        middle = (low + high) // 2
-        if names[middle] < below:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _encode_cursor(last: str) -> str:
-    return base64.urlsafe_b64encode(b"1:" + last.encode()).decode().rstrip("=")
-
-
-def _decode_cursor(cursor: str) -> str:
-    with contextlib.suppress(binascii.Error, UnicodeError, ValueError):
-        plain = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-        version, _, last = plain.partition(":")
-        if version == "1" and store.is_id(last):
-            return last
-    raise UnderstudyError(
-        ErrorKind.INVALID_PARAMS,
-        "The cursor is none that a list has returned.",
-        hint="Leave it out to begin with the newest.",
-    )
 
 
 def _clip(text: str) -> str:
@@ -269,17 +63,10 @@ def _clip(text: str) -> str:
     return line if len(line) <= ACTIVITY_CHARACTERS else line[: ACTIVITY_CHARACTERS - 1] + "…"
 
 
-def _kind(name: str) -> ErrorKind:
-    try:
-        return ErrorKind(name)
-    except ValueError:
-        return ErrorKind.INTERNAL
-
-
 def _change_attempt(delegation: Delegation, event: Event, change: _Change, **fields: Any) -> None:
     attempts: list[Attempt] = change.get("attempts", delegation.attempts)
     for place in range(len(attempts) - 1, -1, -1):
-        if attempts[place].n == event.attempt:
+        if attempts[place].number == event.attempt:
             changed = msgspec.structs.replace(attempts[place], **fields)
             change["attempts"] = [*attempts[:place], changed, *attempts[place + 1 :]]
             return
@@ -292,7 +79,7 @@ def _money(amount: str | None) -> Decimal | None:
         number = Decimal(amount)
     except InvalidOperation:
         return None
-    # A journal may hold anything; a sum with an exponent of a million digits is not for printing.
+    # A damaged journal may contain anything; never format a sum with a huge exponent.
     return number if number.is_finite() and abs(number.adjusted()) < 30 and len(amount) <= 64 else None
 
 
@@ -323,36 +110,45 @@ def _started(delegation: Delegation, event: events.Started, change: _Change) -> 
     change["waiting_for"] = None
     change["activity"] = _clip(f"starting {event.delegator}")
     attempts = delegation.attempts
-    if any(attempt.n == event.attempt for attempt in attempts):
+    if any(attempt.number == event.attempt for attempt in attempts):
         _change_attempt(
             delegation,
             event,
             change,
             delegator=event.delegator,
             tool=event.tool,
+            model_server=event.model_server,
             model=event.model,
             finished_at=None,
             failure=None,
         )
     elif len(attempts) < MOST_ATTEMPTS:
-        # An attempt that says nothing about its end has ended when the next one begins.
+        # An attempt without an event for its end has ended when the next one begins.
         earlier = [
             attempt if attempt.finished_at else msgspec.structs.replace(attempt, finished_at=event.at)
             for attempt in attempts
         ]
-        last = attempts[-1].to if attempts and attempts[-1].to else delegation.base
+        last = attempts[-1].end_commit if attempts and attempts[-1].end_commit else delegation.base
         attempt = Attempt(
-            n=event.attempt,
+            number=event.attempt,
             delegator=event.delegator,
             tool=event.tool,
+            model_server=event.model_server,
             model=event.model,
             started_at=event.at,
-            from_=last or "",
+            start_commit=event.commit or last or "",
             usage=no_usage(),
         )
         change["attempts"] = [*earlier, attempt]
-    change["confined"] = event.confined and (delegation.confined or not attempts)
     _count_costs(delegation, change)
+
+
+def _agent_started(delegation: Delegation, event: events.AgentStarted, change: _Change) -> None:
+    sandbox, earlier = event.sandbox, delegation.sandbox
+    if earlier is not None:
+        sandbox = Sandbox(earlier.asked.weaker(sandbox.asked), earlier.reached.weaker(sandbox.reached))
+    change["sandbox"] = sandbox
+    change["confined"] = sandbox.reached.restricts_access
 
 
 def _phase(_: Delegation, event: events.Phase, change: _Change) -> None:
@@ -401,15 +197,8 @@ def _session(delegation: Delegation, event: events.Session, change: _Change) -> 
 
 
 def _permission(_: Delegation, event: events.Permission, change: _Change) -> None:
-    change["waiting_for"] = PermissionRequest(
-        request_id=event.request_id,
-        attempt=event.attempt,
-        title=event.title,
-        detail=event.detail,
-        options=event.options,
-        deadline=event.deadline,
-        on_deadline=event.on_deadline,
-    )
+    names = PermissionRequest.__struct_fields__
+    change["waiting_for"] = PermissionRequest(**{name: getattr(event, name) for name in names})
     change["activity"] = _clip(f"asks: {event.title}")
 
 
@@ -421,14 +210,13 @@ def _permission_answered(delegation: Delegation, event: events.PermissionAnswere
 
 
 def _attempt_failed(delegation: Delegation, event: events.AttemptFailed, change: _Change) -> None:
-    failure = ErrorInfo(_kind(event.kind), event.message, event.hint)
-    _change_attempt(delegation, event, change, failure=failure, finished_at=event.at)
+    _change_attempt(delegation, event, change, failure=event.error, finished_at=event.at)
     change["waiting_for"] = None
-    change["activity"] = _clip(event.message)
+    change["activity"] = _clip(event.error.message)
 
 
 def _checkpoint(delegation: Delegation, event: events.Checkpoint, change: _Change) -> None:
-    _change_attempt(delegation, event, change, to=event.commit)
+    _change_attempt(delegation, event, change, end_commit=event.commit)
     change["head"] = event.commit
 
 
@@ -438,7 +226,7 @@ def _result(delegation: Delegation, event: events.Result, change: _Change) -> No
     fields: _Change = {"finished_at": event.at}
     if event.head is not None:
         change["head"] = event.head
-        fields["to"] = event.head
+        fields["end_commit"] = event.head
     _change_attempt(delegation, event, change, **fields)
 
 
@@ -488,7 +276,7 @@ def _decided(delegation: Delegation, event: events.Decided, change: _Change) -> 
     review = delegation.review
     after = _COUNTERS[event.decision]
     counts = {after: getattr(review, after) + 1}
-    if event.was != "superseded":  # those are not counted
+    if event.was != "superseded":  # these are not counted
         before = _COUNTERS[event.was]
         counts[before] = max(0, getattr(review, before) - 1)
     else:
@@ -501,7 +289,7 @@ def _amended(delegation: Delegation, event: events.Amended, change: _Change) -> 
     if event.review is not None:
         change["review"] = event.review
     if delegation.verdict in {Verdict.VERIFIED, Verdict.CHECKS_FAILED}:
-        # The checks judged another tree.
+        # The checks ran on another tree.
         change["verdict"] = Verdict.UNVERIFIED
 
 
@@ -520,6 +308,7 @@ _HANDLERS: dict[type[Event], Callable[[Delegation, Any, _Change], None]] = {
     events.Worktree: _worktree,
     events.Queued: _queued,
     events.Started: _started,
+    events.AgentStarted: _agent_started,
     events.Phase: _phase,
     events.Prompt: _prompt,
     events.Text: _text,
@@ -542,4 +331,4 @@ _HANDLERS: dict[type[Event], Callable[[Delegation, Any, _Change], None]] = {
     events.Discarded: _discarded,
     events.Superseded: _superseded,
 }
-"""Not listed: ``tool_result, plan`` (too much for a line), ``applied, undone`` (``decided`` counts), ``unknown``."""
+"""Omitted: ``tool_result``, ``plan`` (too long), ``applied``, ``undone`` (``decided`` counts them), ``unknown``."""

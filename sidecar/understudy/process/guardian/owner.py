@@ -1,7 +1,7 @@
-"""The owner's side of a guardian: start it, hand it the call, hear how it ended.
+"""The owner's side of a guardian: start it, send it the call, read how the program ended.
 
-Nothing here refers to ``Child``: the event loop keeps these objects, so a forgotten ``Child`` can be collected, and its
-collection closes the socket, which ends the tree.
+Nothing here refers to ``Child``: the event loop keeps these objects alive, and a ``Child`` that is dropped must still
+be garbage-collected, because its collection closes the socket, which ends the tree.
 """
 
 from __future__ import annotations
@@ -20,47 +20,48 @@ from pathlib import Path
 
 import msgspec
 
+from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
 from understudy.process import identity
-from understudy.process.failures import start_failure
-from understudy.process.sweep import CHILD_MARK, MARK, sweep
+from understudy.process.executables import start_failure
+from understudy.process.leftovers import CHILD_MARK, MARK, kill_leftovers
 
 _START_SECONDS = 20.0
-"""A guardian answers after some 30 ms; a machine that needs longer than this is not going to run an agent."""
+"""A guardian answers after about 30 ms; a machine that needs longer than this cannot run an agent."""
 
 _SWEEP_SECONDS = 0.3
-"""How long the search for survivors of a killed guardian may take: it is part of ``end``'s promised second."""
+"""Limit of the search for survivors of a killed guardian; part of the second that ``end`` promises."""
 
-_LAST_WORDS_SECONDS = 1.0
-"""How long the socket of an ended guardian may take to say so; it takes one turn of the event loop."""
+_LAST_RECORD_SECONDS = 1.0
+"""How long to wait for the last record of a guardian that ended; it takes one iteration of the event loop."""
 
 _RECORD_BYTES = 4096
 """A guardian's records are below 200 bytes."""
 
 _PROGRAM = (
-    # Imported, not run as a script, because only an import uses the compiled file: 6 ms less at each start.
-    f"import sys; sys.path.append({str(Path(__file__).absolute().parent)!r}); "
-    "import guardian, os; guardian.main(int(sys.argv[1])); os._exit(0)"
+    # Imported, not run as a script, because only an import uses the compiled file, which saves 6 ms at each start.
+    f"import sys; sys.path.append({str(Path(__file__).absolute().parents[1])!r}); "
+    "from guardian import program; import os; program.main(int(sys.argv[1])); os._exit(0)"
 )
 
 
 class Exit(msgspec.Struct, frozen=True):
     """How a program ended.
 
-    ``code`` or ``signal`` is set; neither when nobody saw it end because the guardian was killed. ``leftovers``: how
-    many other processes were still alive then, and were killed. ``namespaced``: whether they could not have escaped.
+    ``code`` or ``signal`` is set, or neither if the guardian was killed before the program ended. ``leftovers``: how
+    many other processes were still alive then and were killed. ``sandbox``: their isolation.
     """
 
     code: int | None
     signal: int | None
     leftovers: int
-    namespaced: bool
+    sandbox: Sandbox
 
 
 class _Record(msgspec.Struct, frozen=True):
     event: str
-    namespaced: bool = False
+    reached: Confinement = Confinement.NONE
     reason: str = ""
     errno: int = 0
     step: str = "exec"
@@ -69,18 +70,18 @@ class _Record(msgspec.Struct, frozen=True):
     leftovers: int = 0
 
 
-class Guard(asyncio.Protocol):
+class GuardianProcess(asyncio.Protocol):
     """One guardian process and the socket to it."""
 
-    def __init__(self) -> None:
-        """Begin before the process exists."""
+    def __init__(self, asked: Confinement) -> None:
+        """Prepare a guardian; ``spawn`` starts its process."""
         loop = asyncio.get_running_loop()
         self.child_mark = uuid.uuid4().hex
-        self.namespaced = False
+        self.sandbox = Sandbox(asked, Confinement.NONE)
         self.reason = ""
         self.first: asyncio.Future[_Record | None] = loop.create_future()
         self.exited: asyncio.Future[Exit] = loop.create_future()
-        self._silent: asyncio.Future[None] = loop.create_future()
+        self._closed: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._last: _Record | None = None
         self._received = b""
@@ -102,15 +103,15 @@ class Guard(asyncio.Protocol):
             start_new_session=True,
         )
         self._watch(self._process)
-        # It is our child and not collected yet, so its pid is still its own.
+        # It is our child and not reaped yet, so its pid cannot have been reused.
         return identity.of(self._process.pid) or identity.Identity(self._process.pid, -1, identity.boot_id())
 
     def end(self, grace_seconds: float) -> None:
-        """Ask for SIGTERM to all and SIGKILL after the grace."""
+        """Request SIGTERM for all processes, and SIGKILL after the grace period."""
         if self._transport and not self._transport.is_closing():
             self._transport.write(b"E%d\n" % max(0, int(grace_seconds * 1000)))
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close the socket: the guardian kills everything and ends. Safe from any thread and more than once."""
         if self._transport is None or self.exited.done():
             return
@@ -118,12 +119,12 @@ class Guard(asyncio.Protocol):
             self._loop.call_soon_threadsafe(self._transport.abort)
 
     def kill(self) -> None:
-        """Kill the guardian itself: the last resort when it does not answer."""
+        """Kill the guardian itself, when it does not respond."""
         if self._process and self._process.returncode is None:
             self._process.kill()
 
     async def started(self, program: str, cwd: Path) -> None:
-        """Wait until the program runs; raises the typed reason why it does not."""
+        """Wait until the program runs; raise a typed error if it does not start."""
         try:
             async with asyncio.timeout(_START_SECONDS):
                 record = await asyncio.shield(self.first)
@@ -133,25 +134,25 @@ class Guard(asyncio.Protocol):
         if record is None:
             raise UnderstudyError(
                 ErrorKind.TOOL_CRASHED,
-                f"The guardian of {program!r} ended before it could start it.",
-                hint="It was killed, or Understudy's Python is damaged; try again, then run `understudy doctor`.",
+                f"The process that supervises {program!r} ended before it could start it.",
+                hint="It was killed, or Understudy's Python is damaged. Try again, then run `understudy doctor`.",
             )
         if record.event == "failed":
             raise start_failure(record.errno, program, cwd, step=record.step)
-        self.namespaced, self.reason = record.namespaced, record.reason
+        self.sandbox, self.reason = Sandbox(self.sandbox.asked, record.reached), record.reason
 
     async def gone(self) -> None:
-        """Wait until a guardian whose socket was closed has been collected; at once when there is none."""
+        """Wait until a guardian whose socket was closed has been reaped; return at once when there is none."""
         if self._process:
-            await asyncio.wait([self.exited], timeout=_LAST_WORDS_SECONDS)
+            await asyncio.wait([self.exited], timeout=_LAST_RECORD_SECONDS)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember the socket."""
+        """Store the transport of the socket."""
         if isinstance(transport, asyncio.Transport):
             self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take the guardian's records."""
+        """Read the guardian's records."""
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             with contextlib.suppress(msgspec.MsgspecError):
@@ -164,22 +165,22 @@ class Guard(asyncio.Protocol):
             self._received = b""
 
     def eof_received(self) -> bool:
-        """Close our end too; the process's own end is watched separately."""
-        self._fall_silent()
+        """Close our end too; the end of the process is watched separately."""
+        self._no_more_records()
         return False
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter: it is the end
-        """Note that nothing more will be said."""
-        self._fall_silent()
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason makes no difference
+        """Note that no more records will arrive."""
+        self._no_more_records()
 
-    def _fall_silent(self) -> None:
-        if not self._silent.done():
-            self._silent.set_result(None)
+    def _no_more_records(self) -> None:
+        if not self._closed.done():
+            self._closed.set_result(None)
         if not self.first.done():
             self.first.set_result(None)
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        """Arrange that the process is collected when it ends, whoever still holds this object."""
+        """Arrange for the process to be reaped when it ends, whether or not this object is still referenced."""
         if hasattr(os, "pidfd_open"):
             with contextlib.suppress(OSError):
                 self._handle = os.pidfd_open(process.pid)
@@ -203,27 +204,27 @@ class Guard(asyncio.Protocol):
         self._conclusion = self._loop.create_task(self._conclude())
 
     async def _conclude(self) -> None:
-        """Turn the guardian's end into an ``Exit``; where it was killed, end what it could not."""
-        # Its last words may still be in the socket, and nobody is left to hold the other end open.
-        await asyncio.wait([self._silent], timeout=_LAST_WORDS_SECONDS)
+        """Turn the guardian's end into an ``Exit``; when it was killed, kill its leftover processes."""
+        # Its last record may still be in the socket, whose other end is closed.
+        await asyncio.wait([self._closed], timeout=_LAST_RECORD_SECONDS)
         last, leftovers = self._last, 0
         if last is None and self._process and self._process.returncode != 0:
-            with contextlib.suppress(RuntimeError):  # the loop is shutting down and starts no thread any more
+            with contextlib.suppress(RuntimeError):  # the loop is shutting down and cannot start a thread
                 leftovers = await asyncio.to_thread(
-                    sweep, self.child_mark, name=CHILD_MARK, limit_seconds=_SWEEP_SECONDS
+                    kill_leftovers, self.child_mark, name=CHILD_MARK, limit_seconds=_SWEEP_SECONDS
                 )
         if self._transport:
             self._transport.abort()
         if not self.exited.done():
             if last is None:
-                self.exited.set_result(Exit(None, None, leftovers, self.namespaced))
+                self.exited.set_result(Exit(None, None, leftovers, self.sandbox))
             else:
-                self.exited.set_result(Exit(last.code, last.signal, last.leftovers, self.namespaced))
+                self.exited.set_result(Exit(last.code, last.signal, last.leftovers, self.sandbox))
 
 
-def encode_call(program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, own_namespace: bool) -> bytes:
-    """Return the frame a guardian expects: eight bytes of length, then the fields, joined by NULs."""
-    fields = ["1" if own_namespace else "0", program, str(cwd), str(len(argv)), *argv]
+def encode_call(program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], asked: Confinement) -> bytes:
+    """Return the frame for a guardian: eight bytes of length, then the fields, joined by NULs."""
+    fields = [asked.value, program, str(cwd), str(len(argv)), *argv]
     fields += [f"{name}={value}" for name, value in env.items()]
     body = b"\0".join(os.fsencode(field) for field in fields)
     return len(body).to_bytes(8, "big") + body

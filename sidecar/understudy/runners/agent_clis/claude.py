@@ -2,19 +2,18 @@
 
     claude -p --input-format stream-json --output-format stream-json --permission-prompt-tool stdio …
 
-The prompt is the first message, questions come as ``can_use_tool`` requests, the input's end is the end. Without asking
-it may change files of the tree (``acceptEdits``). In that mode it lets some commands of the shell pass by its own
-judgement, too: those that only read, and ``touch``, ``mkdir``, ``rm``, ``mv``, ``cp`` and a redirection where every
-path is inside the tree and none leads to ``.git`` or its own settings. They do what edits may do, in a tree of which
-nothing reaches the person's files undecided, so they are not made questions. Everything else is one: other programs,
-paths outside, a line of several commands of which one would be. Whoever wants to be asked about each of them, and about
-edits, sets ``launch.permissionMode`` to ``default``. ``tests/clis`` holds this list against the real one.
+The prompt is the first message, questions arrive as ``can_use_tool`` requests, and closing its input ends the run. It
+may change files of the worktree without asking (``acceptEdits``). In that mode it also runs some shell commands without
+asking: those that only read, and ``touch``, ``mkdir``, ``rm``, ``mv``, ``cp`` and redirections if every path is inside
+the worktree and none leads to ``.git`` or to its own settings. These commands can do no more than edits can, and
+nothing in the worktree reaches the user's files before the user accepts it. It asks about everything else: other
+programs, paths outside, and compound commands of which one part needs a question. To be asked about each command and
+edit, set ``launch.permissionMode`` to ``default``. ``tests/integration/agent_clis`` tests this list with the real CLI.
 
-What the repository brings for Claude Code (settings, hooks, servers, a key helper, an address) is never read: only the
-person's own settings are, and with a model server of Understudy's not even those, because they could name another
-address or another key.
+Claude Code never reads what the repository provides for it (settings, hooks, servers, a key helper, a base URL), only
+the user's own settings. With a model server it does not read those either: they could set another base URL or key.
 
-Nothing of our environment reaches it that begins with CLAUDE or ANTHROPIC, unless the delegator's ``env`` names it.
+Our environment variables that begin with CLAUDE or ANTHROPIC are passed on only if the delegator's ``env`` names them.
 """
 
 from __future__ import annotations
@@ -25,35 +24,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from understudy.model.delegators import Launch
+from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.tools.claude import CAPABILITIES
 from understudy.process.environment import base_environment
-from understudy.runners.base import Emit, Outcome, Task
-from understudy.runners.clis import machinery
-from understudy.runners.clis.claude_lines import ClaudeLines
-from understudy.runners.clis.commands import Command
-from understudy.runners.registry import ABILITIES
-
-MODES = {
-    "default": "default",
-    "acceptEdits": "acceptEdits",
-    "accept_edits": "acceptEdits",
-    "plan": "plan",
-    "dontAsk": "dontAsk",
-    "bypass": "bypassPermissions",
-    "bypassPermissions": "bypassPermissions",
-}
-"""What ``launch.permissionMode`` may say → what Claude Code calls it."""
-
-ENVIRONMENT = {
-    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "DISABLE_AUTOUPDATER": "1",
-    "DISABLE_TELEMETRY": "1",
-    "DISABLE_ERROR_REPORTING": "1",
-    # Its default is ten, three minutes of them, even for a refused key. Trying again later is Understudy's to decide.
-    "CLAUDE_CODE_MAX_RETRIES": "2",
-}
-"""Set unless the delegator's ``env`` says otherwise."""
+from understudy.runners.agent_clis.claude_stream import ClaudeStream
+from understudy.runners.driver import driver
+from understudy.runners.driver.child_source import JsonLinesSource
+from understudy.runners.driver.command_line import Command
+from understudy.runners.runner import Emit, Outcome, Task
 
 _OURS = frozenset(
     [
@@ -64,7 +43,7 @@ _OURS = frozenset(
         *("--no-session-persistence", "--"),
     ]
 )
-"""Flags that would break the conversation, or let the repository in."""
+"""Flags that would break the protocol, or make it obey settings of the repository."""
 _FIELDS = {
     "--model": "model",
     "--permission-mode": "launch.permissionMode",
@@ -73,43 +52,42 @@ _FIELDS = {
     "--max-turns": "limits.maxTurns",
     "--max-budget-usd": "limits.maxUsd",
 }
-"""Flags that have a field of their own."""
+"""Flags that have their own configuration field."""
 _REDIRECTS = frozenset({"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS"})
 _NOT_OFFERED = "AskUserQuestion,EnterWorktree,ExitWorktree,CronCreate,ScheduleWakeup"
-"""Tools that make no sense here: free questions, other trees, and waking up after the end."""
+"""Tools that make no sense here: free-form questions, other worktrees, and scheduled wake-ups."""
 _NO_KEY = "no-key"
-"""Without any key it would send the person's own login to the model server."""
+"""A placeholder: without any key it would send the user's own login to the model server."""
 
 
 class Runner:
     """Drives Claude Code."""
 
-    name = "claude"
-    abilities = ABILITIES["claude"]
+    capabilities = CAPABILITIES
 
     async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Hand the task over and see it through.
+        """Run the task to its end.
 
-        Kinds besides those of ``machinery``: ``tool_missing`` (not installed, or too old), ``permission_denied`` (root
-        may not bypass permissions), ``config_invalid``, and those of ``claude_lines.failure_of``.
+        Kinds besides those of ``driver``: ``tool_missing`` (not installed, or too old), ``permission_denied`` (root
+        may not bypass permissions), ``config_invalid``, and those of ``claude_stream.failure_of``.
         """
         if task.worktree is None:
             raise UnderstudyError(
                 ErrorKind.ISOLATION_UNAVAILABLE,
-                "Claude Code works in an isolated tree, and this delegation has none.",
-                hint="Start it in a repository or a folder that can be copied.",
+                "Claude Code needs an isolated worktree, and this delegation has none.",
+                hint="Start it in a git repository or in a folder that can be copied.",
             )
         command = command_for(task, find(task))
-        return await machinery.drive(task, emit, command, ClaudeLines(task.worktree))
+        return await driver.drive(task, emit, JsonLinesSource(task, command, ClaudeStream(task.worktree)))
 
 
 def find(task: Task) -> Path:
-    """Return the installed program, never one inside the tree; ``tool_missing`` when there is none."""
-    from understudy.config import tools  # noqa: PLC0415 - the rest of that room is not needed
+    """Return the installed program, never one inside the worktree; raise ``tool_missing`` when there is none."""
+    from understudy.config.discovery import installed_tools
 
     path = {**base_environment(), **task.environment}.get("PATH", "")
     avoid = [task.worktree] if task.worktree is not None else []
-    found = tools.find("claude", tools.search_path(path, avoid=avoid), avoid=avoid)
+    found = installed_tools.find("claude", installed_tools.search_path(path, avoid=avoid), avoid=avoid)
     if found is None:
         raise UnderstudyError(
             ErrorKind.TOOL_MISSING,
@@ -120,7 +98,7 @@ def find(task: Task) -> Path:
 
 
 def command_for(task: Task, program: Path) -> Command:
-    """Return how ``program`` is started for ``task``."""
+    """Return the command that starts ``program`` for ``task``."""
     delegator, launch, limits = task.delegator, task.delegator.launch or Launch(), task.limits
     refuse_flags(task, launch.flags or [])
     mode = mode_of(task, launch)
@@ -134,34 +112,24 @@ def command_for(task: Task, program: Path) -> Command:
         argv.append(f"--resume={task.session_id}")
     if limits.max_turns is not None:
         argv.append(f"--max-turns={limits.max_turns}")
+    if task.mcp_servers:
+        servers = {server.name: {"command": server.argv[0], "args": server.argv[1:]} for server in task.mcp_servers}
+        argv.append(f"--mcp-config={msgspec.json.encode({'mcpServers': servers}).decode()}")
     if limits.max_usd is not None:
         argv.append(f"--max-budget-usd={limits.max_usd}")
     environment, secrets = _server(task)
     return Command(
         argv=[*argv, *(launch.flags or [])],
         cwd=task.worktree or Path("/"),
-        stdin=first_message(task.prompt),
-        keep_stdin=True,
-        environment={**ENVIRONMENT, **environment},
+        environment={**CAPABILITIES.environment, **environment},
         secrets=secrets,
     )
 
 
-def first_message(prompt: str) -> bytes:
-    """Return the line that hands ``prompt`` over."""
-    # A prompt that begins with a slash would be taken for one of its commands.
-    text = prompt if not prompt.startswith("/") else f"\n{prompt}"
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    content = [{"type": "text", "text": text}]
-    return msgspec.json.encode({"type": "user", "message": {"role": "user", "content": content}}) + b"\n"
-
-
 def mode_of(task: Task, launch: Launch) -> str:
-    """Return the permission mode; ``config_invalid`` for an unknown one, ``permission_denied`` for root's bypass."""
+    """Return the permission mode; raise ``permission_denied`` for bypassing permissions as root."""
     asked = launch.permission_mode
-    if asked is not None and asked not in MODES:
-        raise _invalid(task, f"sets `launch.permissionMode` to {asked!r}", f"Use one of: {', '.join(MODES)}.")
-    mode = MODES[asked] if asked else "default" if task.recipe.returns == "text" else "acceptEdits"
+    mode = asked or ("default" if task.recipe.returns == "text" else "acceptEdits")
     if launch.yolo:
         if asked is not None and mode != "bypassPermissions":
             raise _invalid(task, f"sets `launch.yolo` and asks for the mode {asked!r}", "Remove one of them.")
@@ -171,13 +139,13 @@ def mode_of(task: Task, launch: Launch) -> str:
         raise UnderstudyError(
             ErrorKind.PERMISSION_DENIED,
             "Claude Code refuses to bypass permissions as root.",
-            hint='Run as another user, or, in a container of its own, set IS_SANDBOX = "1" in the delegator\'s `env`.',
+            hint='Run as another user, or, in a dedicated container, set IS_SANDBOX = "1" in the delegator\'s `env`.',
         )
     return mode
 
 
 def refuse_flags(task: Task, flags: list[str]) -> None:
-    """Raise ``config_invalid`` for flags that are the runner's own."""
+    """Raise ``config_invalid`` for flags that the runner itself sets."""
     for flag in flags:
         name = flag.split("=")[0]
         if name in _FIELDS:
@@ -185,21 +153,22 @@ def refuse_flags(task: Task, flags: list[str]) -> None:
         if name in _OURS:
             raise _invalid(task, f"has the flag {name} in `launch.flags`, which Understudy sets itself", "Remove it.")
         if name == "--settings" and task.model_server is not None:
-            raise _invalid(task, "names a model server and has the flag --settings", "Settings could name another.")
+            raise _invalid(
+                task,
+                "names a model server and has the flag --settings",
+                "Remove the flag: settings could name another server.",
+            )
 
 
 def _server(task: Task) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the variables that point it at the task's model server, and those that are secret."""
+    """Return the environment variables that select the task's model server, and those of them that are secret."""
     server = task.model_server
     if server is None:
         return {}, {}
-    if server.protocol != "anthropic":
-        message = f"points Claude Code at {server.name!r}, which does not speak Anthropic's protocol"
-        raise _invalid(task, message, 'Set protocol = "anthropic" on a server that does.')
     for name in _REDIRECTS & {*(task.delegator.env or {}), *task.environment}:
         raise _invalid(task, f"names a model server and sets {name}", "Remove one of them.")
     parts = urlsplit(server.base_url)
-    # It adds /v1/messages itself.
+    # Claude Code adds /v1/messages itself.
     path = parts.path.rstrip("/").removesuffix("/v1")
     environment = {"ANTHROPIC_BASE_URL": f"{parts.scheme}://{parts.netloc}{path}"}
     if task.delegator.model:

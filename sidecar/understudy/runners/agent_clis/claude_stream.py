@@ -1,4 +1,7 @@
-"""What Claude Code's lines mean. Learned from the streams in ``tests/runners/recordings/claude``."""
+"""Parse Claude Code's JSON stream, and encode messages to it.
+
+The format was derived from the streams in ``tests/runners/recordings/claude``.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,31 @@ from typing import Any
 
 import msgspec
 
-from understudy.model.delegations import PermissionOption
-from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.delegations import PermissionKind, PermissionOption
+from understudy.model.errors import ErrorInfo, ErrorKind, retry_time, scope_of
 from understudy.model.events import File, Phase, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
-from understudy.runners.clis.dialogue import Question, Send, Withdrawn, Working
-from understudy.runners.clis.machinery import Ending, Said
+from understudy.runners.driver.child_source import Reply
+from understudy.runners.driver.source import AgentFinished, Heartbeat, QuestionWithdrawn, SourceItem
+from understudy.runners.runner import Question
 
 OLDEST = (2, 1, 0)
-"""Versions before it lack a part of the protocol (``--setting-sources``, questions on standard output)."""
+"""Earlier versions lack a part of the protocol (``--setting-sources``, questions on standard output)."""
 LONGEST_INPUT = 4000
-"""Characters of one text in a tool's input; the change itself is in the tree."""
+"""Longest text kept of a tool's input, in characters; the change itself is in the worktree."""
 LONGEST_DETAIL = 4000
-"""Characters of one value in a question; what is left out, and how much, is said where it was."""
+"""Longest value shown in a question, in characters; a count replaces the omitted middle."""
 LONGEST_QUESTION = 4 * LONGEST_DETAIL
 MOST_ITEMS = 100
 _MAX_COUNT = 10**12
-_EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+_KINDS: dict[str, PermissionKind] = {
+    **dict.fromkeys(("Write", "Edit", "MultiEdit", "NotebookEdit"), "edit"),
+    **dict.fromkeys(("Read", "NotebookRead", "Glob", "Grep", "LS"), "read"),
+    **dict.fromkeys(("WebFetch", "WebSearch"), "fetch"),
+    "Bash": "execute",
+}
+"""Tool → what it does; all other tools, including those of MCP servers, are ``other``."""
+_SEARCHES = frozenset({"Glob", "Grep", "LS"})
+"""Tools that search the current folder unless a path is given."""
 
 _STATUS_KINDS = {
     401: ErrorKind.AUTH_FAILED,
@@ -47,24 +59,27 @@ _TEXT_KINDS = (
     (r"usage policy|unable to respond to this request", ErrorKind.CONTENT_REFUSED),
     (r"no conversation found", ErrorKind.BAD_REQUEST),
 )
-"""What it says where it gives no status; the first that fits."""
+"""Its error texts, for errors without a status; the first match counts."""
 _HINTS = {
     ErrorKind.AUTH_FAILED: "Log in with `claude` in a terminal, or give the delegator a key by reference.",
     ErrorKind.QUOTA_EXHAUSTED: "Wait until the limit is lifted, or choose another delegator.",
-    ErrorKind.RATE_LIMITED: "Try again in a while.",
-    ErrorKind.OVERLOADED: "Try again in a while.",
+    ErrorKind.RATE_LIMITED: "Retry later.",
+    ErrorKind.OVERLOADED: "Retry later.",
     ErrorKind.CONTEXT_TOO_LONG: "Delegate a smaller piece, with fewer files.",
     ErrorKind.MODEL_NOT_FOUND: "Correct the delegator's model.",
-    ErrorKind.CONNECTION_FAILED: "Look whether the network, the proxy or the model server is up.",
-    ErrorKind.STREAM_TRUNCATED: "Try again; if it happens often, look at what is between you and the server.",
+    ErrorKind.CONNECTION_FAILED: "Check whether the network, the proxy and the model server are up.",
+    ErrorKind.STREAM_TRUNCATED: "Retry; if it happens often, check the proxies between you and the server.",
 }
 
 
-class ClaudeLines:
-    """Reads one run, and speaks back."""
+_Item = SourceItem | Reply
+
+
+class ClaudeStream:
+    """Parses the output of one run, and encodes the replies."""
 
     def __init__(self, tree: Path) -> None:
-        """Begin; paths are told relative to ``tree``."""
+        """Start a run; paths are reported relative to ``tree``."""
         self._trees = [str(tree), os.path.realpath(tree)]
         self._streamed: set[str] = set()
         self._message = ""
@@ -77,8 +92,8 @@ class ClaudeLines:
 
     # -- from Claude Code ------------------------------------------------------------------------------------
 
-    def line(self, line: bytes) -> list[Said] | None:
-        """Return what a line holds."""
+    def line(self, line: bytes) -> list[_Item] | None:
+        """Parse one line and return its events."""
         try:
             said = msgspec.json.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -94,19 +109,19 @@ class ClaudeLines:
             "control_request": self._control,
         }.get(str(said.get("type")))
         if said.get("type") == "control_cancel_request":
-            return [Withdrawn(request_id=str(said.get("request_id")))]
+            return [QuestionWithdrawn(question_id=str(said.get("request_id")))]
         try:
             return list(read(said)) if read is not None else []
         except (AttributeError, TypeError, ValueError, KeyError):
-            # A shape of another version: kept in the log, no event. But a question must not wait for ever.
+            # Another version's structure: kept in the log only. But a question must not wait forever.
             return [_not_answered(said, "it")] if said.get("type") == "control_request" else None
 
-    def _system(self, said: dict[str, Any]) -> Iterator[Said]:
+    def _system(self, said: dict[str, Any]) -> Iterator[_Item]:
         kind = said.get("subtype")
         if kind == "init":
             version = str(said.get("claude_code_version", ""))
             if is_too_old(version):
-                yield Ending(error=_too_old(f"Claude Code {version} is too old to be driven."))
+                yield AgentFinished(error=_too_old(f"Claude Code {version} is too old for Understudy."))
                 return
             if said.get("session_id") and said["session_id"] != self._session:
                 self._session = str(said["session_id"])
@@ -114,11 +129,11 @@ class ClaudeLines:
         elif kind == "api_retry":
             status = said.get("error_status") or said.get("error") or "no answer"
             count = f"{said.get('attempt')} of {said.get('max_retries')}"
-            yield Phase(text=f"The API failed ({status}); trying again, {count}")
+            yield Phase(text=f"The API failed ({status}); retrying, {count}")
         elif kind == "status" and said.get("status") == "compacting":
-            yield Phase(text="Making its conversation shorter")
+            yield Phase(text="Compacting its conversation")
 
-    def _stream(self, said: dict[str, Any]) -> Iterator[Said]:
+    def _stream(self, said: dict[str, Any]) -> Iterator[_Item]:
         event = said["event"]
         kind = event.get("type")
         if kind == "message_start":
@@ -136,13 +151,13 @@ class ClaudeLines:
                 self._streamed.add(self._message)
                 yield Thinking(text=_string(delta["thinking"]))
             elif delta.get("type") == "input_json_delta":
-                yield Working()  # it writes the input of a tool: a whole file, perhaps
+                yield Heartbeat()  # it is writing the input of a tool, perhaps a whole file
 
-    def _assistant(self, said: dict[str, Any]) -> Iterator[Said]:
+    def _assistant(self, said: dict[str, Any]) -> Iterator[_Item]:
         message = said["message"]
         name = str(message.get("id"))
         if message.get("model") == "<synthetic>":
-            return  # it tells an error as if the model had; the result says it again, with its kind
+            return  # an error instead of the model's answer; the result repeats it, with its kind
         if name not in self._used:
             self._count(name, message.get("usage"))
         mine = said.get("parent_tool_use_id") is None
@@ -162,11 +177,11 @@ class ClaudeLines:
         given = block.get("input") or {}
         identifier, tool = str(block.get("id")), str(block.get("name"))
         path = given.get("file_path") or given.get("notebook_path")
-        if tool in _EDITS and isinstance(path, str) and len(self._edits) < MOST_ITEMS * 10:
+        if _KINDS.get(tool) == "edit" and isinstance(path, str) and len(self._edits) < MOST_ITEMS * 10:
             self._edits[identifier] = path
         return ToolCall(call_id=identifier, name=tool, title=self._title(tool, given), input=bounded(given))
 
-    def _user(self, said: dict[str, Any]) -> Iterator[Said]:
+    def _user(self, said: dict[str, Any]) -> Iterator[_Item]:
         content = said["message"].get("content")
         detail = said.get("tool_use_result")
         for block in content if isinstance(content, list) else ():
@@ -180,7 +195,7 @@ class ClaudeLines:
                 made = isinstance(detail, dict) and detail.get("type") == "create"
                 yield File(path=relative, change="added" if made else "modified")
 
-    def _control(self, said: dict[str, Any]) -> Iterator[Said]:
+    def _control(self, said: dict[str, Any]) -> Iterator[_Item]:
         identifier, request = str(said["request_id"]), said["request"]
         if request.get("subtype") != "can_use_tool":
             yield _not_answered(said, repr(request.get("subtype")))
@@ -192,34 +207,54 @@ class ClaudeLines:
             options.append(PermissionOption(id="allow_always", title="Allow for this run", kind="allow_always"))
         options.append(PermissionOption(id="reject_once", title="Reject", kind="reject_once"))
         self._inputs[identifier] = (given, rules)
-        title = self._title(str(request.get("tool_name")), given)
-        detail = self._detail(request, given)
-        yield Question(request_id=identifier, title=title, detail=detail, options=options)
+        tool = str(request.get("tool_name"))
+        kind = _KINDS.get(tool, "other")
+        yield Question(
+            question_id=identifier,
+            title=self._title(tool, given),
+            detail=self._detail(request, given),
+            options=options,
+            tool=tool,
+            kind=kind,
+            command=given["command"] if kind == "execute" and isinstance(given.get("command"), str) else None,
+            paths=self._paths(tool, given) if kind in {"read", "edit"} else None,
+        )
 
-    def _result(self, said: dict[str, Any]) -> Iterator[Said]:
+    def _result(self, said: dict[str, Any]) -> Iterator[_Item]:
         yield self._final_usage(said)
         text = said.get("result") if isinstance(said.get("result"), str) else None
         failed = failure_of(said)
         if failed is not None:
-            yield Ending(error=failed)
+            yield AgentFinished(error=failed)
         else:
             # Sometimes the result is empty although the last message was not.
             text = text or self._last_text
-            yield Ending(text=text, summary=text or None)
+            yield AgentFinished(text=text, summary=text or None)
 
     # -- to Claude Code --------------------------------------------------------------------------------------
 
-    def answer(self, question: Question, option: PermissionOption, note: str | None) -> bytes:
-        """Return the answer to a question; a rule that is allowed holds for this run and is written nowhere."""
-        given, rules = self._inputs.pop(question.request_id, ({}, []))
+    def message(self, text: str) -> bytes:
+        """Return the line that delivers a user message."""
+        # A message that begins with a slash would be run as one of its commands.
+        text = text if not text.startswith("/") else f"\n{text}"
+        content = [{"type": "text", "text": text.encode("utf-8", "replace").decode("utf-8")}]
+        return _line({"type": "user", "message": {"role": "user", "content": content}})
+
+    def answer(self, question_id: str, option: PermissionOption, note: str | None) -> bytes:
+        """Return the answer to a question; an allowed rule applies to this run and is not saved."""
+        given, rules = self._inputs.pop(question_id, ({}, []))
         answer: dict[str, Any]
         if option.kind.startswith("allow"):
             answer = {"behavior": "allow", "updatedInput": given}
             if option.kind == "allow_always":
                 answer["updatedPermissions"] = [{**rule, "destination": "session"} for rule in rules]
         else:
-            answer = {"behavior": "deny", "message": note or "The person said no. Go on without it, or say why not."}
-        response = {"subtype": "success", "request_id": question.request_id, "response": answer}
+            answer = {
+                "behavior": "deny",
+                "message": note
+                or "The user denied permission. Continue without it, or explain why that is impossible.",
+            }
+        response = {"subtype": "success", "request_id": question_id, "response": answer}
         return _line({"type": "control_response", "response": response})
 
     def interrupt(self) -> bytes:
@@ -227,14 +262,14 @@ class ClaudeLines:
         return _line({"type": "control_request", "request_id": "interrupt", "request": {"subtype": "interrupt"}})
 
     def explain(self, said: str) -> ErrorInfo | None:
-        """Return what went wrong when it ended before its first line."""
+        """Return why it exited before its first line."""
         if "root/sudo" in said:
             hint = "Run as another user, or choose another permission mode."
             return ErrorInfo(ErrorKind.PERMISSION_DENIED, "Claude Code refuses to bypass permissions as root.", hint)
         if found := re.search(r"unknown option '?(-[^\s'=]*)", said):
             return _too_old(f"This version of Claude Code does not know the option {found[1]}.")
         if "permission-prompt-tool" in said or "stream-json" in said:
-            return _too_old(f"This version of Claude Code cannot be talked to: {said[:200]}")
+            return _too_old(f"This version of Claude Code does not support two-way JSON: {said[:200]}")
         return None
 
     # -- details ---------------------------------------------------------------------------------------------
@@ -252,6 +287,12 @@ class ClaudeLines:
                 return f"{tool} {given[name]}"[:200]
         return tool
 
+    def _paths(self, tool: str, given: Mapping[str, Any]) -> list[str] | None:
+        path = given.get("file_path") or given.get("notebook_path") or given.get("path")
+        if path is None and tool in _SEARCHES:
+            path = "."
+        return [self._relative(path) or path] if isinstance(path, str) else None
+
     def _detail(self, request: Mapping[str, Any], given: Mapping[str, Any]) -> str:
         values = {
             name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
@@ -260,14 +301,14 @@ class ClaudeLines:
         said = values.pop("description", None)
         lines = []
         if isinstance(request.get("blocked_path"), str):
-            lines.append(f"It leads to {request['blocked_path']}, outside what it may touch.")
+            lines.append(f"It accesses {request['blocked_path']}, outside the folders that it may use.")
         if isinstance(request.get("decision_reason"), str):
-            lines.append(f"Why it asks: {_shortened(request['decision_reason'], LONGEST_DETAIL)}")
-        # What will happen comes before what the agent says of it, and no long value pushes a short one out.
+            lines.append(f"Reason for asking: {_shortened(request['decision_reason'], LONGEST_DETAIL)}")
+        # The effect comes before the agent's description of it, and a long value does not displace a short one.
         for name, shown in sorted(values.items(), key=lambda item: len(item[1])):
             lines.append(f"{name}: {_shortened(shown, LONGEST_DETAIL)}")
         if said is not None:
-            lines.append(f"It says: {_shortened(said, LONGEST_DETAIL)}")
+            lines.append(f"The agent's description: {_shortened(said, LONGEST_DETAIL)}")
         return _shortened("\n".join(lines), LONGEST_QUESTION)
 
     def _relative(self, path: str) -> str | None:
@@ -299,8 +340,8 @@ class ClaudeLines:
         )
 
     def _final_usage(self, said: dict[str, Any]) -> UsageReport:
-        # By model, because that includes what its helpers used; and since the last result, because a resumed session
-        # brings along what it used before. Versions without that say it with the total of the session alone.
+        # By model, because that includes its subagents; and since the last result, because a resumed session starts
+        # with its earlier usage. Versions without usage by model report only the total of the session.
         names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
         since = said.get("model_usage_since_last_result")
         fresh = isinstance(since, dict)
@@ -321,36 +362,44 @@ class ClaudeLines:
 
 
 def failure_of(said: Mapping[str, Any]) -> ErrorInfo | None:
-    """Return the failure that a ``result`` line tells, None when it went well.
+    """Return the failure that a ``result`` line reports, None for success.
 
-    ``subtype`` says ``success`` for failed requests too: only ``is_error`` and the status tell.
+    ``subtype`` says ``success`` for failed requests too: only ``is_error`` and the status count.
     """
     kind, reason = str(said.get("subtype")), str(said.get("terminal_reason", ""))
     if said.get("stop_reason") == "refusal":
-        return ErrorInfo(ErrorKind.CONTENT_REFUSED, "The model refused to do it.", "Word the task differently.")
+        return ErrorInfo(ErrorKind.CONTENT_REFUSED, "The model refused the task.", "Reword the task.")
     if not said.get("is_error") and kind == "success":
         return None
     errors = said.get("errors")
     texts = [said["result"]] if said.get("result") else [str(text) for text in errors or ()]
-    text = "; ".join(map(str, texts))[:1000] or f"It ended with {reason or kind}."
+    text = "; ".join(map(str, texts))[:1000] or f"The run ended with {reason or kind}."
     if kind == "error_max_turns":
-        return ErrorInfo(ErrorKind.BUDGET_EXHAUSTED, f"Claude Code stopped: {text}", "Raise maxTurns.")
+        return ErrorInfo(ErrorKind.BUDGET_EXHAUSTED, f"Claude Code stopped: {text}", "Raise `maxTurns`.")
     if kind == "error_max_budget_usd":
-        return ErrorInfo(ErrorKind.BUDGET_EXHAUSTED, f"Claude Code stopped: {text}", "Raise maxUsd.")
+        return ErrorInfo(ErrorKind.BUDGET_EXHAUSTED, f"Claude Code stopped: {text}", "Raise `maxUsd`.")
     if reason.startswith("aborted"):
         return ErrorInfo(ErrorKind.TOOL_CRASHED, f"Claude Code was interrupted ({reason}).", "Try again.")
     found = _kind_of(said.get("api_error_status"), reason, text)
-    return ErrorInfo(found, f"Claude Code failed: {text}", _HINTS.get(found, "Its log has everything it said."))
+    # The time at which a subscription's limit resets follows the text, in epoch seconds: "… limit reached|1767225600".
+    until = re.search(r"limit reached\|(\d{10})\b", text)
+    return ErrorInfo(
+        found,
+        f"Claude Code failed: {text}",
+        _HINTS.get(found, "Its log has the complete output."),
+        retry_at=retry_time(int(until[1])) if until is not None else None,
+        scope=scope_of(found),
+    )
 
 
 def is_too_old(version: str) -> bool:
-    """Tell whether a version, as it names itself, is known to lack what is needed."""
+    """Return whether a version, as reported by the program, is known to lack what Understudy needs."""
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     return found is not None and tuple(map(int, found.groups())) < OLDEST
 
 
 def bounded(value: Any, depth: int = 6) -> Any:
-    """Return a tool's input with its texts, lists and depth cut to what a person would read."""
+    """Return a tool's input with long texts, long lists and deep nesting cut to a readable size."""
     if isinstance(value, str):
         more = len(value) - LONGEST_INPUT
         return value if more <= 0 else f"{value[:LONGEST_INPUT]}… ({more} more characters)"
@@ -364,7 +413,7 @@ def bounded(value: Any, depth: int = 6) -> Any:
 
 
 def _shortened(text: str, longest: int) -> str:
-    """Return a text as its beginning and its end, with what is missing counted between them."""
+    """Return the beginning and the end of a text, with a count of the omitted characters between them."""
     more = len(text) - longest
     if more <= 0:
         return text
@@ -377,7 +426,7 @@ def _kind_of(status: Any, reason: str, text: str) -> ErrorKind:
         return ErrorKind.CONTEXT_TOO_LONG
     said = next((kind for pattern, kind in _TEXT_KINDS if re.search(pattern, text, re.IGNORECASE)), None)
     if isinstance(status, int):
-        if said is ErrorKind.QUOTA_EXHAUSTED:  # arrives as 429 or 400
+        if said is ErrorKind.QUOTA_EXHAUSTED:  # a text that arrives with status 429 or 400
             return said
         if status >= 500:
             return ErrorKind.OVERLOADED
@@ -386,7 +435,7 @@ def _kind_of(status: Any, reason: str, text: str) -> ErrorKind:
 
 
 def _too_old(message: str) -> ErrorInfo:
-    hint = "Install the current one: npm install -g @anthropic-ai/claude-code@latest; or correct launch.flags."
+    hint = "Install the current version (npm install -g @anthropic-ai/claude-code@latest), or correct `launch.flags`."
     return ErrorInfo(ErrorKind.TOOL_MISSING, message, hint)
 
 
@@ -408,9 +457,9 @@ def _money(value: Any) -> str | None:
     return format(amount.normalize(), "f") if 0 <= amount < 10**9 else None
 
 
-def _not_answered(said: Mapping[str, Any], what: str) -> Send:
-    error = {"subtype": "error", "request_id": said.get("request_id"), "error": f"Understudy does not answer {what}."}
-    return Send(data=_line({"type": "control_response", "response": error}))
+def _not_answered(said: Mapping[str, Any], what: str) -> Reply:
+    error = {"subtype": "error", "request_id": said.get("request_id"), "error": f"Understudy does not support {what}."}
+    return Reply(data=_line({"type": "control_response", "response": error}))
 
 
 def _string(value: Any) -> str:

@@ -1,8 +1,9 @@
-"""Understudy's own line format for agents: one JSON object a line on standard output, UTF-8, the last one a ``result``.
+"""Understudy's own line format for agents: one JSON object per line on standard output, UTF-8, the last a ``result``.
 
-    {"type": "session", "sessionId": "s1"}                      the agent's own session, for a follow-up
-    {"type": "phase", "text": "Reading the module"}             what is going on
-    {"type": "thinking", "text": "…"}  {"type": "text", "text": "…"}   more of its reasoning, of its answer
+    {"type": "session", "sessionId": "s1"}                      the agent's session id, for a follow-up
+    {"type": "phase", "text": "Reading the module"}             current activity
+    {"type": "thinking", "text": "…"}                           next part of its reasoning
+    {"type": "text", "text": "…"}                               next part of its answer
     {"type": "plan", "entries": [{"content": "…", "status": "pending"}]}
     {"type": "tool_call", "callId": "1", "name": "write", "title": "Write x.py", "input": {…}}
     {"type": "tool_result", "callId": "1", "ok": true, "output": "…"}
@@ -12,8 +13,8 @@
     {"type": "result", "ok": true, "text": "…", "summary": "…"}        the end; both texts optional
     {"type": "result", "ok": false, "error": {"kind": "tool_missing", "message": "…", "hint": "…"}}
 
-Unknown fields are ignored. A line of another kind, or one that is no JSON, is no event: it is kept in the log, and it
-does not count as progress. The exit code must agree: a good ``result`` and an exit code other than 0 is a crash.
+Unknown fields are ignored. Lines of other types and lines that are not JSON are not events: they are kept in the log
+and do not count as progress. The exit code must agree: a successful ``result`` with a non-zero exit code is a crash.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from understudy.model import events
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.events import Event, UsageReport
 from understudy.model.wire import Wire, ready
-from understudy.runners.clis.machinery import Ending
+from understudy.runners.driver.source import AgentFinished
 
 REPORTABLE = frozenset(
     {
@@ -44,7 +45,7 @@ REPORTABLE = frozenset(
         *("permission_denied", "file_too_large", "input_empty", "config_invalid", "target_exists", "path_escape"),
     }
 )
-"""Kinds an agent may name. The others are Understudy's to say: no agent declares itself cancelled."""
+"""Kinds that an agent may report. Only Understudy decides the others: an agent cannot declare itself cancelled."""
 
 _MAX_COUNT = 10**12
 
@@ -89,33 +90,33 @@ _Line = (
 
 
 class EventLines:
-    """Reads the format above."""
+    """Parses the format above."""
 
     def __init__(self) -> None:
-        """Make the decoder."""
+        """Create the decoder."""
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ready(_Line))
 
-    def line(self, line: bytes) -> list[Event | Ending] | None:
-        """Return what a line holds, None when it is no event."""
+    def line(self, line: bytes) -> list[Event | AgentFinished] | None:
+        """Parse one line and return its events, None when it is not an event."""
         try:
             value = self._decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         if isinstance(value, _Result):
-            return [_ending(value)]
+            return [_finished(value)]
         if isinstance(value, _Usage):
             return [_usage(value)]
-        # Who made an event and when is Understudy's to say.
+        # Only Understudy sets these fields.
         value.seq, value.at, value.attempt = events.UNSTAMPED, "", events.UNSTAMPED
         return [value]
 
 
-def _ending(result: _Result) -> Ending:
+def _finished(result: _Result) -> AgentFinished:
     if result.ok:
-        return Ending(text=result.text, summary=result.summary)
+        return AgentFinished(text=result.text, summary=result.summary)
     error = result.error or _Error(message="The agent reported a failure without a message.")
     kind = ErrorKind(error.kind) if error.kind in REPORTABLE else ErrorKind.TOOL_CRASHED
-    return Ending(text=result.text, summary=result.summary, error=ErrorInfo(kind, error.message, error.hint))
+    return AgentFinished(text=result.text, summary=result.summary, error=ErrorInfo(kind, error.message, error.hint))
 
 
 def _usage(usage: _Usage) -> UsageReport:
@@ -128,7 +129,7 @@ def _usage(usage: _Usage) -> UsageReport:
 
 
 def money(value: str | None) -> str | None:
-    """Return a decimal string for an amount that is one, sane and not negative; else None."""
-    import re  # noqa: PLC0415 - cached by Python after the first call
+    """Return an amount as a decimal string, or None if it is not a plausible non-negative number."""
+    import re
 
     return value if value is not None and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,12})?", value) else None

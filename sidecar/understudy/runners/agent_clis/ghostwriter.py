@@ -1,6 +1,6 @@
-"""The built-in agent that needs no model and no key: property tests by the real ``hypothesis write``.
+"""The built-in agent that needs no model and no key: it writes property tests with ``hypothesis write``.
 
-The agent itself is ``ghostwriter_agent``, a program of its own that is driven like any other agent CLI.
+The agent itself is ``ghostwriter_agent``, a separate program that is driven like any other agent CLI.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.base import Emit, Outcome, Task
-from understudy.runners.clis import machinery
-from understudy.runners.clis.commands import Command
-from understudy.runners.clis.protocol import EventLines
-from understudy.runners.registry import ABILITIES
+from understudy.model.tools.ghostwriter import CAPABILITIES
+from understudy.runners.agent_clis.event_stream import EventLines
+from understudy.runners.driver import driver
+from understudy.runners.driver.child_source import JsonLinesSource
+from understudy.runners.driver.command_line import Command
+from understudy.runners.runner import Emit, Outcome, Task
 
 AGENT = Path(__file__).with_name("ghostwriter_agent.py")
 
@@ -21,16 +22,16 @@ AGENT = Path(__file__).with_name("ghostwriter_agent.py")
 class Runner:
     """Starts the ghostwriter on the files under test."""
 
-    name = "ghostwriter"
-    abilities = ABILITIES["ghostwriter"]
+    capabilities = CAPABILITIES
 
     async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Write property tests for ``task.files``; kinds: ``tool_missing``, ``input_empty``, those of ``machinery``."""
+        """Write property tests for ``task.files``; kinds: ``tool_missing``, ``input_empty``, those of ``driver``."""
         if task.worktree is None or not task.files:
             raise UnderstudyError(
                 ErrorKind.INPUT_EMPTY,
                 "The ghostwriter was given no file to write tests for.",
-                hint="Name a Python file: `understudy start tests path/to/module.py`.",
+                hint="Name a Python file, for example `understudy start tests path/to/module.py`.",
             )
         argv = [sys.executable, "-I", str(AGENT), "--python", task.interpreter or sys.executable, "--", *task.files]
-        return await machinery.drive(task, emit, Command(argv=argv, cwd=task.worktree), EventLines())
+        source = JsonLinesSource(task, Command(argv=argv, cwd=task.worktree), EventLines())
+        return await driver.drive(task, emit, source)

@@ -1,15 +1,14 @@
-"""The ghostwriter: a small agent CLI that writes property tests with ``hypothesis write``, and keeps those that hold.
+"""The ghostwriter: a small agent CLI that writes property tests with ``hypothesis write`` and keeps those that pass.
 
     python -I ghostwriter_agent.py --python PROJECT_PYTHON -- FILE...
 
-It works in the current folder and prints one JSON event a line (the format of ``protocol``). For each file it finds
-the module's
-name, lets the project's own Python run the real ``hypothesis write``, makes the tests deterministic, writes them as a
-new file
-beside the project's tests, runs them, and removes those that do not hold, until the rest passes twice. Then the code
-under test is broken on purpose: a test that still passes tests nothing and goes too. Nothing left: the file goes.
+It works in the current folder and prints one JSON event per line (the format of ``event_stream``). For each file it
+finds the module's name, lets the project's own Python run ``hypothesis write``, makes the tests deterministic, writes
+them as a new file beside the project's tests, runs them, and removes those that fail, until the rest passes twice.
+Then it breaks the code under test on purpose and removes the tests that still pass. If no test remains, it deletes
+the file.
 
-A program of its own: standard library only, and nothing of Understudy is imported.
+It is a separate program: it uses only the standard library and does not import Understudy.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ WRITE_SECONDS = 120.0
 RUN_SECONDS = 180.0
 TOTAL_SECONDS = 900.0
 MAX_ROUNDS = 6
-"""Each round removes at least one test; a file that is not stable after so many is not worth more."""
+"""Each round removes at least one test; after this many rounds an unstable file is given up."""
 MAX_TESTS = 60
 
 _HYPOTHESIS = "import sys; from hypothesis.extra.cli import main; sys.argv[0] = 'hypothesis'; main()"
@@ -73,11 +72,11 @@ DETERMINISTIC = settings(derandomize=True, database=None, deadline=None)
 """
 
 
-class Stop(Exception):  # noqa: N818 - how a run ends, not a fault
-    """The run is over without tests."""
+class Stop(Exception):  # noqa: N818 - how a run ends, not an error
+    """Ends the run without tests."""
 
     def __init__(self, kind: str, message: str, hint: str) -> None:
-        """Keep what goes into the terminal event."""
+        """Store the error of the ``result`` event."""
         super().__init__(message)
         self.error = {"kind": kind, "message": message, "hint": hint}
 
@@ -90,7 +89,7 @@ def emit(kind: str, **fields: Any) -> None:
 
 @dataclass
 class Project:
-    """The tree, and the Python that its tests run with."""
+    """The worktree, and the Python that runs its tests."""
 
     root: Path
     python: str
@@ -100,14 +99,14 @@ class Project:
     sources: list[Path] = field(default_factory=list)
 
     def run(self, *arguments: str, seconds: float, **environment: str) -> subprocess.CompletedProcess[str] | None:
-        """Run the project's Python with what the tree holds coming first; None when it took too long."""
+        """Run the project's Python with the worktree first on its path; None when it took too long."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         env |= {
             "PYTHONPATH": os.pathsep.join(map(str, self.sources)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
             "PYTHONIOENCODING": "utf-8",
-            # What Hypothesis keeps would otherwise appear in the tree.
+            # Otherwise Hypothesis would create its database in the worktree.
             "HYPOTHESIS_STORAGE_DIRECTORY": str(self.scratch / "hypothesis"),
             "NO_COLOR": "1",
             "TERM": "dumb",
@@ -126,18 +125,18 @@ class Project:
             raise Stop(
                 "tool_missing",
                 f"The project's Python {self.python} cannot be started: {error.strerror}.",
-                "Configure the project's interpreter, or make a virtual environment in `.venv`.",
+                "Configure the project's interpreter, or create a virtual environment in `.venv`.",
             ) from None
 
     def tool(self, name: str, title: str) -> str:
-        """Say that a tool is used; return the call's id."""
+        """Report a tool call and return its id."""
         self.calls += 1
         emit("tool_call", callId=str(self.calls), name=name, title=title, input={})
         return str(self.calls)
 
 
 def check_needs(project: Project) -> None:
-    """Raise ``tool_missing`` with the line to type when the project lacks what is needed."""
+    """Raise ``tool_missing`` with the install command when the project lacks a package."""
     done = project.run("-c", _NEEDS, seconds=30)
     missing = done.stdout.split() if done is not None and done.returncode == 0 else ["pytest", "hypothesis"]
     if missing:
@@ -151,13 +150,13 @@ def check_needs(project: Project) -> None:
 
 
 def find_sources(root: Path, path: PurePosixPath) -> tuple[Path, str]:
-    """Return the folder that imports start from, the first above ``path`` that is no package, and the module's name."""
+    """Return the import root (the first folder above ``path`` that is not a package), and the module's name."""
     folder = path.parent
     names = [] if path.stem == "__init__" else [path.stem]
     while folder.parts and (root / folder / "__init__.py").is_file():
         names.insert(0, folder.name)
         folder = folder.parent
-    # A namespace package (no __init__.py) below `src`: everything below it is its name.
+    # A namespace package (no __init__.py) below `src`: its name is the whole path below `src`.
     if "src" in folder.parts and folder.name != "src":
         while folder.name != "src":
             names.insert(0, folder.name)
@@ -166,21 +165,21 @@ def find_sources(root: Path, path: PurePosixPath) -> tuple[Path, str]:
     if not names or not all(part.isidentifier() for part in names):
         raise Stop(
             "bad_request",
-            f"{path} cannot be imported: its name is no module name.",
+            f"{path} cannot be imported: its name is not a valid module name.",
             "Rename it, or choose another file.",
         )
     return root / folder, name
 
 
 def locate(project: Project, module: str, path: PurePosixPath) -> list[str]:
-    """Return the module's public names, having made sure that it is loaded from this tree."""
+    """Return the module's public names; raise unless the module is loaded from this worktree."""
     done = project.run("-c", _LOCATE, module, seconds=60)
     try:
         found = json.loads(done.stdout.strip().splitlines()[-1]) if done is not None and done.returncode == 0 else None
     except (ValueError, IndexError):
         found = None
     if found is None:
-        why = last_line(done.stderr) if done is not None else "it took too long"
+        why = last_line(done.stderr) if done is not None else "it took too long."
         raise Stop(
             "bad_request", f"The module {module} cannot be imported: {why}", "Make it importable without side effects."
         )
@@ -188,14 +187,14 @@ def locate(project: Project, module: str, path: PurePosixPath) -> list[str]:
         raise Stop(
             "bad_request",
             f"Importing {module} loads {found['file']} instead of {path}.",
-            "Rename the module, or remove what hides it.",
+            "Rename the module, or remove the file that shadows it.",
         )
     names: list[str] = found["names"]
     return names
 
 
 def ghostwrite(project: Project, module: str, names: list[str]) -> str:
-    """Return what ``hypothesis write`` makes of the module; name by name when it cannot do the whole."""
+    """Return the tests that ``hypothesis write`` generates for the module, or name by name when that fails."""
     call = project.tool("hypothesis", f"hypothesis write {module}")
     done = project.run("-c", _HYPOTHESIS, "write", "--style", "pytest", module, seconds=WRITE_SECONDS)
     text = done.stdout if done is not None and done.returncode == 0 else ""
@@ -211,7 +210,7 @@ def ghostwrite(project: Project, module: str, names: list[str]) -> str:
         text = merge(parts)
     ok = has_tests(text)
     if ok:
-        # What holds of f(f(x)) says more than that f(x) does not raise; most of it will fall, some of it stays.
+        # A property of f(f(x)) is stronger than "f(x) does not raise"; most of these tests will fail, some remain.
         more = project.run("-c", _IDEMPOTENT, module, *names[:MAX_TESTS], seconds=WRITE_SECONDS)
         found = more.stdout.split("\x1e") if more is not None and more.returncode == 0 else []
         text = merge([text, *[part for part in found if has_tests(part)]])
@@ -228,7 +227,7 @@ def has_tests(text: str) -> bool:
 
 
 def merge(texts: list[str]) -> str:
-    """Return one module of several: imports once, tests in order, of those with one name the first."""
+    """Merge several modules into one: each import once, tests in order, the first of each name."""
     imports: dict[str, None] = {}
     bodies: list[str] = []
     seen: set[str] = set()
@@ -244,7 +243,7 @@ def merge(texts: list[str]) -> str:
 
 
 def segment(text: str, node: ast.stmt) -> str:
-    """Return the source of a statement, decorators included."""
+    """Return the source of a statement with its decorators."""
     first = min([node.lineno, *[decorator.lineno for decorator in getattr(node, "decorator_list", [])]])
     return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
 
@@ -252,8 +251,7 @@ def segment(text: str, node: ast.stmt) -> str:
 def assemble(text: str, module: str, keep: set[str] | None) -> tuple[str, list[str]]:
     """Return the test file with the tests in ``keep`` (None: all), and their names.
 
-    Each test is made deterministic; imports and helpers that nothing uses any more go; the layout is what formatters
-    write.
+    Each test is made deterministic; unused imports and helpers are removed; the layout is that of formatters.
     """
     tree = ast.parse(text)
     tests = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
@@ -278,12 +276,12 @@ def assemble(text: str, module: str, keep: set[str] | None) -> tuple[str, list[s
 
 
 def is_docstring(node: ast.stmt) -> bool:
-    """Return whether a statement is only a text."""
+    """Return whether a statement is only a string."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def import_lines(nodes: list[ast.Import | ast.ImportFrom], used: set[str]) -> list[str]:
-    """Return the imports that are used, sorted: standard library, what is installed, the project's own."""
+    """Return the imports that are used, sorted: standard library, installed packages, the project's own."""
     groups: dict[int, set[str]] = {0: set(), 1: set(), 2: set()}
     from_hypothesis = {"settings"}
     for node in nodes:
@@ -315,7 +313,7 @@ def import_lines(nodes: list[ast.Import | ast.ImportFrom], used: set[str]) -> li
 
 
 def choose_name(root: Path, path: PurePosixPath, module: str) -> PurePosixPath:
-    """Return where the tests go: beside those that exist, by the project's habit, and under a name that is free."""
+    """Return a free path for the tests: beside existing tests and named by the project's convention."""
     stem = path.parent.name if path.stem == "__init__" else path.stem
     folder = test_folder(root, path)
     habit = "{}_test" if uses_suffix(root, folder) else "test_{}"
@@ -324,14 +322,18 @@ def choose_name(root: Path, path: PurePosixPath, module: str) -> PurePosixPath:
     taken = {found.name for found in root.rglob("*.py") if "site-packages" not in found.parts}
     for name in names:
         candidate = folder / f"{habit.format(name)}.py"
-        # Two test modules of one name confuse pytest unless both folders are packages.
+        # Two test modules with the same name confuse pytest unless both folders are packages.
         if not os.path.lexists(root / candidate) and candidate.name not in taken:
             return candidate
-    raise Stop("target_exists", f"Every name for the tests of {path} is taken.", "Tidy up the test folder.")
+    raise Stop(
+        "target_exists",
+        f"Every file name for the tests of {path} is taken.",
+        "Remove or rename some of its test files.",
+    )
 
 
 def test_folder(root: Path, path: PurePosixPath) -> PurePosixPath:
-    """Return the folder of tests that fits ``path`` best."""
+    """Return the test folder that fits ``path`` best."""
     stem = path.parent.name if path.stem == "__init__" else path.stem
     own = sorted(
         PurePosixPath(found.relative_to(root).as_posix()).parent
@@ -353,23 +355,23 @@ def test_folder(root: Path, path: PurePosixPath) -> PurePosixPath:
 
 
 def uses_suffix(root: Path, folder: PurePosixPath) -> bool:
-    """Return whether the project calls its tests ``x_test.py``."""
+    """Return whether the project names its tests ``x_test.py``."""
     return bool([*(root / folder).glob("*_test.py")]) and not [*(root / folder).glob("test_*.py")]
 
 
 def run_tests(project: Project, path: PurePosixPath, broken: str = "") -> dict[str, str] | None:
-    """Run the test file and return the outcome of each test by its function's name; None when nothing could be said."""
+    """Run the test file and return the outcome of each test by its function's name; None when there is no report."""
     report = project.scratch / "report.json"
     report.unlink(missing_ok=True)
     plugins = project.scratch / "plugins"
     plugins.mkdir(exist_ok=True)
-    # Alone in its folder: whatever stands beside it would be importable in the tests.
-    shutil.copyfile(Path(__file__).with_name("ghostwriter_probe.py"), plugins / "ghostwriter_probe.py")
+    # In a separate folder: any file beside it would be importable in the tests.
+    shutil.copyfile(Path(__file__).with_name("ghostwriter_plugin.py"), plugins / "ghostwriter_plugin.py")
     sources = project.sources
     project.sources = [*sources, plugins]
     try:
         done = project.run(
-            "-m", "pytest", "-q", "-p", "ghostwriter_probe", "-p", "no:cacheprovider", "-p", "no:randomly",
+            "-m", "pytest", "-q", "-p", "ghostwriter_plugin", "-p", "no:cacheprovider", "-p", "no:randomly",
             "-p", "no:xdist",
             "--no-header", "--tb=line", "-o", "addopts=", str(path),
             seconds=RUN_SECONDS, GHOSTWRITER_REPORT=str(report), GHOSTWRITER_BREAK=broken,
@@ -386,22 +388,24 @@ def run_tests(project: Project, path: PurePosixPath, broken: str = "") -> dict[s
     return outcomes
 
 
-def settle(project: Project, path: PurePosixPath, text: str, module: str) -> tuple[list[str], list[str], list[str]]:
-    """Write the file, run it and remove tests until what is left holds; return kept, fallen and toothless tests."""
+def keep_passing(
+    project: Project, path: PurePosixPath, text: str, module: str
+) -> tuple[list[str], list[str], list[str]]:
+    """Write the file, run it and remove tests until the rest passes; return kept, failing and ineffective tests."""
     target = project.root / path
     content, names = assemble(text, module, None)
-    fallen: list[str] = []
+    failing: list[str] = []
     for number in range(1, MAX_ROUNDS + 1):
         if not names or time.monotonic() > project.deadline:
-            return [], fallen + names, []
+            return [], failing + names, []
         target.write_text(content, "utf-8")
         call = project.tool("pytest", f"pytest {path} (round {number})")
         outcomes = run_tests(project, path)
         if outcomes is None:
-            emit("tool_result", callId=call, ok=False, output="The tests could not be run to their end.")
-            # Something hangs or ends the interpreter: find it by halves.
+            emit("tool_result", callId=call, ok=False, output="The tests did not run to completion.")
+            # A test hangs or ends the interpreter: find it by bisecting.
             half = names[: len(names) // 2]
-            fallen += [name for name in names if name not in half]
+            failing += [name for name in names if name not in half]
             content, names = assemble(text, module, set(half))
             continue
         bad = [name for name in names if outcomes.get(name) != "passed"]
@@ -409,50 +413,55 @@ def settle(project: Project, path: PurePosixPath, text: str, module: str) -> tup
             "tool_result",
             callId=call,
             ok=not bad,
-            output=f"{len(names) - len(bad)} hold" + (f"; not: {', '.join(bad)}" if bad else ""),
+            output=f"{len(names) - len(bad)} pass" + (f"; failing: {', '.join(bad)}" if bad else ""),
         )
         if not bad and number > 1:
             break
-        fallen += bad
+        failing += bad
         if bad:
             content, names = assemble(text, module, set(names) - set(bad))
     else:
-        # The last round removed something: what is left was not seen to pass.
+        # The last round removed tests: the rest has not been run on its own.
         outcomes = run_tests(project, path) if names and target.write_text(content, "utf-8") else None
         if outcomes is None or any(outcomes.get(name) != "passed" for name in names):
-            return [], fallen + names, []
-    return bite(project, path, text, module, names=names, fallen=fallen)
+            return [], failing + names, []
+    return mutation_check(project, path, text, module, names=names, failing=failing)
 
 
-def bite(
-    project: Project, path: PurePosixPath, text: str, module: str, *, names: list[str], fallen: list[str]
+def mutation_check(
+    project: Project, path: PurePosixPath, text: str, module: str, *, names: list[str], failing: list[str]
 ) -> tuple[list[str], list[str], list[str]]:
-    """Remove the tests that pass although every function of the module raises; keep all when that cannot be said.
+    """Remove the tests that pass although every function of the module raises; keep all when the run fails.
 
-    A test that a stronger one of the same function covers goes too.
+    A test that a stronger test of the same function covers is removed too.
     """
     if not names:
-        return [], fallen, []
+        return [], failing, []
     call = project.tool("pytest", f"pytest {path} with {module} broken on purpose")
     outcomes = run_tests(project, path, broken=module)
-    toothless = [name for name in names if outcomes is not None and outcomes.get(name) == "passed"]
-    emit("tool_result", callId=call, ok=not toothless, output=f"{len(names) - len(toothless)} notice")
+    ineffective = [name for name in names if outcomes is not None and outcomes.get(name) == "passed"]
+    emit(
+        "tool_result",
+        callId=call,
+        ok=not ineffective,
+        output=f"{len(names) - len(ineffective)} of {len(names)} tests detect it",
+    )
     stronger = {
         name.replace("test_idempotent_", "test_fuzz_", 1) for name in names if name.startswith("test_idempotent_")
     }
-    content, names = assemble(text, module, set(names) - set(toothless) - stronger)
+    content, names = assemble(text, module, set(names) - set(ineffective) - stronger)
     if names:
         (project.root / path).write_text(content, "utf-8")
-    return names, fallen, toothless
+    return names, failing, ineffective
 
 
 def work(project: Project, name: str) -> str:
-    """Write the tests of one file and return what to tell about it."""
+    """Write the tests of one file and return a summary."""
     path = PurePosixPath(name)
     if path.suffix != ".py" or path.is_absolute() or ".." in path.parts or not (project.root / path).is_file():
         raise Stop(
             "bad_request",
-            f"{name} is no Python file of this project.",
+            f"{name} is not a Python file of this project.",
             "The ghostwriter writes tests for Python modules only.",
         )
     source, module = find_sources(project.root, path)
@@ -471,7 +480,7 @@ def work(project: Project, name: str) -> str:
     emit("phase", text=f"Trying the tests of {module}")
     kept: list[str] = []
     try:
-        kept, fallen, toothless = settle(project, target, text, module)
+        kept, failing, ineffective = keep_passing(project, target, text, module)
     finally:
         if not kept:
             (project.root / target).unlink(missing_ok=True)
@@ -480,25 +489,25 @@ def work(project: Project, name: str) -> str:
     told = []
     if kept:
         emit("file", path=target.as_posix(), change="added")
-        told.append(f"{target}: {len(kept)} tests hold ({', '.join(kept)}).")
+        told.append(f"{target}: {len(kept)} passing tests ({', '.join(kept)}).")
     else:
-        told.append(f"No test of {module} is worth keeping; nothing was changed.")
-    if fallen:
-        told.append(f"Removed because they do not hold: {', '.join(fallen)}.")
-    if toothless:
-        told.append(f"Removed because they pass even when {module} is broken: {', '.join(toothless)}.")
+        told.append(f"No useful test of {module} remained; nothing was changed.")
+    if failing:
+        told.append(f"Removed because they fail: {', '.join(failing)}.")
+    if ineffective:
+        told.append(f"Removed because they pass even when {module} is broken on purpose: {', '.join(ineffective)}.")
     return " ".join(told)
 
 
 def last_line(text: str) -> str:
-    """Return the last line that says something, shortened."""
+    """Return the last line that is not blank, shortened."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return textwrap.shorten(lines[-1], 300) if lines else "no reason given"
 
 
 def main() -> int:
-    """Do the work that the arguments name."""
-    parser = argparse.ArgumentParser(prog="ghostwriter", description="Write property tests that hold.")
+    """Write tests for the files in the arguments."""
+    parser = argparse.ArgumentParser(prog="ghostwriter", description="Write property tests that pass.")
     parser.add_argument("--python", default=sys.executable, help="the project's interpreter")
     parser.add_argument("files", nargs="+", help="Python files, relative to the current folder")
     arguments = parser.parse_args()

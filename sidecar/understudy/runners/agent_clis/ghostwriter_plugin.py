@@ -1,7 +1,7 @@
-"""A pytest plugin for the ghostwriter: reports each test's outcome and, armed, breaks the code under test.
+"""A pytest plugin for the ghostwriter: reports each test's outcome and, if asked, breaks the code under test.
 
-It runs in the project's Python, copied into a folder of its own. Functions are broken once the tests are
-collected, so that importing still works: a test which passes then tests nothing.
+It runs in the project's Python, copied into a separate folder. It breaks functions after the tests are collected, so
+that importing still works: a test that passes then tests nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class BrokenOnPurpose(Exception):  # noqa: N818 - what it says is what it is
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Remember the worst outcome of each test."""
+    """Record the worst outcome of each test."""
     if (report.when == "call" or report.outcome != "passed") and OUTCOMES.get(report.nodeid) in {None, "passed"}:
         OUTCOMES[report.nodeid] = report.outcome
 
@@ -33,7 +33,7 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Break the module that ``GHOSTWRITER_BREAK`` names, its classes included."""
+    """Break the module that ``GHOSTWRITER_BREAK`` names, including its classes."""
     name = os.environ.get("GHOSTWRITER_BREAK")
     if not name:
         return
@@ -41,7 +41,7 @@ def pytest_collection_finish() -> None:
     classes = [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == name]
     for holder in (module, *classes):
         for key, value in list(vars(holder).items()):
-            # What dataclasses and the like generate has no body that a person wrote.
+            # Methods that dataclasses and the like generate contain no code to test.
             if inspect.isfunction(value) and value.__code__.co_filename == module.__file__:
                 setattr(holder, key, _broken(value))
             elif isinstance(value, staticmethod | classmethod):

@@ -1,6 +1,7 @@
 """Model servers over HTTP: one request, one streamed answer, no tool loop.
 
-``sse`` and ``chat`` parse (no I/O in them), ``failures`` names what a server refused, ``connection`` decides where
-may be dialled and with what, ``openai`` is the runner, ``answers`` turns text into files, ``probe`` tests a server.
-Nothing here follows a redirect, uses a shell, or lets a key out of its header.
+``openai`` is the runner, ``exchange`` sends the request, ``dialects`` and ``sse`` parse the answer (without I/O),
+``http_errors`` maps error responses, ``http_client`` decides which address may be reached and how, ``file_answers``
+turns text into files, ``server_test`` tests a server. Nothing here follows a redirect, uses a shell, or sends a key
+anywhere but in its header.
 """

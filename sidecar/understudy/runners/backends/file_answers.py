@@ -1,4 +1,4 @@
-"""From a model's text to files: what it is told to write, and what is taken from what it wrote."""
+"""Extract files from a model's answer, and instruct the model how to format it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from understudy.model.delegators import Recipe
+from understudy.files import nofollow
+from understudy.model.config.recipes import Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners import treefiles
 
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})[ \t]*(.*)$")
 _PATH_KEY = re.compile(r"(?:^|\s)(?:path|file|filename|title)\s*[=:]\s*[\"']?([^\"'\s]+)", re.IGNORECASE)
@@ -28,13 +28,13 @@ _TEST_NAMES: dict[str, str] = {
     ".rb": "test/{stem}{n}_test.rb",
     ".java": "src/test/java/{Stem}{n}Test.java",
 }
-"""Where a language's tools look for tests; the others get the name that pytest would want, with their own ending."""
+"""Where a language's tools look for tests; other languages get pytest's naming with their own extension."""
 
 
 def instructions(recipe: Recipe, *, files: list[str], target: str | None) -> str | None:
-    """Return the system message that says in which form to answer; None where any text will do.
+    """Return the system message that specifies the answer's format; None where any text will do.
 
-    A preview shows it together with the prompt, so that nothing is sent unseen.
+    A preview shows it together with the prompt, so that the user sees everything that is sent.
     """
     if recipe.returns == "text":
         return None
@@ -55,7 +55,7 @@ def instructions(recipe: Recipe, *, files: list[str], target: str | None) -> str
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: what stands on the line that opens it, and what it encloses."""
+    """A fenced block: the rest of the line that opens it, and its content."""
 
     info: str
     content: str
@@ -63,7 +63,7 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the fenced blocks of ``text`` after CommonMark's rules: a fence closes one that is not longer."""
+    """Return the fenced blocks of ``text`` by CommonMark's rules: a closing fence may not be shorter."""
     found: list[Block] = []
     lines: list[str] = []
     opened: tuple[str, str, str] | None = None
@@ -86,7 +86,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def file_content(text: str) -> str:
-    """Return the file in an answer: what one enclosing fence holds, else all of it. Kinds: empty, malformed."""
+    """Return the file in an answer: the content of one enclosing fence, else the whole answer."""
     stripped = text.strip("\r\n \t\ufeff")
     content = text
     if stripped.startswith(("```", "~~~")):
@@ -104,19 +104,19 @@ def file_content(text: str) -> str:
 
 
 def write_target(tree: Path, target: str, content: str) -> bool:
-    """Write the file of a ``file`` recipe into the tree; return whether it was there before."""
-    return treefiles.write_over(tree, target, _encode(content))
+    """Write the file of a ``file`` recipe into the worktree; return whether it existed before."""
+    return nofollow.write_over(tree, target, _encode(content))
 
 
 def write_tests(tree: Path, text: str, files: list[str]) -> list[str]:
     """Write the test files in an answer as new files and return their paths. Existing files are never changed.
 
-    Kinds: ``malformed_output`` (no block, a cut-off one, one without a name among several), ``empty_output``,
-    ``path_escape``. Nothing is written unless everything can be.
+    Error kinds: ``malformed_output`` (no block, a cut-off block, or an unnamed block among several),
+    ``empty_output``, ``path_escape``. Either all files are written or none.
     """
     found = [block for block in blocks(text) if block.content.strip()]
     if not found:
-        raise _malformed("has no code block with a test file in it")
+        raise _malformed("contains no code block with a test file")
     if not found[-1].closed:
         raise _malformed("ends inside a code block: it was cut off")
     named = [(path, block) for block in found if (path := _path(block.info, files))]
@@ -125,19 +125,19 @@ def write_tests(tree: Path, text: str, files: list[str]) -> list[str]:
         source = files[0] if files else "new.py"
         named = [(conventional_test_path(source), longest)]
     if len(named) > _MAX_FILES:
-        raise _malformed(f"has {len(named)} files, more than {_MAX_FILES}")
+        raise _malformed(f"contains {len(named)} files, more than {_MAX_FILES}")
     for path, _ in named:
-        treefiles.safe_parts(path)
+        nofollow.safe_parts(path)
     written: list[str] = []
     for path, block in named:
         free = free_name(tree, path)
-        treefiles.write_new(tree, free, _encode(block.content))
+        nofollow.write_new(tree, free, _encode(block.content))
         written.append(free)
     return written
 
 
 def conventional_test_path(source: str, number: int = 1) -> str:
-    """Return where the tests of ``source`` belong by its language's custom; ``number`` > 1 for another file beside."""
+    """Return the conventional path for the tests of ``source``; ``number`` > 1 for another file beside it."""
     path = PurePosixPath(source)
     folder = "" if str(path.parent) == "." else f"{path.parent}/"
     stem = re.sub(r"\W+", "_", path.stem) or "new"
@@ -148,19 +148,21 @@ def conventional_test_path(source: str, number: int = 1) -> str:
 
 
 def free_name(tree: Path, path: str) -> str:
-    """Return ``path``, or the first numbered variant of it that no file has."""
-    if not treefiles.exists(tree, path):
+    """Return ``path``, or the first numbered variant of it that does not exist."""
+    if not nofollow.exists(tree, path):
         return path
     pure = PurePosixPath(path)
-    # The last word that a test runner looks for (`.test.ts`, `_test.go`) has to stay at the end.
+    # The suffix that a test runner looks for (`.test.ts`, `_test.go`) has to stay at the end.
     match = re.fullmatch(r"(.+?)((?:[._](?:test|spec))?)", pure.stem)
     stem, ending = (match[1], match[2]) if match else (pure.stem, "")
     for number in range(2, _MAX_NAMES):
         candidate = str(pure.with_name(f"{stem}_{number}{ending}{pure.suffix}"))
-        if not treefiles.exists(tree, candidate):
+        if not nofollow.exists(tree, candidate):
             return candidate
     raise UnderstudyError(
-        ErrorKind.TARGET_EXISTS, f"{path} and its numbered names are taken.", hint="Tidy up that folder."
+        ErrorKind.TARGET_EXISTS,
+        f"{path} and its numbered variants exist already.",
+        hint="Remove or rename some of them.",
     )
 
 

@@ -1,36 +1,31 @@
-"""Where a request may go, and with what. The only file that makes HTTP clients.
+"""Check where a request may go, and create the HTTP client for it. No other module creates HTTP clients.
 
-A server (or a delegator) marked ``local`` is dialled at a loopback address that was checked just before, by that
-address, so that no name service can move it; proxies of the environment are not used; nothing follows a redirect.
+A server (or a delegator) marked ``local`` is resolved once and dialled at the loopback address that was checked, so
+that a name service cannot redirect the request. Its client ignores proxies of the environment. No client follows
+redirects.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from understudy.model.delegators import Delegator, ModelServer
+from understudy.config import locality
+from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
     import httpx
 
 CONNECT_SECONDS = 5.0
-"""A server that runs accepts at once; both official clients use five seconds too."""
-
-
-def is_local(delegator: Delegator | None, server: ModelServer) -> bool:
-    """Return whether nothing but this machine may be talked to."""
-    return server.locality == "local" or (delegator is not None and delegator.locality == "local")
+"""A running server accepts at once; both official clients use five seconds too."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A checked place to send requests to."""
+    """A checked address to send requests to."""
 
     name: str
     base: httpx.URL
@@ -39,17 +34,17 @@ class Endpoint:
     loopback: bool
 
     def url(self, path: str) -> httpx.URL:
-        """Return ``base`` + ``path``, keeping a query that the base has."""
+        """Return ``base`` + ``path``, keeping the query of the base."""
         return self.base.copy_with(path=self.base.path.rstrip("/") + path)
 
 
 async def endpoint(server: ModelServer, *, local: bool, key: str | None) -> Endpoint:
     """Check ``server`` and return where to dial it.
 
-    Kinds: ``config_invalid`` (no http URL, credentials in it, unusable headers), ``secret_withheld`` (bound to this
-    machine, but the host is another one), ``connection_failed`` (the name cannot be resolved).
+    Error kinds: ``config_invalid`` (not an HTTP URL, credentials in it, unusable headers), ``secret_withheld`` (limited
+    to this machine, but the host is another machine), ``connection_failed`` (the name cannot be resolved).
     """
-    import httpx  # noqa: PLC0415 - 80 ms
+    import httpx
 
     try:
         base = httpx.URL(server.base_url)
@@ -61,20 +56,17 @@ async def endpoint(server: ModelServer, *, local: bool, key: str | None) -> Endp
         raise _invalid(server, "has credentials in its `baseUrl`, which would end up in logs")
     headers = _headers(server, key)
     extensions: dict[str, Any] = {}
-    loopback = _literal_loopback(base.host)
-    if local or base.host == "localhost":
-        address = await _loopback_address(server, base, local=local)
-        if address is not None:
-            loopback = True
-            headers["Host"] = base.netloc.decode("ascii")
-            extensions["sni_hostname"] = base.host
-            base = base.copy_with(host=address)
-    return Endpoint(server.name, base, headers, extensions, loopback)
+    address = await _loopback_address(server, base, local=local)
+    if address is not None and address != base.host:
+        headers["Host"] = base.netloc.decode("ascii")
+        extensions["sni_hostname"] = base.host
+        base = base.copy_with(host=address)
+    return Endpoint(server.name, base, headers, extensions, loopback=address is not None)
 
 
 def client(where: Endpoint) -> httpx.AsyncClient:
-    """Return a client for ``where``; its reads have no limit of their own, the caller's timers are the limit."""
-    import httpx  # noqa: PLC0415 - 80 ms
+    """Return a client for ``where``; its reads have no timeout, because the caller has timers."""
+    import httpx
 
     return httpx.AsyncClient(
         timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS, write=60.0),
@@ -98,49 +90,37 @@ def _headers(server: ModelServer, key: str | None) -> dict[str, str]:
             if name == "Authorization":
                 raise UnderstudyError(
                     ErrorKind.AUTH_FAILED,
-                    f"The key of model server {server.name!r} holds characters that no key has.",
-                    hint="Set the key again; perhaps more than the key was copied.",
+                    f"The key of model server {server.name!r} contains characters that are not allowed in a key.",
+                    hint="Set the key again; it may have been copied with extra text.",
                 )
-            raise _invalid(server, f"has a header {name!r} that cannot be sent")
+            raise _invalid(server, f"has a header {name!r} that contains characters HTTP does not allow")
     return headers
 
 
-def _literal_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 async def _loopback_address(server: ModelServer, base: httpx.URL, *, local: bool) -> str | None:
-    """Return the loopback address of the host, None where another one is allowed and the host has it."""
-    port = base.port or (443 if base.scheme == "https" else 80)
-    if _literal_loopback(base.host):
-        return base.host
-    addresses: list[str] = []
-    try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            found = await asyncio.get_running_loop().getaddrinfo(base.host, port, type=socket.SOCK_STREAM)
-        addresses = [str(entry[4][0]) for entry in found]
-    except (OSError, TimeoutError) as error:
-        raise UnderstudyError(
-            ErrorKind.CONNECTION_FAILED,
-            f"The host {base.host!r} of model server {server.name!r} cannot be resolved: {error or 'no answer'}.",
-            hint="Check `baseUrl`.",
-        ) from None
-    if addresses and all(ipaddress.ip_address(address.split("%")[0]).is_loopback for address in addresses):
-        return await _answering(addresses, port)
+    """Return the loopback address of the host, ``None`` when it is on another machine and may be."""
+    host = base.host
+    addresses = await asyncio.to_thread(locality.loopback_addresses, host)
+    if addresses:
+        port = base.port or (443 if base.scheme == "https" else 80)
+        return addresses[0] if len(addresses) == 1 else await _answering(addresses, port)
     if not local:
         return None
+    if not await asyncio.to_thread(locality.resolve, host):
+        raise UnderstudyError(
+            ErrorKind.CONNECTION_FAILED,
+            f"The host {host!r} of model server {server.name!r} cannot be resolved.",
+            hint="Check `baseUrl`.",
+        )
     raise UnderstudyError(
         ErrorKind.SECRET_WITHHELD,
-        f"Model server {server.name!r} is bound to this machine, but {base.host!r} is another one; nothing was sent.",
-        hint='Use a loopback address in `baseUrl`, or set `locality = "remote"` if the text may leave.',
+        f"Model server {server.name!r} is limited to this machine, but {host!r} is another machine. Nothing was sent.",
+        hint='Use a loopback address in `baseUrl`, or set `locality = "remote"` if the text may leave this machine.',
     )
 
 
-async def _answering(addresses: list[str], port: int) -> str:
-    """Return the first address that accepts (``localhost`` is often two, with the server on one); else the first."""
+async def _answering(addresses: Sequence[str], port: int) -> str:
+    """Return the first address that accepts a connection, else the first: ``localhost`` often has two addresses."""
     for address in dict.fromkeys(addresses):
         try:
             async with asyncio.timeout(1.0):

@@ -1,7 +1,7 @@
-"""What a model server refused, from what it said: HTTP status, error object, or free text.
+"""Map the errors of model servers to error kinds: by HTTP status, error object, or free text.
 
-The shapes are those that real servers and proxies send: OpenAI's ``{"error": {message, type, code}}``, FastAPI's
-``{"detail": …}``, a flat ``{code, message, type}``, plain text, and HTML of something in between.
+The formats are those of real servers and proxies: OpenAI's ``{"error": {message, type, code}}``, FastAPI's ``{"detail":
+…}``, a flat ``{code, message, type}``, plain text, and HTML from a proxy.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 
 import msgspec
 
-from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.base import plain
+from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
+from understudy.model.text.sanitize import strip_controls
 
 SHOWN_CHARACTERS = 200
-"""How much of a body that is no JSON is worth keeping."""
+"""Characters kept of a body that is not JSON."""
 MAX_WAIT_SECONDS = 120.0
-"""Who wants a longer pause is taken at its word: the attempt fails (the openai client draws the line there too)."""
+"""A request for a longer pause fails the attempt (the openai client has the same limit)."""
 
 _RETRIED = frozenset({408, 409, 429})
 
@@ -31,7 +31,7 @@ _BY_WORDS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = tuple(
             ErrorKind.QUOTA_EXHAUSTED,
             (
                 r"insufficient_quota|insufficient[ _](balance|credits)|quota[ _]exceeded|exceeded your current quota"
-                # Not "billing" alone: answers to a mere rate limit point to the billing page too.
+                # Not "billing" alone: rate-limit errors link to the billing page too.
                 r"|plan and billing|billing_(hard_limit|not_active)|credit balance|payment required|out of credits"
             ),
         ),
@@ -66,50 +66,51 @@ _BY_WORDS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = tuple(
 )
 
 _HINTS: dict[ErrorKind, str] = {
-    ErrorKind.AUTH_FAILED: "Set a valid key with `understudy servers set-key`, or the variable that its entry names.",
-    ErrorKind.QUOTA_EXHAUSTED: "Add credit with the provider, or choose another delegator.",
+    ErrorKind.AUTH_FAILED: "Set a valid key (`understudy servers set-key`, or the variable that its entry names).",
+    ErrorKind.QUOTA_EXHAUSTED: "Add credit at the provider, or choose another delegator.",
     ErrorKind.RATE_LIMITED: "Wait and retry, or choose another delegator.",
     ErrorKind.OVERLOADED: "Retry later, or choose another delegator.",
     ErrorKind.BAD_REQUEST: "Check `baseUrl`, `model` and `modelProperties`.",
     ErrorKind.CONTEXT_TOO_LONG: "Delegate fewer or smaller files, or choose a model with a larger context.",
-    ErrorKind.CONTENT_REFUSED: "Change the task's wording, or choose another model.",
+    ErrorKind.CONTENT_REFUSED: "Reword the task, or choose another model.",
     ErrorKind.MODEL_NOT_FOUND: "List the server's models (`understudy servers models`) and set one of them.",
-    ErrorKind.CONNECTION_FAILED: "Check that the server runs and that `baseUrl` is right.",
+    ErrorKind.CONNECTION_FAILED: "Check that the server is running and that `baseUrl` is correct.",
     ErrorKind.TIMED_OUT: "Retry later, or raise the limits.",
-    ErrorKind.MALFORMED_OUTPUT: "Check that `baseUrl` is a model server's.",
+    ErrorKind.MALFORMED_OUTPUT: "Check that `baseUrl` points to a model server.",
 }
 
 
 def refusal(status: int, body: str, server: str, scrub: Callable[[str], str]) -> UnderstudyError:
-    """Return the error for an answer with HTTP ``status`` (not 200) and this body (as much as was read)."""
+    """Return the error for a response with HTTP ``status`` (not 200) and ``body`` (possibly cut off)."""
     said = message_of(body)
     kind = _kind(status, said, body)
     text = f"Model server {server!r} answered {status}"
-    shown = scrub(plain(said))[:SHOWN_CHARACTERS].strip()
+    shown = scrub(strip_controls(said))[:SHOWN_CHARACTERS].strip()
     hint = _HINTS.get(kind)
     if 300 <= status < 400:
         return UnderstudyError(
             ErrorKind.CONNECTION_FAILED,
-            f"{text}, a redirect; redirects are not followed, because the prompt and the key would go along.",
-            hint="Set `baseUrl` to where the server really is.",
+            f"{text}, a redirect. Redirects are not followed, because the prompt and the key would be sent there too.",
+            hint="Set `baseUrl` to the address that it redirects to.",
         )
-    return UnderstudyError(kind, f"{text}: {shown}" if shown else f"{text}.", hint=hint)
+    return UnderstudyError(kind, f"{text}: {shown}" if shown else f"{text}.", hint=hint, scope=scope_of(kind))
 
 
 def reported(error: Any, server: str, scrub: Callable[[str], str]) -> UnderstudyError:
-    """Return the error for an error object that came inside an answer with HTTP 200."""
+    """Return the error for an error object inside a response with HTTP 200."""
     said = _from_object(error) or "an error without a message"
     status = error.get("code") if isinstance(error, dict) else None
     if isinstance(status, str) and status.isascii() and status.isdigit():
         status = int(status[:4])
     numeric = status if isinstance(status, int) and 400 <= status < 600 else 0
     kind = _kind(numeric, said, msgspec.json.encode(error).decode())
-    shown = scrub(plain(said))[:SHOWN_CHARACTERS].strip()
-    return UnderstudyError(kind, f"Model server {server!r} reported: {shown}", hint=_HINTS.get(kind))
+    shown = scrub(strip_controls(said))[:SHOWN_CHARACTERS].strip()
+    message = f"Model server {server!r} reported: {shown}"
+    return UnderstudyError(kind, message, hint=_HINTS.get(kind), scope=scope_of(kind))
 
 
 def message_of(body: str) -> str:
-    """Return what a body says: the message of its error object, or its text."""
+    """Return the message of a body's error object, or the body's text."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.MsgspecError, RecursionError):
@@ -142,7 +143,7 @@ def _kind(status: int, said: str, body: str) -> ErrorKind:
     if status == 413:
         return ErrorKind.CONTEXT_TOO_LONG
     by_status = {
-        0: ErrorKind.OVERLOADED,  # an error in the stream without a number: the server gave up
+        0: ErrorKind.OVERLOADED,  # an error in the stream without a status code: the server failed
         403: ErrorKind.AUTH_FAILED,
         408: ErrorKind.TIMED_OUT,
         409: ErrorKind.OVERLOADED,
@@ -164,7 +165,7 @@ def may_retry(status: int, kind: ErrorKind, headers: Mapping[str, str]) -> bool:
 
 
 def asked_wait(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
-    """Return the pause in seconds that the server asked for; None when it asked for none, or for nonsense."""
+    """Return the pause in seconds that the server asked for; None when there is none, or an invalid one."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000

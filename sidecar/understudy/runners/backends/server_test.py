@@ -1,4 +1,4 @@
-"""What a model server has, and whether it answers: for ``modelServers/probe|models`` and ``delegators/test``."""
+"""List a model server's models and test its connection: ``modelServers/test|models`` and ``delegators/test``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from understudy.model.delegators import Delegator, Model, ModelServer, ProbeResult, ProbeStep
+from understudy.config import locality
+from understudy.model.config.config_entries import ConnectionTest, ConnectionTestStep
+from understudy.model.config.delegators import Delegator, Model, ModelPrice, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.backends import connection, failures
-from understudy.runners.base import plain
+from understudy.model.text.sanitize import strip_controls
+from understudy.runners.backends import http_client, http_errors
 from understudy.secrets import Redactor
 
 PROBE_SECONDS = 20.0
-"""For each step; a model that has to be loaded first may take longer, and then the probe says so."""
+"""The limit for each step; a model that is loaded first may take longer, and then the test reports that."""
 _MAX_LIST_BYTES = 8 << 20
 _MAX_MODELS = 5000
 _CONTEXT_FIELDS = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx")
@@ -31,7 +33,7 @@ async def list_models(
     delegator: Delegator | None = None,
     timeout_seconds: float = PROBE_SECONDS,
 ) -> list[Model]:
-    """Return the models that ``GET <baseUrl>/models`` lists, as the server orders them; errors as in ``failures``."""
+    """Return the models that ``GET <baseUrl>/models`` lists, in the server's order; errors as in ``http_errors``."""
     status, body = await _request(server, "GET", "/models", None, key=key, delegator=delegator, seconds=timeout_seconds)
     del status
     try:
@@ -42,7 +44,7 @@ async def list_models(
     if not isinstance(entries, list):
         raise UnderstudyError(
             ErrorKind.MALFORMED_OUTPUT,
-            f"Model server {server.name!r} answered something that is no list of models: {plain(body[:200])}",
+            f"Model server {server.name!r} did not send a list of models: {strip_controls(body[:200])}",
             hint="Check that `baseUrl` ends where `/chat/completions` begins (often `/v1`).",
         )
     return [model for entry in entries[:_MAX_MODELS] if (model := _model(entry)) is not None]
@@ -56,10 +58,10 @@ async def probe(
     key: Callable[[], str | None] | None = None,
     round_trip: bool = False,
     timeout_seconds: float = PROBE_SECONDS,
-) -> ProbeResult:
-    """Try ``server`` step by step: endpoint, key, model (if one is named), and a round trip of a few tokens (if asked).
+) -> ConnectionTest:
+    """Test ``server`` step by step: endpoint, key, model (if named), and a round trip of a few tokens (if asked).
 
-    Never raises for what the server does; a step that could not be tried because of an earlier one is left out.
+    Never raises because of the server; a step that depends on a failed one is left out.
     """
     steps = _Steps()
     models: list[Model] = []
@@ -71,13 +73,13 @@ async def probe(
 
     failure = await steps.take("endpoint", endpoint)
     if failure is not None and failure.kind is ErrorKind.AUTH_FAILED:
-        # The server is there: the key is what is wrong.
+        # The server responds: only the key is wrong.
         refused = steps.done.pop()
-        steps.add("endpoint", "It answers.", seconds=refused.seconds)
+        steps.add("endpoint", "It responds.", seconds=refused.seconds)
         steps.add("key", failure.message, ok=False)
     elif failure is None:
         has_key = key is not None and server.api_key is not None
-        steps.add("key", "Accepted." if has_key else "None is configured, and none was asked for.")
+        steps.add("key", "Accepted." if has_key else "No key is configured, and the server asked for none.")
     unlisted = failure is not None and failure.kind in {ErrorKind.BAD_REQUEST, ErrorKind.MODEL_NOT_FOUND}
     if model and failure is None:
         names = [entry.id for entry in models]
@@ -89,23 +91,23 @@ async def probe(
             )
     if model and round_trip and (failure is None or unlisted):
         if unlisted:
-            # A server without a list of models is a server all the same.
+            # A server without a list of models can still work.
             steps.done.pop()
-            steps.add("endpoint", "It answers, and lists no models.")
+            steps.add("endpoint", "It responds, but lists no models.")
         await steps.take(
             "round_trip", lambda: _round_trip(server, model, key=key, delegator=delegator, seconds=timeout_seconds)
         )
-    return ProbeResult(ok=all(step.ok for step in steps.done), steps=steps.done)
+    return ConnectionTest(ok=all(step.ok for step in steps.done), steps=steps.done)
 
 
 class _Steps:
-    """The steps taken so far."""
+    """The steps completed so far."""
 
     def __init__(self) -> None:
-        self.done: list[ProbeStep] = []
+        self.done: list[ConnectionTestStep] = []
 
     def add(self, name: str, message: str, *, ok: bool = True, seconds: float = 0.0) -> None:
-        self.done.append(ProbeStep(name=name, ok=ok, message=message, seconds=round(seconds, 3)))
+        self.done.append(ConnectionTestStep(name=name, ok=ok, message=message, seconds=round(seconds, 3)))
 
     async def take(self, name: str, step: Callable[[], Any]) -> UnderstudyError | None:
         started = time.monotonic()
@@ -139,15 +141,15 @@ async def _round_trip(
     choices = value.get(answer) if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(choices, list) or not choices:
         if isinstance(value, dict) and value.get("error"):
-            raise failures.reported(value["error"], server.name, lambda said: said)
+            raise http_errors.reported(value["error"], server.name, lambda said: said)
         raise UnderstudyError(
             ErrorKind.MALFORMED_OUTPUT,
-            f"Model server {server.name!r} answered something that is no completion: {plain(text[:200])}",
+            f"Model server {server.name!r} did not send a completion: {strip_controls(text[:200])}",
             hint="Check `baseUrl`.",
         )
     served = value.get("model")
-    # llama-server and others answer for whatever name is asked; say so when another one is named.
-    other = f", by {plain(served)[:80]!r}" if isinstance(served, str) and served and served != model else ""
+    # llama-server and others accept any model name; report the model that really answered.
+    other = f", by {strip_controls(served)[:80]!r}" if isinstance(served, str) and served and served != model else ""
     return f"Answered{other}."
 
 
@@ -162,19 +164,20 @@ async def _request(
     seconds: float,
 ) -> tuple[int, str]:
     """Send one request and return status 200 and the body; raise for everything else."""
-    import httpx  # noqa: PLC0415 - 80 ms
+    import httpx
 
     secret = await asyncio.to_thread(key) if key is not None else None
     redactor = Redactor({f"model server {server.name}": secret} if secret else {})
-    where = await connection.endpoint(server, local=connection.is_local(delegator, server), key=secret)
+    where = await http_client.endpoint(server, local=locality.is_bound(delegator, server), key=secret)
     headers = dict(where.headers)
     if server.protocol == "anthropic":
-        # The version that every server of this protocol knows; the key goes where Anthropic's own API expects it, too.
+        # Every server of this protocol supports this version; the key is also sent where Anthropic's own API expects
+        # it.
         headers |= {"anthropic-version": "2023-06-01"} | ({"x-api-key": secret} if secret else {})
         path = path if urlsplit(server.base_url).path.rstrip("/").endswith("/v1") else "/v1" + path
     kept = bytearray()
     try:
-        async with asyncio.timeout(seconds), connection.client(where) as client:
+        async with asyncio.timeout(seconds), http_client.client(where) as client:
             request = client.build_request(
                 method,
                 where.url(path),
@@ -198,22 +201,23 @@ async def _request(
         ) from None
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
         said = (
-            re.sub(r"\s+", " ", redactor.redact(plain(str(error))))[: failures.SHOWN_CHARACTERS] or type(error).__name__
+            re.sub(r"\s+", " ", redactor.redact(strip_controls(str(error))))[: http_errors.SHOWN_CHARACTERS]
+            or type(error).__name__
         )
         raise UnderstudyError(
             ErrorKind.CONNECTION_FAILED,
             f"Model server {server.name!r} could not be reached at {server.base_url}: {said}.",
-            hint="Check that the server runs and that `baseUrl` is right.",
+            hint="Check that the server is running and that `baseUrl` is correct.",
         ) from None
     text = kept.decode("utf-8", "replace")
     if response.status_code != 200:
-        raise failures.refusal(response.status_code, text, server.name, redactor.redact)
+        raise http_errors.refusal(response.status_code, text, server.name, redactor.redact)
     return response.status_code, redactor.redact(text)
 
 
 def _model(entry: Any) -> Model | None:
     if isinstance(entry, str):
-        return Model(id=plain(entry)[:256])
+        return Model(id=strip_controls(entry)[:256])
     if not isinstance(entry, dict):
         return None
     name = entry.get("id") or entry.get("name") or entry.get("model")
@@ -226,16 +230,21 @@ def _model(entry: Any) -> Model | None:
             value = place.get(field)
             if context is None and isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**9:
                 context = value
-    return Model(id=plain(name)[:256], context_tokens=context, price=_price(entry.get("pricing")))
+    return Model(id=strip_controls(name)[:256], context_tokens=context, price=_price(entry.get("pricing")))
 
 
-def _price(value: Any) -> dict[str, str] | None:
-    """Return OpenRouter's prices: USD per token, as decimal strings."""
+def _price(value: Any) -> ModelPrice | None:
+    """Return the prices per million tokens from a list like OpenRouter's, which has USD per token as strings."""
     if not isinstance(value, dict):
         return None
-    price = {
-        ours: value[theirs]
-        for ours, theirs in (("input", "prompt"), ("output", "completion"), ("cacheRead", "input_cache_read"))
-        if isinstance(value.get(theirs), str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", value[theirs])
-    }
-    return price or None
+    price = ModelPrice(input=_per_million(value.get("prompt")), output=_per_million(value.get("completion")))
+    return price if price != ModelPrice() else None
+
+
+def _per_million(per_token: Any) -> str | None:
+    from decimal import Decimal
+
+    if not isinstance(per_token, str) or not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", per_token):
+        return None
+    amount = Decimal(per_token) * 1_000_000
+    return format(amount.normalize() if amount != amount.to_integral_value() else amount.quantize(Decimal(1)), "f")

@@ -1,10 +1,10 @@
-"""Server-sent events from bytes, without I/O: any chunking of the same bytes gives the same events.
+"""Parse server-sent events from bytes, without I/O: any chunking of the same bytes gives the same events.
 
-The rules are the HTML standard's (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream):
-lines end in LF, CRLF or CR; a byte order mark at the start is skipped; an event ends with an empty line. Two
-deviations: what stands at the end of the stream without its empty line is given out by ``end`` (servers forget it after
-``[DONE]``),
-and text that is not UTF-8 is an error instead of replacement characters, which would end up in somebody's file.
+The rules are the HTML standard's
+(https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream): lines end in LF, CRLF or CR; a
+byte order mark at the start is skipped; an event ends with an empty line. Two deviations: ``end`` returns an event at
+the end of the stream that lacks its empty line (servers forget the line after ``[DONE]``), and text that is not UTF-8
+is an error, because replacement characters would end up in a user's file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 MAX_LINE_BYTES = 1 << 20
-"""Real events have a few hundred bytes; httpx2 bounds an event at 1 MiB too."""
+"""Real events have a few hundred bytes; httpx2 limits an event to 1 MiB too."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -27,10 +27,10 @@ class ServerEvent:
 
 
 class Decoder:
-    """Feed it bytes, get events. Memory is bounded by ``max_bytes`` for one line and for one event."""
+    """Turns bytes into events. One line and one event may each use at most ``max_bytes`` of memory."""
 
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
-        """Start before the first byte of a stream."""
+        """Start at the beginning of a stream."""
         self._max = max_bytes
         self._line = bytearray()
         self._data: list[bytes] = []
@@ -40,13 +40,13 @@ class Decoder:
         self._skip_line_feed = False
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Return the events that ``chunk`` completes; ``malformed_output`` above a bound or for what is no text."""
+        """Return the events that ``chunk`` completes; raise ``malformed_output`` above a bound or for invalid text."""
         events: list[ServerEvent] = []
         if self._skip_line_feed and chunk:
             self._skip_line_feed = False
             chunk = chunk.removeprefix(b"\n")
         if chunk.endswith(b"\r"):
-            # Whether a line feed follows is in the next chunk; the line itself is complete.
+            # The next chunk may begin with the line feed of this CR; the line itself is complete.
             self._skip_line_feed = True
         pieces = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for piece in pieces[:-1]:
@@ -56,7 +56,7 @@ class Decoder:
         return events
 
     def end(self) -> list[ServerEvent]:
-        """Return what the stream ended in without an empty line; its data may be cut off."""
+        """Return the last event if its empty line is missing; its data may be cut off."""
         events: list[ServerEvent] = []
         if self._line:
             self._end_line(events)
@@ -68,7 +68,7 @@ class Decoder:
             raise UnderstudyError(
                 ErrorKind.MALFORMED_OUTPUT,
                 f"The model server sent a line of more than {self._max} bytes.",
-                hint="This is no event stream; check the model server's base URL.",
+                hint="It may not be an event stream: check the model server's `baseUrl`.",
             )
         self._line += piece
 
@@ -89,7 +89,7 @@ class Decoder:
                 raise UnderstudyError(
                     ErrorKind.MALFORMED_OUTPUT,
                     f"The model server sent an event of more than {self._max} bytes.",
-                    hint="This is no event stream of a model; check the model server's base URL.",
+                    hint="It may not be a model's event stream: check the model server's `baseUrl`.",
                 )
             self._data.append(value)
         elif field == b"event":
@@ -104,7 +104,7 @@ class Decoder:
                 raise UnderstudyError(
                     ErrorKind.MALFORMED_OUTPUT,
                     "The model server sent text that is not UTF-8.",
-                    hint="Report this to the server's maintainers; retrying may help.",
+                    hint="Retry; if it happens again, report it to the server's maintainers.",
                 ) from None
             events.append(ServerEvent(self._name or "message", data))
         self._data = []

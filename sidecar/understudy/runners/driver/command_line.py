@@ -1,4 +1,4 @@
-"""Argument vectors from templates, and the ways a prompt reaches a program. No shell, no joined strings."""
+"""Build argument vectors from templates, and deliver the prompt. No shell is involved and no strings are joined."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from understudy.files import nofollow
+from understudy.model.config.prompt_delivery import delivery_of
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners import treefiles
-from understudy.runners.base import Task, delivery_of
+from understudy.runners.runner import Task
 
 RUN_FOLDER = ".understudy-run"
-"""In the tree while an attempt runs: what the program is handed as files. Ignored by git, and removed at the end."""
+"""A folder in the worktree with files for the program while an attempt runs. Ignored by git, removed at the end."""
 MAX_ARGUMENT_BYTES = 100 * 1024
 """Linux allows 128 KiB for one argument (MAX_ARG_STRLEN)."""
 
@@ -26,25 +27,23 @@ Delivery = Literal["argument", "stdin", "file"]
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A program ready to be started."""
+    """A program to start, with its input and environment."""
 
     argv: list[str]
     cwd: Path
     stdin: bytes | None = None
-    """None: closed."""
-    keep_stdin: bool = False
-    """The input stays open after these bytes: the program is talked to both ways."""
+    """Written to standard input, which is then closed; None: closed at once."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What the tool needs set; the delegator's own variables win over it."""
+    """Variables that the tool needs; the delegator's own variables override them."""
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """Variables whose values are secret; they win over everything and are kept out of what is written."""
+    """Variables whose values are secret; they override all others and are never written to disk."""
 
 
 def fill(template: list[str], values: Mapping[str, str | None]) -> list[str]:
     """Return ``template`` with its slots filled, each inside its own argument, in one pass.
 
-    An argument whose slot has no value (no model, no session) is left out, and with it the option before it when the
-    slot is the whole argument: ``["--resume", "{sessionId}"]`` vanishes. Braces that are no slot stay.
+    An argument whose slot has no value (no model, no session) is left out. If the slot is the whole argument, the
+    option before it is left out too: ``["--resume", "{sessionId}"]``. Other braces are kept.
     """
     filled: list[str] = []
     for argument in template:
@@ -59,11 +58,11 @@ def fill(template: list[str], values: Mapping[str, str | None]) -> list[str]:
 
 @contextmanager
 def prepared(task: Task, template: list[str], delivery: Delivery | None) -> Iterator[Command]:
-    """Give the command for ``task``: prompt delivered, folder chosen; what was made for it is removed afterwards.
+    """Yield the command for ``task`` with its prompt and folder; files created for it are removed afterwards.
 
     Without ``delivery`` the template decides: ``{prompt}`` → argument, ``{promptFile}`` → file, neither → standard
-    input.
-    Raises ``config_invalid`` when template and delivery contradict each other or the prompt cannot be an argument.
+    input. Raise ``config_invalid`` when template and delivery contradict each other or the prompt cannot be an
+    argument.
     """
     joined = "\n".join(template)
     chosen, wrong = delivery_of(template, delivery)
@@ -90,14 +89,16 @@ def prepared(task: Task, template: list[str], delivery: Delivery | None) -> Iter
 
 def _check_argument(task: Task, template: list[str]) -> None:
     if len(task.prompt.encode("utf-8", "replace")) > MAX_ARGUMENT_BYTES:
-        raise _invalid(task, f"takes its prompt as an argument, and this one is longer than {MAX_ARGUMENT_BYTES} bytes")
+        raise _invalid(
+            task, f"takes its prompt as an argument, and this prompt is longer than {MAX_ARGUMENT_BYTES} bytes"
+        )
     if "\0" in task.prompt:
-        raise _invalid(task, "takes its prompt as an argument, and this one holds a NUL byte")
+        raise _invalid(task, "takes its prompt as an argument, and this prompt contains a NUL byte")
     place = template.index("{prompt}") if "{prompt}" in template else None
     # After `--`, or as the value of an option, a prompt cannot be taken for an option.
     guarded = place is None or template[place - 1].startswith("-")
     if task.prompt.startswith("-") and not guarded:
-        raise _invalid(task, "takes its prompt as a bare argument, and this one begins with `-`, like an option")
+        raise _invalid(task, "takes its prompt as a bare argument, and this prompt begins with `-`, like an option")
 
 
 @contextmanager
@@ -105,7 +106,7 @@ def _folder(task: Task) -> Iterator[tuple[Path, Path | None]]:
     if task.worktree is not None:
         yield task.worktree, task.worktree
         return
-    # A text recipe has no tree: an empty folder, so that nothing is read by accident.
+    # A text recipe has no worktree: use an empty folder, so that nothing is read by accident.
     with tempfile.TemporaryDirectory(prefix="understudy-") as name:
         yield Path(name), None
 
@@ -119,14 +120,14 @@ def _prompt_file(task: Task, tree: Path | None, *, wanted: bool) -> Iterator[str
         yield str(task.prompt_file)
         return
     name = f"{RUN_FOLDER}/prompt.md"
-    treefiles.write_over(tree, f"{RUN_FOLDER}/.gitignore", b"*\n")
-    treefiles.write_over(tree, name, task.prompt.encode("utf-8", "replace"))
+    nofollow.write_over(tree, f"{RUN_FOLDER}/.gitignore", b"*\n")
+    nofollow.write_over(tree, name, task.prompt.encode("utf-8", "replace"))
     try:
         yield str(tree / name)
     finally:
         with suppress(OSError, UnderstudyError):
-            treefiles.remove(tree, name)
-            treefiles.remove(tree, f"{RUN_FOLDER}/.gitignore")
+            nofollow.remove(tree, name)
+            nofollow.remove(tree, f"{RUN_FOLDER}/.gitignore")
             (tree / RUN_FOLDER).rmdir()
 
 

@@ -1,8 +1,8 @@
-"""The Anthropic Messages half of the scripted model server; ``model_server`` lists the scenarios.
+"""The Anthropic Messages half of the scripted model server; the package's docstring lists the scenarios.
 
-An answer is a *script*: a list of turns, each with ``thinking``, ``text`` and ``tools`` (``{"name", "input"}``). Which
-turn is due follows from the request alone (how many tool results came since the person last spoke), so one server
-serves any number of conversations. ``{cwd}`` in an input is the working folder that the client names in its prompt.
+An answer is a *script*: a list of turns, each with ``thinking``, ``text`` and ``tools`` (``{"name", "input"}``). The
+request alone determines the next turn (by the tool results since the last user message), so one server serves any
+number of conversations. ``{cwd}`` in an input is the working folder that the client names in its prompt.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from understudy.testing.model_scenarios import TEXT, Answer, pieces
+from understudy.testing.model_server.responses import TEXT, Answer, pieces
 
 MESSAGE_USAGE = {
     "input_tokens": 1000,
@@ -23,7 +23,7 @@ MESSAGE_USAGE = {
     "cache_read_input_tokens": 200,
     "output_tokens": 50,
 }
-"""What every answer says it has used: of the Messages API, ``input_tokens`` excludes both cache counts."""
+"""The usage that every answer reports; in the Messages API, ``input_tokens`` excludes both cache counts."""
 
 _CWD = re.compile(r"[Ww]orking directory(?: is)?: *`?(/[^\s`<\"\\]+)")
 
@@ -32,7 +32,7 @@ _EDIT = {
     "name": "Edit",
     "input": {"file_path": "{cwd}/hello.txt", "old_string": "hello", "new_string": "good morning"},
 }
-# Agents let file commands (`touch`) pass where edits pass; a program of the command's own choosing is asked about.
+# Agents run file commands (`touch`) without asking where they may edit; they ask about arbitrary programs.
 _SHELL = {
     "name": "Bash",
     "input": {"command": "python3 -c \"open('asked.txt', 'w').close()\"", "description": "Make asked.txt"},
@@ -41,8 +41,8 @@ _SECOND = {
     "name": "Bash",
     "input": {"command": "python3 -c \"open('second.txt', 'w').close()\"", "description": "And another"},
 }
-_LONG_SHELL = {"name": "Bash", "input": {"command": "tail -f /dev/null", "description": "Wait for ever"}}
-_OUTSIDE = {"name": "Write", "input": {"file_path": "/tmp/understudy-outside.txt", "content": "outside\n"}}  # noqa: S108 - nobody lets it
+_LONG_SHELL = {"name": "Bash", "input": {"command": "tail -f /dev/null", "description": "Wait forever"}}
+_OUTSIDE = {"name": "Write", "input": {"file_path": "/tmp/understudy-outside.txt", "content": "outside\n"}}  # noqa: S108 - every agent is denied it
 _DONE = {"text": "Done: it is as you asked."}
 
 SCRIPTS: dict[str, list[dict[str, Any]]] = {
@@ -62,7 +62,7 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
 
 
 def send_messages(answer: Answer) -> None:
-    """Answer a request of the Messages API: a count, a script or a fault."""
+    """Answer a request of the Messages API: a count, a script or an error."""
     path = answer.request.path.split("?")[0]
     if path.endswith("/count_tokens"):
         answer.json(200, {"input_tokens": len(json.dumps(answer.body)) // 4})
@@ -82,9 +82,9 @@ def send_messages(answer: Answer) -> None:
 
 
 def play(answer: Answer, turns: list[dict[str, Any]], delay_seconds: float = 0.0) -> None:
-    """Send the turn that is due; after the last one, its text again."""
+    """Send the next turn; after the last turn, send its text again."""
     if not answer.body.get("tools"):
-        # Clients ask for titles and summaries on the side, without tools.
+        # Clients request titles and summaries on the side, without tools.
         turn: dict[str, Any] = {"text": "Scripted title"} if any("tools" in turn for turn in turns) else turns[0]
     else:
         turn = turns[min(turn_due(answer.body), len(turns) - 1)]
@@ -101,7 +101,7 @@ def play(answer: Answer, turns: list[dict[str, Any]], delay_seconds: float = 0.0
 
 
 def turn_due(body: dict[str, Any]) -> int:
-    """Return how many rounds of tool results came since the person last spoke."""
+    """Return the number of rounds of tool results since the last user message."""
     rounds = 0
     for item in body.get("messages") or []:
         if item.get("role") != "user":
@@ -113,7 +113,7 @@ def turn_due(body: dict[str, Any]) -> int:
 
 
 def stream(model: str, blocks: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return the events of a streamed message, a ping among them."""
+    """Return the events of a streamed message, including a ping."""
     whole = message(model, blocks)
     started = {**whole, "content": [], "stop_reason": None, "usage": {**MESSAGE_USAGE, "output_tokens": 1}}
     yield "message_start", {"type": "message_start", "message": started}
@@ -144,7 +144,7 @@ def message(model: str, blocks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def named_event(kind: str, value: dict[str, Any]) -> bytes:
-    """Return one server-sent event with a name."""
+    """Return one named server-sent event."""
     return f"event: {kind}\ndata: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
 
 
@@ -181,7 +181,7 @@ def _deltas(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]
 
 
 FAULTS: dict[str, Callable[[Answer], None]] = {}
-"""Scenario → what goes wrong; ``late_<name>``: only after the first round of tools."""
+"""Scenario → error; ``late_<name>``: only after the first round of tools."""
 
 _STATUSES = {
     "401": (401, "authentication_error", "invalid x-api-key"),
@@ -249,7 +249,7 @@ def stall(answer: Answer) -> None:
 
 @_fault("silent")
 def silent(answer: Answer) -> None:
-    """Accept and never answer."""
+    """Accept the request and never answer."""
     answer.owner.wait()
 
 
@@ -266,7 +266,7 @@ def error_midstream(answer: Answer) -> None:
 
 @_fault("slow")
 def slow(answer: Answer) -> None:
-    """Sixty words, a tenth of a second apart."""
+    """Send sixty words, one every tenth of a second."""
     play(answer, [{"text": " ".join(f"number {word:012d}" for word in range(60))}], 0.1)
 
 

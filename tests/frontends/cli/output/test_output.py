@@ -10,23 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.faces import words as verdict_words
-from understudy.faces.cli import card, diff, exits, lines, live, targets, terminal
-from understudy.git import names
+from understudy.frontends.cli import exit_codes
+from understudy.frontends.cli.output import event_lines, live_view, units, verdict_card
+from understudy.frontends.cli.review import diff, hunk_targets
+from understudy.frontends.cli.terminal import terminal
 from understudy.model import events as e
-from understudy.model.delegations import (
-    Attempt,
-    CheckResult,
-    Control,
-    DelegationResult,
-    FileDiff,
-    FileStat,
-    Review,
-    Usage,
-    no_usage,
-)
+from understudy.model import verdicts as verdict_words
+from understudy.model.checks import CheckResult, MutationResult
+from understudy.model.confinement import Confinement, Sandbox
+from understudy.model.delegations import Attempt, DelegationResult, FileStat, Usage, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.states import Reservation, State, Verdict
+from understudy.model.hunks import FileDiff, Review
+from understudy.model.states import State
+from understudy.model.text import path_quoting
+from understudy.model.verdicts import Reservation, Verdict
 
 PLAIN = terminal.Paint(on=False)
 
@@ -51,21 +48,22 @@ def check_result(**changes) -> CheckResult:
 def test_a_verified_card(delegation) -> None:
     found = delegation(
         verdict=Verdict.VERIFIED,
+        sandbox=Sandbox(Confinement.BUBBLEWRAP, Confinement.BUBBLEWRAP),
         confined=True,
         worktree="/state/trees/p/1",
         attempts=[
             Attempt(
-                n=1,
+                number=1,
                 delegator="quick",
                 model="m",
                 started_at="2026-11-21T00:45:12.000Z",
                 finished_at="2026-11-21T00:46:22.500Z",
-                from_="",
+                start_commit="",
                 usage=no_usage(),
             )
         ],
         result=DelegationResult(files=[FileStat(path="tests/test_wrap.py", status="added", additions=40, deletions=0)]),
-        checks=[check_result(control=Control(bitten=6, survived=[]))],
+        checks=[check_result(mutation=MutationResult(killed=6, survived=[]))],
         usage=Usage(
             input_tokens=12_345,
             output_tokens=950,
@@ -78,61 +76,64 @@ def test_a_verified_card(delegation) -> None:
         cost_usd="0.0123",
         cost_known=True,
     )
-    assert card.card(found, PLAIN) == (
+    assert verdict_card.card(found, PLAIN) == (
         "20261121-004512-k3f9q  Write tests: wrap.py\n"
-        "VERIFIED: a required check passed on exactly this result, and nothing speaks against it\n"
+        "VERIFIED: a required check passed on exactly this result, and there is no reservation\n"
         "\n"
         "✓ check pytest: 6 passed in 1.2 s\n"
-        "    control: all 6 new tests fail when the code under test is broken\n"
+        "    mutation test: all 6 new tests fail when the code under test is broken\n"
         "\n"
         "added    tests/test_wrap.py  +40 -0\n"
         "\n"
         "by quick in 1:10\n"
         "12.3k tokens in (11.0k cached), 950 out, $0.0123\n"
-        "tree: /state/trees/p/1\n"
+        "worktree: /state/trees/p/1\n"
         "\n"
         "next: understudy diff 20261121-004512-k3f9q   understudy check 20261121-004512-k3f9q\n"
     )
 
 
-def test_an_unverified_card_says_why_and_what_to_do(delegation) -> None:
+def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:
     found = delegation(
         verdict=Verdict.UNVERIFIED,
-        reservations=[Reservation.NOTHING_BITTEN, Reservation.FLAKY],
+        sandbox=Sandbox(Confinement.NAMESPACE, Confinement.NAMESPACE),
+        reservations=[Reservation.NO_MUTANT_KILLED, Reservation.FLAKY],
         worktree="/state/trees/p/1",
-        checks=[check_result(control=Control(bitten=5, survived=["tests/test_wrap.py::test_nothing"]))],
+        checks=[check_result(mutation=MutationResult(killed=5, survived=["tests/test_wrap.py::test_nothing"]))],
     )
-    assert card.card(found, PLAIN) == (
+    assert verdict_card.card(found, PLAIN) == (
         "20261121-004512-k3f9q  Write tests: wrap.py\n"
-        "UNVERIFIED: there is a result, and a reason not to rely on it without looking\n"
+        "UNVERIFIED: there is a result, but check it before you rely on it\n"
         "\n"
-        "! nothing bitten: with the code under test broken on purpose, every new test still passes\n"
-        "    these tests prove nothing: ask for ones that fail when the code is wrong\n"
-        "! flaky: a check was red once and green once on the same tree\n"
+        "! no mutant killed: no new test fails when the code under test is broken\n"
+        "    these tests prove nothing: ask for tests that fail when the code is wrong\n"
+        "! flaky: a check failed once and passed once on the same tree\n"
         "    run `understudy check 20261121-004512-k3f9q` again, and look for what is random\n"
         "\n"
         "✓ check pytest: 6 passed in 1.2 s\n"
-        "    control: 5 of 6 new tests fail when the code under test is broken; this one survived: tests/test_wrap.py::test_nothing\n"
+        "    mutation test: 5 of 6 new tests fail when the code under test is broken; passes: tests/test_wrap.py::test_nothing\n"
         "\n"
-        "by quick, not confined\n"
-        "tree: /state/trees/p/1\n"
+        "by quick, without a sandbox\n"
+        "worktree: /state/trees/p/1\n"
         "\n"
-        "next: understudy watch 20261121-004512-k3f9q   (what happened, event by event)\n"
+        "next: understudy watch 20261121-004512-k3f9q   (shows every event)\n"
     )
 
 
-def test_the_card_of_a_removed_tree_says_how_it_comes_back(delegation) -> None:
+def test_the_card_of_a_removed_worktree_shows_how_to_restore_it(delegation) -> None:
     undecided = Review(pending=2, accepted=0, rejected=0)
-    text = card.card(delegation(worktree=None, rescue_ref="p/1", review=undecided), PLAIN)
+    text = verdict_card.card(delegation(worktree=None, rescue_ref="p/1", review=undecided), PLAIN)
     assert "next: understudy restore p/1   understudy diff 20261121-004512-k3f9q\n" in text
     assert "accept" not in text
 
 
-def test_the_cards_of_what_was_sent_back_lead_to_each_other(delegation) -> None:
-    text = card.card(delegation(superseded_by="20261121-004513-aaaaa"), PLAIN)
-    assert "sent back: goes on as 20261121-004513-aaaaa\n" in text
+def test_the_cards_of_a_follow_up_and_its_parent_link_to_each_other(delegation) -> None:
+    text = verdict_card.card(delegation(superseded_by="20261121-004513-aaaaa"), PLAIN)
+    assert "continued by 20261121-004513-aaaaa\n" in text
     assert "next: understudy show 20261121-004513-aaaaa\n" in text
-    assert "goes on from 20261121-004511-bbbbb\n" in card.card(delegation(parent_id="20261121-004511-bbbbb"), PLAIN)
+    assert "continues 20261121-004511-bbbbb\n" in verdict_card.card(
+        delegation(parent_id="20261121-004511-bbbbb"), PLAIN
+    )
 
 
 def test_a_failed_card_shows_error_and_output(delegation) -> None:
@@ -141,47 +142,47 @@ def test_a_failed_card_shows_error_and_output(delegation) -> None:
         error=ErrorInfo(ErrorKind.TOOL_CRASHED, "it\x1b[31m broke", "look\x07 here"),
         checks=[
             check_result(
-                ok=False, exit_code=1, passed=None, output_tail="one\n\x1b]0;title\x07two\n", wrong_tree=["a.py"]
+                ok=False, exit_code=1, passed=None, output_tail="one\n\x1b]0;title\x07two\n", checkout_files=["a.py"]
             )
         ],
     )
-    text = card.card(found, PLAIN)
+    text = verdict_card.card(found, PLAIN)
     assert "✗ tool crashed: it broke\n    look here\n" in text
     assert "✗ check pytest: exit code 1 in 1.2 s\n    loaded from your checkout: a.py\n    | one\n    | two\n" in text
 
 
 def test_every_verdict_and_reservation_is_explained_and_every_verdict_has_a_code(delegation) -> None:
     for verdict in Verdict:
-        assert verdict_words.VERDICTS[verdict] in card.card(delegation(verdict=verdict), PLAIN)
-        assert exits.of_verdict(verdict) in exits.Exit
+        assert verdict_words.VERDICTS[verdict] in verdict_card.card(delegation(verdict=verdict), PLAIN)
+        assert exit_codes.of_verdict(verdict) in exit_codes.Exit
     for reservation in Reservation:
         assert all(verdict_words.RESERVATIONS[reservation])
-    assert set(exits.MEANING) == set(exits.Exit)
-    assert exits.of_verdict(Verdict.UNVERIFIED) != exits.of_verdict(Verdict.VERIFIED) == 0
+    assert set(exit_codes.MEANING) == set(exit_codes.Exit)
+    assert exit_codes.of_verdict(Verdict.UNVERIFIED) != exit_codes.of_verdict(Verdict.VERIFIED) == 0
 
 
 def test_an_answer_is_shown_once(delegation) -> None:
     found = delegation(verdict=Verdict.ANSWERED, result=DelegationResult(text="Because.\n", files=[]))
-    assert card.card(found, PLAIN).count("Because.") == 1
-    assert "Because." not in card.card(found, PLAIN, shown_answer="Because.")
+    assert verdict_card.card(found, PLAIN).count("Because.") == 1
+    assert "Because." not in verdict_card.card(found, PLAIN, shown_answer="Because.")
 
 
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        (Control(bitten=1, survived=[]), "the new test fails when the code under test is broken"),
+        (MutationResult(killed=1, survived=[]), "the new test fails when the code under test is broken"),
         (
-            Control(bitten=1, survived=["a", "b"]),
-            "1 of 3 new tests fails when the code under test is broken; these survived: a, b",
+            MutationResult(killed=1, survived=["a", "b"]),
+            "1 of 3 new tests fails when the code under test is broken; pass: a, b",
         ),
         (
-            Control(bitten=0, survived=["a"]),
+            MutationResult(killed=0, survived=["a"]),
             "the new test passes even when the code under test is broken: a",
         ),
     ],
 )
-def test_the_control_in_words(result: Control, words: str) -> None:
-    assert card.control(check_result(control=result)) == words
+def test_the_mutation_test_as_text(result: MutationResult, words: str) -> None:
+    assert verdict_card.mutation_text(check_result(mutation=result)) == words
 
 
 @pytest.mark.parametrize(
@@ -192,20 +193,20 @@ def test_the_control_in_words(result: Control, words: str) -> None:
             e.Base(commit="a" * 40, files=1, left_out=["big.bin"]),
             "starts from aaaaaaaaaa (1 file); left out: big.bin",
         ),
-        (e.Queued(position=2), "waits for a free slot (position 2)"),
+        (e.Queued(position=2), "waiting for a free slot (position 2)"),
         (
-            e.Started(delegator="q", model="m", why="you asked for it", tool="claude"),
-            "q (claude, m) starts: you asked for it",
+            e.Started(delegator="q", model="m", reason="you asked for it", tool="claude"),
+            "q (claude, m) started: you asked for it",
         ),
         (e.ToolCall(call_id="1", name="Edit", title="Edit wrap.py", input={}), "→ Edit wrap.py"),
         (e.ToolResult(call_id="1", ok=True, output="fine"), None),
         (
-            e.AttemptFailed(kind=ErrorKind.OVERLOADED, message="busy", will_retry=True, wait_seconds=2.0),
-            "failed: busy; trying again in 2 s",
+            e.AttemptFailed(error=ErrorInfo(ErrorKind.OVERLOADED, "busy"), will_retry=True, wait_seconds=2.0),
+            "failed: busy; retrying in 2 s",
         ),
         (
-            e.AttemptFailed(kind=ErrorKind.OVERLOADED, message="busy", will_retry=False, next_delegator="b"),
-            "failed: busy; b goes on",
+            e.AttemptFailed(error=ErrorInfo(ErrorKind.OVERLOADED, "busy"), will_retry=False, next_delegator="b"),
+            "failed: busy; b is next",
         ),
         (e.Text(text="x"), None),
         (e.Note(level="warning", text="odd\nthing"), "warning: odd thing"),
@@ -216,18 +217,18 @@ def test_the_control_in_words(result: Control, words: str) -> None:
         (e.CheckFinished.of(check_result(passed=0)), "✓ check pytest: no test ran in 1.2 s"),
         (
             e.CheckFinished.of(check_result(ok=False, failed=2, fails_on_base=True)),
-            "✗ check pytest: 6 passed, 2 failed in 1.2 s, red before the work too",
+            "✗ check pytest: 6 passed, 2 failed in 1.2 s, fails on the base, too",
         ),
         (e.File(path="a\x1b[2Jb", change="added"), 'added "a\\033[2Jb"'),
     ],
 )
 def test_an_event_is_one_line(event: e.Event, text: str | None) -> None:
-    assert lines.line(event) == text
+    assert event_lines.line(event) == text
 
 
 @given(st.text())
-def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
-    cleaned = terminal.clean(text)
+def test_control_characters_are_removed(text: str) -> None:
+    cleaned = terminal.sanitize(text)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", cleaned)
     assert "\n" not in terminal.one_line(text)
 
@@ -246,8 +247,8 @@ def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
         ("tab\tstays", "tab\tstays"),
     ],
 )
-def test_hostile_text_is_harmless(hostile: str, shown: str) -> None:
-    assert terminal.clean(hostile) == shown
+def test_hostile_text_is_sanitized(hostile: str, shown: str) -> None:
+    assert terminal.sanitize(hostile) == shown
 
 
 @given(st.text(max_size=60), st.integers(1, 40))
@@ -282,14 +283,16 @@ class Clock:
         return self.now
 
 
-def view_of(screen: io.StringIO, clock: Clock, **changes) -> live.View:
-    return live.View(screen, **({"redraw": True, "colour": False, "columns": lambda: 60, "clock": clock} | changes))
+def view_of(screen: io.StringIO, clock: Clock, **changes) -> live_view.View:
+    return live_view.View(
+        screen, **({"redraw": True, "colour": False, "columns": lambda: 60, "clock": clock} | changes)
+    )
 
 
 def test_the_live_view_keeps_lines_above_one_status_line() -> None:
     screen, clock = Screen(), Clock()
     view = view_of(screen, clock)
-    view.show(e.Started(delegator="q", model="m", why="you asked"))
+    view.show(e.Started(delegator="q", model="m", reason="you asked"))
     clock.now = 7
     view.show(
         e.ToolCall(
@@ -310,7 +313,7 @@ def test_the_live_view_keeps_lines_above_one_status_line() -> None:
     clock.now = 8
     view.tick()
     assert screen.rows() == [
-        "q (m) starts: you asked",
+        "q (m) started: you asked",
         "→ Edit a file with a name that is much too long for a termi…",
         "running · 0:08 · 1 step · 12.3k tokens · Edit a file with …",
     ]
@@ -319,7 +322,7 @@ def test_the_live_view_keeps_lines_above_one_status_line() -> None:
     assert screen.rows()[-1] == ""
 
 
-def test_the_status_line_is_calm() -> None:
+def test_the_status_line_is_redrawn_rarely() -> None:
     screen, clock = Screen(), Clock()
     view = view_of(screen, clock)
     view.show(e.Phase(text="reading"))
@@ -400,13 +403,13 @@ def test_a_patch_is_split_by_file() -> None:
 def test_a_coloured_patch_is_the_patch(monkeypatch: pytest.MonkeyPatch) -> None:
     coloured = diff.coloured(PATCH, terminal.Paint(on=True))
     assert "\x1b[2J" not in coloured
-    assert terminal.clean(coloured) == PATCH.decode().replace("\x1b", "^[")
+    assert terminal.sanitize(coloured) == PATCH.decode().replace("\x1b", "^[")
     rows = coloured.splitlines()
     assert rows[1].startswith("\x1b[1m")  # a header: bold
     assert rows[4].startswith("\x1b[31m")  # a removed line, though it looks like a header: red
 
 
-def test_what_a_terminal_would_hide_is_seen_in_a_patch() -> None:
+def test_hidden_characters_are_visible_in_a_patch() -> None:
     patch = "@@ -0,0 +1,2 @@\n+ok = 1\rhidden = 2\n+if admin:\u202e # no\u2066\n".encode()
     rows = diff.coloured(patch, PLAIN).splitlines()
     assert rows[1:] == ["+ok = 1^Mhidden = 2", "+if admin:<U+202E> # no<U+2066>"]
@@ -423,21 +426,21 @@ def test_what_a_terminal_would_hide_is_seen_in_a_patch() -> None:
         ('"caf\\351.txt"', '"caf\\351.txt"'),
     ],
 )
-def test_a_path_is_printed_so_that_it_can_be_told_and_typed(wire: str, shown: str) -> None:
+def test_a_printed_path_is_unambiguous_and_can_be_typed(wire: str, shown: str) -> None:
     assert terminal.path(wire) == shown
     other = FileDiff(path="other", status="added", binary=False, hunks=[])
     files = [other, FileDiff(path=wire, status="added", binary=False, hunks=[])]
-    assert targets.wire(files, shown) == wire
-    assert targets.wire(files, os.fsdecode(names.unquote(wire))) == wire
-    assert targets.concerns(wire, shown)
+    assert hunk_targets.wire(files, shown) == wire
+    assert hunk_targets.wire(files, os.fsdecode(path_quoting.unquote(wire))) == wire
+    assert hunk_targets.concerns(wire, shown)
 
 
 def test_durations_and_counts() -> None:
-    assert [live.duration(seconds) for seconds in (-1, 7, 754, 3723)] == ["0:00", "0:07", "12:34", "1:02:03"]
-    assert [live.thousands(count) for count in (950, 12_345, 1_200_000)] == ["950", "12.3k", "1.2M"]
+    assert [units.duration(seconds) for seconds in (-1, 7, 754, 3723)] == ["0:00", "0:07", "12:34", "1:02:03"]
+    assert [units.thousands(count) for count in (950, 12_345, 1_200_000)] == ["950", "12.3k", "1.2M"]
 
 
-def test_a_running_card_names_what_it_does(delegation) -> None:
-    text = card.card(delegation(state=State.RUNNING, finished_at=None, activity="Edit\x1b[2J wrap.py"), PLAIN)
+def test_the_card_of_a_running_delegation_shows_its_activity(delegation) -> None:
+    text = verdict_card.card(delegation(state=State.RUNNING, finished_at=None, activity="Edit\x1b[2J wrap.py"), PLAIN)
     assert "RUNNING: Edit wrap.py" in text
     assert "understudy cancel 20261121-004512-k3f9q" in text

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from understudy.api import table
-from understudy.api.caller import Here
-from understudy.faces.cli import app, exits, targets
-from understudy.journal import store
+from understudy.api import method_table
+from understudy.api.caller import TerminalCaller
+from understudy.frontends.cli import app, exit_codes
+from understudy.frontends.cli.review import hunk_targets
+from understudy.journal import state_folder
 
 LINES = "".join(f"line {number}\n" for number in range(1, 31))
 RESULT = LINES.replace("line 2\n", "line two\n").replace("line 20\n", "line twenty\n")
@@ -50,7 +51,7 @@ class Bench:
         return (self.top / path).read_text()
 
     def call(self, method: str, **params: Any) -> Any:
-        return table.call(method, params, Here(self.top))
+        return method_table.call(method, params, TerminalCaller(self.top))
 
     def states(self) -> dict[str, list[str]]:
         files = self.call("delegations/diff", id=self.identifier).files
@@ -86,7 +87,7 @@ def bench(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.chdir(top)
     yield made
     deadline = time.monotonic() + 10
-    while left := workers_of(str(store.state_root())):
+    while left := workers_of(str(state_folder.state_root())):
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
 
@@ -122,50 +123,50 @@ def test_accept_undo_reject_and_what_show_says(bench: Bench, run: Run) -> None:
     assert f"next: understudy review {whole}" in run("show", whole)[1]
     second = bench.hunk("a.txt", 1)
     code, text, _ = run("accept", whole, f"a.txt:{second[:6]}", "new")
-    assert code == exits.Exit.OK
+    assert code == exit_codes.Exit.OK
     assert "accepted: 2 hunks in 2 files\n" in text
-    assert f"undecided: 2 hunks; understudy review {whole}\n" in text
+    assert f"pending: 2 hunks; understudy review {whole}\n" in text
     assert bench.text("a.txt") == LINES.replace("line 20\n", "line twenty\n")
     assert bench.text("new/b.txt") == "new\n"
     token = next(line.split()[-1] for line in text.splitlines() if line.startswith("undo: "))
-    assert [item.value for item in targets.complete_tokens(None, None, whole)] == [token]
-    assert run("undo", token)[0] == exits.Exit.OK
-    assert targets.complete_tokens(None, None, "") == []
+    assert [item.value for item in hunk_targets.complete_tokens(None, None, whole)] == [token]
+    assert run("undo", token)[0] == exit_codes.Exit.OK
+    assert hunk_targets.complete_tokens(None, None, "") == []
     assert bench.text("a.txt") == LINES
     assert not (bench.top / "new" / "b.txt").exists()
     _, text, _ = run("accept", whole, "new/", "--json")
     again = json.loads(text)["undoToken"]
-    assert [item.value for item in targets.complete_tokens(None, None, "")] == [again]
-    assert run("undo", again)[0] == exits.Exit.OK
+    assert [item.value for item in hunk_targets.complete_tokens(None, None, "")] == [again]
+    assert run("undo", again)[0] == exit_codes.Exit.OK
     code, text, _ = run("reject", whole, "a.txt", "--reason", "not like this", "--json")
-    assert code == exits.Exit.OK
+    assert code == exit_codes.Exit.OK
     reasons = {hunk.get("reason") for hunk in json.loads(text)["hunks"]}
     assert reasons == {"not like this", None}
     assert bench.states()["a.txt"] == ["rejected", "rejected"]
-    assert "hunks: 2 rejected, 2 undecided" in run("show", whole)[1]
+    assert "hunks: 2 rejected, 2 pending" in run("show", whole)[1]
     code, text, _ = run("review", whole)
-    assert code == exits.Exit.OK
+    assert code == exit_codes.Exit.OK
     rows = [line.split() for line in text.splitlines()]
     assert [f"a.txt:{second}", "rejected", "line", "20", "-", "not", "like", "this"] in rows
 
 
-def test_flagged_files_need_a_word(bench: Bench, run: Run) -> None:
+def test_flagged_files_need_confirmation(bench: Bench, run: Run) -> None:
     code, _, text = run("accept", bench.identifier, "--all")
-    assert code == exits.Exit.ERROR
+    assert code == exit_codes.Exit.ERROR
     assert ".github/x.yml" in text
-    assert "--flagged" in text
+    assert "--include-flagged" in text
     assert bench.text("a.txt") == LINES
-    assert run("accept", bench.identifier, "--all", "--flagged")[0] == exits.Exit.OK
+    assert run("accept", bench.identifier, "--all", "--include-flagged")[0] == exit_codes.Exit.OK
     assert bench.text("a.txt") == RESULT
     assert (bench.top / ".github" / "x.yml").exists()
 
 
-def test_a_conflict_is_shown_stays_open_and_has_a_code(bench: Bench, run: Run) -> None:
+def test_a_conflict_is_shown_stays_pending_and_has_an_exit_code(bench: Bench, run: Run) -> None:
     (bench.top / "a.txt").write_text(LINES.replace("line 2\n", "line zwei\n"))
     code, text, _ = run("accept", bench.identifier, "a.txt")
-    assert code == exits.Exit.CONFLICTS
-    assert "does not merge and stays undecided" in text
-    assert "conflicts: 1 hunk stays undecided; edit the result or your file, or merge it there yourself" in text
+    assert code == exit_codes.Exit.CONFLICTS
+    assert "has a conflict and stays pending" in text
+    assert "conflicts: 1 hunk stays pending; edit the result or your file, or merge by hand" in text
     assert "yours now:\n    line zwei\n" in text
     assert "the base:\n    line 2\n" in text
     assert "the result:\n    line two\n" in text
@@ -173,8 +174,8 @@ def test_a_conflict_is_shown_stays_open_and_has_a_code(bench: Bench, run: Run) -
     mine = LINES.replace("line 2\n", "line zwei\n").replace("line 20\n", "line twenty\n")
     assert bench.text("a.txt") == mine
     assert bench.states()["a.txt"] == ["pending", "accepted"]
-    code, text, _ = run("accept", bench.identifier, "a.txt", "--by-hand")
-    assert code == exits.Exit.OK
+    code, text, _ = run("accept", bench.identifier, "a.txt", "--merged-manually")
+    assert code == exit_codes.Exit.OK
     assert "accepted: 1 hunk in 1 file" in text
     assert bench.text("a.txt") == mine
     assert bench.states()["a.txt"] == ["accepted", "accepted"]
@@ -184,57 +185,57 @@ def test_amend_takes_a_file_or_stdin(bench: Bench, run: Run, tmp_path: Path) -> 
     better = tmp_path / "better"
     better.write_text(LINES.replace("line 5\n", "line five\n"))
     code, text, _ = run("amend", bench.identifier, "a.txt", str(better))
-    assert (code, text.splitlines()[0]) == (exits.Exit.OK, "a.txt has 1 hunk now.")
+    assert (code, text.splitlines()[0]) == (exit_codes.Exit.OK, "a.txt has 1 hunk now.")
     given = CliRunner().invoke(app.group, ["amend", bench.identifier, "a.txt", "-", "--json"], input=RESULT)
     assert given.exit_code == 0, given.output
     assert len(json.loads(given.output)["hunks"]) == 2
     assert bench.text("a.txt") == LINES
-    assert run("amend", bench.identifier, "a.txt")[0] == exits.Exit.USAGE
+    assert run("amend", bench.identifier, "a.txt")[0] == exit_codes.Exit.USAGE
     for path in ("../../x", "/etc/passwd", ".git/hooks/pre-commit"):
         code, text, _ = run("amend", bench.identifier, path, str(better), "--json")
         assert '"path_escape"' in text, text
 
 
-def test_what_is_in_the_way_of_a_hunk_is_named(bench: Bench, run: Run) -> None:
+def test_a_missing_or_blocked_file_is_named_in_a_conflict(bench: Bench, run: Run) -> None:
     (bench.top / "a.txt").unlink()
     (bench.top / "new/b.txt").mkdir(parents=True)
     code, text, _ = run("accept", bench.identifier, "a.txt", "new/b.txt")
-    assert code == exits.Exit.CONFLICTS
-    assert text.count("yours now: there is no such file\n") == 2
+    assert code == exit_codes.Exit.CONFLICTS
+    assert text.count("yours now: no such file\n") == 2
     assert "the base:\n    line 2\n" in text
     assert "the result:\n    line two\n" in text
-    assert "yours now: a folder, or something else that is no file\n" in text
-    assert "the base: there was no such file\n" in text
+    assert "yours now: not a regular file\n" in text
+    assert "the base: no such file\n" in text
 
 
-def test_export_leaves_everything_else_as_it_is(bench: Bench, run: Run) -> None:
+def test_export_changes_nothing_else(bench: Bench, run: Run) -> None:
     whole = bench.identifier
     code, patch, _ = run("export", whole, "--to", "patch")
-    assert code == exits.Exit.OK
+    assert code == exit_codes.Exit.OK
     assert "+line twenty\n" in patch
     for more in ((), ("--stat",), ("--json",)):
         code, text, said = run("diff", whole, "nosuch", *more)
-        assert code == exits.Exit.ERROR
-        assert "the result does not change nosuch" in text + said
-        assert run("diff", whole, "new", *more)[0] == run("diff", whole, ".", *more)[0] == exits.Exit.OK
+        assert code == exit_codes.Exit.ERROR
+        assert "The result does not change nosuch" in text + said
+        assert run("diff", whole, "new", *more)[0] == run("diff", whole, ".", *more)[0] == exit_codes.Exit.OK
     assert run("export", whole, "--to", "branch", "--branch", "taken", "-m", "Take it")[:2] == (0, "taken\n")
     assert bench.git("log", "-1", "--format=%s", "taken") == "Take it\n"
     assert bench.git("show", "taken:a.txt") == RESULT
-    assert run("export", whole, "--to", "branch")[0] == exits.Exit.USAGE
+    assert run("export", whole, "--to", "branch")[0] == exit_codes.Exit.USAGE
     code, text, _ = run("export", whole, "--to", "commit", "--json")
     assert set(json.loads(text)) == {"commit"}
     assert bench.git("status", "--short") == ""
 
 
-def test_a_tree_is_listed_discarded_and_brought_back(bench: Bench, run: Run) -> None:
+def test_a_worktree_is_listed_discarded_and_restored(bench: Bench, run: Run) -> None:
     whole = bench.identifier
     tree = bench.call("delegations/get", id=whole).worktree
     code, text, _ = run("worktrees")
-    assert code == exits.Exit.OK
+    assert code == exit_codes.Exit.OK
     assert tree in text
-    assert "undecided" in text
+    assert "pending" in text
     code, text, _ = run("discard", whole)
-    assert code == exits.Exit.OK
+    assert code == exit_codes.Exit.OK
     assert not Path(tree).exists()
     ref = text.split()[-1]
     for command in (("show", whole), ("worktrees", "list"), ("accept", whole, "a.txt")):
@@ -243,26 +244,26 @@ def test_a_tree_is_listed_discarded_and_brought_back(bench: Bench, run: Run) -> 
     assert json.loads(run("show", whole, "--json")[1])["rescueRef"] == ref
     assert [one["path"] for one in json.loads(run("worktrees", "list", "--json")[1])["rescues"]] == [tree]
     code, text, _ = run("restore", ref)
-    assert (code, text) == (exits.Exit.OK, f"{tree}\n")
+    assert (code, text) == (exit_codes.Exit.OK, f"{tree}\n")
     assert (Path(tree) / "a.txt").read_text() == RESULT
     assert ref not in run("show", whole)[1] + run("worktrees", "list")[1]
     listed = json.loads(run("worktrees", "list", "--json")[1])["worktrees"]
     code, text, _ = run("worktrees", "remove", listed[0]["id"], "--json")
-    assert code == exits.Exit.OK
-    assert run("worktrees", "restore", json.loads(text)["rescueRef"])[0] == exits.Exit.OK
+    assert code == exit_codes.Exit.OK
+    assert run("worktrees", "restore", json.loads(text)["rescueRef"])[0] == exit_codes.Exit.OK
 
 
 def test_reply_and_retry_start_and_follow_the_next_one(bench: Bench, run: Run) -> None:
     whole = bench.identifier
     run("reject", whole, "a.txt", "--reason", "no")
     code, text, said = run("reply", whole, "leave", "a.txt", "--json", "--quiet")
-    assert code in {exits.Exit.UNVERIFIED, exits.Exit.NO_CHANGES}, (text, said)
+    assert code in {exit_codes.Exit.UNVERIFIED, exit_codes.Exit.NO_CHANGES}, (text, said)
     assert json.loads(text)["parentId"] == whole
     code, text, said = run("retry", whole, "-d", "doer")
-    assert code == exits.Exit.UNVERIFIED, said
-    assert f"follows {whole}\n" in said
+    assert code == exit_codes.Exit.UNVERIFIED, said
+    assert f"continues {whole}\n" in said
     assert "UNVERIFIED" in text
-    assert run("reply", whole, " ")[0] == exits.Exit.USAGE
+    assert run("reply", whole, " ")[0] == exit_codes.Exit.USAGE
 
 
 def completed(*words: str) -> list[str]:
@@ -287,10 +288,10 @@ def test_files_and_hunks_are_completed(bench: Bench) -> None:
     assert completed("accept", "nothing", "a") == []
 
 
-def test_nobody_asks_anything(run: Run) -> None:
+def test_answer_without_open_questions(run: Run) -> None:
     code, text, _ = run("answer", "--list", "--json")
-    assert (code, json.loads(text)) == (exits.Exit.OK, {"delegations": []})
-    assert run("answer")[0] == exits.Exit.ERROR
+    assert (code, json.loads(text)) == (exit_codes.Exit.OK, {"delegations": []})
+    assert run("answer")[0] == exit_codes.Exit.ERROR
 
 
 # -- on a terminal -------------------------------------------------------------------------------------------------

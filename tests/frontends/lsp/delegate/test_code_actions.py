@@ -1,4 +1,4 @@
-"""Delegating from a code action: what is offered where, what it starts, and why."""
+"""Test code actions that delegate: where they are offered, what they start, and the reasons that they show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import until
+from wait_until import until
 
 START = "understudy/delegations/start"
 NO_CHANGE = "no_change"
@@ -38,7 +38,7 @@ def finished(workshop: Any, identifier: str) -> Any:
     return found
 
 
-def test_a_file_is_offered_every_recipe_that_needs_no_words(workshop: Any, agent: str, editor: Any) -> None:
+def test_a_file_is_offered_every_recipe_that_needs_no_instructions(workshop: Any, agent: str, editor: Any) -> None:
     told = editor.begin(workshop.top)
     assert told["capabilities"]["codeActionProvider"]["resolveProvider"] is True
     uri = editor.open(workshop.top / "calc.py")
@@ -53,13 +53,13 @@ def test_a_file_is_offered_every_recipe_that_needs_no_words(workshop: Any, agent
     command = resolved["command"]
     assert command["command"] == START
     assert command["arguments"] == [{"recipe": "tests", "files": [uri], "workspace": workshop.top.as_uri()}]
-    assert "quick does it, because it is the only one configured." in command["title"]
+    assert "Uses quick: it is the only one configured." in command["title"]
     assert resolved["data"]["explanation"] == command["tooltip"]
     _ = agent
 
 
 @pytest.mark.parametrize("client", [None, {"name": "Eglot", "version": "1.17"}])
-def test_the_word_at_the_cursor_is_no_selection_where_editors_send_it(
+def test_the_word_at_the_cursor_is_not_a_selection(
     workshop: Any, agent: str, editor: Any, client: dict[str, str] | None
 ) -> None:
     editor.begin(workshop.top, clientInfo=client)
@@ -78,7 +78,7 @@ def test_a_single_word_is_a_selection_where_editors_send_what_is_selected(
     _ = agent
 
 
-def test_a_selection_brings_its_range_and_recipes_that_need_words(workshop: Any, agent: str, editor: Any) -> None:
+def test_a_selection_adds_its_range_and_recipes_that_need_instructions(workshop: Any, agent: str, editor: Any) -> None:
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")
     found = editor.actions(uri, 0, 0, end=(1, 4))
@@ -88,14 +88,14 @@ def test_a_selection_brings_its_range_and_recipes_that_need_words(workshop: Any,
     assert params["range"] == {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 4}}
     assert "task" not in params
     asked = editor.ask("codeAction/resolve", named(found, "Delegate an answer about the selection"))
-    assert asked["command"]["arguments"][0]["task"] == "The selected lines hold the question."
+    assert asked["command"]["arguments"][0]["task"] == "The selected lines contain the question."
     preview = editor.ask("understudy/delegations/preview", asked["command"]["arguments"][0])
     assert "# Selected: lines 1 to 2 of `calc.py`" in preview["prompt"]
     assert "def add(a, b):" in preview["prompt"]
     _ = agent
 
 
-def test_diagnostics_become_a_quick_fix_that_holds_them(workshop: Any, agent: str, editor: Any) -> None:
+def test_diagnostics_get_a_quick_fix_that_contains_them(workshop: Any, agent: str, editor: Any) -> None:
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")
     problems = [diagnostic("Undefined name 'b'", 1), diagnostic("Line   too\nlong", 0)]
@@ -111,7 +111,9 @@ def test_diagnostics_become_a_quick_fix_that_holds_them(workshop: Any, agent: st
     assert editor.ask("understudy/delegations/preview", params)["prompt"].count("Undefined name 'b'") == 1
     alone = editor.actions(uri, 0, 0, diagnostics=[problems[1]])
     assert named(alone, "Delegate a fix for “Line too long”")["kind"] == "quickfix.delegate"
-    assert "quickfix.delegate" not in kinds(editor.actions(uri, 0, 0, diagnostics=[ours])), "hunks are no problems"
+    assert "quickfix.delegate" not in kinds(editor.actions(uri, 0, 0, diagnostics=[ours])), (
+        "no fix is offered for our own diagnostics"
+    )
     _ = agent
 
 
@@ -125,7 +127,7 @@ def test_diagnostics_become_a_quick_fix_that_holds_them(workshop: Any, agent: st
         ([""], {"refactor.delegate.tests", "quickfix.delegate"}),
     ],
 )
-def test_kinds_are_asked_for_by_prefix(
+def test_kinds_can_be_requested_by_prefix(
     workshop: Any, agent: str, editor: Any, only: list[str], expected: set[str]
 ) -> None:
     editor.begin(workshop.top)
@@ -137,7 +139,7 @@ def test_kinds_are_asked_for_by_prefix(
     _ = agent
 
 
-def test_nothing_is_offered_unasked_or_for_what_is_no_file_of_the_person(
+def test_nothing_is_offered_automatically_or_outside_the_files_of_the_user(
     workshop: Any, agent: str, editor: Any, own_home: Any
 ) -> None:
     editor.begin(workshop.top)
@@ -154,7 +156,7 @@ def test_nothing_is_offered_unasked_or_for_what_is_no_file_of_the_person(
     _ = agent
 
 
-def test_an_action_starts_from_what_is_seen(workshop: Any, editor: Any) -> None:
+def test_an_action_starts_from_the_unsaved_text(workshop: Any, editor: Any) -> None:
     workshop.agent("quick", *WRITES)
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")
@@ -174,10 +176,10 @@ def test_recipes_and_delegators_appear_without_a_restart(workshop: Any, agent: s
     recipes = workshop.config / "recipes"
     recipes.mkdir()
     (recipes / "polish.md").write_text(
-        '+++\ntitle = "Polish"\nreturns = "tree"\nfits = { languages = ["python"], on = ["selection"] }\n+++\nPolish.\n'
+        '+++\ntitle = "Polish"\nreturns = "tree"\napplies_to = { languages = ["python"], on = ["selection"] }\n+++\nPolish.\n'
     )
     (recipes / "sort.md").write_text(
-        '+++\ntitle = "Sort"\nreturns = "tree"\nfits = { languages = ["rust"], on = ["file"] }\n+++\nSort.\n'
+        '+++\ntitle = "Sort"\nreturns = "tree"\napplies_to = { languages = ["rust"], on = ["file"] }\n+++\nSort.\n'
     )
     deadline = time.monotonic() + 9  # less than what is remembered without news
     while "refactor.delegate.polish" not in kinds(editor.actions(uri, 0, 0, end=(1, 0))):
@@ -193,7 +195,7 @@ def test_recipes_and_delegators_appear_without_a_restart(workshop: Any, agent: s
     _ = agent
 
 
-def test_where_none_is_the_default_each_delegator_is_an_action(workshop: Any, editor: Any) -> None:
+def test_without_a_default_each_delegator_is_an_action(workshop: Any, editor: Any) -> None:
     workshop.agent("one", NO_CHANGE)
     workshop.agent("two", NO_CHANGE)
     editor.begin(workshop.top)
@@ -208,15 +210,15 @@ def test_where_none_is_the_default_each_delegator_is_an_action(workshop: Any, ed
     started = editor.ask("workspace/executeCommand", {"command": START, "arguments": [params]})
     assert started["explain"]["delegator"] == "two"
 
-    # As soon as one is the default, there is one action, and an old one says why it is none any more.
+    # With a default delegator there is one action, and an outdated action explains why it no longer works.
     workshop.write(".understudy/config.toml", '[defaults]\ndelegator = "one"\n')
     workshop.trust()
     until(lambda: "Delegate tests for this file" in {one["title"] for one in editor.actions(uri)}, "one action")
     assert "command" in editor.ask("codeAction/resolve", named(editor.actions(uri), "Delegate tests for this file"))
-    assert "another one is the default" in editor.ask("codeAction/resolve", second)["disabled"]["reason"]
+    assert "the default changed" in editor.ask("codeAction/resolve", second)["disabled"]["reason"]
 
 
-def test_more_delegators_than_fit_a_menu_are_one_reason(workshop: Any, editor: Any) -> None:
+def test_too_many_delegators_for_a_menu_are_one_disabled_action(workshop: Any, editor: Any) -> None:
     for number in range(6):
         workshop.agent(f"agent-{number}", NO_CHANGE)
     editor.begin(workshop.top)
@@ -225,7 +227,7 @@ def test_more_delegators_than_fit_a_menu_are_one_reason(workshop: Any, editor: A
     assert "defaults.delegator" in action["disabled"]["reason"]
 
 
-def test_what_nobody_can_do_is_shown_with_the_reason(workshop: Any, start_editor: Callable[..., Any]) -> None:
+def test_a_recipe_without_a_delegator_is_shown_with_the_reason(workshop: Any, start_editor: Callable[..., Any]) -> None:
     workshop.agent("one", NO_CHANGE)
     workshop.write(".understudy/config.toml", '[limits]\nidle_seconds = "soon"\n')
     workshop.trust()

@@ -1,4 +1,4 @@
-"""What an agent asks is put to the editor's person: one at a time, never for ever, and the first answer counts."""
+"""Test permission requests in the editor: one at a time, with a deadline, and the first answer counts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
+from wait_until import until
 
-from understudy.journal import control
+from understudy.journal import worker_requests
 from understudy.model import events as e
 from understudy.model.delegations import PermissionOption
-from understudy.model.states import Verdict
+from understudy.model.verdicts import Verdict
 
 ASK = "window/showMessageRequest"
 SAY = "window/showMessage"
-RUNNERS = Path(__file__).parents[2] / "runners"
+RUNNERS = Path(__file__).parents[3] / "runners"
 OPTIONS = [
     PermissionOption(id="opt-always", title="Yes, and never ask again", kind="allow_always"),
     PermissionOption(id="opt-yes", title="Yes", kind="allow_once"),
@@ -29,7 +29,7 @@ OPTIONS = [
 
 def asks(writer: Any, number: int = 1, title: str = "Run `rm -rf build`?") -> None:
     question = e.Permission(
-        request_id=f"q{number}", title=title, detail="rm -rf build", options=OPTIONS, on_deadline="opt-no"
+        request_id=f"q{number}", title=title, detail="rm -rf build", options=OPTIONS, deadline_action="opt-no"
     )
     writer.append(question, attempt=1)
     writer.flush_summary()
@@ -42,11 +42,11 @@ def is_answered(writer: Any, number: int = 1, option: str = "opt-no", by: str = 
 
 @pytest.fixture
 def running(workshop: Any, journal: Callable[..., Any]) -> Callable[[], Any]:
-    """Begin delegations whose worker is this test."""
+    """Start delegations whose worker is this test."""
 
     def begin() -> Any:
         writer = journal(workspace=str(workshop.top))
-        writer.append(e.Started(delegator="quick", model="m", why="you asked"), attempt=1)
+        writer.append(e.Started(delegator="quick", model="m", reason="you asked"), attempt=1)
         writer.flush_summary()
         return writer
 
@@ -54,18 +54,18 @@ def running(workshop: Any, journal: Callable[..., Any]) -> Callable[[], Any]:
 
 
 def answers_to(writer: Any) -> list[tuple[str, str, str]]:
-    given = [item for item in control.read_control(writer.folder) if isinstance(item, control.Answer)]
+    given = [item for item in worker_requests.read_requests(writer.folder) if isinstance(item, worker_requests.Answer)]
     return [(one.request_id, one.option, one.by) for one in given]
 
 
 def keep_open(editor: Any) -> None:
-    """Let questions stand until the test answers."""
+    """Leave questions open until the test answers them."""
     no_answer = sys.modules[type(editor).__module__].NO_ANSWER
     editor.answers[ASK] = lambda _: no_answer
 
 
 def question(editor: Any, number: int) -> dict[str, Any]:
-    """Return the question of this number, from 0, as it came."""
+    """Wait for the question with this number, from 0, and return its message."""
 
     def those() -> list[dict[str, Any]]:
         with editor.changed:
@@ -80,7 +80,7 @@ def reply(editor: Any, to: dict[str, Any], title: str | None) -> None:
     editor.send({"jsonrpc": "2.0", "id": to["id"], "result": result})
 
 
-def test_a_question_is_put_with_later_first_and_nothing_for_ever(
+def test_a_question_offers_later_first_and_nothing_permanent(
     workshop: Any, running: Callable[[], Any], editor: Any
 ) -> None:
     writer = running()
@@ -89,7 +89,7 @@ def test_a_question_is_put_with_later_first_and_nothing_for_ever(
     asks(writer)
     put = editor.wait_for_method(ASK)
     assert [item["title"] for item in put["actions"]] == ["Later", "Yes", "No"]
-    assert put["message"] == "quick asks about “Write tests: wrap.py”: Run `rm -rf build`?\n\nrm -rf build"
+    assert put["message"] == "quick asks for permission in “Write tests: wrap.py”: Run `rm -rf build`?\n\nrm -rf build"
     until(lambda: answers_to(writer))
     assert answers_to(writer) == [("q1", "opt-yes", "lsp")]
     is_answered(writer, option="opt-yes", by="lsp")
@@ -98,7 +98,9 @@ def test_a_question_is_put_with_later_first_and_nothing_for_ever(
 
 
 @pytest.mark.parametrize("how", ["later", "null", "error", "strange"])
-def test_no_answer_is_no_answer(workshop: Any, running: Callable[[], Any], editor: Any, how: str) -> None:
+def test_a_dismissed_question_is_not_an_answer(
+    workshop: Any, running: Callable[[], Any], editor: Any, how: str
+) -> None:
     writer = running()
     editor.begin(workshop.top)
     answers = {"later": {"title": "Later"}, "null": None, "strange": {"title": "Yes, and never ask again"}}
@@ -113,7 +115,7 @@ def test_no_answer_is_no_answer(workshop: Any, running: Callable[[], Any], edito
     assert len(editor.all_of(ASK)) == 1
     asks(writer)
     editor.ask("understudy/version")
-    assert len(editor.all_of(ASK)) == 1, "the same question is not put twice"
+    assert len(editor.all_of(ASK)) == 1, "the same question is not asked twice"
 
 
 def test_one_question_at_a_time(workshop: Any, running: Callable[[], Any], editor: Any) -> None:
@@ -136,9 +138,12 @@ def test_one_question_at_a_time(workshop: Any, running: Callable[[], Any], edito
 
 @pytest.mark.parametrize(
     ("by", "words"),
-    [("cli", "was answered already, with “No” (by cli)"), ("deadline", "had passed; it was answered with “No”")],
+    [
+        ("cli", "was already answered with “No” (by cli)"),
+        ("deadline", "was answered automatically at its deadline, with “No”"),
+    ],
 )
-def test_who_is_late_is_told_and_the_next_one_is_asked(
+def test_a_late_answer_is_reported_and_the_next_question_is_asked(
     workshop: Any, running: Callable[[], Any], editor: Any, by: str, words: str
 ) -> None:
     first, second = running(), running()
@@ -150,7 +155,7 @@ def test_who_is_late_is_told_and_the_next_one_is_asked(
     workshop.call("delegations/answer", id=first.folder.id, requestId="q1", option="opt-no")
     is_answered(first, by=by)
     two = question(editor, 1)
-    assert "Second?" in two["params"]["message"], "what was answered elsewhere holds up nobody"
+    assert "Second?" in two["params"]["message"], "a request that was answered elsewhere must not block the next one"
     reply(editor, one, "Yes")
     told = editor.wait_for_method(SAY)
     assert told["type"] == 3
@@ -158,9 +163,7 @@ def test_who_is_late_is_told_and_the_next_one_is_asked(
     assert [option for _, option, _ in answers_to(first)] == ["opt-no"]
 
 
-def test_a_client_that_cannot_be_asked_is_told_the_command(
-    workshop: Any, running: Callable[[], Any], editor: Any
-) -> None:
+def test_a_client_without_buttons_gets_the_command(workshop: Any, running: Callable[[], Any], editor: Any) -> None:
     writer = running()
     editor.begin(workshop.top, capabilities={"window": {"showMessage": {}}})
     asks(writer)
@@ -182,7 +185,9 @@ def test_a_subscribed_client_is_not_asked(workshop: Any, running: Callable[[], A
     assert editor.all_of(ASK) == editor.all_of(SAY) == []
 
 
-def test_who_will_subscribe_is_told_nothing_before(workshop: Any, running: Callable[[], Any], editor: Any) -> None:
+def test_a_client_that_will_subscribe_gets_no_message_before(
+    workshop: Any, running: Callable[[], Any], editor: Any
+) -> None:
     writer = running()
     asks(writer)
     editor.begin(workshop.top, options={"subscribes": True})
@@ -193,7 +198,7 @@ def test_who_will_subscribe_is_told_nothing_before(workshop: Any, running: Calla
     assert editor.all_of(ASK) == editor.all_of(SAY) == []
 
 
-def test_an_editor_that_comes_later_is_asked_too(workshop: Any, running: Callable[[], Any], editor: Any) -> None:
+def test_an_editor_that_connects_later_is_asked_too(workshop: Any, running: Callable[[], Any], editor: Any) -> None:
     writer = running()
     asks(writer)
     editor.answers[ASK] = lambda params: params["actions"][2]
@@ -202,8 +207,8 @@ def test_an_editor_that_comes_later_is_asked_too(workshop: Any, running: Callabl
     assert answers_to(writer) == [("q1", "opt-no", "lsp")]
 
 
-def test_a_real_dialogue_goes_on_with_the_answer(workshop: Any, editor: Any, tmp_path: Path) -> None:
-    """A recorded agent CLI asks twice, and waits for what the person says."""
+def test_a_real_dialogue_continues_with_the_answer(workshop: Any, editor: Any, tmp_path: Path) -> None:
+    """A recorded agent CLI asks twice, and waits for each answer of the user."""
     heard = tmp_path / "heard.jsonl"
     program = tmp_path / "programs" / "claude"
     program.parent.mkdir()
@@ -220,7 +225,7 @@ def test_a_real_dialogue_goes_on_with_the_answer(workshop: Any, editor: Any, tmp
     titles: list[str] = []
 
     def answer(params: Any) -> Any:
-        if "asks about" not in params["message"]:
+        if "asks for permission" not in params["message"]:
             return None
         titles.append(params["message"])
         return next(item for item in params["actions"] if item["title"] != "Later")

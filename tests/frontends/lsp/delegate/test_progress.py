@@ -1,4 +1,4 @@
-"""What runs is shown in the editor's own way, and its end is told in words."""
+"""Test that the editor shows running delegations as progress, and a message when they finish."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
+from wait_until import until
 
 START = "understudy/delegations/start"
 CREATE = "window/workDoneProgress/create"
@@ -76,7 +76,7 @@ def test_a_delegation_has_one_token_from_beginning_to_end(workshop: Any, editor:
     assert first != second
 
 
-def test_checking_again_is_a_progress_of_its_own(workshop: Any, editor: Any) -> None:
+def test_checking_again_has_its_own_progress(workshop: Any, editor: Any) -> None:
     workshop.agent("quick", *WRITES)
     (workshop.config / "config.toml").write_text('[[checks]]\nname = "slow"\nargv = ["sleep", "1"]\n')
     editor.begin(workshop.top)
@@ -86,7 +86,7 @@ def test_checking_again_is_a_progress_of_its_own(workshop: Any, editor: Any) -> 
     again = editor.request("understudy/delegations/check", {"id": identifier})
     shown = editor.wait_for_method(PROGRESS, lambda params: params["token"] != editor.all_of(CREATE)[0]["token"])
     assert "checking" in shown["value"]["message"]
-    assert editor.result_of(again)["verdict"] != "cancelled", "the old token means nothing any more"
+    assert editor.result_of(again)["verdict"] != "cancelled", "the old token must have no effect"
     until(lambda: len(ends(editor)) == 2)
     assert len(editor.all_of(CREATE)) == 2
 
@@ -98,11 +98,11 @@ def test_cancelling_the_progress_cancels_the_delegation(workshop: Any, editor: A
     shown = editor.wait_for_method(PROGRESS, lambda params: "Half of it" in params["value"].get("message", ""))
     assert "running · Half of it · 0:0" in shown["value"]["message"]
     assert shown["value"]["percentage"] == 50
-    editor.notify("window/workDoneProgress/cancel", {"token": "nobody's"})
+    editor.notify("window/workDoneProgress/cancel", {"token": "unknown"})
     began = time.monotonic()
     time_told = len(reports(editor))
     until(lambda: len(reports(editor)) >= time_told + 3)
-    assert time.monotonic() - began > 1.5, "the clock is told once a second"
+    assert time.monotonic() - began > 1.5, "the elapsed time is reported once a second"
     editor.notify("window/workDoneProgress/cancel", {"token": shown["token"]})
     editor.notify("window/workDoneProgress/cancel", {"token": shown["token"]})
     ended = editor.wait_for_method(PROGRESS, is_kind("end"))
@@ -114,7 +114,7 @@ def test_cancelling_the_progress_cancels_the_delegation(workshop: Any, editor: A
     assert len(ends(editor)) == 1
 
 
-def test_a_talkative_agent_costs_few_reports(workshop: Any, editor: Any) -> None:
+def test_many_events_cause_few_reports(workshop: Any, editor: Any) -> None:
     workshop.agent("quick", *({"phase": f"Step {number}"} for number in range(2000)), {"hang": True})
     editor.begin(workshop.top)
     began = time.monotonic()
@@ -124,7 +124,7 @@ def test_a_talkative_agent_costs_few_reports(workshop: Any, editor: Any) -> None
     assert found < 8 + 2.5 * (time.monotonic() - began), "two a second, and one for each change of state"
 
 
-def test_the_clients_own_token_is_used_where_it_names_one(workshop: Any, editor: Any) -> None:
+def test_the_token_that_the_client_chose_is_used(workshop: Any, editor: Any) -> None:
     workshop.agent("quick", *WRITES)
     editor.begin(workshop.top, capabilities={})
     run(editor, workshop, workDoneToken="mine")
@@ -144,7 +144,7 @@ def test_a_client_that_refuses_a_token_gets_no_progress(workshop: Any, editor: A
     assert len(editor.all_of(CREATE)) == 1
 
 
-def test_a_client_that_can_show_nothing_is_told_where_to_look(workshop: Any, editor: Any) -> None:
+def test_a_client_that_cannot_show_documents_gets_the_path(workshop: Any, editor: Any) -> None:
     workshop.agent("quick", *WRITES)
     editor.begin(workshop.top, capabilities={})
     identifier = run(editor, workshop)
@@ -155,8 +155,8 @@ def test_a_client_that_can_show_nothing_is_told_where_to_look(workshop: Any, edi
 
 
 @pytest.mark.parametrize("name", ["Neovim", "emacs", "Eglot", None])
-def test_who_types_is_not_interrupted_by_an_end(workshop: Any, editor: Any, name: str | None) -> None:
-    """Where a choice would take the keyboard, a message names the file instead."""
+def test_a_result_does_not_interrupt_typing(workshop: Any, editor: Any, name: str | None) -> None:
+    """If buttons would take the keyboard focus, a message without them names the file."""
     workshop.agent("quick", *WRITES)
     editor.begin(workshop.top, clientInfo={"name": name} if name else None)
     identifier = run(editor, workshop)
@@ -166,7 +166,7 @@ def test_who_types_is_not_interrupted_by_an_end(workshop: Any, editor: Any, name
     assert len(ends(editor)) == 1
 
 
-def test_a_subscribed_client_hears_events_and_nothing_else(workshop: Any, editor: Any) -> None:
+def test_a_subscribed_client_receives_only_events(workshop: Any, editor: Any) -> None:
     workshop.agent("quick", *WRITES)
     editor.begin(workshop.top)
     editor.ask("understudy/delegations/subscribe", {})
@@ -185,7 +185,9 @@ def test_subscribing_ends_what_was_shown(workshop: Any, editor: Any) -> None:
     assert len(ends(editor)) == 1
 
 
-def test_what_runs_elsewhere_is_shown_for_the_folders_that_are_open(workshop: Any, editor: Any, tmp_path: Path) -> None:
+def test_delegations_of_other_processes_are_shown_if_their_folder_is_open(
+    workshop: Any, editor: Any, tmp_path: Path
+) -> None:
     other = workshop.repository(tmp_path / "other")
     workshop.trust(other)
     workshop.agent("quick", *WAITS)
@@ -205,7 +207,7 @@ def test_what_runs_elsewhere_is_shown_for_the_folders_that_are_open(workshop: An
     assert gone["value"]["message"] == "no longer shown here"
     workshop.call("delegations/cancel", id=here)
     editor.wait_for_method("window/logMessage", lambda params: here in params["message"])
-    assert editor.all_of(SAY) == editor.all_of(ASK) == [], "its end is told where it was started"
+    assert editor.all_of(SAY) == editor.all_of(ASK) == [], "its end is reported in the editor that started it"
 
 
 def test_a_new_editor_shows_what_still_runs(workshop: Any, editor: Any, start_editor: Callable[..., Any]) -> None:
@@ -262,10 +264,10 @@ def test_an_answer_is_shown_as_a_document(workshop: Any, start_editor: Callable[
         assert len(told["message"]) < 1000
 
 
-def test_what_editors_say_of_themselves_is_taken_quietly(workshop: Any, editor: Any) -> None:
+def test_unused_client_notifications_are_ignored(workshop: Any, editor: Any) -> None:
     editor.begin(workshop.top)
     editor.notify("workspace/didChangeConfiguration", {"settings": {"understudy": {"x": 1}}})
     editor.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": "file:///x", "type": 2}]})
-    assert editor.ask("understudy/version")["protocolVersion"] == 1
+    assert editor.ask("understudy/version")["protocolVersion"] == 2
     assert editor.all_of(SAY) == editor.all_of("window/logMessage") == []
     assert editor.errors == b""

@@ -1,4 +1,4 @@
-"""A person is asked once whether a workspace may run anything, again when it changes, and nothing runs before."""
+"""Test that the user is asked once whether to trust a workspace, again after a change, and that nothing runs before."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
+from wait_until import until
 
-from understudy.journal import store
+from understudy.journal import state_folder
 
 ASK = "window/showMessageRequest"
 SAY = "window/showMessage"
@@ -44,13 +44,13 @@ def trust_questions(editor: Any) -> list[str]:
 
 @pytest.fixture
 def strange(workshop: Any, tmp_path: Path) -> Path:
-    """A repository that nobody has trusted, with a recipe of its own."""
+    """Create an untrusted repository with its own recipe."""
     workshop.agent("quick", "no_change")
     top: Path = workshop.repository(tmp_path / "strange")
     recipes = top / ".understudy" / "recipes"
     recipes.mkdir(parents=True)
     (recipes / "polish.md").write_text(
-        '+++\ntitle = "Polish"\nreturns = "tree"\nfits = { on = ["file"] }\n+++\nPolish.\n'
+        '+++\ntitle = "Polish"\nreturns = "tree"\napplies_to = { on = ["file"] }\n+++\nPolish.\n'
     )
     return top
 
@@ -59,7 +59,7 @@ def kinds(editor: Any, top: Path) -> set[str]:
     return {action["kind"] for action in editor.actions((top / "calc.py").as_uri())}
 
 
-def test_it_is_asked_once_and_says_what_it_would_allow(
+def test_trust_is_asked_for_once_and_lists_its_effects(
     workshop: Any, strange: Path, start_editor: Callable[..., Any]
 ) -> None:
     editor = start_editor()
@@ -79,7 +79,7 @@ def test_it_is_asked_once_and_says_what_it_would_allow(
     assert len(trust_questions(editor)) == 1
 
 
-def test_before_the_answer_nothing_of_it_runs_or_is_read(
+def test_before_the_answer_no_file_of_the_workspace_is_run_or_read(
     workshop: Any, strange: Path, start_editor: Callable[..., Any]
 ) -> None:
     editor = start_editor()
@@ -105,20 +105,22 @@ def test_not_now_holds_until_something_changes_or_is_started(
     editor.wait_for_method(ASK)
     again = start_editor()
     again.answers[ASK] = lambda _: NOT_NOW
-    until(lambda: len(trust_questions(editor)) == 1)
+    until(lambda: workshop.call("workspace/trust", workspace=str(strange)).declined)
+    assert len(trust_questions(editor)) == 1
+    editor.leave()  # else it may be the first to ask about the change
     again.begin(strange)
     other = workshop.top / "calc.py"
     again.actions(other.as_uri())
     assert refusal(again, lambda: execute(again, strange))["kind"] == "untrusted_workspace"
-    assert len(trust_questions(again)) == 1, "asked by the start, not by the beginning"
+    assert len(trust_questions(again)) == 1, "asked because of the start, not because of the session"
     (strange / ".understudy" / "recipes" / "more.md").write_text('+++\ntitle = "More"\nreturns = "text"\n+++\nMore.\n')
     until(lambda: len(trust_questions(again)) == 2)
     assert "more, polish" in trust_questions(again)[1]
     again.answers[ASK] = lambda _: TRUST
-    assert execute(again, strange)["id"], "who starts something is asked first"
+    assert execute(again, strange)["id"], "the user is asked before the start"
 
 
-def test_to_put_it_off_takes_back_nothing(workshop: Any, strange: Path, editor: Any) -> None:
+def test_postponing_a_question_revokes_nothing(workshop: Any, strange: Path, editor: Any) -> None:
     no_answer = sys.modules[type(editor).__module__].NO_ANSWER
     editor.answers[ASK] = lambda _: no_answer
     editor.begin(strange)
@@ -143,15 +145,15 @@ def test_a_change_asks_again_and_shows_the_difference(workshop: Any, strange: Pa
     )
     until(lambda: trust_questions(editor))
     (message,) = trust_questions(editor)
-    assert "Different from what you trusted before:\n- changed: .understudy/recipes/polish.md" in message
+    assert "Changed since you last trusted it:\n- changed: .understudy/recipes/polish.md" in message
     until(lambda: trusted(workshop, strange))
 
 
-def test_a_client_that_cannot_be_asked_is_told_the_command(workshop: Any, strange: Path, editor: Any) -> None:
+def test_a_client_without_buttons_gets_the_command(workshop: Any, strange: Path, editor: Any) -> None:
     editor.begin(strange, capabilities={})
     told = editor.wait_for_method(SAY)
     assert f"understudy trust {strange}" in told["message"]
-    assert "Before you do, Understudy runs nothing in it." in told["message"]
+    assert "Until you do, Understudy runs nothing in it." in told["message"]
     assert refusal(editor, lambda: execute(editor, strange))["kind"] == "untrusted_workspace"
     assert len(editor.all_of(SAY)) == 1
     _ = workshop
@@ -162,13 +164,11 @@ def test_the_command_to_trust_a_folder_names_it_whatever_its_name(workshop: Any,
     editor.begin(top, capabilities={})
     said = editor.wait_for_method("window/showMessage")["message"]
     question, command = said.splitlines()[0], said.partition("run in a terminal: ")[2]
-    assert "touch owned Trusting it allows nothing.? Before you do" in question
+    assert "touch owned Trusting it allows nothing.? Until you do" in question
     assert shlex.split(command) == ["understudy", "trust", str(top)]
 
 
-def test_every_folder_is_asked_about_one_after_another(
-    workshop: Any, strange: Path, editor: Any, tmp_path: Path
-) -> None:
+def test_folders_are_asked_about_one_after_another(workshop: Any, strange: Path, editor: Any, tmp_path: Path) -> None:
     second, third = (workshop.repository(tmp_path / name) for name in ("second", "third"))
     no_answer = sys.modules[type(editor).__module__].NO_ANSWER
     editor.answers[ASK] = lambda _: no_answer
@@ -190,15 +190,15 @@ def test_every_folder_is_asked_about_one_after_another(
     assert sorted(asked) == sorted(str(top) for top in (strange, second, third)), "the trusted one is not asked about"
 
 
-def test_the_folder_of_a_review_is_no_project_to_trust(editor: Any, strange: Path) -> None:
-    folder = store.state_root() / "delegations" / "one"
+def test_the_folder_of_a_review_is_not_a_project_to_trust(editor: Any, strange: Path) -> None:
+    folder = state_folder.state_root() / "delegations" / "one"
     folder.mkdir(parents=True)
     editor.begin(folder, strange)
     until(lambda: trust_questions(editor))
-    assert str(strange) in trust_questions(editor)[0], "some editors make a project of whatever folder a file lies in"
+    assert str(strange) in trust_questions(editor)[0], "some editors open the folder of a file as a project"
 
 
-def test_an_editor_can_withdraw_trust_for_its_session_only(workshop: Any, start_editor: Callable[..., Any]) -> None:
+def test_an_editor_can_revoke_trust_for_its_session_only(workshop: Any, start_editor: Callable[..., Any]) -> None:
     workshop.agent("quick", "no_change")
     wary = start_editor()
     wary.begin(workshop.top, options={"trusted": False})
@@ -208,7 +208,7 @@ def test_an_editor_can_withdraw_trust_for_its_session_only(workshop: Any, start_
     assert refusal(wary, lambda: execute(wary, workshop.top))["kind"] == "untrusted_workspace"
     listed = wary.ask("understudy/delegators/list", params)
     assert listed["delegators"]
-    assert trusted(workshop, workshop.top), "what the person recorded stays"
+    assert trusted(workshop, workshop.top), "what the user recorded stays"
     usual = start_editor()
     usual.begin(workshop.top, options={"trusted": True})
     identifier = execute(usual, workshop.top)["id"]
@@ -217,12 +217,12 @@ def test_an_editor_can_withdraw_trust_for_its_session_only(workshop: Any, start_
         found = refusal(wary, lambda m=method, p=more: wary.ask(f"understudy/{m}", {"id": identifier, **p}))
         assert found["kind"] == "untrusted_workspace", (method, found)
     assert trust_questions(wary) == trust_questions(usual) == []
-    wary.ask("understudy/workspace/trust", {**params, "trusted": True, "seen": standing["seen"]})
+    wary.ask("understudy/workspace/trust", {**params, "trusted": True, "digest": standing["digest"]})
     assert wary.ask("understudy/workspace/trust", params)["trusted"] is True
     assert execute(wary, workshop.top)["id"], "the editor granted trust, and said so"
 
 
-def test_trust_cannot_be_given_by_the_beginning(workshop: Any, strange: Path, editor: Any) -> None:
+def test_initialization_options_cannot_grant_trust(workshop: Any, strange: Path, editor: Any) -> None:
     editor.begin(strange, options={"trusted": True})
     params = {"recipe": "docs", "files": [(strange / "calc.py").as_uri()]}
     assert refusal(editor, lambda: editor.ask(START, params))["kind"] == "untrusted_workspace"

@@ -1,4 +1,4 @@
-"""Open documents are changed together or not at all, and only as they were when they were read."""
+"""Test that open documents are changed together or not at all, and only if they still have the text that was read."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from understudy.engine.buffers import BufferEdit
-from understudy.faces.lsp import edits
-from understudy.faces.lsp.client import Refused
-from understudy.faces.lsp.documents import Documents, fold
+from understudy.engine.review.editor_buffers import BufferEdit
+from understudy.frontends.lsp.editor import apply_edit
+from understudy.frontends.lsp.editor.client import EditorRefused
+from understudy.frontends.lsp.editor.documents import Documents, fold
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 A, B = "file:///w/a.txt", "file:///w/b.txt"
 
 
 class FakeEditor:
-    """What ``edits`` needs of a client, with an editor behind it that does what a test says."""
+    """A client for ``apply_edit``, with an editor that answers as the test defines."""
 
     def __init__(self, encoding: str = "utf-16", *, versioned: bool = True) -> None:
         self.encoding = encoding
@@ -65,45 +65,45 @@ def edit(uri: str, after: str = "eins 🎉\ndrei\n") -> BufferEdit:
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edits, "SHOWN_SECONDS", 0.2)
+    monkeypatch.setattr(apply_edit, "SHOWN_SECONDS", 0.2)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 @pytest.mark.parametrize("versioned", [True, False])
 async def test_documents_are_changed_in_every_encoding(encoding: str, versioned: bool) -> None:
     editor: Any = FakeEditor(encoding, versioned=versioned)
-    assert await edits.change(editor, [edit(A, "🎉 null\neins 🎉\nzwei"), edit(B)])
+    assert await apply_edit.change(editor, [edit(A, "🎉 null\neins 🎉\nzwei"), edit(B)])
     assert editor.documents.text(A) == "🎉 null\neins 🎉\nzwei"
     assert editor.documents.text(B) == "eins 🎉\ndrei\n"
     assert len(editor.asked) == 1
     assert ("documentChanges" in editor.asked[0]) is versioned
 
 
-async def test_another_text_is_no_text_to_change() -> None:
+async def test_a_document_with_another_text_is_not_changed() -> None:
     editor: Any = FakeEditor()
     editor.write(A, "other\n")
     with pytest.raises(UnderstudyError) as caught:
-        await edits.change(editor, [edit(B), edit(A)])
-    assert caught.value.kind is ErrorKind.APPLY_CONFLICT
+        await apply_edit.change(editor, [edit(B), edit(A)])
+    assert caught.value.kind is ErrorKind.MERGE_CONFLICT
     assert not editor.asked
 
 
 @pytest.mark.parametrize("refuse", [lambda _: {"applied": False}, lambda _: None, lambda _: 1 / 0])
-async def test_a_refusal_is_one(refuse: Callable[[Any], Any]) -> None:
+async def test_a_refusal_returns_false(refuse: Callable[[Any], Any]) -> None:
     editor: Any = FakeEditor()
 
     def answer(params: Any) -> Any:
         try:
             return refuse(params)
         except ZeroDivisionError:
-            raise Refused(-32601, "unknown") from None
+            raise EditorRefused(-32601, "unknown") from None
 
     editor.answers = [answer]
-    assert await edits.change(editor, [edit(A), edit(B)]) is False
+    assert await apply_edit.change(editor, [edit(A), edit(B)]) is False
     assert editor.documents.text(A) == editor.documents.text(B) == "eins 🎉\nzwei\n"
 
 
-async def test_half_an_edit_is_taken_back() -> None:
+async def test_a_partial_edit_is_reverted() -> None:
     editor: Any = FakeEditor()
 
     def half(params: Any) -> Any:
@@ -111,11 +111,11 @@ async def test_half_an_edit_is_taken_back() -> None:
         return {"applied": False, "failureReason": "b.txt is read-only"}
 
     editor.answers = [half]
-    assert await edits.change(editor, [edit(A), edit(B)]) is False
+    assert await apply_edit.change(editor, [edit(A), edit(B)]) is False
     assert editor.documents.text(A) == "eins 🎉\nzwei\n"
 
 
-async def test_a_refusal_because_the_person_typed_is_no_refusal() -> None:
+async def test_a_refusal_because_the_user_typed_is_retried() -> None:
     editor: Any = FakeEditor()
 
     def typed(_: Any) -> Any:
@@ -124,8 +124,8 @@ async def test_a_refusal_because_the_person_typed_is_no_refusal() -> None:
 
     editor.answers = [typed]
     with pytest.raises(UnderstudyError) as caught:
-        await edits.change(editor, [edit(A)])
-    assert caught.value.kind is ErrorKind.APPLY_CONFLICT
+        await apply_edit.change(editor, [edit(A)])
+    assert caught.value.kind is ErrorKind.MERGE_CONFLICT
     assert editor.documents.text(A) == "typed\n"
 
 
@@ -138,25 +138,25 @@ async def test_the_change_counts_when_the_document_shows_it() -> None:
         return {"applied": True}
 
     editor.answers = [later]
-    assert await edits.change(editor, [edit(A)])
+    assert await apply_edit.change(editor, [edit(A)])
     assert editor.documents.text(A) == "eins 🎉\ndrei\n"
 
-    # Line ends are the editor's business, and so is what a person types right after it.
+    # The editor may use other line breaks, and the user may type more right after the change.
     editor.write(A, "eins 🎉\nzwei\n")
     editor.answers = [lambda _: editor.write(A, "eins 🎉\r\ndrei\r\n") or {"applied": True}]
-    assert await edits.change(editor, [edit(A)])
+    assert await apply_edit.change(editor, [edit(A)])
     editor.write(A, "eins 🎉\nzwei\n")
     editor.answers = [lambda _: editor.write(A, "eins 🎉\ndrei\nvier") or {"applied": True}]
-    assert await edits.change(editor, [edit(A)])
+    assert await apply_edit.change(editor, [edit(A)])
 
     editor.write(A, "eins 🎉\nzwei\n")
     editor.answers = [lambda _: {"applied": True}]
-    with pytest.raises(UnderstudyError, match="did not show it") as caught:
-        await edits.change(editor, [edit(A)])
+    with pytest.raises(UnderstudyError, match="did not send it") as caught:
+        await apply_edit.change(editor, [edit(A)])
     assert caught.value.kind is ErrorKind.TIMED_OUT
 
 
-async def test_no_answer_is_no_word_that_nothing_happened() -> None:
+async def test_no_answer_does_not_mean_that_nothing_happened() -> None:
     editor: Any = FakeEditor()
 
     def silent(_: Any) -> Any:
@@ -164,5 +164,5 @@ async def test_no_answer_is_no_word_that_nothing_happened() -> None:
 
     editor.answers = [silent]
     with pytest.raises(UnderstudyError) as caught:
-        await edits.change(editor, [edit(A)])
+        await apply_edit.change(editor, [edit(A)])
     assert caught.value.kind is ErrorKind.TIMED_OUT

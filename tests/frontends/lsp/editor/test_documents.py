@@ -1,4 +1,4 @@
-"""What the person sees: the kept changes give the text that an editor holds, in every encoding."""
+"""Test open documents: folding the changes gives the text in the editor, in every encoding."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine import places as engine_places
-from understudy.faces.lsp import documents as docs
-from understudy.faces.lsp.documents import Documents, offset_of, position_of, range_to_client, text_edits
-from understudy.model.errors import UnderstudyError
+from understudy.engine import workspaces
+from understudy.frontends.lsp.editor import documents as docs
+from understudy.frontends.lsp.editor.documents import Documents, offset_of, position_of, text_edits
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 URI = "file:///tmp/caf%C3%A9.py"
 ENCODINGS = ["utf-8", "utf-16", "utf-32"]
@@ -27,7 +27,7 @@ changes = st.tuples(st.none() | st.tuples(positions, positions), texts)
 
 
 def model_offset(text: str, position: tuple[int, int], encoding: str) -> int:
-    """A second way to find a place: go through the line's characters one by one, as they would be encoded."""
+    """Find an offset in another way, as a reference: encode the characters of the line one by one."""
     line, units = position
     ends = [0, *(found.end() for found in re.finditer("\r\n|\r|\n", text))]
     if line >= len(ends):
@@ -50,7 +50,7 @@ def model_change(text: str, change, encoding: str) -> str:
 
 
 @given(texts, st.lists(st.lists(changes, max_size=3), max_size=8), st.sampled_from(ENCODINGS), st.data())
-def test_kept_changes_fold_to_what_an_editor_holds(text, batches, encoding, data):
+def test_folding_changes_gives_the_text_in_the_editor(text, batches, encoding, data):
     documents = Documents(encoding)
     documents.open(URI, "python", 0, text)
     seen = []
@@ -68,7 +68,7 @@ def test_kept_changes_fold_to_what_an_editor_holds(text, batches, encoding, data
         assert snapshot[URI] == then, "a snapshot is of its instant"
 
 
-def test_line_ends_that_meet_and_part_between_two_changes_of_one_message():
+def test_a_change_can_join_or_split_a_carriage_return_and_a_line_feed():
     documents = Documents("utf-16")
     documents.open(URI, "python", 0, "a\rb\nc")
     documents.change(URI, 1, [(((1, 0), (1, 0)), "\n"), (((1, 0), (1, 0)), "1")])
@@ -118,12 +118,7 @@ def test_positions(text, position, encoding, offset):
     assert offset_of(text, {"line": position[0], "character": position[1]}, encoding) == offset
 
 
-def test_a_range_for_the_client():
-    found = range_to_client("a\U0001f600b\r\nc", 2, 5, "utf-16")
-    assert found == {"start": {"line": 0, "character": 3}, "end": {"line": 1, "character": 0}}
-
-
-def test_one_document_however_it_is_spelled():
+def test_uris_of_the_same_path_are_one_document():
     documents = Documents()
     documents.open(URI, "python", 1, "x")
     other = "file://localhost/tmp/./caf%c3%a9.py"
@@ -158,15 +153,15 @@ def test_one_document_however_it_is_spelled():
         "file:",
     ],
 )
-def test_a_request_means_the_file_that_is_kept_under_its_name(uri):
+def test_a_request_and_a_document_with_the_same_uri_mean_the_same_file(uri):
     try:
-        found = str(engine_places.path_of(uri))
+        found = str(workspaces.require_path(uri))
     except UnderstudyError:
         found = None
     assert docs.key_of(uri) == found
 
 
-def test_what_is_no_file_is_not_kept():
+def test_special_files_are_not_kept():
     documents = Documents()
     for uri in ("untitled:Untitled-1", "git:/tmp/a", "file://other/tmp/a", "no uri", "http://[", ""):
         documents.open(uri, "python", 1, "x")
@@ -177,28 +172,95 @@ def test_what_is_no_file_is_not_kept():
         assert documents.look(uri) is None
 
 
+INSERT_AT_START = {"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}, "text": "y"}
+
+
 @pytest.mark.parametrize(
-    ("uri", "version", "given"),
+    ("version", "given"),
     [
-        (URI, 5, [{"text": "no"}]),
-        (URI, 4, [{"text": "no"}]),
-        (URI, 6, [{"range": {"start": {"line": 0}}, "text": "no"}]),
-        (URI, 6, [{"text": 7}]),
-        (URI, 6, [None]),
-        ("file:///tmp/other", 6, [{"text": "no"}]),
+        (5, [INSERT_AT_START]),
+        (4, [INSERT_AT_START]),
+        (6, None),
+        (6, {}),
+        (6, "text"),
+        (6, [None]),
+        (6, [{}]),
+        (6, [{"text": 7}]),
+        (6, [{"range": {"start": {"line": 0}}, "text": "y"}]),
+        (6, [{**INSERT_AT_START, "range": {"start": {"line": 0, "character": 0}}}]),
+        (6, [{"range": [], "text": "y"}]),
+        (6, [(((0, -1), (0, 0)), "y")]),
+        (6, [(((0, 0.5), (0, 0)), "y")]),
+        (6, [((("0", 0), (0, 0)), "y")]),
+        (6, [(((True, 0), (0, 0)), "y")]),
+        (6, [INSERT_AT_START, {"text": 7}]),
     ],
 )
-def test_what_cannot_be_is_left_out_and_logged(caplog, uri, version, given):
+def test_an_invalid_change_puts_the_document_out_of_sync_until_a_whole_text_arrives(caplog, version, given):
     documents = Documents()
     documents.open(URI, "python", 5, "x")
+    before = documents.snapshot()
     with caplog.at_level(logging.WARNING):
-        documents.change(uri, version, given)
+        assert not documents.change(URI, version, given)
     assert len(caplog.records) == 1
-    assert documents.look(URI) == (5, "x")
-    assert documents.version(uri) in {5, None}
+    assert documents.change(URI, 7, [INSERT_AT_START]) is False, (
+        "a valid change does not bring an unknown text back in sync"
+    )
+    assert documents.out_of_sync(URI)
+    assert (documents.look(URI), documents.text(URI), documents.version(URI)) == (None, None, None)
+    assert documents.open_uris() == [URI]
+    snapshot = documents.snapshot()
+    assert list(snapshot) == [URI]
+    assert snapshot.version(URI) is None
+    assert snapshot.get(URI, "nothing") == "nothing"
+    with pytest.raises(UnderstudyError) as raised:
+        snapshot[URI]
+    assert raised.value.kind is ErrorKind.BASE_UNAVAILABLE
+    assert before[URI] == "x"
+    assert documents.change(URI, 8, [INSERT_AT_START, {"text": "whole"}, INSERT_AT_START])
+    assert documents.look(URI) == (8, "ywhole")
 
 
-def test_a_save_brings_its_text_and_an_opening_begins_anew():
+def test_opening_again_or_saving_with_text_brings_a_document_back_in_sync():
+    documents = Documents()
+    documents.open(URI, "python", 5, "x")
+    documents.lose(URI, "test")
+    documents.open(URI, "python", 1, "again")
+    assert documents.look(URI) == (1, "again")
+    documents.lose(URI, "test")
+    documents.save(URI, None)
+    assert documents.text(URI) is None
+    documents.save(URI, "saved")
+    assert documents.look(URI) == (1, "saved")
+
+
+def test_a_whole_text_counts_whatever_its_version():
+    documents = Documents()
+    documents.open(URI, "python", 5, "x")
+    assert documents.change(URI, 5, [{"text": "y"}])
+    assert documents.look(URI) == (5, "y")
+
+
+def test_an_unknown_text_is_reported_once_until_it_is_opened_again():
+    documents = Documents()
+    documents.open(URI, "python", 5, "x")
+    assert [documents.first_report(URI) for _ in range(3)] == [True, False, False]
+    documents.open(URI, "python", 5, "x")
+    assert documents.first_report(URI)
+    documents.close(URI)
+    assert not documents.first_report(URI)
+
+
+def test_a_change_of_a_document_that_is_not_open_is_logged_and_ignored(caplog):
+    documents = Documents()
+    with caplog.at_level(logging.WARNING):
+        documents.change("file:///tmp/other", 6, [{"text": "no"}])
+        documents.lose("file:///tmp/other", "test")
+    assert len(caplog.records) == 1
+    assert not documents.open_uris()
+
+
+def test_a_save_has_its_text_and_reopening_starts_over():
     documents = Documents()
     documents.open(URI, "python", 5, "x")
     documents.change(URI, 6, [(((0, 1), (0, 1)), "y")])
@@ -210,7 +272,7 @@ def test_a_save_brings_its_text_and_an_opening_begins_anew():
     assert documents.look(URI) == (1, "again")
 
 
-def test_what_waits_is_bounded(monkeypatch):
+def test_pending_changes_are_bounded(monkeypatch):
     documents = Documents()
     documents.open(URI, "python", 0, "")
     document = documents._open[docs.key_of(URI)]

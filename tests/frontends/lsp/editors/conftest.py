@@ -1,4 +1,4 @@
-"""Real editors, set up with nothing but the lines of the README."""
+"""Fixtures for tests with real editors, which are configured only with the lines in the README."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODULE = "".join(f"line{number} = {number}\n" for number in range(1, 31))
 
 @pytest.fixture
 def snippet() -> Callable[..., str]:
-    """Return a code block of the README by the summary that it stands below."""
+    """Return a code block of the README by the summary above it."""
 
     def found(heading: str, language: str, number: int = 0) -> str:
         text = README.read_text(encoding="utf-8")
@@ -32,7 +32,7 @@ def snippet() -> Callable[..., str]:
 
 @pytest.fixture
 def understudy_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a command ``understudy`` on PATH that is this interpreter's."""
+    """Put a command ``understudy`` on PATH that runs with this interpreter."""
     folder = tmp_path / "bin"
     folder.mkdir()
     command = folder / "understudy"
@@ -44,7 +44,7 @@ def understudy_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def newer_neovim() -> str:
-    """Return a Neovim that is newer than Debian's: installed once, from ``requirements/editors.txt``."""
+    """Install a newer Neovim than Debian's, once, from ``requirements/editors.txt``; return its path."""
     requirements = TOP / "requirements" / "editors.txt"
     version = next(line.split()[0] for line in requirements.read_text().splitlines() if "==" in line)
     folder = Path(sys.prefix) / "editors" / version.replace("==", "-")
@@ -65,7 +65,7 @@ def newer_neovim() -> str:
 
 @pytest.fixture
 def job(workshop: Any, understudy_on_path: Path) -> Any:
-    """Have a module with thirty lines, and agents that change it: two places of it, and a new file of tests."""
+    """Create a module with thirty lines, and agents that change two of them and add a file with tests."""
     _ = understudy_on_path
     workshop.write("lines.py", MODULE)
     workshop.git("add", "-A")
@@ -91,7 +91,7 @@ def job(workshop: Any, understudy_on_path: Path) -> Any:
 RECIPE = """+++
 title = "Rework"
 returns = "tree"
-fits = { on = ["file"] }
+applies_to = { on = ["file"] }
 +++
 Rework the file.
 """

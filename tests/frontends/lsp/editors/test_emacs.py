@@ -1,4 +1,4 @@
-"""The job in a real Emacs, with lsp-mode and with Eglot, each set up with nothing but the README's lines."""
+"""Test a whole session in a real Emacs, with lsp-mode and Eglot, each configured only with the lines in the README."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
+from wait_until import until
 
 PACKAGES = Path("/usr/share/emacs/site-lisp/elpa")
-"""Where Debian and its kin put what ``elpa-lsp-mode`` and ``elpa-eglot`` bring."""
+"""Where Debian and its derivatives install ``elpa-lsp-mode`` and ``elpa-eglot``."""
 
 pytestmark = [
     pytest.mark.heavy,
@@ -43,8 +43,8 @@ SPY = r"""
     found))
 (defun y-or-n-p (prompt) (push prompt spy-offered) t)
 (defun spy-command-loop ()
-  ;; What happens between a person's commands, when a buffer is displayed, and in the buffer that is current then:
-  ;; none of it does for emacsclient.
+  ;; Run in the current buffer what Emacs runs between the user's commands when it displays a buffer: with emacsclient,
+  ;; it does not.
   (run-hooks 'post-command-hook)
   (when (and (bound-and-true-p flymake-mode) (null (flymake-running-backends))) (flymake-start))
   (run-hooks 'lsp-diagnostics-updated-hook))
@@ -56,7 +56,7 @@ SPY = r"""
                   :text (substring-no-properties (flymake-diagnostic-text one))))
           (flymake-diagnostics)) 'vector))
 """
-"""A person's choice in a list, and what a person reads: the only things that are not the editor's own."""
+"""Choose from lists and record what the user would read; everything else is the editor's own."""
 
 TINY = """
 import json, sys
@@ -87,7 +87,7 @@ while line := sys.stdin.buffer.readline():
     elif "id" in message and method:
         send({"id": message["id"], "result": None})
 """
-"""A language server of a language: beside it Understudy must find its place."""
+"""A language server for Python, which has to work at the same time as Understudy."""
 
 
 def quoted(text: object) -> str:
@@ -95,7 +95,7 @@ def quoted(text: object) -> str:
 
 
 class Emacs:
-    """One Emacs without a terminal, driven as a person does: commands, text, choices."""
+    """One Emacs without a terminal, controlled like a user does, with commands, text and choices."""
 
     def __init__(self, home: Path, init: str) -> None:
         self.home = home
@@ -113,7 +113,7 @@ class Emacs:
         until(self.socket.exists, "Emacs listens")
 
     def do(self, code: str, seconds: float = 90.0) -> Any:
-        """Run Lisp in the current buffer; return its value by way of JSON."""
+        """Run Lisp in the current buffer; return its value, converted through JSON."""
         self.answer.unlink(missing_ok=True)
         form = (
             f"(let ((value (condition-case problem (progn (set-buffer (window-buffer)) {code})"
@@ -133,12 +133,12 @@ class Emacs:
         return value
 
     def said(self) -> str:
-        """Return all that was said: in the log, since there is no echo area."""
+        """Return all messages, from the log, since there is no echo area."""
         self.log.flush()
         return (self.home / "emacs.log").read_text(encoding="utf-8", errors="replace")
 
     def edit(self, path: Path | str, start: str) -> None:
-        """Open a file, and begin the language server as a person would."""
+        """Open a file and start the language server like a user would."""
         self.do(f"(find-file {quoted(path)}) (unless (bound-and-true-p {start}) (switch-to-buffer (current-buffer))) t")
 
     def text(self) -> str:
@@ -151,7 +151,7 @@ class Emacs:
         return self.do("(spy-problems)") or []
 
     def choose(self, title: str, command: str) -> None:
-        """Ask for code actions, and take the one whose title matches."""
+        """Ask for code actions and choose the one with a matching title."""
         chosen = f"(setq spy-wanted {quoted(title)} spy-offered nil) {command} (null spy-wanted)"
 
         def taken() -> bool:
@@ -210,7 +210,7 @@ LSP_MODE = r"""
 (lsp-register-client (make-lsp-client :new-connection (lsp-stdio-connection '("%(python)s" "%(tiny)s"))
                                       :major-modes '(python-mode) :server-id 'tiny))
 """
-"""What somebody has who uses lsp-mode for Python, before Understudy comes."""
+"""The configuration of a user of lsp-mode for Python, before installing Understudy."""
 
 READY = (
     "(let ((ready (seq-filter (lambda (one) (eq (lsp--workspace-status one) 'initialized)) (lsp-workspaces))))"
@@ -237,14 +237,14 @@ def hunk(job: Any, identifier: str, path: str, line: int) -> Any:
 
 
 def ended(job: Any, emacs: Emacs) -> tuple[str, Path]:
-    """Wait for the message at the end; return the id and the file that it names."""
+    """Wait for the message about the result; return the id and the file that it names."""
     line = emacs.heard("review.diff")
     [delegation] = listed(job)
     return delegation.id, Path(next(word.strip("“”().,;") for word in line.split() if "review.diff" in word))
 
 
 def accepts_in_the_open_file(emacs: Emacs, job: Any, identifier: str, name: str, act: str) -> None:
-    """Accept a hunk of a file that is open with other changes than the agent's."""
+    """Accept a hunk of a file that is open and has other changes than the agent's."""
     emacs.go("+line5")
     emacs.choose("^Accept [^f]", act)
     until(lambda: str(hunk(job, identifier, name, 5).state) == "accepted", "the decision")
@@ -272,7 +272,7 @@ def rejects_undoes_and_sends_back(
     until(lambda: str(hunk(job, identifier, name, 25).state) == "rejected", "the rejection")
     assert hunk(job, identifier, name, 25).reason == "numbers must stay numbers"
 
-    # Undo takes the last accept back into the buffer; what was typed stays.
+    # Undo reverts the last accept in the buffer and keeps later edits.
     emacs.choose("^Undo", act)
     until(lambda: str(hunk(job, identifier, name, 5).state) == "pending", "the undo")
     emacs.do(f"(find-file {quoted(job.top / name)}) t")
@@ -316,7 +316,7 @@ def test_the_whole_job_in_lsp_mode(lsp_mode: Emacs, job: Any):
     until((job.top / "tests/test_lines.py").exists, "the new file")
 
     accepts_in_the_open_file(emacs, job, identifier, "lines.py", ACT)
-    # In the file itself the hunk that is left is a diagnostic, too, where the lines are now.
+    # The remaining hunk is a diagnostic in the file itself, too, at the current position of its lines.
     until(lambda: any(one["line"] == 25 for one in emacs.problems()), "the other hunk, a line further down")
 
     rejects_undoes_and_sends_back(emacs, job, identifier, review, name="lines.py", act=ACT)
@@ -331,7 +331,7 @@ EGLOT_ACT = "(eglot-code-actions (line-beginning-position) (line-end-position) n
 
 @pytest.fixture
 def eglot(emacs: Any, job: Any, snippet: Any) -> Emacs:
-    """Eglot, and an agent that changes a file in a language that has no server of its own."""
+    """Start Eglot, with an agent that changes a file in a language without another server."""
     job.write("lines.toml", (job.top / "lines.py").read_text(encoding="utf-8"))
     job.git("add", "-A")
     job.git("commit", "-qm", "toml")

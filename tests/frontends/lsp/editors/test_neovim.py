@@ -1,4 +1,4 @@
-"""The whole job in a real Neovim that has nothing but its built-in client and the README's lines."""
+"""Test a whole session in a real Neovim, with its built-in client and only the lines in the README."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
+from wait_until import until
 
 pytestmark = [
     pytest.mark.heavy,
@@ -58,11 +58,11 @@ _G.cancel = function()
   end
 end
 """
-"""A person's choice in a list, and what a person reads: the only two things that are not the editor's own."""
+"""Choose from lists and record what the user would read; everything else is the editor's own."""
 
 
 class Neovim:
-    """One Neovim, driven as a person does: commands, keys, choices."""
+    """One Neovim, controlled like a user does, with commands, keys and choices."""
 
     def __init__(self, home: Path, init: str, program: str = "nvim") -> None:
         import pynvim
@@ -90,7 +90,7 @@ class Neovim:
         )
 
     def choose(self, title: str) -> None:
-        """Ask for code actions, and take the one whose title matches a Lua pattern."""
+        """Ask for code actions and choose the one whose title matches a Lua pattern."""
 
         def chosen() -> bool:
             self.lua("_G.wanted, _G.offered = ..., {}; vim.lsp.buf.code_action()", title)
@@ -135,7 +135,7 @@ class Neovim:
 
 @pytest.fixture(scope="module", autouse=True)
 def collected() -> Iterator[None]:
-    """Collect what pynvim leaves behind while these tests are to blame for it, and not whichever comes next."""
+    """Collect garbage of pynvim now, so that its warnings do not appear in another test."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -145,7 +145,7 @@ def collected() -> Iterator[None]:
 
 @pytest.fixture(params=["0.7", "0.11"])
 def neovim(request: pytest.FixtureRequest, job: Any, own_home: Path, snippet: Any) -> Iterator[Neovim]:
-    """Debian's Neovim, and one with ``vim.lsp.config``, each with the lines that are for it."""
+    """Start Debian's Neovim, or one with ``vim.lsp.config``, with the lines in the README for its version."""
     if request.param == "0.7":
         found = Neovim(own_home, snippet("Neovim 0.7 to 0.10", "lua"))
     else:
@@ -157,7 +157,7 @@ def neovim(request: pytest.FixtureRequest, job: Any, own_home: Path, snippet: An
 
 
 def delegated(neovim: Neovim, job: Any) -> tuple[str, Path]:
-    """Delegate from an unsaved buffer; return the id and the path of review.diff that the person is told."""
+    """Delegate from an unsaved buffer; return the id and the path of review.diff in the message to the user."""
     neovim.edit(job.top / "lines.py")
     neovim.api.current.buffer[0:1] = ["line1 = 'not saved'"]
     neovim.choose("Rework")
@@ -190,7 +190,7 @@ def test_the_whole_job(neovim: Neovim, job: Any):
     neovim.choose("^Accept [^f]")
     until((job.top / "tests/test_lines.py").exists, "the new file")
 
-    # One of a modified file, which is open with other changes.
+    # A hunk of a modified file, which is open and has other changes.
     at("+line5")
     neovim.choose("^Accept [^f]")
     until(lambda: state(job, identifier, "line5") == "accepted", "the decision")
@@ -215,7 +215,7 @@ def test_the_whole_job(neovim: Neovim, job: Any):
     until(lambda: state(job, identifier, "line25") == "rejected", "the rejection")
     assert reason(job, identifier) == "numbers must stay numbers"
 
-    # Undo takes the last accept back into the buffer; what was typed stays.
+    # Undo reverts the last accept in the buffer and keeps later edits.
     neovim.choose("^Undo")
     until(lambda: state(job, identifier, "line5") == "pending", "the undo")
     neovim.api.command(f"buffer {job.top / 'lines.py'}")

@@ -1,4 +1,4 @@
-"""The README's lines for editors that are not run here, and the table of what each editor can do."""
+"""Test the README's lines for editors that no test runs, and its table of what each editor supports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 TOP = Path(__file__).parents[4]
 KATE = {"command", "root", "rootIndicationFileNames", "highlightingModeRegex"}
-"""Keys that Kate reads (``addons/lspclient/lspclientservermanager.cpp``)."""
+"""The keys that Kate reads (``addons/lspclient/lspclientservermanager.cpp``)."""
 
 
 def test_helix(snippet: Callable[..., str]) -> None:
@@ -31,7 +31,7 @@ def test_kate(snippet: Callable[..., str]) -> None:
 
 def test_every_test_that_the_table_names_exists() -> None:
     page = (TOP / "protocol" / "README.md").read_text(encoding="utf-8")
-    section = page[page.index("\n## Editors\n") : page.index("\n## Files that people write\n")]
+    section = page[page.index("\n## Editors\n") : page.index("\n## Configuration files\n")]
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", section)
     assert len(named) >= 10
     for path, name in named:
@@ -40,7 +40,7 @@ def test_every_test_that_the_table_names_exists() -> None:
 
 def test_every_gap_has_its_reason() -> None:
     page = (TOP / "protocol" / "README.md").read_text(encoding="utf-8")
-    section = page[page.index("\n## Editors\n") : page.index("\n## Files that people write\n")]
+    section = page[page.index("\n## Editors\n") : page.index("\n## Configuration files\n")]
     cells = {cell.strip() for row in re.findall(r"^\|.*\|$", section, re.MULTILINE) for cell in row.split("|")[2:-1]}
     gaps = {cell for cell in cells if cell.isdigit()}
     assert gaps == set(re.findall(r"^(\d)\. ", section, re.MULTILINE))

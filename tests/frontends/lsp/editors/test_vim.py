@@ -1,4 +1,4 @@
-"""The job in a real Vim with ALE, in a terminal, with nothing but the README's lines."""
+"""Test a whole session in a real Vim with ALE, in a terminal, with only the lines in the README."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
+from wait_until import until
 
 ALE = [Path("/usr/share/vim-ale"), Path("/usr/share/vim/vimfiles/pack/dist-bundle/opt/ale")]
-"""Where Debian's vim-ale lies."""
+"""Where Debian installs vim-ale."""
 
 pytestmark = [
     pytest.mark.heavy,
@@ -31,11 +31,11 @@ set nocompatible nomore hidden autoread noswapfile viminfo=
 filetype plugin on
 packadd ale
 """
-"""Vim with ALE as somebody may have it."""
+"""A typical configuration of Vim with ALE."""
 AFTER = """
 let spy = ch_open('127.0.0.1:%d', {'mode': 'json', 'waittime': 5000})
 """
-"""How the test looks into Vim. What a person does is done with keys."""
+"""How the test reads the state of Vim. It acts only by typing keys, like a user."""
 
 
 class Vim:
@@ -83,7 +83,7 @@ class Vim:
         self.keys("Enter")
 
     def look(self, expression: str) -> Any:
-        """Return what an expression of Vim gives."""
+        """Return the value of a Vim expression."""
         self.number -= 1
         self.stream.write(json.dumps(["expr", expression, self.number]).encode() + b"\n")
         self.stream.flush()
@@ -106,7 +106,7 @@ class Vim:
         return self.look("get(get(g:, 'ale_buffer_info', {}), bufnr(''), {'loclist': []}).loclist") or []
 
     def choose(self, title: str) -> None:
-        """Ask for code actions, and answer the menu with the number of a title that holds a text."""
+        """Ask for code actions and type the number of the one whose title contains a text."""
 
         def menu() -> list[str]:
             rows = [line.strip() for line in self.screen().splitlines()]
@@ -178,14 +178,14 @@ def test_the_job_in_vim_with_ale(vim: Vim, job: Any):
     vim.choose("Accept this")
     until((job.top / "tests/test_lines.py").exists, "the new file")
 
-    # One of a modified file that is open and not saved: ALE lets no server change it, so it is refused.
+    # A hunk of a modified file that is open and not saved. ALE lets no server change it, so accepting is refused.
     vim.go("+line5")
     vim.choose("Accept this")
     until(lambda: "save" in vim.look(preview).lower(), "what to do first")
     assert str(hunk(job, identifier, 5).state) == "pending"
     assert (job.top / "lines.py").read_text(encoding="utf-8").startswith("line1 = 1\n")
 
-    # Saved, with what was typed meanwhile: now it goes into the file, and Vim reads that again.
+    # After saving, with other changes, accepting changes the file, and Vim reads it again.
     vim.edit(job.top / "lines.py")
     vim.command("2put ='# typed while it worked'")
     vim.command("write")
@@ -198,7 +198,7 @@ def test_the_job_in_vim_with_ale(vim: Vim, job: Any):
     until(lambda: 'line5 = "five"' in vim.lines(), "the file, read again")
     assert vim.lines()[:4] == ["line1 = 'not saved'", "line2 = 2", "# typed while it worked", "line3 = 3"]
 
-    # One is rejected, with a reason typed below it and not saved.
+    # A hunk is rejected, with a reason that is typed below it and not saved.
     vim.edit(review)
     vim.go("+line25")
     vim.type("o> numbers must stay numbers")
@@ -207,7 +207,7 @@ def test_the_job_in_vim_with_ale(vim: Vim, job: Any):
     until(lambda: str(hunk(job, identifier, 25).state) == "rejected", "the rejection")
     assert hunk(job, identifier, 25).reason == "numbers must stay numbers"
 
-    # Undo takes the last accept back; what was typed stays.
+    # Undo reverts the last accept and keeps later edits.
     vim.choose("Undo")
     until(lambda: str(hunk(job, identifier, 5).state) == "pending", "the undo")
     vim.edit(job.top / "lines.py")

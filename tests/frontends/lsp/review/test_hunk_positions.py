@@ -1,4 +1,4 @@
-"""Where hunks are: in the patch that git makes, and in a text that somebody edits meanwhile."""
+"""Test the positions of hunks: in git's patch, and in a text that is being edited."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.faces.lsp import hunks
+from understudy.frontends.lsp import line_alignment
+from understudy.frontends.lsp.review import hunk_positions
 from understudy.git import diff
+from understudy.git.object_store import ObjectStore
 from understudy.git.repository import locate
-from understudy.git.store import Store
-from understudy.model.delegations import FileDiff, Hunk, HunkState
+from understudy.model.hunks import FileDiff, Hunk, HunkState
 
 WORDS = st.lists(
     st.sampled_from(["a\n", "b\n", "c\n", "x\ry\n", "diff --git a/x b/x\n", "@@ -1 +1 @@\n", "end"]), max_size=14
@@ -49,7 +50,7 @@ class Pair:
         ).stdout  # fmt: skip
 
     def difference(self, before: dict[str, str], after: dict[str, str]) -> tuple[str, list[FileDiff]]:
-        """Return patch and files; a value ``link:x`` is a link, one that begins with ``#!`` is executable."""
+        """Return patch and files; a value ``link:x`` is a link, one that starts with ``#!`` is executable."""
         commits = []
         for state in (before, after):
             for old in (self.top / "repository").iterdir():
@@ -67,7 +68,7 @@ class Pair:
             commits.append(self.git("rev-parse", "HEAD").strip())
         self.number += 1
         found = locate(self.top / "repository")
-        objects = Store.create(self.top / f"store-{self.number}", found)
+        objects = ObjectStore.create(self.top / f"store-{self.number}", found)
         return diff.unified(objects, *commits).decode(), diff.file_diffs(objects, *commits)
 
 
@@ -84,7 +85,7 @@ texts = WORDS.map("".join)
 def test_the_hunks_of_a_patch_are_its_changed_lines(pair, before, after):
     text, files = pair.difference({"a": before, "b": "same\n"}, {"a": after, "b": "same\n"})
     lines = lsp_lines(text)
-    found = hunks.in_patch(text, files)
+    found = hunk_positions.in_patch(text, files)
     assert [one.hunk for one in found if one.hunk] == [hunk.id for file in files for hunk in file.hunks]
     for file in files:
         for one in file.hunks:
@@ -101,7 +102,7 @@ def test_the_hunks_of_a_patch_are_its_changed_lines(pair, before, after):
                 assert lines[place.first] == "+" + lsp_lines(after.split("\n")[one.new_start - 1])[0]
 
 
-def test_every_kind_of_change_has_its_place(pair):
+def test_every_kind_of_change_has_a_position(pair):
     before = {
         "binary": "\0a", "gone": "x\n", "link": "x\n", "mode": "x\n", "moved": "".join(LINES), "same": "",
         "sides": "a\nb\n", "two": "".join(LINES), "won": "#!x\na\n",
@@ -115,7 +116,7 @@ def test_every_kind_of_change_has_its_place(pair):
     text, files = pair.difference(before, after)
     text = "# A title\n\n" + text
     lines = lsp_lines(text)
-    found = hunks.in_patch(text, files)
+    found = hunk_positions.in_patch(text, files)
     assert {one.path for one in found} == {file.path for file in files}
     assert [one.hunk for one in found if one.hunk] == [one.id for file in files for one in file.hunks]
     by_path: dict[str, list[str]] = {}
@@ -136,16 +137,16 @@ def test_every_kind_of_change_has_its_place(pair):
     assert by_path["won"] == ["old mode 100755\nnew mode 100644", "-#!x\n+x"]
     assert by_path["empty"][0].startswith("diff --git a/empty")
     middle = next(one for one in found if one.path == "two" and one.hunk)
-    assert hunks.at(found, middle.first, middle.first)[-1] == middle
-    assert [one.hunk for one in hunks.at(found, 0, 1)] == []
+    assert hunk_positions.at(found, middle.first, middle.first)[-1] == middle
+    assert [one.hunk for one in hunk_positions.at(found, 0, 1)] == []
 
 
-def test_a_patch_that_was_cut_gives_what_it_has(pair):
+def test_a_truncated_patch_gives_the_positions_that_it_contains(pair):
     text, files = pair.difference({"a": "1\n", "b": "1\n"}, {"a": "2\n", "b": "2\n"})
     cut = text[: text.index("diff --git a/b")] + "# The rest of this difference is too large to be shown.\n"
-    assert [one.path for one in hunks.in_patch(cut, files)] == ["a", "a"]
-    assert hunks.in_patch("", files) == []
-    assert hunks.in_patch("something else", files) == []
+    assert [one.path for one in hunk_positions.in_patch(cut, files)] == ["a", "a"]
+    assert hunk_positions.in_patch("", files) == []
+    assert hunk_positions.in_patch("something else", files) == []
 
 
 # -- in an open text -----------------------------------------------------------------------------------------------
@@ -157,13 +158,13 @@ def ranged(start: int, old: int, new: int) -> Hunk:
     return hunk(start + 1 if old else start, old, 1, max(new, 1 - min(old, 1)))
 
 
-def landing(base: str, current: str, one: Hunk) -> hunks.Landing:
-    [found] = hunks.landings(base, current, [one])
+def landing(base: str, current: str, one: Hunk) -> hunk_positions.HunkPosition:
+    [found] = hunk_positions.landings(base, current, [one])
     return found
 
 
 @given(RANGES)
-def test_in_the_base_a_hunk_is_where_it_says(one):
+def test_in_the_base_a_hunk_is_at_its_own_line_number(one):
     start, old, _ = one
     found = landing("".join(LINES), "".join(LINES), ranged(*one))
     expected = (start, start + old - 1) if old else (max(start - 1, 0), max(start - 1, 0))
@@ -208,14 +209,10 @@ def test_wherever_it_lands_is_a_line_and_its_own_lines_stay_its_own(one, edits):
 @given(
     st.lists(st.sampled_from("abcdefghij"), max_size=25),
     st.lists(st.sampled_from("abcdefghij"), max_size=25),
-    st.booleans(),
 )
-def test_lines_are_aligned_with_the_same_lines_in_order(old, new, long):
-    with pytest.MonkeyPatch.context() as patch:
-        if long:
-            patch.setattr(hunks, "_SHORT", 0)
-        found = hunks.align(old, new)
-        assert hunks.align(old, old) == list(range(len(old)))
+def test_lines_are_aligned_with_the_same_lines_in_order(old, new):
+    found = line_alignment.align(old, new)
+    assert line_alignment.align(old, old) == list(range(len(old)))
     pairs = [(number, place) for number, place in enumerate(found) if place is not None]
     assert len(found) == len(old)
     assert all(old[number] == new[place] for number, place in pairs)
@@ -228,21 +225,23 @@ def test_lines_are_aligned_with_the_same_lines_in_order(old, new, long):
 
 
 @given(texts, texts, RANGES)
-def test_whatever_the_text_is_it_lands_somewhere(base, current, one):
+def test_every_hunk_has_a_position_in_any_text(base, current, one):
     found = landing(base, current, ranged(*one))
     assert 0 <= found.first <= found.last < len(lsp_lines(current))
 
 
-def test_what_is_no_change_of_lines_is_at_the_top():
+def test_changes_without_lines_are_at_the_top():
     wanted = [hunk(0, 0, 1, 2, "a"), hunk(0, 0, 0, 0, "b")]
     for status in ("added", "deleted", "mode", "type"):
-        assert hunks.landings("x\n", "y\nz\n", wanted, status) == [
-            hunks.Landing("a", 0, 0, edited=False), hunks.Landing("b", 0, 0, edited=False)
+        assert hunk_positions.landings("x\n", "y\nz\n", wanted, status) == [
+            hunk_positions.HunkPosition("a", 0, 0, edited=False), hunk_positions.HunkPosition("b", 0, 0, edited=False)
         ]  # fmt: skip
-    assert hunks.landings("x\n", "y\nz\n", wanted[1:]) == [hunks.Landing("b", 0, 0, edited=False)]
+    assert hunk_positions.landings("x\n", "y\nz\n", wanted[1:]) == [
+        hunk_positions.HunkPosition("b", 0, 0, edited=False)
+    ]
 
 
-def test_other_line_ends_are_no_edit():
+def test_other_line_breaks_are_not_an_edit():
     base = "".join(LINES)
     found = landing(base, base.replace("\n", "\r\n"), ranged(7, 2, 1))
     assert (found.first, found.last, found.edited) == (7, 8, False)

@@ -1,4 +1,4 @@
-"""Results under review are read in the background, each for itself."""
+"""Test reading the results under review in the background: an error in one does not affect the others."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from understudy.faces.lsp import review_works
+from understudy.frontends.lsp.review import open_reviews
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 
 
 class FakeClient:
-    """What ``Works`` needs of a client; one result cannot be read."""
+    """A client for ``OpenReviews`` with one result that cannot be read."""
 
     def __init__(self, broken: str) -> None:
         self.broken = broken
@@ -41,7 +41,7 @@ class FakeClient:
 @pytest.mark.parametrize("broken", ["a", "b", "c", "d"])
 async def test_a_result_that_cannot_be_read_hides_no_other(broken: str, caplog: pytest.LogCaptureFixture) -> None:
     client, told = FakeClient(broken), []
-    works = review_works.Works(client, told.append, lambda _: True)
+    works = open_reviews.OpenReviews(client, told.append, lambda _: True)
     works.read({"a", "b", "c", "d"})
     await asyncio.gather(*client.tasks)
     assert set(works.known) == {"a", "b", "c", "d"} - {broken}

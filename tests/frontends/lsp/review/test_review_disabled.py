@@ -1,4 +1,4 @@
-"""``initializationOptions.review: false``: a client that shows results itself hears nothing of them, and all the rest."""
+"""Test ``initializationOptions.review: false``: the client gets everything except messages about results."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from understudy.journal import store
+from understudy.journal import delegation_folder
 
 SAY = "window/showMessage"
 ASK = "window/showMessageRequest"
 SHOWN = "textDocument/publishDiagnostics"
 DECIDE = "understudy/delegations/decide"
 EXTENSION = {"trusted": True, "review": False, "subscribes": True}
-"""What the extension of VS Code sends."""
+"""The options that the VS Code extension sends."""
 
 
 @pytest.fixture
@@ -36,25 +36,25 @@ def reviewed(workshop: Any) -> Any:
     assert workshop.call("delegations/wait", id=workshop.id, timeoutSeconds=60).review.pending == 3
     workshop.file = (workshop.top / "text.txt").as_uri()
     workshop.broken = workshop.config / "config.toml"
-    workshop.broken.write_text('[defaults]\ndelegator = "nobody"\n', encoding="utf-8")
+    workshop.broken.write_text('[defaults]\ndelegator = "missing"\n', encoding="utf-8")
     return workshop
 
 
 class Morning:
-    """The same session for every editor: a review and a file of it are opened, looked at, written in, decided on."""
+    """The same session for every editor: open a review and a file of it, read and edit them, decide."""
 
     def __init__(self, workshop: Any, editor: Any, options: dict[str, Any], decides: int) -> None:
         self.workshop, self.editor = workshop, editor
         self.greeting = editor.begin(workshop.top, options=options)
         if options.get("subscribes"):
             editor.ask("understudy/delegations/subscribe", {})
-        self.review = editor.open(store.open_folder(workshop.id).review, language="diff")
+        self.review = editor.open(delegation_folder.open_folder(workshop.id).review, language="diff")
         self.file = editor.open(workshop.top / "text.txt", language="plaintext")
         if options["review"]:
             self.told(self.review, 3)
             self.told(self.file, 2)
         self.settled(1)
-        text = Path(store.open_folder(workshop.id).review).read_text(encoding="utf-8").split("\n")
+        text = Path(delegation_folder.open_folder(workshop.id).review).read_text(encoding="utf-8").split("\n")
         self.line = text.index("-line 5")
         self.lenses = [self.on(uri, "textDocument/codeLens") for uri in (self.review, self.file)]
         places = ((self.review, self.line), (self.file, 4))
@@ -81,18 +81,18 @@ class Morning:
         self.editor.wait_for_method(SHOWN, lambda p: p["uri"] == uri and len(p["diagnostics"]) == count)
 
     def settled(self, version: int) -> None:
-        """Wait for the diagnostics of another document, which come as long after an edit as those of a review."""
+        """Wait for the diagnostics of another document: their delay after an edit is the same as in a review."""
         uri, mark = self.workshop.broken.as_uri(), self.editor.mark()
-        text = f'[defaults]\ndelegator = "nobody{version}"\n'
+        text = f'[defaults]\ndelegator = "missing{version}"\n'
         if version == 1:
             self.editor.open(self.workshop.broken, text, language="toml")
         else:
             self.editor.change(uri, version, {"text": text})
-        wanted = f"nobody{version}"
+        wanted = f"missing{version}"
         self.editor.wait_for_method(SHOWN, lambda p: p["uri"] == uri and wanted in json.dumps(p), after=mark)
 
     def end(self) -> list[dict[str, Any]]:
-        """Say good-bye; return all that was ever heard of the server itself, none still to come."""
+        """Shut the server down; return all messages that it has sent."""
         for uri in (self.review, self.file):
             self.editor.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
         assert self.editor.leave() == 0
@@ -101,7 +101,7 @@ class Morning:
 
 
 @pytest.mark.parametrize("options", [{"review": False, "trusted": True}, EXTENSION])
-def test_a_client_that_shows_results_itself_is_shown_nothing_of_them(
+def test_a_client_that_shows_results_itself_gets_no_hunks_from_the_server(
     reviewed: Any, start_editor: Any, options: dict[str, Any]
 ) -> None:
     shown = Morning(reviewed, start_editor(), {**options, "review": True}, decides=1)
@@ -116,14 +116,14 @@ def test_a_client_that_shows_results_itself_is_shown_nothing_of_them(
     assert "quickfix.review" not in json.dumps(heard)
     assert (own.lenses, own.fixes) == ([[], []], [])
 
-    # Everything else is as it is for everybody, and what can be decided, can be.
+    # Everything else is as in other editors, and the client can still decide.
     assert own.greeting == shown.greeting
     assert own.actions == [one for one in shown.actions if not one["kind"].startswith("quickfix.review")] != []
     assert own.decided.keys() == shown.decided.keys()
     assert reviewed.call("delegations/get", id=reviewed.id).review.rejected == 2
 
 
-def test_the_end_is_told_without_a_review_to_open(reviewed: Any, editor: Any) -> None:
+def test_the_end_is_reported_without_a_review_to_open(reviewed: Any, editor: Any) -> None:
     editor.begin(reviewed.top, options={"review": False}, clientInfo={"name": "Visual Studio Code"})
     reviewed.broken.unlink()
     mark = editor.mark()

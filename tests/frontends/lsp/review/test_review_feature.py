@@ -1,4 +1,4 @@
-"""A result is reviewed in any editor: on ``review.diff``, and in the files that are open."""
+"""Test the review of a result in any editor, in ``review.diff`` and in the open files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from numbered import LINES, RESULT, changed
+from numbered_lines import LINES, RESULT, changed
 
-from understudy.faces.lsp.server import Server
-from understudy.journal import store
+from understudy.frontends.lsp import pygls_server
+from understudy.frontends.lsp.editor.client import Client
+from understudy.journal import delegation_folder
 
 DECIDE = "understudy/delegations/decide"
 REPLY = "understudy/delegations/reply"
@@ -21,11 +22,11 @@ UNDO = "understudy/delegations/undo"
 SAY = "window/showMessage"
 SHOWN = "textDocument/publishDiagnostics"
 PLAIN: dict[str, Any] = {"window": {}, "workspace": {}, "textDocument": {}}
-"""What an editor declares that can do next to nothing."""
+"""The capabilities of an editor that supports almost nothing."""
 
 
 class Buffers:
-    """The documents of an editor that does what ``workspace/applyEdit`` asks."""
+    """The documents of an editor that applies every ``workspace/applyEdit``."""
 
     def __init__(self, editor: Any) -> None:
         self.editor = editor
@@ -49,7 +50,7 @@ class Buffers:
         self.editor.change(uri, self.versions[uri], {"text": text})
 
     def insert(self, uri: str, line: int, *lines: str) -> None:
-        """Type whole lines before a line."""
+        """Insert whole lines before a line."""
         self.texts[uri][line:line] = lines
         self.versions[uri] += 1
         at = {"line": line, "character": 0}
@@ -111,12 +112,12 @@ def reviewed(workshop: Any) -> Any:
     )
     workshop.id = workshop.start("implement", "text.txt", task="Number them.", delegator="writer")
     assert finish(workshop, workshop.id).review.pending == 6
-    workshop.review = store.open_folder(workshop.id).review
+    workshop.review = delegation_folder.open_folder(workshop.id).review
     return workshop
 
 
 def diagnostics(editor: Any, uri: str, wanted: Callable[[list[Any]], Any], after: int = 0) -> list[dict[str, Any]]:
-    """Return what an editor is told about a document, as soon as it is wanted."""
+    """Wait for diagnostics of a document that satisfy ``wanted`` and return them."""
     found = editor.wait_for_method(SHOWN, lambda p: p["uri"] == uri and wanted(p["diagnostics"]), after=after)
     return found["diagnostics"]
 
@@ -145,7 +146,7 @@ def test_each_hunk_is_a_diagnostic_and_is_decided_by_a_code_action(reviewed: Any
     assert [one["range"]["start"]["line"] for one in found] == sorted(one["range"]["start"]["line"] for one in found)
     texts = [buffers.texts[uri][one["range"]["start"]["line"]] for one in found]
     assert texts == ["+all:", "+new", "-old", "-line 5", "-line 20", "-line 35"]
-    assert found[3]["message"].startswith("Not decided: text.txt, +1 -1. ")
+    assert found[3]["message"].startswith("Pending: text.txt, +1 -1. ")
     assert "Makefile can run commands in builds or tests." in found[0]["message"]
     assert reviewed.id in found[0]["message"]
 
@@ -156,7 +157,7 @@ def test_each_hunk_is_a_diagnostic_and_is_decided_by_a_code_action(reviewed: Any
         "Reject this hunk",
         "Accept the file text.txt (3 hunks)",
         "Reject the file text.txt (3 hunks)",
-        "Accept all (5 hunks) but not Makefile",
+        "Accept all (5 hunks) except Makefile",
         "Accept all (6 hunks) although Makefile can run commands in builds or tests",
         "Reject all (6 hunks)",
         "Send back to writer",
@@ -172,7 +173,7 @@ def test_each_hunk_is_a_diagnostic_and_is_decided_by_a_code_action(reviewed: Any
     after = diagnostics(editor, uri, lambda each: each[3]["severity"] == 4, mark)
     assert after[3]["message"].startswith("Accepted: text.txt, +1 -1. ")
     editor.wait_for_method("workspace/codeLens/refresh", after=mark)
-    assert reviewed.review.read_text() == buffers.text(uri), "what a person may be writing into is left alone"
+    assert reviewed.review.read_text() == buffers.text(uri), "what the user may be writing into is left alone"
 
     mark = editor.mark()
     editor.run(action(editor.actions(uri, line), "Undo the last accept"))
@@ -200,27 +201,29 @@ def test_reasons_are_typed_into_the_review_and_go_back_with_it(reviewed: Any, ed
     assert "Accept this hunk after all" in titles(editor.actions(uri, line))
 
     buffers.insert(uri, buffers.line(uri, "+twenty") + 1, "> XX")
-    # Lines of the person move what is below: the places are those of the text in the editor.
+    # Positions are those of the text in the editor, in which the user's comments move the lines below them.
     moved = diagnostics(editor, uri, lambda each: each[5]["range"]["start"]["line"] == buffers.line(uri, "-line 35"))
     assert moved[4]["range"]["start"]["line"] == buffers.line(uri, "-line 20")
     everything = editor.actions(uri, 0)
     assert action(everything, "Reject all (5 hunks)")["title"].endswith("with your 2 reasons")
-    back = action(everything, "Send back to writer with these words: Use Roman numbers.")
+    back = action(everything, "Send back to writer with your comments: Use Roman numbers.")
     mark = editor.mark()
     editor.run(back)
     said = editor.wait_for_method(SAY, after=mark)["message"]
     child = next(d for d in reviewed.call("delegations/list").delegations if d.parent_id == reviewed.id)
-    assert said == f"It is sent back, as {child.id}."
-    prompt = (store.open_folder(child.id).path / "prompt.md").read_text() if finish(reviewed, child.id) else ""
+    assert said == f"Sent back as {child.id}."
+    prompt = (
+        (delegation_folder.open_folder(child.id).path / "prompt.md").read_text() if finish(reviewed, child.id) else ""
+    )
     asked = prompt.partition("# What is asked for now")[2]
     assert asked.strip().startswith("Use Roman numbers.\n\nAbout `text.txt`, line 20: XX")
-    assert asked.count("Spanish") == 0, "it is told with what was rejected"
+    assert asked.count("Spanish") == 0, "a reason is reported only with its rejected hunk"
     assert "Why: spell it in\nSpanish 🎉" in prompt
     after = diagnostics(editor, uri, lambda each: each[5]["message"].startswith("Taken over"), mark)
     assert f"Taken over by {child.id}" in after[5]["message"]
     assert titles(editor.actions(uri, line)) == [
         "Accept this hunk after all",
-        f"Go on in the review of {child.id}, which took over what was undecided here",
+        f"Continue in the review of {child.id}, which took over the pending hunks",
     ]
 
 
@@ -263,7 +266,7 @@ def test_an_open_file_shows_its_hunks_where_they_are_now_and_takes_them_through_
     assert states(reviewed) == ["accepted", "pending", "pending"]
     editor.wait_for_method("workspace/codeLens/refresh", after=mark)
 
-    # An editor that refuses changes nothing, and the person reads why.
+    # An editor that refuses changes nothing, and the user reads why.
     mark = editor.mark()
     editor.answers["workspace/applyEdit"] = lambda _: {"applied": False, "failureReason": "no"}
     with pytest.raises(Exception, match="did not change text"):
@@ -273,7 +276,7 @@ def test_an_open_file_shows_its_hunks_where_they_are_now_and_takes_them_through_
     assert (reviewed.top / "text.txt").read_text() == LINES
     editor.answers["workspace/applyEdit"] = buffers.apply
 
-    # Whoever types while it is merged wins; the merge is made anew with it.
+    # Text typed during a merge is kept; the merge is repeated with it.
     def typed_meanwhile(params: Any) -> Any:
         editor.answers["workspace/applyEdit"] = buffers.apply
         buffers.insert(uri, 0, "meanwhile")
@@ -283,7 +286,7 @@ def test_an_open_file_shows_its_hunks_where_they_are_now_and_takes_them_through_
     editor.run(action(editor.actions(uri, 21), "Accept this hunk"))
     assert buffers.text(uri) == "meanwhile\nmine 🎉\nmine, too\n" + changed((5, "five\n"), (20, "twenty\n"))
 
-    # What does not fit stays undecided, and says what to do.
+    # A conflict stays pending, and its message says what to do.
     mark = editor.mark()
     buffers.write(uri, buffers.text(uri).replace("line 35", "my line"))
     diagnostics(editor, uri, lambda each: len(each) == 1 and each[0]["range"]["end"]["character"] == 7, mark)
@@ -291,11 +294,11 @@ def test_an_open_file_shows_its_hunks_where_they_are_now_and_takes_them_through_
     editor.run(action(editor.actions(uri, 37), "Accept this hunk"))
     told = editor.wait_for_method(SAY, after=mark)
     assert told["type"] == 2
-    assert told["message"].startswith("1 hunk does not fit what you have now: text.txt line 35. ")
+    assert told["message"].startswith("1 hunk conflicts with your version: text.txt line 35. ")
     conflict = diagnostics(editor, uri, lambda each: each and each[0]["severity"] == 2, mark)
-    assert "It does not fit what you have there now." in conflict[0]["message"]
-    # Merged by hand counts as accepted, and can be taken back: the text is the person's own.
-    editor.run(action(editor.actions(uri, 37), "Accept this hunk as you have merged it by hand"))
+    assert "It conflicts with your version." in conflict[0]["message"]
+    # Marking a conflict as merged counts as an accept and can be undone, but undo keeps the user's text.
+    editor.run(action(editor.actions(uri, 37), "Mark this hunk as merged by hand"))
     diagnostics(editor, uri, lambda each: not each, mark)
     assert states(reviewed) == ["accepted"] * 3
     editor.run(action(editor.actions(uri, 0), "Undo the last accept"))
@@ -303,7 +306,7 @@ def test_an_open_file_shows_its_hunks_where_they_are_now_and_takes_them_through_
     editor.run(action(editor.actions(uri, 37), "Reject this hunk"))
     diagnostics(editor, uri, lambda each: not each, mark)
 
-    # The last accept can be taken back where it was made.
+    # The last accept can be undone.
     editor.run(action(editor.actions(uri, 0), "Undo the last accept"))
     editor.run(action(editor.actions(uri, 0), "Undo the last accept"))
     assert buffers.text(uri) == "meanwhile\nmine 🎉\nmine, too\n" + changed((35, "my line\n"))
@@ -311,14 +314,14 @@ def test_an_open_file_shows_its_hunks_where_they_are_now_and_takes_them_through_
     assert "Undo the last accept" not in titles(editor.actions(uri, 0))
 
 
-def test_everything_at_once_and_what_needs_a_second_look(reviewed: Any, editor: Any) -> None:
+def test_accept_everything_and_flagged_files(reviewed: Any, editor: Any) -> None:
     editor.begin(reviewed.top)
     buffers = Buffers(editor)
     text = buffers.open(reviewed.top / "text.txt")
     uri = buffers.open(reviewed.review, language="diff")
     diagnostics(editor, uri, lambda each: len(each) == 6)
     mark = editor.mark()
-    editor.run(action(editor.actions(uri, 0), "Accept all (5 hunks) but not Makefile"))
+    editor.run(action(editor.actions(uri, 0), "Accept all (5 hunks) except Makefile"))
     assert buffers.text(text) == RESULT
     assert (reviewed.top / "new.txt").read_text() == "new\n"
     assert not (reviewed.top / "old.txt").exists()
@@ -336,7 +339,7 @@ def test_everything_at_once_and_what_needs_a_second_look(reviewed: Any, editor: 
     assert "Undo the last accept" not in titles(editor.actions(uri, 0))
 
 
-def test_an_editor_that_can_do_next_to_nothing(reviewed: Any, editor: Any) -> None:
+def test_an_editor_that_supports_almost_nothing(reviewed: Any, editor: Any) -> None:
     editor.begin(reviewed.top, capabilities={**PLAIN, "general": {"positionEncodings": ["utf-8"]}})
     buffers = Buffers(editor)
     editor.ask("workspace/executeCommand", {"command": "understudy-review/open", "arguments": [{"id": reviewed.id}]})
@@ -356,16 +359,16 @@ def test_an_editor_that_can_do_next_to_nothing(reviewed: Any, editor: Any) -> No
     found = diagnostics(editor, text, lambda each: len(each) == 2 and each[0]["range"]["start"]["line"] == 20)
     assert found[0]["range"]["end"] == {"line": 20, "character": 7}
     mark = editor.mark()
-    with pytest.raises(Exception, match="not saved"):
+    with pytest.raises(Exception, match="Unsaved changes"):
         editor.run(action(editor.actions(text, 20), "Accept this hunk"))
-    assert "Save it, then decide again." in editor.wait_for_method(SAY, after=mark)["message"]
+    assert "Save, then try again." in editor.wait_for_method(SAY, after=mark)["message"]
     assert not buffers.asked
     editor.notify("textDocument/didClose", {"textDocument": {"uri": text}})
     editor.run(action(editor.actions(uri, buffers.line(uri, "-line 20")), "Accept this hunk"))
     assert (reviewed.top / "text.txt").read_text() == changed((20, "twenty\n"))
 
 
-def test_what_is_decided_elsewhere_is_seen_here(reviewed: Any, editor: Any, start_editor: Callable[..., Any]) -> None:
+def test_decisions_of_other_processes_are_shown(reviewed: Any, editor: Any, start_editor: Callable[..., Any]) -> None:
     editor.begin(reviewed.top)
     uri = editor.open(reviewed.top / "text.txt")
     review = editor.open(reviewed.review, language="diff")
@@ -418,7 +421,7 @@ def test_a_review_opens_at_the_hunk_and_below_what_was_typed(reviewed: Any, edit
     text = buffers.open(reviewed.top / "text.txt")
     diagnostics(editor, text, lambda each: len(each) == 3)
     assert not editor.all_of("window/showDocument"), "nothing opens by itself"
-    editor.run(action(editor.actions(text, 19), "Look at this hunk"))
+    editor.run(action(editor.actions(text, 19), "Open this hunk"))
     shown = editor.wait_for_method("window/showDocument")
     assert shown["uri"] == reviewed.review.as_uri()
     assert shown["takeFocus"] is True
@@ -427,16 +430,16 @@ def test_a_review_opens_at_the_hunk_and_below_what_was_typed(reviewed: Any, edit
     uri = buffers.open(reviewed.review, language="diff")
     buffers.insert(uri, 1, "> one", "> two")
     mark = editor.mark()
-    editor.run(action(editor.actions(text, 19), "Look at this hunk"))
+    editor.run(action(editor.actions(text, 19), "Open this hunk"))
     shown = editor.wait_for_method("window/showDocument", after=mark)
     assert shown["selection"]["start"]["line"] == lines.index("-line 20") + 2
     # An editor that says it could not is told where the file is.
     editor.answers["window/showDocument"] = lambda _: {"success": False}
-    editor.run(action(editor.actions(text, 19), "Look at this hunk"))
+    editor.run(action(editor.actions(text, 19), "Open this hunk"))
     assert str(reviewed.review) in editor.wait_for_method(SAY, after=mark)["message"]
 
 
-def test_an_editor_that_leaves_instead_of_answering_leaves_nothing_half_done(
+def test_an_editor_that_disconnects_instead_of_answering_leaves_no_partial_decision(
     reviewed: Any, start_editor: Callable[..., Any]
 ) -> None:
     editor = start_editor()
@@ -454,17 +457,17 @@ def test_an_editor_that_leaves_instead_of_answering_leaves_nothing_half_done(
     editor.wait_for_method("workspace/applyEdit")
     assert not [one for one in editor.heard if one.get("id") == waiting and "method" not in one]
     editor.close()
-    # Whoever looks next finds it as it was.
+    # The next process finds the state unchanged.
     assert states(reviewed) == ["pending", "pending", "pending"]
     assert reviewed.call("delegations/get", id=reviewed.id).review.pending == 6
     assert (reviewed.top / "old.txt").exists()
     assert not (reviewed.top / "new.txt").exists()
     assert (reviewed.top / "text.txt").read_text() == LINES
-    reviewed.call("delegations/decide", id=reviewed.id, decisions=[{"decision": "accept"}], flagged=True)
+    reviewed.call("delegations/decide", id=reviewed.id, decisions=[{"decision": "accept"}], includeFlagged=True)
     assert (reviewed.top / "text.txt").read_text() == RESULT
 
 
-def test_names_and_words_of_an_agent_steer_nothing(workshop: Any, editor: Any):
+def test_names_and_output_of_an_agent_control_nothing(workshop: Any, editor: Any):
     hostile = ["a\x1b]0;x\x07.py", "b\nAccept all.py", "c\u202egpj.py", "d\u200b.py"]
     workshop.agent("w", *({"write": name, "text": "x\n"} for name in hostile), {"result": True})
     editor.begin(workshop.top)
@@ -475,11 +478,11 @@ def test_names_and_words_of_an_agent_steer_nothing(workshop: Any, editor: Any):
     command = {"command": "understudy/delegations/start", "arguments": [params]}
     identifier = editor.ask("workspace/executeCommand", command)["id"]
     finish(workshop, identifier)
-    uri = buffers.open(store.open_folder(identifier).review, language="diff")
+    uri = buffers.open(delegation_folder.open_folder(identifier).review, language="diff")
     found = diagnostics(editor, uri, lambda found: len(found) == len(hostile))
     editor.wait_for_method("window/showMessageRequest")
     shown = [one["message"] for one in found]
-    assert shown[1].startswith('Not decided: "b\\nAccept all.py", added'), shown
+    assert shown[1].startswith('Pending: "b\\nAccept all.py", added'), shown
     for line in range(len(buffers.texts[uri])):
         shown += titles(editor.actions(uri, line))
     lenses = editor.ask("textDocument/codeLens", {"textDocument": {"uri": uri}})
@@ -496,7 +499,7 @@ def test_names_and_words_of_an_agent_steer_nothing(workshop: Any, editor: Any):
     assert (workshop.top / "d\u200b.py").exists()
 
 
-def test_of_several_results_in_one_file_each_lens_says_whose_it_is(workshop: Any, editor: Any):
+def test_lenses_name_their_result_if_a_file_has_several(workshop: Any, editor: Any):
     workshop.write("text.txt", LINES)
     workshop.git("add", "-A")
     workshop.git("commit", "-qm", "more")
@@ -511,7 +514,7 @@ def test_of_several_results_in_one_file_each_lens_says_whose_it_is(workshop: Any
     assert shown == [f"{what} (Say {name}.)" for what in ("Accept", "Reject", "Review") for name in ("one", "two")]
 
 
-def test_from_what_was_sent_back_there_is_a_way_to_what_came_of_it(reviewed: Any, editor: Any, tmp_path: Path):
+def test_a_review_that_was_sent_back_links_to_its_follow_up(reviewed: Any, editor: Any, tmp_path: Path):
     go = tmp_path / "go"
     waits = f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)"
     reviewed.agent(
@@ -522,18 +525,20 @@ def test_from_what_was_sent_back_there_is_a_way_to_what_came_of_it(reviewed: Any
     diagnostics(editor, uri, lambda found: len(found) == 6)
     newer = reviewed.call("delegations/reply", id=reviewed.id, text="Again.").id
     diagnostics(editor, uri, lambda found: all(one["severity"] == 4 for one in found))
-    way = action(editor.actions(uri), "Go on in the review of " + newer)
+    way = action(editor.actions(uri), "Continue in the review of " + newer)
     editor.run(way)
-    editor.wait_for_method(SAY, lambda said: said["message"] == f"{newer} is not finished; a message will say so.")
+    editor.wait_for_method(
+        SAY, lambda said: said["message"] == f"{newer} is not finished yet. You will get a message when it is."
+    )
     go.touch()
     finish(reviewed, newer)
     editor.run(way)
     shown = editor.wait_for_method("window/showDocument")
-    assert shown["uri"] == store.open_folder(newer).review.as_uri()
+    assert shown["uri"] == delegation_folder.open_folder(newer).review.as_uri()
 
 
-async def test_many_open_files_and_many_results_do_not_hold_the_editor_up():
-    surface = Server().review
+async def test_many_open_files_and_many_results_do_not_block_the_editor():
+    surface = pygls_server.PyglsServer(Client(), pygls_server.prepare()).review
     for number in range(60):
         surface._reviews[f"file:///home/ada/{number % 5}/src/file{number}.py"] = None
     results = [

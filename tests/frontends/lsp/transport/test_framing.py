@@ -1,4 +1,4 @@
-"""Bodies are cut out of the stream whatever its pieces, and every request of a session gets exactly one answer."""
+"""Test that bodies are found however the stream is split, and that every request gets exactly one answer."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pygls.lsp.server import LanguageServer
 
-from understudy.faces.lsp import framing
-from understudy.faces.lsp.outbox import Outbox
-from understudy.faces.lsp.protocol import Protocol
-from understudy.faces.lsp.server import Server
+from understudy.frontends.lsp.server import Server
+from understudy.frontends.lsp.strict_protocol import StrictProtocol
+from understudy.frontends.lsp.transport import framing
+from understudy.frontends.lsp.transport.outbox import Outbox
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=8),
@@ -33,7 +33,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 
 @given(st.lists(JSON, max_size=5), st.lists(st.integers(0, 10_000), max_size=20))
-def test_whole_frames_come_out_whole(values: list[Any], places: list[int]):
+def test_whole_frames_are_returned_unchanged(values: list[Any], places: list[int]):
     bodies = [json.dumps(value).encode() for value in values]
     frames = framing.Frames()
     stream = b"".join(framing.frame(body) for body in bodies)
@@ -43,13 +43,13 @@ def test_whole_frames_come_out_whole(values: list[Any], places: list[int]):
 @given(
     st.lists(st.binary(max_size=60) | st.sampled_from([b"Content-Length: 7", b"\r\n", b"\r\n\r\n", b"{}"]), max_size=8)
 )
-def test_no_bytes_stop_the_stream_for_good(pieces: list[bytes]):
+def test_the_stream_recovers_from_any_bytes(pieces: list[bytes]):
     frames = framing.Frames()
     for piece in pieces:
         for body in frames.feed(piece):
             if not isinstance(body, framing.Broken) and not is_json(body):
                 frames.give_back(body)
-    # What precedes may have announced a body that swallows, or cuts, one message; not two.
+    # The Content-Length of a preceding frame may include, or cut, one message, but not two.
     ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
     seen = []
     for _ in range(3):
@@ -108,7 +108,7 @@ PARAMS = JSON | st.sampled_from(
         {"textDocument": {"uri": "file:///x.py"}, "position": {"line": 0, "character": 0}},
         {"command": "understudy/version", "arguments": []},
         {"command": "understudy/version", "arguments": [{}, {}, 3]},
-        {"title": "x", "data": {"by": "nobody"}},
+        {"title": "x", "data": {"by": "unknown"}},
         {"id": 3},
         {"capabilities": {}},
     ]
@@ -148,7 +148,7 @@ class Session:
             data = data[os.write(self._writing, data) :]
 
     def end(self) -> list[Any]:
-        """Close the stream; return everything that was said."""
+        """Close the stream; return all messages of the server."""
         os.close(self._writing)
         self._done.join(30)
         self._reader.join(30)
@@ -181,7 +181,7 @@ def test_every_request_gets_exactly_one_answer(greeted: bool, messages: list[Any
                 expected[key_of(message["id"])] += 1
         elif not ("result" in message or "error" in message) or message.get("jsonrpc") != "2.0":
             expected["null"] += 1
-    # Answers come from threads; the last request finds them done when each of them is.
+    # Answers come from threads, so wait for all of them before the last request.
     for _ in range(200):
         frames = framing.Frames()
         said = [json.loads(body) for body in frames.feed(session.answers)]
@@ -193,7 +193,7 @@ def test_every_request_gets_exactly_one_answer(greeted: bool, messages: list[Any
     assert not [m for m in said if "error" in m and "Traceback" in json.dumps(m)]
 
 
-# -- the way out -------------------------------------------------------------------------------------------------------
+# -- outbox ------------------------------------------------------------------------------------------------------------
 
 
 def test_messages_of_many_threads_are_whole_and_in_order():
@@ -219,7 +219,7 @@ def test_messages_of_many_threads_are_whole_and_in_order():
     os.close(writing)
 
 
-def test_a_client_that_is_gone_is_noticed():
+def test_a_disconnected_client_is_noticed():
     reading, writing = os.pipe()
     outbox = Outbox(writing)
     os.close(reading)
@@ -250,12 +250,11 @@ def test_closing_waits_for_a_slow_reader():
     os.close(writing)
 
 
-def test_what_is_taken_over_from_pygls_is_still_called_so() -> None:
-    """A name that an upgrade changes would leave an override that nobody calls."""
+def test_overridden_methods_of_pygls_still_exist() -> None:
+    """If an upgrade of pygls renames a method, our override would never be called."""
     theirs = LanguageServer("x", "1").protocol
-    overridden = {"_send_data", "_send_response", "_send_handler_result"}
-    overridden |= {name for name in vars(Protocol) if name.startswith("lsp_")}
-    overridden.remove("lsp_text_document__did_save")  # it has none
-    used = {"_handle_request", "_request_futures", "_converter", "_server", "_shutdown", "fm", "get_message_type"}
-    assert overridden <= set(vars(Protocol))
+    overridden = {"_send_data", "_send_response", "_send_handler_result", "_get_handler"}
+    overridden |= {name for name in vars(StrictProtocol) if name.startswith("lsp_")}
+    used = {"_handle_request", "_request_futures", "_converter", "fm", "get_message_type"}
+    assert overridden <= set(vars(StrictProtocol))
     assert [name for name in sorted(overridden | used) if not hasattr(theirs, name)] == []

@@ -1,5 +1,5 @@
-// Lists the source files that Node programs of a check load from below the user's checkout; loaded by
-// `node --require` through NODE_OPTIONS, also in the workers that test runners start. Built-in modules only.
+// Lists the source files below the user's checkout that the Node programs of a check load. NODE_OPTIONS makes
+// `node --require` load this module, also in the workers of test runners. Uses built-in modules only.
 "use strict";
 
 const fs = require("node:fs");
@@ -16,7 +16,7 @@ if (folder && root) {
   const { realpathSync, writeFileSync } = fs;
   const found = new Set();
 
-  const hear = (file) => {
+  const record = (file) => {
     let name = file instanceof URL || (typeof file === "string" && file.startsWith("file:")) ? fileURLToPath(file) : file;
     if (typeof name !== "string") return;
     name = name.split("?")[0];
@@ -29,20 +29,20 @@ if (folder && root) {
       const original = holder[name];
       holder[name] = function understudyProbe(file, ...rest) {
         try {
-          hear(file);
+          record(file);
         } catch {
-          // an argument that is no path: the original says so
+          // the argument is not a path: the original function reports that
         }
         return original.call(this, file, ...rest);
       };
     }
   }
   nodeModule.syncBuiltinESMExports();
-  // Native ES modules are read inside Node; newer versions let us listen.
+  // Node reads native ES modules internally; newer versions have hooks for them.
   if (typeof nodeModule.registerHooks === "function") {
     nodeModule.registerHooks({
       load(url, context, next) {
-        hear(url);
+        record(url);
         return next(url, context);
       },
     });
@@ -56,7 +56,7 @@ if (folder && root) {
       try {
         resolved = realpathSync(name);
       } catch {
-        continue; // gone since
+        continue; // deleted since
       }
       if (resolved.startsWith(realRoot) && !resolved.includes(`${path.sep}node_modules${path.sep}`)) files.add(resolved);
     }
@@ -64,7 +64,7 @@ if (folder && root) {
     try {
       writeFileSync(path.join(folder, name), JSON.stringify({ files: [...files].slice(0, 1000) }), { mode: 0o600 });
     } catch {
-      // the report folder is gone: the check is over
+      // the report folder was deleted: the check is over
     }
   };
   process.once("exit", report);

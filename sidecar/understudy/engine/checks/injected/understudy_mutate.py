@@ -1,12 +1,12 @@
-"""Breaks a Python file on purpose: ``python -I -S understudy_rewrite.py FILE`` rewrites it in place.
+"""Break a Python file for mutation testing: ``python -I -S understudy_mutate.py FILE`` rewrites it in place.
 
-Before the first statement of every function body, after its docstring, a call is put that raises once it is armed.
-It is put at the position that ``ast`` gives, so everything else stays byte for byte: on the line of a simple
-statement, on a line of its own before a compound one. Run by the project's own interpreter, because only that one
-knows the project's grammar. ``__del__`` is left alone: what it raises reaches no caller.
+At the start of every function body, after its docstring, it inserts a call that raises once it is armed. It inserts at
+the position that ``ast`` reports, so the rest stays the same byte for byte: on the line of a simple statement, or on a
+separate line before a compound one. It runs in the project's own interpreter, which knows the project's grammar.
+``__del__`` is not changed: exceptions in it do not reach a caller.
 
-Prints the number of broken functions. Exit code 3: the file cannot be broken (it does not parse, or its bytes do not
-survive decoding); it is then unchanged.
+Prints the number of broken functions. Exit code 3: the file cannot be broken (it does not parse, or its bytes cannot be
+decoded and encoded without loss), and is unchanged.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import sys
 import tokenize
 from typing import Any, List, Tuple  # noqa: UP035 - Python 3.8
 
-CALL = '__import__("understudy_control").bite()'
+CALL = '__import__("understudy_armed").raise_if_armed()'
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class CannotBreakError(Exception):
-    """This file cannot be rewritten; the message says why."""
+    """The file cannot be rewritten; the message has the reason."""
 
 
 def rewrite(source: bytes) -> Tuple[bytes, int]:  # noqa: UP006
-    """Return the broken source and the number of functions in it that now raise."""
+    """Return the broken source and the number of broken functions."""
     try:
         tree = ast.parse(source)
         encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
@@ -40,7 +40,7 @@ def rewrite(source: bytes) -> Tuple[bytes, int]:  # noqa: UP006
     try:
         text = body.decode(encoding)
         if text.encode(encoding) != body:
-            raise CannotBreakError("its bytes do not survive decoding")
+            raise CannotBreakError("its bytes cannot be decoded without loss")
     except UnicodeError as error:
         raise CannotBreakError("it is not {}".format(encoding)) from error  # noqa: EM103, UP032
     lines = _Lines(text)
@@ -58,9 +58,9 @@ def rewrite(source: bytes) -> Tuple[bytes, int]:  # noqa: UP006
     pieces.append(text[done:])
     broken = bom + "".join(pieces).encode(encoding)
     try:
-        compile(broken, "<control>", "exec", dont_inherit=True)
+        compile(broken, "<mutant>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise CannotBreakError("it has a form that cannot be broken: {}".format(error)) from error  # noqa: EM103, UP032
+        raise CannotBreakError("a statement cannot be broken: {}".format(error)) from error  # noqa: EM103, UP032
     return broken, len(insertions)
 
 
@@ -68,7 +68,7 @@ def _insertion(function: Any, lines: _Lines) -> Tuple[int, str]:  # noqa: UP006
     first = function.body[0]
     if _is_docstring(first):
         if len(function.body) == 1 or _is_compound(function.body[1]):
-            # `; call` behind the docstring is legal whatever follows.
+            # `; call` after the docstring is valid whatever follows.
             return lines.position(first.end_lineno, first.end_col_offset), "; " + CALL
         first = function.body[1]
     if not _is_compound(first):
@@ -92,7 +92,7 @@ def _is_compound(statement: Any) -> bool:
 
 
 class _Lines:
-    """Positions of ``ast`` (line from 1, column in UTF-8 bytes) as indexes into the text."""
+    """Convert positions of ``ast`` (line from 1, column in UTF-8 bytes) to indexes into the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -108,7 +108,7 @@ class _Lines:
 
     def position(self, line: int, column: int) -> int:
         start = self.start(line)
-        # A character is at least one byte, so `column` characters are enough to find `column` bytes.
+        # A character has at least one byte, so `column` characters contain `column` bytes.
         return start + len(self.text[start : start + column].encode("utf-8", "surrogatepass")[:column].decode("utf-8"))
 
 

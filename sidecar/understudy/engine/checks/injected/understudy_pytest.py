@@ -1,8 +1,8 @@
-"""A plugin for pytest (6 and later): says which tests ran, what they came to, and which code files were loaded.
+"""Report to Understudy which tests ran, their outcomes, and which code files were loaded (pytest 6 and later).
 
-Loaded through ``PYTEST_ADDOPTS``, so that it is there however a project starts pytest. Under pytest-xdist the
-controller reports and the workers tell it what they loaded. With a control asked for, it arms the code under test
-when collection is over.
+``PYTEST_ADDOPTS`` loads this plugin, however a project starts pytest. Under pytest-xdist, the controller writes the
+report, and the workers send it the files that they loaded. For mutation testing, it arms the code under test when
+collection is over.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from typing import Any, Optional
 
 import pytest
-import understudy_control  # type: ignore[import-not-found] # a neighbour on the project's PYTHONPATH
+import understudy_armed  # type: ignore[import-not-found] # in the same folder, on the project's PYTHONPATH
 import understudy_report  # type: ignore[import-not-found]
 
 _ADDOPTS = "PYTEST_ADDOPTS"
@@ -36,10 +36,10 @@ class _Probe:
 
     def arm(self) -> None:
         if self.settings is not None and self.settings.control:
-            understudy_control.arm(self.settings.control)
+            understudy_armed.arm(self.settings.control)
 
-    def leave_addopts(self) -> None:
-        # A pytest that a test starts is not ours to watch. Not earlier: workers of pytest-xdist find us there.
+    def remove_addopts(self) -> None:
+        # Do not report a pytest that a test starts. Not done earlier, because pytest-xdist workers need the option.
         if self.settings is not None and self.settings.addopts and _ADDOPTS in os.environ:
             rest = os.environ[_ADDOPTS].replace(self.settings.addopts, "").strip()
             if rest:
@@ -56,7 +56,7 @@ _probe = _Probe()
 
 
 def pytest_configure(config: Any) -> None:
-    """Take over the controller's settings in a worker of pytest-xdist."""
+    """Use the controller's settings in a worker of pytest-xdist."""
     values = getattr(config, "workerinput", {}).get(_WORKER_KEY)
     if values is not None:
         _probe.become_worker(understudy_report.Settings(values))
@@ -64,16 +64,16 @@ def pytest_configure(config: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Hand the settings to a worker of pytest-xdist."""
+    """Send the settings to a worker of pytest-xdist."""
     if _probe.settings is not None:
         node.workerinput[_WORKER_KEY] = dict(_probe.settings.values)
         if _probe.settings.control:
-            understudy_control.watch(_probe.settings.control)
+            understudy_armed.watch(_probe.settings.control)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: Any) -> None:  # noqa: ARG001 - the hook's own signature
-    """Report what a worker loaded."""
+    """Report the files that a worker loaded."""
     files = (getattr(node, "workeroutput", None) or {}).get(_FILES_KEY)
     if files:
         _probe.report(k="files", files=files)
@@ -81,17 +81,17 @@ def pytest_testnodedown(node: Any, error: Any) -> None:  # noqa: ARG001 - the ho
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any, ids: Any) -> None:  # noqa: ARG001
-    """Report what the workers collected (each collects everything)."""
+    """Report the tests that the workers collected (each worker collects all tests)."""
     _probe.report(k="collected", ids=list(ids))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: Any) -> None:
-    """Report what was collected; then the code under test may raise."""
+    """Report the collected tests, then arm the code under test."""
     _probe.report(k="collected", ids=[item.nodeid for item in session.items])
     plugins = [getattr(plugin, "__file__", None) for plugin in session.config.pluginmanager.get_plugins()]
     _probe.report(k="plugins", files=[os.path.realpath(name) for name in plugins if isinstance(name, str)])
-    _probe.leave_addopts()
+    _probe.remove_addopts()
     _probe.arm()
 
 
@@ -102,20 +102,20 @@ def pytest_collectreport(report: Any) -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Report what a phase of a test came to, unless it is a setup or teardown that went well."""
+    """Report the outcome of one phase of a test, unless it is a setup or teardown that passed."""
     outcome: Optional[str] = report.outcome  # noqa: UP045 - Python 3.8
     if getattr(report, "wasxfail", None) is not None and outcome == "passed":
-        outcome = "skipped"  # expected to fail: whatever it does, it is no evidence
+        outcome = "skipped"  # expected to fail, so a pass proves nothing
     if report.when != "call" and outcome == "passed":
         return
     if _probe.recorder is not None:
-        bitten = outcome == "failed" and report.when != "teardown" and understudy_control.has_bitten()
-        _probe.recorder.outcome(report.nodeid, report.when, outcome, bitten=bitten)
+        killed = outcome == "failed" and report.when != "teardown" and understudy_armed.has_raised()
+        _probe.recorder.outcome(report.nodeid, report.when, outcome, killed=killed)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: Any, exitstatus: Any) -> None:
-    """End the report; a worker hands its part to the controller."""
+    """Complete the report; a worker sends its files to the controller."""
     if _probe.loaded is None:
         return
     if _probe.is_worker:

@@ -1,7 +1,7 @@
-"""Writes what a test run saw: one JSON object a line, in a file of its own per process.
+"""Write the report of a test run: one JSON object per line, one file per process.
 
-``start`` comes first and ``end`` last, so a run that was killed, or that ended itself with ``os._exit``, is seen to be
-incomplete, and what had been reported by then is kept.
+The first line is ``start`` and the last is ``end``, so the report of a run that was killed or that called ``os._exit``
+is recognised as incomplete.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any, Callable, Dict, List, Optional, Set  # noqa: UP035 - Pyt
 
 FOLDER = "UNDERSTUDY_PROBE_FOLDER"
 ROOT = "UNDERSTUDY_PROBE_ROOT"
-CONTROL = "UNDERSTUDY_PROBE_CONTROL"
+CONTROL = "UNDERSTUDY_PROBE_MUTANT"
 COLLECT = "UNDERSTUDY_PROBE_COLLECT"
 ADDOPTS = "UNDERSTUDY_PROBE_ADDOPTS"
-"""What the check added to ``PYTEST_ADDOPTS``."""
+"""The options that the check added to ``PYTEST_ADDOPTS``."""
 
 _LOADED_SUFFIXES = (".py", ".pyc", ".pyd", ".so")
 _MOST_OPENED = 50_000
-"""Opened files that are remembered; more than a very large program has modules."""
+"""Most opened files to remember; a very large program has fewer modules."""
 
 
 class Settings:
-    """What the check asks of the probe, taken out of the environment."""
+    """The settings of the probe, which the check passes in the environment."""
 
     def __init__(self, values: Dict[str, str]) -> None:  # noqa: UP006 - Python 3.8
-        """Keep ``values``, the environment variables by their name."""
+        """Read the settings from ``values``: name → value of the environment variables."""
         self.values = values
         self.folder: str = values[FOLDER]
         self.root: str = values.get(ROOT, "")
@@ -38,7 +38,7 @@ class Settings:
 
 
 def take_settings() -> Optional[Settings]:  # noqa: UP045
-    """Return the settings and remove them from the environment; ``None`` where no check is running."""
+    """Return the settings and remove them from the environment; None outside a check."""
     values = {}
     for name in (FOLDER, ROOT, CONTROL, COLLECT, ADDOPTS):
         value = os.environ.pop(name, None)
@@ -58,7 +58,7 @@ def append_line(
 ) -> None:
     """Append ``entry`` to the file at ``path``.
 
-    The functions are bound as defaults because a test may replace ``os`` or ``open`` while it runs (pyfakefs does).
+    The functions are bound as defaults because a test may replace ``os`` or ``open`` (as pyfakefs does).
     """
     data = _dumps(entry).encode("utf-8") + b"\n"
     descriptor = _open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -70,10 +70,10 @@ def append_line(
 
 
 class Recorder:
-    """The report of one process."""
+    """Writes the report of one process."""
 
     def __init__(self, settings: Settings, runner: str) -> None:
-        """Begin the report."""
+        """Create the report."""
         self._path = os.path.join(settings.folder, "{}-{}.jsonl".format(os.getpid(), os.urandom(6).hex()))  # noqa: PTH118, UP032
         self.line(k="start", runner=runner, python=sys.version.split()[0])
 
@@ -81,22 +81,22 @@ class Recorder:
         """Append one entry."""
         append_line(self._path, entry)
 
-    def outcome(self, test: str, when: str, outcome: str, *, bitten: bool = False) -> None:
-        """Append what one phase (``setup``, ``call``, ``teardown``) of a test came to."""
-        self.line(k="test", id=test, when=when, outcome=outcome, bitten=bitten)
+    def outcome(self, test: str, when: str, outcome: str, *, killed: bool = False) -> None:
+        """Append the outcome of one phase (``setup``, ``call``, ``teardown``) of a test."""
+        self.line(k="test", id=test, when=when, outcome=outcome, killed=killed)
 
 
 class Loaded:
-    """Which code files this process loads from below a folder; listening begins when it is made."""
+    """Records the code files below a folder that this process loads."""
 
     def __init__(self, root: str) -> None:
-        """Listen for files below ``root`` (links resolved); an empty root listens for nothing."""
+        """Start recording files below ``root`` (links resolved); an empty ``root`` records nothing."""
         self._root = os.path.realpath(root) if root else ""
         self._opened: Set[str] = set()  # noqa: UP006
         if self._root:
-            sys.addaudithook(self._hear)
+            sys.addaudithook(self._on_event)
 
-    def _hear(self, event: str, arguments: Any) -> None:
+    def _on_event(self, event: str, arguments: Any) -> None:
         if event != "open" or len(self._opened) >= _MOST_OPENED:
             return
         path, mode = arguments[0], arguments[1]
@@ -125,5 +125,5 @@ class Loaded:
 def _source_of(compiled: str) -> str:
     try:
         return importlib.util.source_from_cache(compiled)
-    except (RuntimeError, ValueError):  # an interpreter without a cache tag, or no compiled file's name
+    except (RuntimeError, ValueError):  # the interpreter has no cache tag, or this is not the name of a compiled file
         return compiled

@@ -1,7 +1,7 @@
-"""Runs test files with unittest and reports like the pytest plugin: ``python -m understudy_unittest FILE…``.
+"""Run test files with unittest and report like the pytest plugin: ``python -m understudy_unittest FILE…``.
 
-Each file is loaded as ``python -m unittest discover`` would load it: its folder, or the first folder above that is no
-package, comes first on the import path.
+Each file is loaded as by ``python -m unittest discover``: its folder, or the first parent folder that is not a package,
+comes first on the import path.
 """
 
 from __future__ import annotations
@@ -11,50 +11,50 @@ import sys
 import unittest
 from typing import Any, List  # noqa: UP035 - Python 3.8
 
-import understudy_control  # type: ignore[import-not-found] # a neighbour on the project's PYTHONPATH
+import understudy_armed  # type: ignore[import-not-found] # in the same folder, on the project's PYTHONPATH
 import understudy_report  # type: ignore[import-not-found]
 
 
 class _Result(unittest.TextTestResult):
     recorder: Any = None
 
-    def _say(self, test: Any, outcome: str) -> None:
+    def _report(self, test: Any, outcome: str) -> None:
         if self.recorder is not None:
-            bitten = outcome == "failed" and understudy_control.has_bitten()
-            self.recorder.outcome(test.id(), "call", outcome, bitten=bitten)
+            killed = outcome == "failed" and understudy_armed.has_raised()
+            self.recorder.outcome(test.id(), "call", outcome, killed=killed)
 
     def addSuccess(self, test: Any) -> None:  # noqa: N802
         super().addSuccess(test)
-        self._say(test, "passed")
+        self._report(test, "passed")
 
     def addFailure(self, test: Any, err: Any) -> None:  # noqa: N802
         super().addFailure(test, err)
-        self._say(test, "failed")
+        self._report(test, "failed")
 
     def addError(self, test: Any, err: Any) -> None:  # noqa: N802
         super().addError(test, err)
-        self._say(test, "failed")
+        self._report(test, "failed")
 
     def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
         super().addSkip(test, reason)
-        self._say(test, "skipped")
+        self._report(test, "skipped")
 
     def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: N802
         super().addExpectedFailure(test, err)
-        self._say(test, "skipped")
+        self._report(test, "skipped")
 
     def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: N802
         super().addUnexpectedSuccess(test)
-        self._say(test, "failed")
+        self._report(test, "failed")
 
     def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
         super().addSubTest(test, subtest, err)
         if err is not None:
-            self._say(test, "failed")
+            self._report(test, "failed")
 
 
 def main(files: List[str]) -> int:  # noqa: UP006
-    """Run the tests in ``files``; return 0 when all passed, 1 when one failed, 5 when there was none."""
+    """Run the tests in ``files``; return 0 if all passed, 1 if one failed, 5 if there are none."""
     settings = understudy_report.take_settings()
     recorder = understudy_report.Recorder(settings, "unittest") if settings is not None else None
     loaded = understudy_report.Loaded(settings.root) if settings is not None else None
@@ -71,7 +71,7 @@ def main(files: List[str]) -> int:  # noqa: UP006
     code = 0
     if settings is None or not settings.collect_only:
         if settings is not None and settings.control:
-            understudy_control.arm(settings.control)
+            understudy_armed.arm(settings.control)
         _Result.recorder = recorder
         runner: Any = unittest.TextTestRunner
         result = runner(resultclass=_Result, verbosity=2).run(suite)

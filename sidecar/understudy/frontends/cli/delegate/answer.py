@@ -1,4 +1,4 @@
-"""``answer``: what an agent that waits for a person wants to know."""
+"""``answer``: answer permission requests of agents."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from understudy.faces.cli import exits, options, output, questions, terminal, trusting
-from understudy.faces.cli.calls import call, resolve
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.terminal import permission_prompt, terminal, trust_prompt
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -17,7 +19,7 @@ _INBOX = 100
 
 
 def complete_waiting(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the ids of delegations that wait for an answer."""
+    """Complete IDs of delegations that wait for an answer."""
     _ = context, parameter
     try:
         found = waiting()
@@ -40,50 +42,51 @@ def complete_waiting(context: click.Context, parameter: click.Parameter, incompl
 )
 @click.argument("identifier", metavar="[ID]", required=False, shell_complete=complete_waiting)
 @click.argument("option", metavar="[OPTION]", required=False)
-@click.option("--note", metavar="TEXT", help="What to tell the agent with the answer.")
-@click.option("--list", "list_", is_flag=True, help="Only list what is asked.")
+@click.option("--note", metavar="TEXT", help="Send this text to the agent with the answer.")
+@click.option("--list", "list_", is_flag=True, help="Only list the open questions.")
 @options.as_json
 def answer(*, identifier: str | None, option: str | None, note: str | None, list_: bool, json_: bool) -> int:
-    """Answer the question of an agent that waits; without ID, the one that asks, or a list of them.
+    """Answer an agent that waits for permission.
 
-    OPTION is the number, the kind (`allow_once`, `reject_once`, …) or the id of an option; without it the question is
-    shown and asked on a terminal. With --json and --list: the delegations that wait, as `ListResult`.
+    ID may be left out if only one agent waits. OPTION is the number, the kind (`allow_once`,
+    `reject_once`, …) or the ID of an option; without it, the command shows the question and asks on the terminal.
+    With --list and --json, prints the waiting delegations as a `ListResult`.
     """
     if list_:
         if identifier or option:
-            raise click.UsageError("--list goes alone")
+            raise click.UsageError("--list takes no other argument.")
         return _list(as_json=json_)
     found = _asked(identifier)
     request = found.waiting_for
     if request is None:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
-            f"{found.id} asks nothing",
-            hint="`understudy answer --list` shows what is asked",
+            f"{found.id} does not wait for an answer.",
+            hint="Run `understudy answer --list` to see the open questions.",
         )
     if option is None:
-        for row in questions.rows(request.title, request.detail, request.options):
+        for row in permission_prompt.rows(request):
             click.echo(row, err=True)
-        if json_ or not trusting.can_ask():
-            raise click.UsageError(f"name an option: understudy answer {found.id} OPTION")
-        option = str(click.prompt("Which one? (number)", err=True))
-    picked = questions.chosen(request.options, option)
+        if json_ or not trust_prompt.can_ask():
+            raise click.UsageError(f"Name an option: understudy answer {found.id} OPTION.")
+        option = str(click.prompt("Which option? (number)", err=True))
+    picked = permission_prompt.chosen(request.options, option)
     done = call("delegations/answer", id=found.id, requestId=request.request_id, option=picked.id, note=note)
     if json_:
         output.json(done)
     else:
         click.echo(f"{found.id}  {terminal.one_line(picked.title)}")
-    return exits.Exit.OK
+    return exit_codes.Exit.OK
 
 
 def waiting() -> list[Delegation]:
-    """Return the delegations that wait for a person, newest first."""
+    """Return the delegations that wait for the user, newest first."""
     found = call("delegations/list", states=[str(State.WAITING)], limit=_INBOX).delegations
     return [one for one in found if one.waiting_for is not None]
 
 
 def inbox(paint: terminal.Paint) -> str:
-    """Return what is asked as lines for the top of a list, empty where nothing is."""
+    """Return the open questions as lines for the top of a list, empty if there are none."""
     found = []
     for one in waiting():
         title = one.waiting_for.title if one.waiting_for else ""
@@ -100,11 +103,13 @@ def _asked(identifier: str | None) -> Delegation:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UnderstudyError(ErrorKind.CONFLICT, "no agent asks anything", hint="`understudy list` shows what runs")
+        raise UnderstudyError(
+            ErrorKind.CONFLICT, "No agent waits for an answer.", hint="Run `understudy list` to see what runs."
+        )
     raise UnderstudyError(
         ErrorKind.CONFLICT,
-        f"{len(found)} agents ask something",
-        hint="say which: `understudy answer ID`",
+        f"{len(found)} agents wait for an answer.",
+        hint="Name one: `understudy answer ID`.",
         names=[f"{one.id}: {one.waiting_for.title}" for one in found if one.waiting_for],
     )
 
@@ -114,7 +119,7 @@ def _list(*, as_json: bool) -> int:
         page = call("delegations/list", states=[str(State.WAITING)], limit=_INBOX)
         page.delegations = [one for one in page.delegations if one.waiting_for is not None]
         output.json(page)
-        return exits.Exit.OK
+        return exit_codes.Exit.OK
     found = waiting()
     output.table(
         ("ID", "BY", "UNTIL", "QUESTION"),
@@ -125,5 +130,5 @@ def _list(*, as_json: bool) -> int:
         ],
     )
     if not found and terminal.is_terminal(sys.stdout):
-        click.echo("No agent asks anything.")
-    return exits.Exit.OK
+        click.echo("No agent waits for an answer.")
+    return exit_codes.Exit.OK

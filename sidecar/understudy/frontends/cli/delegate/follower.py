@@ -1,55 +1,25 @@
-"""Following a delegation from the command line: its events as they are written, and what Ctrl-C means."""
+"""Follow a delegation's events to its end; handle Ctrl-C."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import IO, Any
 
 import click
 
-from understudy.faces.cli import card, exits, output, questions, terminal
-from understudy.faces.cli.calls import call, uri
-from understudy.faces.cli.live import REDRAW_SECONDS, View
-from understudy.journal.bell import Bell
-from understudy.journal.reader import Tail
-from understudy.journal.store import open_folder
+from understudy.api.serving.follow import follow
+from understudy.frontends.cli import exit_codes
+from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.output import output, verdict_card
+from understudy.frontends.cli.output.live_view import REDRAW_SECONDS, View
+from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.model.delegations import Delegation
-from understudy.model.events import Event, Permission, PermissionAnswered, Text
-from understudy.model.states import State
-
-LOOK_AFTER_WORKER_SECONDS = 2.0
-"""How often a follower in a silence asks for the delegation itself: whoever asks notices a dead worker and ends it."""
-
-
-def events(identifier: str, after: int = 0, over: Callable[[], bool] | None = None) -> Iterator[Event | None]:
-    """Yield the events of a delegation behind ``after`` up to its end, and None a few times a second in between.
-
-    ``over`` tells where the end is, if not at the first ``finished`` (or the end there was already).
-    """
-    tail = Tail(open_folder(identifier), after)
-    looked = time.monotonic()
-    with Bell() as bell:
-        while True:
-            is_over = over() if over else tail.has_finished
-            found = tail.read()
-            if found:
-                yield from found
-                continue
-            if is_over:
-                return
-            if over is None and time.monotonic() - looked > LOOK_AFTER_WORKER_SECONDS:
-                looked = time.monotonic()
-                standing: Delegation = call("delegations/get", id=identifier)
-                if standing.state is State.FINISHED and standing.last_seq <= tail.last:
-                    return
-            bell.wait(REDRAW_SECONDS)
-            yield None
+from understudy.model.events import Permission, PermissionAnswered, Text
 
 
 def view_on(stream: IO[str], *, answer: bool = False) -> View:
-    """Return a live view for ``stream``; with ``answer``, the agent's words go to stdout as they come."""
+    """Return a live view on ``stream``; with ``answer``, the agent's text is streamed to stdout."""
     return View(
         stream,
         redraw=terminal.can_redraw(stream),
@@ -59,14 +29,14 @@ def view_on(stream: IO[str], *, answer: bool = False) -> View:
 
 
 class Follower:
-    """Follows one delegation to its end with a view, remembering what of the answer was shown."""
+    """Follows one delegation to its end with a view, and collects the text of the answer."""
 
     def __init__(
-        self, identifier: str, view: View | None, after: int = 0, *, asking: questions.Asking | None = None
+        self, identifier: str, view: View | None, after: int = 0, *, asking: permission_prompt.Asking | None = None
     ) -> None:
-        """Follow ``identifier`` behind ``after``; without a view, silently.
+        """Follow the events of ``identifier`` after ``after``; without a view, silently.
 
-        ``asking`` puts the agent's questions to the person who watches, else a line says how to answer.
+        ``asking`` asks the user the agent's questions; without it, a line explains how to answer.
         """
         self.identifier = identifier
         self.view = view
@@ -75,8 +45,8 @@ class Follower:
         self.asking = asking
 
     def run(self, over: Callable[[], bool] | None = None) -> Delegation:
-        """Follow to the end (see ``events``) and return the delegation."""
-        for event in events(self.identifier, self.after, over):
+        """Follow to the end (see ``api.serving.follow``) and return the delegation."""
+        for event in follow(self.identifier, self.after, idle_seconds=REDRAW_SECONDS, over=over):
             if event is None:
                 self._idle()
                 continue
@@ -85,7 +55,7 @@ class Follower:
                 self.answer += event.text
             if self.view:
                 if self.asking and isinstance(event, PermissionAnswered):
-                    self.asking.withdraw(event.request_id)
+                    self.asking.close(event.request_id)
                 self.view.show(event)
                 if isinstance(event, Permission):
                     self._ask(event.request_id, self.view)
@@ -95,7 +65,7 @@ class Follower:
         if self.asking:
             self.asking.poll()
         if self.view:
-            # The status line would be drawn over what the person types.
+            # The status line would be drawn over the user's typing.
             self.view.clear() if self.asking and self.asking.asks else self.view.tick()
 
     def _ask(self, request_id: str, view: View) -> None:
@@ -105,10 +75,10 @@ class Follower:
             return
         waiting = call("delegations/get", id=self.identifier).waiting_for
         if waiting is not None and waiting.request_id == request_id:
-            view.say(f"answer it: understudy answer {self.identifier}")
+            view.say(f"Answer with: understudy answer {self.identifier}")
 
     def end(self) -> Delegation:
-        """Take the view away and return the delegation as it stands."""
+        """Clear the view and return the current state of the delegation."""
         if self.view:
             self.view.clear()
         found: Delegation = call("delegations/get", id=self.identifier)
@@ -116,22 +86,22 @@ class Follower:
 
 
 def watching(identifier: str, stream: IO[str], *, after: int = 0, answer: bool = False) -> Follower:
-    """Return a follower with a view on ``stream``, which asks the agent's questions where a person can answer."""
+    """Return a follower with a view on ``stream`` that asks the agent's questions if it is a terminal."""
     view = view_on(stream, answer=answer)
     asking = None
     if terminal.is_terminal(sys.stdin) and terminal.is_terminal(stream):
-        asking = questions.Asking(
+        asking = permission_prompt.Asking(
             identifier,
             call,
             lambda text: click.echo(text, file=stream),
-            read=questions.read_line,
-            discard=questions.discard_typed,
+            read=permission_prompt.read_line,
+            discard=permission_prompt.discard_typed,
         )
     return Follower(identifier, view, after, asking=asking)
 
 
 def to_the_end(identifier: str, recipe: str, *, quiet: bool, as_json: bool) -> int:
-    """Follow what was just started, print what came of it, and return the exit code. Ctrl-C cancels it."""
+    """Follow a started delegation, print its result and return the exit code. Ctrl-C cancels it."""
     silent = quiet or (as_json and not terminal.is_terminal(sys.stderr))
     answers = terminal.is_terminal(sys.stdout) and not as_json and _answers_with_text(recipe)
     follower = Follower(identifier, None) if silent else watching(identifier, sys.stderr, answer=answers)
@@ -140,22 +110,22 @@ def to_the_end(identifier: str, recipe: str, *, quiet: bool, as_json: bool) -> i
         output.json(finished)
     else:
         print_card(finished, shown_answer=follower.answer if follower.view and answers else "")
-    return exits.of_verdict(finished.verdict)
+    return exit_codes.of_verdict(finished.verdict)
 
 
 def follow_or_cancel(follower: Follower, over: Callable[[], bool] | None = None) -> Delegation:
-    """Follow to the end; Ctrl-C cancels and waits for the end (at most 5 s), a second Ctrl-C leaves at once."""
+    """Follow to the end; Ctrl-C cancels and waits for the end (at most 5 s), a second Ctrl-C exits at once."""
     try:
         return follower.run(over)
     except KeyboardInterrupt:
         if follower.view:
             follower.view.clear()
-        click.echo("cancelling; the work is kept (Ctrl-C again to leave at once)", err=True)
+        click.echo("Cancelling; partial work is kept (Ctrl-C again to exit at once).", err=True)
     try:
         call("delegations/cancel", id=follower.identifier)
         return follower.run(over)
     except KeyboardInterrupt:
-        click.echo(f"left; `understudy show {follower.identifier}` tells how it ended", err=True)
+        click.echo(f"Stopped waiting; run `understudy show {follower.identifier}` to see the result.", err=True)
         raise
 
 
@@ -163,14 +133,14 @@ def print_card(delegation: Delegation, *, shown_answer: str = "") -> None:
     """Print the verdict card on stdout, or the answer alone where stdout is not a terminal and there is one."""
     result = delegation.result
     if delegation.verdict == "answered" and result and result.text and not terminal.is_terminal(sys.stdout):
-        # `understudy start ask … > answer.md` is the answer and nothing else, byte for byte.
-        # As bytes, because click takes escapes out of text.
+        # `understudy start ask … > answer.md` writes only the answer, byte for byte. As bytes, because click takes
+        # escapes out of text.
         ending = "" if result.text.endswith("\n") else "\n"
         click.echo((result.text + ending).encode("utf-8", "replace"), nl=False)
         return
     if shown_answer and not shown_answer.endswith("\n"):
         click.echo()
-    click.echo(card.card(delegation, output.paint(), shown_answer=shown_answer), nl=False)
+    click.echo(verdict_card.card(delegation, output.paint(), shown_answer=shown_answer), nl=False)
 
 
 def _answers_with_text(recipe: str) -> bool:
@@ -179,7 +149,7 @@ def _answers_with_text(recipe: str) -> bool:
 
 
 def _print_answer(text: str) -> None:
-    click.echo(terminal.clean(text), nl=False)
+    click.echo(terminal.sanitize(text), nl=False)
     sys.stdout.flush()
 
 

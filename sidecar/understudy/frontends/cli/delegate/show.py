@@ -8,8 +8,11 @@ from typing import Any
 
 import click
 
-from understudy.faces.cli import answering, card, exits, options, output, terminal
-from understudy.faces.cli.calls import call, resolve, uri
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, resolve, uri
+from understudy.frontends.cli.delegate import answer
+from understudy.frontends.cli.output import output, verdict_card
+from understudy.frontends.cli.terminal import terminal
 from understudy.model.states import State
 
 _PAGE = 1000
@@ -24,19 +27,32 @@ _PAGE = 1000
     ),
 )
 @click.option(
-    "--state", "states", multiple=True, type=click.Choice([str(state) for state in State]), help="Only these states."
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([str(state) for state in State]),
+    help="List only delegations in this state; may be repeated.",
 )
-@click.option("--workspace", metavar="DIR", type=click.Path(), help="Only those of this workspace.")
+@click.option("--workspace", metavar="DIR", type=click.Path(), help="List only delegations of this workspace.")
 @click.option(
     "-d",
     "--delegator",
     metavar="NAME",
     shell_complete=options.complete_delegators,
-    help="Only those of this delegator.",
+    help="List only delegations of this delegator.",
 )
-@click.option("--text", metavar="TEXT", help="Only those whose title has this text.")
-@click.option("-n", "--limit", type=click.IntRange(1, _PAGE), default=20, show_default=True, help="At most so many.")
-@click.option("-a", "--all", "all_", is_flag=True, help="All of them, however many.")
+@click.option("--group", "groupId", metavar="ID", help="List only delegations of this group.")
+@click.option("--text", metavar="TEXT", help="List only delegations whose title contains this text.")
+@click.option(
+    "-n",
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, _PAGE),
+    default=20,
+    show_default=True,
+    help="List at most this many.",
+)
+@click.option("-a", "--all", "all_", is_flag=True, help="List all of them.")
 @options.as_json
 def list_(
     *,
@@ -47,7 +63,7 @@ def list_(
     json_: bool,
     **given: Any,
 ) -> int:
-    """List delegations, newest first; on a terminal, what agents ask stands above."""
+    """List delegations, newest first; on a terminal, open questions of agents come first."""
     params = {
         "states": list(states) or None,
         "workspace": uri(workspace) if workspace else None,
@@ -60,40 +76,45 @@ def list_(
         page.delegations += further.delegations
         page.cursor = further.cursor
     named = given["delegator"]
-    # One that did nothing yet has an empty list; a name that nobody has is a mistake.
+    # A configured delegator without delegations has an empty list; an unknown name is an error.
     if named is not None and not (page.delegations or call("delegations/list", delegator=named, limit=1).delegations):
         call("delegators/get", name=named, workspace=uri(workspace or "."))
     if json_:
         output.json(page)
-        return exits.Exit.OK
+        return exit_codes.Exit.OK
     if terminal.is_terminal(sys.stdout):
-        click.echo(answering.inbox(output.paint()), nl=False)
+        click.echo(answer.inbox(output.paint()), nl=False)
     now = datetime.now(UTC)
     output.table(
         ("ID", "STATE", "RECIPE", "BY", "AGE", "TITLE"),
         [
-            (one.id, card.state_word(one), one.recipe, one.delegator, _age(one.started_at, now), one.title)
+            (one.id, verdict_card.state_word(one), one.recipe, one.delegator, _age(one.started_at, now), one.title)
             for one in page.delegations
         ],
     )
     if not page.delegations and sys.stdout.isatty():
-        click.echo("Nothing was delegated yet. `understudy --help` shows the first steps.")
+        filtered = states or workspace or any(value is not None for value in given.values())
+        click.echo(
+            "No delegation matches."
+            if filtered
+            else "Nothing was delegated yet. `understudy --help` shows the first steps."
+        )
     if page.cursor and sys.stdout.isatty():
         click.echo("… and more: --all, or a higher --limit")
-    return exits.Exit.OK
+    return exit_codes.Exit.OK
 
 
 @click.command(epilog=options.examples("understudy show k3f9q", "understudy show k3f9q --json"))
 @options.identifier
 @options.as_json
 def show(*, identifier: str, json_: bool) -> int:
-    """Show one delegation: verdict, reservations, checks, files, cost, and where its tree is."""
+    """Show one delegation: verdict, reservations, checks, files, cost and worktree."""
     found = call("delegations/get", id=resolve(identifier))
     if json_:
         output.json(found)
     else:
-        click.echo(card.card(found, output.paint()), nl=False)
-    return exits.Exit.OK
+        click.echo(verdict_card.card(found, output.paint()), nl=False)
+    return exit_codes.Exit.OK
 
 
 def _age(started_at: str, now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""``start`` and ``preview``: what is to be done, by whom, on what."""
+"""``start`` and ``preview``."""
 
 from __future__ import annotations
 
@@ -10,22 +10,14 @@ from typing import Any
 
 import click
 
-from understudy.faces.cli import exits, following, options, output, spelling, terminal, trusting
-from understudy.faces.cli.calls import call, uri
+from understudy.frontends.cli import exit_codes, option_names, options
+from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.delegate import follower
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.terminal import terminal, trust_prompt
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _RANGE = re.compile(r"([1-9]\d{0,8})(?::([1-9]\d{0,8}))?")
-
-_LIMITS: tuple[tuple[str, type, str], ...] = (
-    ("total-seconds", float, "Limit: all attempts together."),
-    ("idle-seconds", float, "Limit: between two events of the agent."),
-    ("first-event-seconds", float, "Limit: from the start of an attempt to its first event."),
-    ("after-result-seconds", float, "Limit: from the agent's last word to its exit."),
-    ("max-turns", int, "Limit: turns of the agent."),
-    ("max-output-tokens", int, "Limit: tokens of one answer."),
-    ("max-tokens", int, "Limit: tokens of the whole delegation."),
-    ("max-usd", str, "Limit: money, in USD."),
-)
 
 
 def _what_to_do(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,54 +25,70 @@ def _what_to_do(command: Callable[..., Any]) -> Callable[..., Any]:
     decorators = [
         click.argument("recipe", shell_complete=options.complete_recipes),
         click.argument("files", nargs=-1, type=click.Path()),
-        click.option("-t", "--task", metavar="TEXT", help="What you want, in your own words."),
+        click.option("-t", "--task", metavar="TEXT", help="The task for the agent."),
         click.option(
             "--task-file",
             metavar="FILE",
             type=click.File(encoding="utf-8"),
-            help="Read the task from a file (- is stdin).",
+            help="Read the task from a file (- for stdin).",
         ),
         click.option(
-            "--context", metavar="FILE", multiple=True, type=click.Path(), help="A file to read along; may be repeated."
+            "--context",
+            metavar="FILE",
+            multiple=True,
+            type=click.Path(),
+            help="Attach a file for reading; may be repeated.",
+        ),
+        click.option("--range", "range_", metavar="FROM[:TO]", help="Lines of the first file (1-based, inclusive)."),
+        click.option(
+            "--target", metavar="FILE", type=click.Path(), help="The file to write, for recipes that write one."
         ),
         click.option(
-            "--range", "range_", metavar="FROM[:TO]", help="Lines of the first file, counted from 1, both included."
-        ),
-        click.option(
-            "--target", metavar="FILE", type=click.Path(), help="The file to write, for recipes that return one."
-        ),
-        click.option(
-            "--input", "input_", metavar="FILE", type=click.File(encoding="utf-8"), help="Text to work on (- is stdin)."
+            "--input",
+            "input_",
+            metavar="FILE",
+            type=click.File(encoding="utf-8"),
+            help="Read the text to work on from a file (- for stdin).",
         ),
         click.option(
             "-d",
             "--delegator",
             metavar="NAME",
             shell_complete=options.complete_delegators,
-            help="Who does it; else configuration decides.",
+            help="The delegator (default: chosen by the configuration).",
         ),
         click.option(
-            "--base", metavar="BASE", help="Start from `seen` (what you see, the default), `head`, or a revision."
+            "--base",
+            metavar="BASE",
+            help="Start from `current` (your files as they are, the default), `head`, or a revision.",
         ),
         click.option(
-            "--check", "checks", metavar="NAME", multiple=True, help="Run this configured check; may be repeated."
+            "--check",
+            "checks",
+            metavar="NAME",
+            multiple=True,
+            help="Add this configured check (for recipes other than `tests`: run only the named ones); "
+            "may be repeated.",
         ),
         click.option(
             "--buffer",
             "buffers",
             metavar="PATH=FILE",
             multiple=True,
-            help="PATH as in FILE instead of on disk: unsaved text.",
+            help="Use the text in FILE as the unsaved text of PATH; may be repeated.",
         ),
         click.option(
             "--workspace",
             metavar="DIR",
             type=click.Path(file_okay=False),
-            help="The workspace; else the first file's repository.",
+            help="The workspace (default: the repository of the first file).",
         ),
+        click.option("--group", metavar="ID", help="The group to join (see `understudy groups create`)."),
         click.option("--trust", is_flag=True, help="Trust the workspace without asking."),
-        click.option("--idempotency-key", metavar="KEY", help="The same key again returns the same delegation."),
-        *(click.option(f"--{name}", type=type_, metavar="N", help=text) for name, type_, text in _LIMITS),
+        click.option(
+            "--idempotency-key", metavar="KEY", help="Return the existing delegation if one was started with this key."
+        ),
+        options.limit_options,
         options.as_json,
     ]
     for decorator in reversed(decorators):
@@ -95,25 +103,26 @@ def _what_to_do(command: Callable[..., Any]) -> Callable[..., Any]:
         "understudy start ask -t 'What does this do?' --context src/wrap.py > answer.md",
         "understudy start tests src/wrap.py --detach",
     )
-    + "\n\nThe exit code says the verdict: `understudy --help` lists them."
+    + "\n\nThe exit code is the verdict: `understudy --help` lists the codes."
 )
 @_what_to_do
 @options.following
 def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **given: Any) -> int:
-    """Delegate work, follow it, and say what can be believed of the result.
+    """Start a delegation, follow it, and print its verdict.
 
-    RECIPE is the kind of work (`understudy recipes` lists them), FILES are what it is about. Progress goes to stderr,
-    the verdict or the answer to stdout. Ctrl-C cancels and keeps the work; a second Ctrl-C leaves at once.
+    RECIPE is the kind of work (`understudy recipes` lists them), and FILES are the files to work on. Progress goes to
+    stderr, the verdict or the answer to stdout. Ctrl-C cancels the delegation and keeps its partial work; a second
+    Ctrl-C exits at once.
     """
     params = _params(given)
     started = _trusted(lambda: call("delegations/start", **params), params, trust=trust)
     if detach:
         output.json(started) if json_ else click.echo(started.id)
-        return exits.Exit.OK
+        return exit_codes.Exit.OK
     if not quiet:
-        why = terminal.one_line(started.explain.because)
+        why = terminal.one_line(started.explain.reason)
         click.echo(f"{started.id}: {started.explain.delegator}, {why}", err=True)
-    return following.to_the_end(started.id, given["recipe"], quiet=quiet, as_json=json_)
+    return follower.to_the_end(started.id, given["recipe"], quiet=quiet, as_json=json_)
 
 
 @click.command(
@@ -123,16 +132,16 @@ def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **given: Any) 
 )
 @_what_to_do
 def preview(*, trust: bool, json_: bool, **given: Any) -> int:
-    """Show exactly what a start would send: who, the prompt, the files. Nothing is sent."""
+    """Show exactly what a start would send, without sending it: delegator, prompt and files."""
     params = _params(given)
     found = _trusted(lambda: call("delegations/preview", **params), params, trust=trust)
     if json_:
         output.json(found)
-        return exits.Exit.OK
-    click.echo(f"To {found.explain.delegator}: {terminal.one_line(found.explain.because)}")
-    for tried in found.explain.tried:
-        if tried.skipped:
-            click.echo(f"  not {tried.name}: {terminal.one_line(tried.skipped)}")
+        return exit_codes.Exit.OK
+    click.echo(f"To {found.explain.delegator}: {terminal.one_line(found.explain.reason)}")
+    for candidate in found.explain.candidates:
+        if candidate.skipped_because:
+            click.echo(f"  not {candidate.name}: {terminal.one_line(candidate.skipped_because)}")
     click.echo()
     output.table(
         ("FILE", "BYTES", "TOKENS", ""),
@@ -141,43 +150,35 @@ def preview(*, trust: bool, json_: bool, **given: Any) -> int:
             for file in found.files
         ],
     )
-    money = f", about ${found.estimated_usd}" if found.estimated_usd else ""
-    click.echo(f"\nAbout {found.tokens} tokens{money}. The prompt:\n")
-    click.echo(terminal.clean(found.prompt))
-    return exits.Exit.OK
+    click.echo(f"\nAbout {found.tokens} tokens. The prompt:\n")
+    click.echo(terminal.sanitize(found.prompt))
+    return exit_codes.Exit.OK
 
 
 def _params(given: dict[str, Any]) -> dict[str, Any]:
     task = given["task"]
     if given["task_file"] is not None:
         if task is not None:
-            raise click.UsageError("--task and --task-file exclude each other")
+            raise click.UsageError("--task and --task-file exclude each other.")
         task = _read(given["task_file"])
     params = {
         "recipe": given["recipe"],
         "task": task,
         "files": [uri(file) for file in given["files"]] or None,
         "range": _range(given["range_"]),
-        "context": [uri(file) for file in given["context"]] or None,
+        "contextFiles": [uri(file) for file in given["context"]] or None,
         "input": None if given["input_"] is None else _read(given["input_"]),
         "target": uri(given["target"]) if given["target"] else None,
         "delegator": given["delegator"],
         "workspace": uri(given["workspace"]) if given["workspace"] else None,
         "base": given["base"],
         "checks": list(given["checks"]) or None,
-        "limits": limits(given),
+        "limits": options.limits(given),
+        "groupId": given["group"],
         "idempotencyKey": given["idempotency_key"],
         "buffers": [_buffer(text) for text in given["buffers"]] or None,
     }
     return {name: value for name, value in params.items() if value is not None}
-
-
-def limits(given: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the ``Limits`` among a command's options, None where there is none."""
-    from understudy.model.wire import camel  # noqa: PLC0415 - one user
-
-    names = [name.replace("-", "_") for name, _, _ in _LIMITS]
-    return {camel(name): given[name] for name in names if given.get(name) is not None} or None
 
 
 def _range(text: str | None) -> dict[str, Any] | None:
@@ -185,46 +186,45 @@ def _range(text: str | None) -> dict[str, Any] | None:
         return None
     match = _RANGE.fullmatch(text)
     if match is None:
-        raise click.BadParameter(f"{text!r} is not FROM or FROM:TO, lines counted from 1", param_hint="--range")
+        raise click.BadParameter(f"{text!r} is not FROM or FROM:TO with line numbers from 1.", param_hint="--range")
     first = int(match[1])
     last = int(match[2] or first)
     if last < first:
-        raise click.BadParameter(f"{text!r} ends before it begins", param_hint="--range")
+        raise click.BadParameter(f"{text!r} ends before it begins.", param_hint="--range")
     return {"start": {"line": first - 1, "character": 0}, "end": {"line": last, "character": 0}}
 
 
 def _buffer(text: str) -> dict[str, str]:
     path, equals, file = text.partition("=")
     if not path or not equals or not file:
-        raise click.BadParameter(f"{text!r} is not PATH=FILE", param_hint="--buffer")
+        raise click.BadParameter(f"{text!r} is not PATH=FILE.", param_hint="--buffer")
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         return {"uri": uri(path), "text": data.decode()}
     except OSError as error:
-        raise click.BadParameter(f"{file}: {error.strerror}", param_hint="--buffer") from None
+        raise click.BadParameter(f"{file}: {error.strerror}.", param_hint="--buffer") from None
     except UnicodeDecodeError:
-        raise click.BadParameter(f"{file} is not UTF-8", param_hint="--buffer") from None
+        raise click.BadParameter(f"{file} is not UTF-8.", param_hint="--buffer") from None
 
 
 def _read(file: Any) -> str:
     try:
         return str(file.read())
     except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{file.name} cannot be read as UTF-8 text: {error}") from None
+        raise click.UsageError(f"{file.name} cannot be read as UTF-8 text: {error}.") from None
 
 
 def _trusted(ask_for: Callable[[], Any], params: dict[str, Any], *, trust: bool) -> Any:
-    """Do it; where the workspace is not trusted, trust it as told (or after asking once) and do it again."""
+    """Send the request; if the workspace is untrusted, trust it (with --trust, or after asking) and send it again."""
     try:
-        with spelling.as_options():
+        with option_names.as_options():
             return ask_for()
     except UnderstudyError as error:
-        if error.kind is not ErrorKind.UNTRUSTED_WORKSPACE or not (trust or trusting.can_ask()):
+        if error.kind is not ErrorKind.UNTRUSTED_WORKSPACE or not (trust or trust_prompt.can_ask()):
             raise
-        from understudy.engine.places import workspace_of  # noqa: PLC0415 - only in a new folder
-
-        workspace = workspace_of(params.get("files") or [], params.get("workspace"), Path.cwd())
-        if not (trusting.record(workspace, trusted=True) if trust else trusting.ask(workspace)):
+        named = params.get("workspace") or next(iter(params.get("files") or []), str(Path.cwd()))
+        workspace = trust_prompt.workspace_of(named)
+        if not (trust_prompt.record(workspace, trusted=True) if trust else trust_prompt.ask(workspace)):
             raise
-    with spelling.as_options():
+    with option_names.as_options():
         return ask_for()

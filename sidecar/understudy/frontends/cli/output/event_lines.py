@@ -1,28 +1,28 @@
-"""Events as lines for people: what happened, in a few words, one line each."""
+"""Render an event as one line for people."""
 
 from __future__ import annotations
 
-from understudy.faces.cli import terminal
-from understudy.faces.cli.terminal import one_line
+from understudy.frontends.cli.terminal import terminal
+from understudy.frontends.cli.terminal.terminal import one_line
 from understudy.model import events as e
-from understudy.model.delegations import CheckResult
+from understudy.model.checks import CheckResult
 from understudy.model.errors import ErrorInfo
 
 LEFT_OUT_SHOWN = 5
 
 
 def line(event: e.Event) -> str | None:
-    """Return the line for one event, None for those that a person need not see (deltas, usage, sessions)."""
+    """Return the line for one event, None for events that are not shown (deltas, usage, sessions)."""
     match event:
         case e.Base(commit=commit, files=files, left_out=left_out):
             return f"starts from {commit[:10]} ({plural(files, 'file')}){_left_out(left_out)}"
         case e.Worktree(path=path, seconds=seconds):
-            return f"tree ready in {seconds:.1f} s: {one_line(path)}"
+            return f"worktree ready in {seconds:.1f} s: {one_line(path)}"
         case e.Queued(position=position):
-            return f"waits for a free slot (position {position})"
-        case e.Started(delegator=delegator, model=model, why=why, tool=tool):
+            return f"waiting for a free slot (position {position})"
+        case e.Started(delegator=delegator, model=model, reason=reason, tool=tool):
             with_ = ", ".join(one_line(part) for part in (tool, model) if part)
-            return f"{delegator}{f' ({with_})' if with_ else ''} starts: {one_line(why)}"
+            return f"{delegator}{f' ({with_})' if with_ else ''} started: {one_line(reason)}"
         case e.Phase(text=text):
             return one_line(text)
         case e.ToolCall(title=title, name=name):
@@ -35,13 +35,13 @@ def line(event: e.Event) -> str | None:
             return f"asks: {one_line(title)}"
         case e.PermissionAnswered(option=option, by=by):
             return f"answered: {one_line(option)} (by {one_line(by)})"
-        case e.AttemptFailed(message=message, will_retry=again, next_delegator=following, wait_seconds=wait):
-            return f"failed: {one_line(message)}{_what_next(again, following, wait)}"
+        case e.AttemptFailed(error=failure, will_retry=again, next_delegator=following, wait_seconds=wait):
+            return f"failed: {one_line(failure.message)}{_what_next(again, following, wait)}"
         case e.Result(files=files) if files:
             added, removed = sum(file.additions for file in files), sum(file.deletions for file in files)
             return f"result: {plural(len(files), 'file')}, +{added} -{removed}"
         case e.CheckStarted(name=name):
-            return f"check {name} runs"
+            return f"running check {name}"
         case e.CheckFinished():
             return check(event.check_result())
         case e.Note(level=level, text=text):
@@ -50,13 +50,13 @@ def line(event: e.Event) -> str | None:
             because = ", ".join(map(words, reservations))
             return f"finished: {words(verdict)}" + (f" ({because})" if because else "")
         case e.Unknown():
-            return "an event of a newer version of Understudy"
+            return "event of a newer version of Understudy"
         case _:
             return _decision(event)
 
 
 def words(name: str) -> str:
-    """Return a name of the contract as words (``checks_failed`` → ``checks failed``)."""
+    """Return an enum value as words (``checks_failed`` → ``checks failed``)."""
     return name.replace("_", " ")
 
 
@@ -66,7 +66,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def counts(result: CheckResult) -> str:
-    """Return a check's test counts, or its exit code where it has none."""
+    """Return a check's test counts, or its exit code if it reports none."""
     parts = [
         f"{count} {word}"
         for count, word in ((result.passed, "passed"), (result.failed, "failed"), (result.skipped, "skipped"))
@@ -85,8 +85,8 @@ def check(result: CheckResult) -> str:
     extra = "".join(
         f", {text}"
         for text, applies in (
-            ("red once and green once", result.flaky),
-            ("red before the work too", result.fails_on_base),
+            ("flaky", result.flaky),
+            ("fails on the base, too", result.fails_on_base),
             ("not required", not result.required),
         )
         if applies
@@ -95,7 +95,7 @@ def check(result: CheckResult) -> str:
 
 
 def error(info: ErrorInfo) -> str:
-    """Return an error of a delegation with what to do next."""
+    """Return an error of a delegation with its hint."""
     return one_line(info.message) + (f" ({one_line(info.hint)})" if info.hint else "")
 
 
@@ -110,8 +110,8 @@ def _left_out(paths: list[str]) -> str:
 def _what_next(again: bool, following: str | None, wait: float | None) -> str:
     after = f" in {wait:.0f} s" if wait else ""
     if following:
-        return f"; {following} goes on{after}"
-    return f"; trying again{after}" if again else ""
+        return f"; {following} is next{after}"
+    return f"; retrying{after}" if again else ""
 
 
 def _decision(event: e.Event) -> str | None:
@@ -120,13 +120,13 @@ def _decision(event: e.Event) -> str | None:
             return f"{decision}: {terminal.path(path)} (by {one_line(by)})"
         case e.Applied(paths=paths, by=by, undo_token=token):
             merged = f"merged into {', '.join(map(terminal.path, paths))} (by {one_line(by)})"
-            return f"{merged}; back with: understudy undo {one_line(token)}"
+            return f"{merged}; undo with: understudy undo {one_line(token)}"
         case e.Undone():
             return "undone"
         case e.Amended(path=path):
-            return f"edited by hand: {terminal.path(path)}"
+            return f"edited: {terminal.path(path)}"
         case e.Discarded(rescue_ref=ref):
-            return f"discarded; {one_line(ref)} brings it back"
+            return f"discarded; restore with: understudy restore {one_line(ref)}"
         case e.Superseded(by=by):
             return f"continued by {one_line(by)}"
         case _:

@@ -1,4 +1,4 @@
-"""The live view: a status line drawn again in place and what is worth keeping above it; plain lines in a pipe."""
+"""The live view: lines above a status line that is redrawn in place; plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-from understudy.faces.cli import lines, terminal
+from understudy.frontends.cli.output import event_lines
+from understudy.frontends.cli.output.units import duration, thousands
+from understudy.frontends.cli.terminal import terminal
 from understudy.model import events as e
 from understudy.model.states import State
 
 REDRAW_SECONDS = 0.25
-"""A status line that moves faster than the eye reads is noise."""
+"""Faster changes cannot be read."""
 
 _COLOURS: dict[type[e.Event], str] = {
     e.AttemptFailed: "red",
@@ -36,7 +38,7 @@ class View:
         columns: Callable[[], int] = terminal.width,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Write to ``stream``; ``answer`` takes the agent's own words as they come (None: they are not shown)."""
+        """Write to ``stream``; ``answer`` receives the agent's text as it is streamed (None: it is not shown)."""
         self._stream = stream
         self._redraw = redraw
         self._paint = terminal.Paint(on=colour)
@@ -53,7 +55,7 @@ class View:
         self._last_line: str | None = None
 
     def show(self, event: e.Event) -> None:
-        """Take one event in: a line above, or a new status."""
+        """Show one event as a line, or in the status."""
         self._state = e.STATE_AFTER.get(type(event), self._state)
         if isinstance(event, e.ToolCall):
             self._tool_calls += 1
@@ -63,7 +65,7 @@ class View:
             self.clear()
             self._answer(event.text)
             return
-        text = lines.line(event)
+        text = event_lines.line(event)
         if text is None:
             self.tick()
             return
@@ -79,14 +81,14 @@ class View:
             self._stream.write(f"{text}\n")
             self._stream.flush()
             return
-        # One write for old status, line and new status: a terminal that draws in between shows no gap.
+        # One write for old status, line and new status, so that the terminal does not flicker.
         status = self._status()
         self._stream.write(f"{self._erase()}{text}\n{status}")
         self._stream.flush()
         self._drawn, self._drawn_at = status, self._clock()
 
     def tick(self) -> None:
-        """Draw the status again when it is due; call it a few times a second."""
+        """Redraw the status when it is due; call this a few times a second."""
         if not self._redraw or self._clock() - self._drawn_at < REDRAW_SECONDS:
             return
         status = self._status()
@@ -97,7 +99,7 @@ class View:
         self._drawn_at = self._clock()
 
     def clear(self) -> None:
-        """Take the status away: something else is printed next."""
+        """Erase the status line, before other output."""
         if self._drawn:
             self._stream.write(self._erase())
             self._stream.flush()
@@ -118,26 +120,12 @@ class View:
         return self._paint(text, fg=_COLOURS.get(type(event)))
 
     def _status(self) -> str:
-        parts = [lines.words(self._state), duration(self._clock() - self._began)]
+        parts = [event_lines.words(self._state), duration(self._clock() - self._began)]
         if self._tool_calls:
-            parts.append(lines.plural(self._tool_calls, "step"))
+            parts.append(event_lines.plural(self._tool_calls, "step"))
         if self._tokens:
             parts.append(f"{thousands(self._tokens)} tokens")
         if self._activity:
             parts.append(self._activity)
-        # The last column stays free: a terminal may wrap when it is written.
+        # The last column stays empty: some terminals wrap when it is written.
         return self._paint(terminal.cut(" · ".join(parts), self._columns() - 1), bold=True)
-
-
-def duration(seconds: float) -> str:
-    """Return a duration as ``0:07``, ``12:34`` or ``1:02:03``."""
-    minutes, rest = divmod(int(max(0.0, seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def thousands(count: int) -> str:
-    """Return ``950``, ``12.3k`` or ``1.2M``."""
-    if count < 1000:
-        return str(count)
-    return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"

@@ -1,4 +1,4 @@
-"""What commands print: structures as JSON, tables, and errors with what to do next."""
+"""Print JSON, tables, errors and problems."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.faces.cli import terminal
-from understudy.model.errors import UnderstudyError
+from understudy.frontends.cli.terminal import terminal
+from understudy.model.errors import Location, UnderstudyError
+from understudy.model.text import uris
 
 NAMES_SHOWN = 5
 
 
 def json(value: Any) -> None:
-    """Print a structure of the contract as one JSON value: on one line in a pipe, indented on a terminal."""
+    """Print a structure as JSON: on one line in a pipe, indented on a terminal."""
     data = msgspec.json.encode(value)
     if terminal.is_terminal(sys.stdout):
         data = msgspec.json.format(data, indent=2)
@@ -24,27 +25,40 @@ def json(value: Any) -> None:
 
 
 def json_line(value: Any) -> None:
-    """Print a structure as one line, at once: for streams."""
+    """Print a structure as one line of JSON and flush, for streams."""
     click.echo(msgspec.json.encode(value))
     sys.stdout.flush()
 
 
 def error(problem: UnderstudyError, *, as_json: bool) -> None:
-    """Say what went wrong: a sentence and a hint on stderr, or ``{"error": ErrorInfo}`` on stdout for scripts."""
+    """Print an error: message and hint on stderr, or ``{"error": ErrorInfo}`` on stdout for scripts."""
     if as_json:
         json({"error": problem.info()})
         return
     paint = terminal.Paint(on=terminal.has_colour(sys.stderr))
-    place = f"{problem.location.uri}:{problem.location.range.start.line + 1}: " if problem.location else ""
-    click.echo(f"{paint('error:', fg='red', bold=True)} {place}{terminal.clean(problem.message)}", err=True)
+    place = _place(problem.location)
+    click.echo(f"{paint('error:', fg='red', bold=True)} {place}{terminal.sanitize(problem.message)}", err=True)
     names = [terminal.path(name) for name in problem.names or []]
     if names and problem.kind.startswith("unknown_"):
-        click.echo(f"  near: {', '.join(names[:NAMES_SHOWN])}", err=True)
+        click.echo(f"  similar: {', '.join(names[:NAMES_SHOWN])}", err=True)
     else:
         for name in names:
             click.echo(f"  - {name}", err=True)
     if problem.hint:
-        click.echo(f"{paint('hint:', fg='cyan')} {terminal.clean(problem.hint)}", err=True)
+        click.echo(f"{paint('hint:', fg='cyan')} {terminal.sanitize(problem.hint)}", err=True)
+
+
+def file_of(location: Location) -> str:
+    """Return the path of a location's file, for display; its URI if it is not a file of this machine."""
+    path = uris.path_of(location.uri)
+    return terminal.one_line(location.uri if path is None else str(path))
+
+
+def _place(location: Location | None) -> str:
+    if location is None:
+        return ""
+    start = location.range.start
+    return f"{file_of(location)}:{start.line + 1}:{start.character + 1}: "
 
 
 def paint() -> terminal.Paint:
@@ -53,8 +67,8 @@ def paint() -> terminal.Paint:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print columns, the last one cut to the terminal's width; the header only for people."""
-    # A path may hold more than one blank in a row, and is to be read as it is.
+    """Print columns; on a terminal with a header, and cut to its width."""
+    # A path may contain several spaces in a row, which must be kept.
     lines = [[cell if cell.isprintable() else terminal.one_line(cell) for cell in row] for row in rows]
     for_people = terminal.is_terminal(sys.stdout)
     if for_people:
@@ -72,15 +86,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def problems(found: Sequence[Any]) -> None:
-    """Print problems of the configuration on stderr, each with its place and its hint."""
+    """Print problems of the configuration on stderr, each with its position and hint."""
     brush = terminal.Paint(on=terminal.has_colour(sys.stderr))
     colours = {"error": "red", "warning": "yellow", "information": "cyan"}
     for problem in found:
-        place = ""
-        if problem.location is not None:
-            start = problem.location.range.start
-            place = f"{problem.location.uri.removeprefix('file://')}:{start.line + 1}:{start.character + 1}: "
         label = brush(f"{problem.severity}:", fg=colours[problem.severity])
-        click.echo(f"{label} {terminal.one_line(place + problem.message)}", err=True)
+        click.echo(f"{label} {_place(problem.location)}{terminal.one_line(problem.message)}", err=True)
         if problem.hint:
             click.echo(f"  {terminal.one_line(problem.hint)}", err=True)

@@ -1,15 +1,17 @@
-"""The verdict card: what came of a delegation, how far it can be believed, and what to do next."""
+"""Render the verdict card: the result of a delegation, its verdict, and the next step."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from understudy.faces.cli import lines, questions
-from understudy.faces.cli.live import duration, thousands
-from understudy.faces.cli.terminal import Paint, clean, one_line, path
-from understudy.faces.words import RESERVATIONS, VERDICTS
-from understudy.model.delegations import CheckResult, Delegation
-from understudy.model.states import State, Verdict
+from understudy.frontends.cli.output import event_lines
+from understudy.frontends.cli.output.units import duration, thousands
+from understudy.frontends.cli.terminal import permission_prompt
+from understudy.frontends.cli.terminal.terminal import Paint, one_line, path, sanitize
+from understudy.model.checks import CheckResult
+from understudy.model.delegations import Delegation
+from understudy.model.states import State
+from understudy.model.verdicts import RESERVATIONS, VERDICTS, Verdict
 
 _GOOD = {
     Verdict.VERIFIED: "green",
@@ -22,19 +24,19 @@ _SHOWN = 10
 
 
 def card(delegation: Delegation, paint: Paint, *, shown_answer: str = "") -> str:
-    """Return the card as text with a final newline; an answer already shown to the person is not repeated."""
+    """Return the card as text with a final newline; an answer that was already shown is not repeated."""
     parts = [_head(delegation, paint), _question(delegation, paint)]
     answer = delegation.result.text if delegation.result and delegation.result.text else ""
     if answer and answer.strip() != shown_answer.strip():
-        parts.append(clean(answer).rstrip("\n"))
+        parts.append(sanitize(answer).rstrip("\n"))
     parts += [_reservations(delegation, paint), _error(delegation, paint), _checks(delegation, paint)]
     parts += [_files(delegation, paint), _facts(delegation), _next_steps(delegation)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def state_word(delegation: Delegation) -> str:
-    """Return the verdict, or the state while there is none, as words."""
-    return lines.words(delegation.verdict or delegation.state)
+    """Return the verdict, or the state of an unfinished delegation, as words."""
+    return event_lines.words(delegation.verdict or delegation.state)
 
 
 def verdict_colour(verdict: Verdict | None) -> str:
@@ -42,21 +44,21 @@ def verdict_colour(verdict: Verdict | None) -> str:
     return "blue" if verdict is None else _GOOD.get(verdict, "red")
 
 
-def control(result: CheckResult) -> str | None:
-    """Return in words what the control run showed, None where there was none."""
-    if result.control is None:
+def mutation_text(result: CheckResult) -> str | None:
+    """Return the result of the mutation test as text, None if there was none."""
+    if result.mutation is None:
         return None
-    bitten, survived = result.control.bitten, result.control.survived
-    total = bitten + len(survived)
+    killed, survived = result.mutation.killed, result.mutation.survived
+    total = killed + len(survived)
     if total == 1:
-        verb = "fails" if bitten else "passes even"
+        verb = "fails" if killed else "passes even"
         name = f": {_some(survived)}" if survived else ""
         return f"the new test {verb} when the code under test is broken{name}"
     if not survived:
         return f"all {total} new tests fail when the code under test is broken"
-    verb = "fails" if bitten == 1 else "fail"
-    these = "this one survived" if len(survived) == 1 else "these survived"
-    return f"{bitten} of {total} new tests {verb} when the code under test is broken; {these}: {_some(survived)}"
+    verb = "fails" if killed == 1 else "fail"
+    rest = "passes" if len(survived) == 1 else "pass"
+    return f"{killed} of {total} new tests {verb} when the code under test is broken; {rest}: {_some(survived)}"
 
 
 def _head(delegation: Delegation, paint: Paint) -> str:
@@ -72,8 +74,8 @@ def _question(delegation: Delegation, paint: Paint) -> str:
     request = delegation.waiting_for
     if request is None:
         return ""
-    first, *rest = questions.rows(request.title, request.detail, request.options)
-    limit = [f"  until {request.deadline}, then {one_line(request.on_deadline)}"] if request.deadline else []
+    first, *rest = permission_prompt.rows(request)
+    limit = [f"  until {request.deadline}, then {one_line(request.deadline_action)}"] if request.deadline else []
     return "\n".join([paint(f"? {first}", fg="yellow", bold=True), *rest, *limit])
 
 
@@ -82,7 +84,7 @@ def _reservations(delegation: Delegation, paint: Paint) -> str:
     for reservation in delegation.reservations:
         what, todo = RESERVATIONS[reservation]
         mark = paint("!", fg="yellow", bold=True)
-        rows.append(f"{mark} {lines.words(reservation)}: {what}\n    {todo.replace('ID', delegation.id)}")
+        rows.append(f"{mark} {event_lines.words(reservation)}: {what}\n    {todo.replace('ID', delegation.id)}")
     return "\n".join(rows)
 
 
@@ -91,20 +93,20 @@ def _error(delegation: Delegation, paint: Paint) -> str:
     if error is None:
         return ""
     hint = f"\n    {one_line(error.hint)}" if error.hint else ""
-    return f"{paint('✗', fg='red', bold=True)} {lines.words(error.kind)}: {one_line(error.message)}{hint}"
+    return f"{paint('✗', fg='red', bold=True)} {event_lines.words(error.kind)}: {one_line(error.message)}{hint}"
 
 
 def _checks(delegation: Delegation, paint: Paint) -> str:
     rows = []
     for result in delegation.checks:
-        rows.append(paint(lines.check(result), fg="green" if result.ok else "red"))
-        shown = control(result)
+        rows.append(paint(event_lines.check(result), fg="green" if result.ok else "red"))
+        shown = mutation_text(result)
         if shown:
-            rows.append(f"    control: {shown}")
-        if result.wrong_tree:
-            rows.append(f"    loaded from your checkout: {_some(result.wrong_tree)}")
+            rows.append(f"    mutation test: {shown}")
+        if result.checkout_files:
+            rows.append(f"    loaded from your checkout: {_some(result.checkout_files)}")
         if not result.ok and result.output_tail.strip():
-            tail = clean(result.output_tail).rstrip().splitlines()[-_SHOWN:]
+            tail = sanitize(result.output_tail).rstrip().splitlines()[-_SHOWN:]
             rows += [f"    | {row}" for row in tail]
     return "\n".join(rows)
 
@@ -117,7 +119,7 @@ def _files(delegation: Delegation, paint: Paint) -> str:
         for file in files[:_SHOWN]
     ]
     if len(files) > _SHOWN:
-        rows.append(f"and {lines.plural(len(files) - _SHOWN, 'more file')}")
+        rows.append(f"and {event_lines.plural(len(files) - _SHOWN, 'more file')}")
     return "\n".join(rows)
 
 
@@ -126,30 +128,30 @@ def _facts(delegation: Delegation) -> str:
     seconds = _seconds(delegation)
     who = " → ".join(dict.fromkeys(attempt.delegator for attempt in delegation.attempts)) or delegation.delegator
     took = f" in {duration(seconds)}" if seconds is not None else ""
-    sandbox = "" if delegation.confined or delegation.worktree is None else ", not confined"
+    sandbox = "" if delegation.confined or delegation.sandbox is None else ", without a sandbox"
     rows.append(f"by {who}{took}{sandbox}")
     decided = [
         f"{count} {word}"
         for count, word in (
             (delegation.review.accepted, "accepted"),
             (delegation.review.rejected, "rejected"),
-            (delegation.review.pending, "undecided"),
+            (delegation.review.pending, "pending"),
         )
         if count
     ]
     if decided:
         rows.append(f"hunks: {', '.join(decided)}")
     if delegation.superseded_by:
-        rows.append(f"sent back: goes on as {one_line(delegation.superseded_by)}")
+        rows.append(f"continued by {one_line(delegation.superseded_by)}")
     if delegation.parent_id:
-        rows.append(f"goes on from {one_line(delegation.parent_id)}")
+        rows.append(f"continues {one_line(delegation.parent_id)}")
     spent = _spent(delegation)
     if spent:
         rows.append(spent)
     if delegation.worktree:
-        rows.append(f"tree: {one_line(delegation.worktree)}")
+        rows.append(f"worktree: {one_line(delegation.worktree)}")
     elif delegation.rescue_ref:
-        rows.append(f"tree: removed; back with: understudy restore {one_line(delegation.rescue_ref)}")
+        rows.append(f"worktree: removed; restore with: understudy restore {one_line(delegation.rescue_ref)}")
     return "\n".join(rows)
 
 
@@ -185,7 +187,7 @@ def _next_steps(delegation: Delegation) -> str:
         return f"next: understudy diff {identifier}   understudy check {identifier}"
     if delegation.verdict is Verdict.ANSWERED:
         return ""
-    return f"next: understudy watch {identifier}   (what happened, event by event)"
+    return f"next: understudy watch {identifier}   (shows every event)"
 
 
 def _some(names: list[str]) -> str:
@@ -194,7 +196,7 @@ def _some(names: list[str]) -> str:
 
 
 def _seconds(delegation: Delegation) -> float | None:
-    """Return how long the attempts took together: checks that ran again an hour later are not the agent's time."""
+    """Return the duration of all attempts together, without checks that ran again later."""
     total = 0.0
     for attempt in delegation.attempts:
         if attempt.finished_at is None:

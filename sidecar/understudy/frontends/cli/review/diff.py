@@ -1,4 +1,4 @@
-"""``diff``: what a delegation changed, as a patch that ``git apply`` takes."""
+"""``diff``: print the changes of a delegation as a patch for ``git apply``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Any
 
 import click
 
-from understudy.faces.cli import exits, options, output, targets, terminal
-from understudy.faces.cli.calls import call, resolve
-from understudy.faces.cli.pager import paged
-from understudy.git.names import quote, unquote
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.api import result_files
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.review import hunk_targets
+from understudy.frontends.cli.terminal import terminal
+from understudy.frontends.cli.terminal.pager import paged
+from understudy.model.text.path_quoting import quote, unquote
 
 _STYLES: tuple[tuple[bytes, dict[str, Any]], ...] = (
     (b"diff --git ", {"bold": True}),
@@ -24,8 +27,7 @@ _STYLES: tuple[tuple[bytes, dict[str, Any]], ...] = (
     (b"-", {"fg": "red"}),
 )
 _HEADER = b"diff --git "
-_REVIEW_BYTES = 64 * 1024 * 1024
-"""Four times what is ever written there: a person may write below each change."""
+"""Four times the size that Understudy writes, because users may write notes below each change."""
 _WORDS = re.compile(rb"(?m)^>.*(?:\n|\Z)")
 
 
@@ -39,13 +41,13 @@ _WORDS = re.compile(rb"(?m)^>.*(?:\n|\Z)")
 )
 @options.identifier
 @click.argument("paths", nargs=-1, type=click.Path())
-@click.option("--stat", is_flag=True, help="Files and counts only.")
+@click.option("--stat", is_flag=True, help="Print only files and counts.")
 @options.as_json
 def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) -> int:
-    """Show what a delegation changed; PATHS (relative to the workspace) choose files or folders.
+    """Show what a delegation changed.
 
-    On a terminal coloured, and through $PAGER where that is set; otherwise the bytes of the patch. With --json: files
-    and hunks.
+    PATHS choose files or folders, relative to the workspace. On a terminal the patch is coloured and shown in $PAGER
+    if that is set; otherwise it is printed byte for byte. With --json, prints files and hunks as a `DiffResult`.
     """
     whole = resolve(identifier)
     if json_:
@@ -58,7 +60,7 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
                 if _chosen(file.path, paths) or (file.from_ is not None and _chosen(file.from_, paths))
             ]
         output.json(found)
-        return exits.Exit.OK
+        return exit_codes.Exit.OK
     delegation = call("delegations/get", id=whole)
     files = delegation.result.files if delegation.result else []
     if paths:
@@ -69,29 +71,29 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
             ("STATUS", "+", "-", "PATH"),
             [(f.status, f"+{f.additions}", f"-{f.deletions}", terminal.path(f.path)) for f in rows],
         )
-        return exits.Exit.OK
+        return exit_codes.Exit.OK
     patch = _patch(whole)
     if paths:
         names = {file.path for file in files if _chosen(file.path, paths)}
         patch = b"".join(part for part in split(patch) if concerns(part, names))
     if not terminal.is_terminal(sys.stdout):
         click.echo(patch, nl=False)
-        return exits.Exit.OK
+        return exit_codes.Exit.OK
     if not patch:
         click.echo("Nothing changed.")
-        return exits.Exit.OK
+        return exit_codes.Exit.OK
     with paged() as write:
         write(coloured(patch, output.paint()))
-    return exits.Exit.OK
+    return exit_codes.Exit.OK
 
 
 def coloured(patch: bytes, paint: terminal.Paint) -> str:
-    """Return a patch as text for a terminal: what it would obey or hide spelled out, with ``paint``'s colours."""
+    """Return a patch as coloured text for a terminal, with control characters shown visibly."""
     rows = []
     in_hunk = False
     for line in patch.split(b"\n"):
         in_hunk = line.startswith(b"@@") or (in_hunk and not line.startswith(_HEADER))
-        # Inside a hunk `--- x` is a removed line `-- x`.
+        # Inside a hunk, `--- x` is the removed line `-- x`.
         styles = _STYLES[4:] if in_hunk else _STYLES
         style: dict[str, Any] = next((style for prefix, style in styles if line.startswith(prefix)), {})
         text = terminal.visible(line.decode("utf-8", "replace"))
@@ -100,7 +102,7 @@ def coloured(patch: bytes, paint: terminal.Paint) -> str:
 
 
 def split(patch: bytes) -> list[bytes]:
-    """Return the parts of a patch, one a file. A line of content never begins with ``diff --git``: it has a prefix."""
+    """Split a patch into one part per file, at ``diff --git``; content lines have a prefix, so none begins with it."""
     if not patch:
         return []
     starts = [0]
@@ -112,9 +114,9 @@ def split(patch: bytes) -> list[bytes]:
 
 
 def without_words(review: bytes) -> bytes:
-    """Return the patch of a ``review.diff`` alone: no head, and no line that a person wrote into it beside a change.
+    """Return only the patch of a ``review.diff``, without its header and the user's notes.
 
-    No line of a patch begins with ``>``.
+    Notes begin with ``>``, and no line of a patch does.
     """
     start = 0 if review.startswith(_HEADER) else review.find(b"\n" + _HEADER) + 1
     patch = review[start:] if start or review.startswith(_HEADER) else b""
@@ -122,43 +124,26 @@ def without_words(review: bytes) -> bytes:
 
 
 def concerns(part: bytes, names: set[str]) -> bool:
-    """Tell whether one file's part of a patch is about a path of ``names`` (spelled as the contract spells paths)."""
+    """Return whether one file's part of a patch is about a path in ``names`` (quoted as on the wire)."""
     header = part.partition(b"\n")[0]
-    if header.endswith(b'"'):  # git quotes whatever is not plain ASCII
+    if header.endswith(b'"'):  # git quotes all but plain ASCII
         quoted = header[header.rindex(b' "b/') + 1 :].decode("ascii")
         return quote(unquote(quoted)[len(b"b/") :]) in names
     return any(header.endswith(b" b/" + name.encode()) for name in names)
 
 
 def _refuse_unchanged(paths: tuple[str, ...], changed: list[tuple[str, str | None]]) -> None:
-    """Raise ``invalid_params`` for a path of which the result changes nothing."""
+    """Raise ``invalid_params`` for a path that the result does not change."""
     for path in paths:
         everything = path.rstrip("/") in {"", "."}
         either = [one for pair in changed for one in pair if one is not None]
-        if not everything and not any(targets.concerns(one, path) for one in either):
-            raise targets.not_changed(path, [one for one, _ in changed])
+        if not everything and not any(hunk_targets.concerns(one, path) for one in either):
+            raise hunk_targets.not_changed(path, [one for one, _ in changed])
 
 
 def _chosen(path: str, chosen: tuple[str, ...]) -> bool:
-    return any(targets.concerns(path, one) for one in chosen)
+    return any(hunk_targets.concerns(path, one) for one in chosen)
 
 
 def _patch(identifier: str) -> bytes:
-    from understudy.journal import disk  # noqa: PLC0415 - one user
-    from understudy.journal.store import open_folder  # noqa: PLC0415 - one user
-
-    folder = open_folder(identifier)
-    try:
-        return without_words(disk.read_whole(folder.review, _REVIEW_BYTES))
-    except FileNotFoundError:
-        raise UnderstudyError(
-            ErrorKind.CONFLICT,
-            f"{identifier} has no result yet",
-            hint=f"`understudy show {identifier}` says how it stands",
-        ) from None
-    except OSError as error:
-        raise UnderstudyError(
-            ErrorKind.STORE_UNAVAILABLE,
-            f"{folder.review} cannot be read: {error.strerror}",
-            hint="see `understudy doctor`",
-        ) from error
+    return without_words(result_files.read_review(identifier))

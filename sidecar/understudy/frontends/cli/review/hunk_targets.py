@@ -1,4 +1,4 @@
-"""``PATH[:HUNK]``: which hunks a person means, and what the shell completes for them."""
+"""Parse and complete ``PATH[:HUNK]``."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from understudy.faces.cli import hunks, options, terminal
-from understudy.faces.cli.calls import call, resolve
-from understudy.git import names
-from understudy.model.delegations import FileDiff, HunkState
+from understudy.frontends.cli import options
+from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.review import hunk_view
+from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import FileDiff, HunkState
+from understudy.model.text import path_quoting
 
 _LOOKED_AT = 20
-"""Delegations whose accepts are completed as undo tokens, newest first."""
+"""How many of the newest delegations are searched for undo tokens to complete."""
 
 Target = tuple[str, str | None]
-"""A file, and the whole id of one hunk or None for all that is undecided in it."""
+"""A file, and the full ID of one hunk or None for all its pending hunks."""
 
 
 def find(
     files: Sequence[FileDiff], chosen: Sequence[str], *, everything: bool = False, command: str = ""
 ) -> list[Target]:
-    """Return what the person chose, a folder as its files; no choice is a usage error unless it is ``everything``."""
+    """Return the chosen files and hunks, a folder as its files; no choice is a usage error unless ``everything``."""
     if everything and chosen:
-        raise click.UsageError("--all and paths exclude each other")
+        raise click.UsageError("--all and paths exclude each other.")
     if not everything and not chosen:
-        raise click.UsageError(f"say what to {command}: PATH, PATH:HUNK or --all")
+        raise click.UsageError(f"Name what to {command}: PATH, PATH:HUNK or --all.")
     if everything:
-        found: list[Target] = [(file.path, None) for file in files if _undecided(file)]
+        found: list[Target] = [(file.path, None) for file in files if _pending(file)]
     else:
         found = [target for text in chosen for target in _one(files, text)]
     if not found:
         raise UnderstudyError(
-            ErrorKind.CONFLICT, "nothing is undecided there", hint="`understudy review ID --list` shows all hunks"
+            ErrorKind.CONFLICT, "No hunk is pending there.", hint="Run `understudy review ID --list` to see all hunks."
         )
     return list(dict.fromkeys(found))
 
 
 def decisions(targets: Iterable[Target], decision: str, reason: str | None = None) -> list[dict[str, Any]]:
-    """Return targets as the contract's decisions."""
+    """Return targets as decisions for ``delegations/decide``."""
     found = []
     for path, hunk in targets:
         given = {"path": path, "hunk": hunk, "decision": decision, "reason": reason}
@@ -51,12 +53,12 @@ def decisions(targets: Iterable[Target], decision: str, reason: str | None = Non
     return found
 
 
-def items(files: Iterable[FileDiff], targets: Iterable[Target]) -> list[hunks.Item]:
-    """Return the hunks that targets mean: the named ones, and the undecided ones of whole files."""
+def items(files: Iterable[FileDiff], targets: Iterable[Target]) -> list[hunk_view.Item]:
+    """Return the hunks of targets: the named ones, and the pending ones of whole files."""
     wanted = set(targets)
     return [
         item
-        for item in hunks.items(files)
+        for item in hunk_view.items(files)
         if (item.file.path, item.hunk.id) in wanted
         or ((item.file.path, None) in wanted and item.hunk.state is HunkState.PENDING)
     ]
@@ -68,7 +70,7 @@ def argument(command: options.Command) -> options.Command:
 
 
 def complete_targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete files of the delegation named before, and their hunks behind a colon."""
+    """Complete files of the delegation named before, and their hunks after a colon."""
     _ = parameter
     with contextlib.suppress(Exception):
         files = _files(context)
@@ -85,7 +87,7 @@ def complete_paths(context: click.Context, parameter: click.Parameter, incomplet
 
 
 def complete_tokens(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete undo tokens of the newest delegations' accepts that were not taken back."""
+    """Complete undo tokens of the newest delegations' accepts."""
     _ = context, parameter
     with contextlib.suppress(Exception):
         return _tokens(incomplete)
@@ -93,62 +95,62 @@ def complete_tokens(context: click.Context, parameter: click.Parameter, incomple
 
 
 def wire(files: Iterable[FileDiff], text: str) -> str:
-    """Return a path as the contract spells it: typed as it is, in any bytes, or in the quotes that are printed."""
+    """Return a typed path, in any bytes or quoted as it is printed, as it is written on the wire."""
     known = {file.path for file in files}
-    spelled = [names.quote(path) for path in _spellings(text)]
+    spelled = [path_quoting.quote(path) for path in _spellings(text)]
     return next((path for path in spelled if path in known), spelled[-1])
 
 
 def concerns(path: str, text: str) -> bool:
-    """Tell whether a path of the contract is what a person typed, or below it."""
-    raw = names.unquote(path)
+    """Return whether a path on the wire is the typed path or below it."""
+    raw = path_quoting.unquote(path)
     wanted = [one.rstrip(b"/") for one in _spellings(text)]
     return any(one in {b"", b".", raw} or raw.startswith(one + b"/") for one in wanted)
 
 
-def named(files: Iterable[FileDiff], chosen: Sequence[str]) -> list[hunks.Item]:
+def named(files: Iterable[FileDiff], chosen: Sequence[str]) -> list[hunk_view.Item]:
     """Return all hunks that ``chosen`` names, decided or not."""
-    return [item for item in hunks.items(files) if any(_names(item, text) for text in chosen)]
+    return [item for item in hunk_view.items(files) if any(_names(item, text) for text in chosen)]
 
 
 def not_changed(text: str, paths: Sequence[str]) -> UnderstudyError:
-    """Return the error for a path of which a result that changes ``paths`` changes nothing."""
+    """Return the error for a path that a result, which changes ``paths``, does not change."""
     return UnderstudyError(
         ErrorKind.INVALID_PARAMS,
-        f"the result does not change {terminal.path(names.quote(_spellings(text)[0]))}"
-        + (", but these files:" if paths else ""),
-        hint="name one of them, or a folder, from the top of the workspace" if paths else "it changes nothing",
+        f"The result does not change {terminal.path(path_quoting.quote(_spellings(text)[0]))}"
+        + (", only these files:" if paths else "."),
+        hint="Name one of them, or a folder, relative to the workspace." if paths else "It changes no file.",
         names=list(paths[:20]) or None,
     )
 
 
 def _spellings(text: str) -> list[bytes]:
-    """Return the paths that a person may mean: what they typed, and what it says where it is in quotes."""
+    """Return the paths that a text may mean: as typed, and unquoted if it is quoted."""
     text = text.removeprefix("./")
     found = [os.fsencode(text)]
     if text.startswith('"'):
         with contextlib.suppress(ValueError):
-            found.append(names.unquote(text))
+            found.append(path_quoting.unquote(text))
     return found
 
 
-def _names(item: hunks.Item, text: str) -> bool:
+def _names(item: hunk_view.Item, text: str) -> bool:
     path, colon, hunk = text.rpartition(":")
-    own = names.unquote(item.file.path)
+    own = path_quoting.unquote(item.file.path)
     return concerns(item.file.path, text) or bool(
         colon and hunk and item.hunk.id.startswith(hunk) and own in _spellings(path)
     )
 
 
 def _one(files: Sequence[FileDiff], text: str) -> list[Target]:
-    by_path = {names.unquote(file.path): file for file in files}
+    by_path = {path_quoting.unquote(file.path): file for file in files}
     for wanted in _spellings(text):
         if wanted in by_path:
             file = by_path[wanted]
-            return [(file.path, None)] if _undecided(file) else []
+            return [(file.path, None)] if _pending(file) else []
     below = [file for file in files if concerns(file.path, text)]
     if below:
-        return [(file.path, None) for file in below if _undecided(file)]
+        return [(file.path, None) for file in below if _pending(file)]
     path, colon, hunk = text.rpartition(":")
     for wanted in _spellings(path) if colon else []:
         if wanted in by_path:
@@ -164,12 +166,12 @@ def _hunk(file: FileDiff, beginning: str) -> str:
     raise UnderstudyError(
         ErrorKind.INVALID_PARAMS,
         f"{count} hunks of {terminal.path(file.path)} begin with {terminal.one_line(beginning)!r}; it has these:",
-        hint="name one by the beginning of its id",
+        hint="Name one of them by a prefix of its ID.",
         names=[hunk.id for hunk in file.hunks][:20],
     )
 
 
-def _undecided(file: FileDiff) -> bool:
+def _pending(file: FileDiff) -> bool:
     return any(hunk.state is HunkState.PENDING for hunk in file.hunks)
 
 
@@ -184,29 +186,20 @@ def _paths(files: Iterable[FileDiff], incomplete: str) -> list[CompletionItem]:
 
 def _hunks(files: Iterable[FileDiff], incomplete: str) -> list[CompletionItem]:
     return [
-        CompletionItem(item.name, help=f"{item.hunk.state}, {terminal.one_line(hunks.place(item))}")
-        for item in hunks.items(files)
+        CompletionItem(item.name, help=f"{item.hunk.state}, {terminal.one_line(hunk_view.place(item))}")
+        for item in hunk_view.items(files)
         if incomplete == item.file.path
         or (incomplete.startswith(f"{item.file.path}:") and item.name.startswith(incomplete))
     ]
 
 
 def _tokens(incomplete: str) -> list[CompletionItem]:
-    from understudy.journal import reader, store  # noqa: PLC0415 - only in a completion
-    from understudy.model.events import Applied, Undone  # noqa: PLC0415
-
     found = []
     for one in call("delegations/list", limit=_LOOKED_AT).delegations:
         if not one.review.accepted:
             continue
-        tokens: dict[str, Applied] = {}
-        for event in reader.read_events(store.open_folder(one.id), 0, 100_000):
-            if isinstance(event, Applied):
-                tokens[event.undo_token] = event
-            elif isinstance(event, Undone):
-                tokens.pop(event.undo_token, None)
-        for token, event in reversed(tokens.items()):
-            if token.startswith(incomplete):
-                paths = ", ".join(map(terminal.path, event.paths[:3]))
-                found.append(CompletionItem(token, help=f"{terminal.one_line(one.title)}: {paths}"))
+        for accept in call("delegations/diff", id=one.id).undoable:
+            if accept.undo_token.startswith(incomplete):
+                paths = ", ".join(map(terminal.path, accept.paths[:3]))
+                found.append(CompletionItem(accept.undo_token, help=f"{terminal.one_line(one.title)}: {paths}"))
     return found

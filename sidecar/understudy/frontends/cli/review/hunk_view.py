@@ -1,4 +1,4 @@
-"""Hunks for a person's eyes: their lines with context, what is odd about them, and the sides of a conflict."""
+"""Render a hunk with its context and warnings, or the three sides of a conflict."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ import posixpath
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from understudy.faces.cli import lines, terminal
-from understudy.model.delegations import FileDiff, Hunk, HunkState
+from understudy.frontends.cli.output import event_lines
+from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import FileDiff, Hunk, HunkState
 
 CONTEXT = 3
 """Unchanged lines around a hunk, as in `git diff`."""
 LINES_SHOWN = 400
-"""Lines of one hunk that are printed; more than that is read in a diff, not at a prompt."""
+"""How many lines of one hunk are printed."""
 SIDE_SHOWN = 40
-"""Lines of one side of a conflict."""
+"""How many lines of one side of a conflict are printed."""
 
 _LINK = "120000"
 
 Caller = Callable[..., Any]
-"""``calls.call``, or what a test puts in its place."""
+"""``api_calls.call``, or a replacement in tests."""
 
 
 class Item(NamedTuple):
-    """One hunk with its file and its place among the file's hunks, counted from 1."""
+    """One hunk with its file and its number among the file's hunks, from 1."""
 
     file: FileDiff
     hunk: Hunk
@@ -33,17 +34,17 @@ class Item(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the hunk by its path in the contract and its id: no two are alike."""
+        """Return the unique name of the hunk: its path on the wire and its id."""
         return f"{self.file.path}:{self.hunk.id}"
 
     @property
     def spelled(self) -> str:
-        """Return the hunk as it is printed and the commands take it: ``PATH:HUNK``."""
+        """Return the hunk as commands print and accept it: ``PATH:HUNK``."""
         return f"{terminal.path(self.file.path)}:{self.hunk.id}"
 
 
 class Side(NamedTuple):
-    """A file on one side: its lines with their line feeds (None: not text), how large it is, its mode."""
+    """A file on one side: its lines with their line feeds (None: not text), size in bytes, and mode."""
 
     lines: list[str] | None
     size: int
@@ -56,12 +57,12 @@ def items(files: Iterable[FileDiff]) -> list[Item]:
 
 
 def pending(files: Iterable[FileDiff]) -> list[Item]:
-    """Return the hunks that are not decided."""
+    """Return the pending hunks."""
     return [item for item in items(files) if item.hunk.state is HunkState.PENDING]
 
 
 def place(item: Item) -> str:
-    """Return where a hunk is, in words: ``lines 10-14``, ``line 3``, or what becomes of the file."""
+    """Return where a hunk is, as text: ``lines 10-14``, ``line 3``, or how the file changes."""
     file, hunk = item.file, item.hunk
     if file.status != "modified":
         return {
@@ -69,7 +70,7 @@ def place(item: Item) -> str:
             "deleted": "deleted",
             "renamed": f"renamed from {terminal.path(file.from_ or '?')}",
             "mode": "mode",
-            "type": "becomes another kind of file",
+            "type": "file type changed",
         }[file.status]
     if file.binary:
         return "binary"
@@ -84,17 +85,17 @@ class Sides:
     """Reads both sides of the files of one delegation, each once."""
 
     def __init__(self, identifier: str, call: Caller) -> None:
-        """Read what belongs to ``identifier``."""
+        """Read the files of the delegation ``identifier``."""
         self._identifier = identifier
         self._call = call
         self._known: dict[tuple[str, str], Side | None] = {}
 
     def forget(self) -> None:
-        """Read everything again: the result has changed."""
+        """Drop the cache: the result has changed."""
         self._known.clear()
 
     def of(self, file: FileDiff, side: str) -> Side | None:
-        """Return a side of a file, None where it is not there or is not a file (a submodule)."""
+        """Return a side of a file, None if it does not exist or is not a file (a submodule)."""
         path = (file.from_ or file.path) if side == "base" else file.path
         if (file.status, side) in {("added", "base"), ("deleted", "result")}:
             return None
@@ -112,7 +113,7 @@ class Sides:
         if found.text is not None:
             return Side(_lines(found.text), len(found.text.encode()), found.mode)
         data = base64.b64decode(found.base64 or "")
-        # Git's own test for binary: a NUL. What is left is text in another encoding.
+        # As git does: a file with a NUL is binary, any other is text in some encoding.
         text = None if b"\0" in data else _lines(data.decode("utf-8", "replace"))
         return Side(text, len(data), found.mode)
 
@@ -121,31 +122,31 @@ def render(item: Item, sides: Sides, paint: terminal.Paint, heading: str = "") -
     """Return a hunk as text for a terminal: heading, warnings, lines with context."""
     file, hunk = item.file, item.hunk
     rows = [paint(f"{terminal.path(file.path)}  {heading}{place(item)}", bold=True)]
-    reason = file.flagged
+    reason = file.flag_reason
     if reason:
-        rows.append(paint(f"! this file {reason}: look twice before you accept it", fg="yellow", bold=True))
+        rows.append(paint(f"! flagged: this file {reason}", fg="yellow", bold=True))
     if hunk.conflict:
-        rows.append(paint("! it did not merge into your file when it was accepted before", fg="yellow"))
+        rows.append(paint("! conflict: an earlier accept of this hunk failed", fg="yellow"))
     if hunk.edited:
-        rows.append(paint("edited by hand", fg="cyan"))
+        rows.append(paint("edited", fg="cyan"))
     base, result = sides.of(file, "base"), sides.of(file, "result")
     if base and result and base.mode != result.mode and (file.status != "modified" or _is_empty(hunk)):
         rows.append(paint(f"mode {_mode(base.mode)} → {_mode(result.mode)}", fg="cyan"))
     elif result and result.mode != "100644" and (not base or result.mode == _LINK):
         rows.append(paint(f"mode {_mode(result.mode)}", fg="cyan"))
     if result and _leads_outside(file.path, result):
-        rows.append(paint("! this link leads out of the workspace", fg="yellow", bold=True))
+        rows.append(paint("! this link points outside the workspace", fg="yellow", bold=True))
     return "\n".join([*rows, *_body(item, base, result, paint)]) + "\n"
 
 
 def three_sides(path: str, conflict: Any, paint: terminal.Paint) -> str:
-    """Return a conflict with what the person has now, the base, and what the result has."""
-    rows = [paint(f"{terminal.path(path)}:{conflict.hunk} does not merge and stays undecided", bold=True)]
-    gone = "a folder, or something else that is no file" if conflict.in_the_way else "there is no such file"
+    """Return a conflict with its three sides: the user's file, the base and the result."""
+    rows = [paint(f"{terminal.path(path)}:{conflict.hunk} has a conflict and stays pending", bold=True)]
+    gone = "not a regular file" if conflict.blocked else "no such file"
     for title, text, colour, absent in (
         ("yours now", conflict.yours, "green", gone),
-        ("the base", conflict.base, None, "there was no such file"),
-        ("the result", conflict.result, "red", "the file is deleted"),
+        ("the base", conflict.base, None, "no such file"),
+        ("the result", conflict.result, "red", "deleted"),
     ):
         if text is None:
             rows.append(paint(f"  {title}: {absent}", fg="cyan"))
@@ -153,11 +154,11 @@ def three_sides(path: str, conflict: Any, paint: terminal.Paint) -> str:
         if "\0" in text:
             rows.append(paint(f"  {title}: binary", fg="cyan"))
             continue
-        rows.append(paint(f"  {title}:" if text else f"  {title}: nothing", fg="cyan"))
+        rows.append(paint(f"  {title}:" if text else f"  {title}: empty", fg="cyan"))
         shown = _lines(text)
         rows += [paint(f"    {terminal.visible(line)}", fg=colour) for line in shown[:SIDE_SHOWN]]
         if len(shown) > SIDE_SHOWN:
-            rows.append(f"    … and {lines.plural(len(shown) - SIDE_SHOWN, 'more line')}")
+            rows.append(f"    … and {event_lines.plural(len(shown) - SIDE_SHOWN, 'more line')}")
     return "\n".join(rows) + "\n"
 
 
@@ -166,7 +167,7 @@ def _body(item: Item, base: Side | None, result: Side | None, paint: terminal.Pa
     if file.binary or any(side is not None and side.lines is None for side in (base, result)):
         return [f"binary: {_size(base)} → {_size(result)}"]
     if base is None and result is None:
-        return ["its contents cannot be shown here"]
+        return ["the contents cannot be shown here"]
     if _is_empty(hunk):
         return []
     old, new = (base.lines if base else None) or [], (result.lines if result else None) or []
@@ -180,14 +181,16 @@ def _body(item: Item, base: Side | None, result: Side | None, paint: terminal.Pa
     rows += _signed(" ", after, paint)
     if len(rows) > LINES_SHOWN:
         rest = len(rows) - LINES_SHOWN
-        rows[LINES_SHOWN:] = [paint(f"… and {lines.plural(rest, 'more line')}: `understudy diff` shows all", dim=True)]
+        rows[LINES_SHOWN:] = [
+            paint(f"… and {event_lines.plural(rest, 'more line')}: `understudy diff` prints all", dim=True)
+        ]
     return rows
 
 
 def _context(item: Item, old: list[str]) -> tuple[list[str], list[str]]:
-    """Return unchanged lines before and after, up to the neighbouring hunks, which are decided on their own."""
+    """Return unchanged lines before and after, up to the neighbouring hunks."""
     hunk = item.hunk
-    # An empty old side is named by the line before it.
+    # The position of an empty old side is the line before it.
     first = hunk.old_start if hunk.old_lines else hunk.old_start + 1
     end = first + hunk.old_lines
     neighbours = [one for one in item.file.hunks if one is not hunk and not _is_empty(one)]
@@ -205,12 +208,12 @@ def _signed(sign: str, content: list[str], paint: terminal.Paint, **style: Any) 
     for line in content:
         rows.append(paint(sign + terminal.visible(line), **style))
         if not line.endswith("\n"):
-            rows.append(paint("\\ no line feed at the end of the file", dim=True))
+            rows.append(paint("\\ No newline at end of file", dim=True))
     return rows
 
 
 def _lines(text: str) -> list[str]:
-    """Return lines as git counts them: only a line feed ends one."""
+    """Return lines as git splits them: only at line feeds."""
     parts = text.split("\n")
     last = parts.pop()
     found = [f"{part}\n" for part in parts]
@@ -222,7 +225,7 @@ def _mode(mode: str) -> str:
 
 
 def _leads_outside(path: str, side: Side) -> bool:
-    """Tell whether a side is a link to what lies outside of the folder that is under review, by its words alone."""
+    """Return whether a side is a link that points outside the workspace, judged by its text alone."""
     if side.mode != _LINK or side.lines is None:
         return False
     where = posixpath.normpath(posixpath.join("/top", posixpath.dirname(path), "".join(side.lines)))
@@ -234,4 +237,4 @@ def _is_empty(hunk: Hunk) -> bool:
 
 
 def _size(side: Side | None) -> str:
-    return "nothing" if side is None else lines.plural(side.size, "byte")
+    return "no file" if side is None else event_lines.plural(side.size, "byte")

@@ -1,4 +1,4 @@
-"""``reply``, ``retry`` and ``amend``: a result goes back with words, is tried anew, or is changed by hand."""
+"""``reply``, ``retry`` and ``amend``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Any
 
 import click
 
-from understudy.faces.cli import editor, exits, following, lines, options, output, targets, terminal
-from understudy.faces.cli.calls import call, resolve
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.delegate import follower
+from understudy.frontends.cli.output import event_lines, output
+from understudy.frontends.cli.review import hunk_targets
+from understudy.frontends.cli.terminal import editor, terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -24,14 +28,15 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 @options.following
 @options.as_json
 def reply(*, identifier: str, words: tuple[str, ...], detach: bool, quiet: bool, json_: bool) -> int:
-    """Send a result back with words: a new delegation, in the same tree and session, followed like `start`.
+    """Send a result back with instructions.
 
-    It begins from your files as they are now; what you rejected is told with your reasons, and what is undecided stays
-    under review in the new one. `-` reads the text from stdin.
+    This starts a new delegation and follows it, as `start` does. It uses the same worktree and session, and starts from
+    your files as they are now. The agent also receives the hunks that you rejected, with your reasons; pending hunks
+    become part of the new delegation. `-` reads the instructions from stdin.
     """
     text = _stdin() if words == ("-",) else " ".join(words)
     if not text.strip():
-        raise click.UsageError("say what is to be done differently")
+        raise click.UsageError("The instructions are empty.")
     parent = call("delegations/get", id=resolve(identifier))
     started = call("delegations/reply", id=parent.id, text=text)
     return _follow(started, parent.recipe, parent.id, detach=detach, quiet=quiet, as_json=json_)
@@ -40,12 +45,15 @@ def reply(*, identifier: str, words: tuple[str, ...], detach: bool, quiet: bool,
 @click.command(epilog=options.examples("understudy retry k3f9q", "understudy retry k3f9q -d claude"))
 @options.identifier
 @click.option(
-    "-d", "--delegator", metavar="NAME", shell_complete=options.complete_delegators, help="Another one does it."
+    "-d", "--delegator", metavar="NAME", shell_complete=options.complete_delegators, help="Use another delegator."
 )
 @options.following
 @options.as_json
 def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, json_: bool) -> int:
-    """Do it again from the original base: a new delegation, followed like `start`."""
+    """Run a delegation again from its original base.
+
+    This starts a new delegation and follows it, as `start` does.
+    """
     parent = call("delegations/get", id=resolve(identifier))
     started = call("delegations/retry", id=parent.id, delegator=delegator)
     return _follow(started, parent.recipe, parent.id, detach=detach, quiet=quiet, as_json=json_)
@@ -59,62 +67,62 @@ def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, 
     )
 )
 @options.identifier
-@click.argument("path", shell_complete=targets.complete_paths)
+@click.argument("path", shell_complete=hunk_targets.complete_paths)
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path())
 @options.as_json
 def amend(*, identifier: str, path: str, file: str | None, json_: bool) -> int:
-    """Change a file of the result by hand: with $EDITOR, or to the contents of FILE (- is stdin).
+    """Edit a file of a result in $EDITOR, or replace it with FILE (- for stdin).
 
-    Your own files stay as they are. The result is split into hunks anew, and it is unverified until `understudy check`.
-    With --json: the `AmendResult`.
+    Your own files do not change. The result is split into hunks again, and is unverified until `understudy check`.
+    With --json, prints the `AmendResult`.
     """
     whole = resolve(identifier)
-    # The head first: an edit of another person in between is then refused, not overwritten.
+    # The head first, so that an edit by another process in between is refused, not overwritten.
     before = call("delegations/diff", id=whole)
-    head, path = before.head, targets.wire(before.files, path)
+    head, path = before.head, hunk_targets.wire(before.files, path)
     if file is not None:
         text: str | None = _stdin() if file == "-" else _contents(file)
     elif json_ or not editor.can_edit():
-        raise click.UsageError("name the FILE with the new contents (- is stdin); an editor needs a terminal")
+        raise click.UsageError("Name the FILE with the new contents (- for stdin): an editor needs a terminal.")
     else:
         found = call("delegations/file", id=whole, path=path, side="result")
         if found.text is None:
             raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, f"{terminal.path(path)} is not UTF-8 text", hint="edit it in its tree"
+                ErrorKind.INVALID_PARAMS, f"{terminal.path(path)} is not UTF-8 text.", hint="Edit it in its worktree."
             )
         text = editor.edited(found.text, path)
     if text is None:
         click.echo("Nothing was changed.", err=True)
-        return exits.Exit.OK
+        return exit_codes.Exit.OK
     done = call("delegations/amend", id=whole, path=path, text=text, head=head)
     if json_:
         output.json(done)
     else:
-        click.echo(f"{terminal.path(path)} has {lines.plural(len(done.hunks), 'hunk')} now.")
+        click.echo(f"{terminal.path(path)} has {event_lines.plural(len(done.hunks), 'hunk')} now.")
         click.echo(f"next: understudy check {whole}   understudy review {whole}")
-    return exits.Exit.OK
+    return exit_codes.Exit.OK
 
 
 def _follow(started: Any, recipe: str, parent: str, *, detach: bool, quiet: bool, as_json: bool) -> int:
     if detach:
         output.json(started) if as_json else click.echo(started.id)
-        return exits.Exit.OK
+        return exit_codes.Exit.OK
     if not quiet:
-        click.echo(f"{started.id}: follows {parent}", err=True)
-    return following.to_the_end(started.id, recipe, quiet=quiet, as_json=as_json)
+        click.echo(f"{started.id}: continues {parent}", err=True)
+    return follower.to_the_end(started.id, recipe, quiet=quiet, as_json=as_json)
 
 
 def _stdin() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"stdin is not UTF-8: {error}") from None
+        raise click.UsageError(f"stdin is not UTF-8: {error}.") from None
 
 
 def _contents(file: str) -> str:
     try:
         return Path(file).read_bytes().decode()
     except OSError as error:
-        raise click.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
+        raise click.BadParameter(f"{file}: {error.strerror}.", param_hint="FILE") from None
     except UnicodeDecodeError:
-        raise click.BadParameter(f"{file} is not UTF-8", param_hint="FILE") from None
+        raise click.BadParameter(f"{file} is not UTF-8.", param_hint="FILE") from None

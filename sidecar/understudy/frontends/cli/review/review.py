@@ -1,4 +1,4 @@
-"""``review``: every undecided hunk shown and asked about, in the manner of `git add -p`."""
+"""``review``: show every pending hunk and ask for a decision, like `git add -p`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Any
 
 import click
 
-from understudy.faces.cli import deciding, editor, exits, hunks, lines, options, output, reviewing, targets, terminal
-from understudy.faces.cli.calls import call, resolve
-from understudy.faces.cli.reviewing import Next
-from understudy.model.delegations import FileDiff, HunkState
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.output import event_lines, output
+from understudy.frontends.cli.review import hunk_targets, hunk_view, review_steps, send_decisions
+from understudy.frontends.cli.review.review_steps import Next
+from understudy.frontends.cli.terminal import editor, terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import FileDiff, HunkState
 
 
 @click.command(
@@ -24,14 +27,14 @@ from understudy.model.errors import ErrorKind, UnderstudyError
     )
 )
 @options.identifier
-@targets.argument
-@click.option("--list", "list_", is_flag=True, help="Only list the hunks with their ids and how they stand.")
+@hunk_targets.argument
+@click.option("--list", "list_", is_flag=True, help="Only list the hunks with their IDs and states.")
 @options.as_json
 def review(*, identifier: str, chosen: tuple[str, ...], list_: bool, json_: bool) -> int:
-    """Look at a result hunk by hunk and decide: accept, reject with a reason, edit, leave open.
+    """Review a result hunk by hunk: accept, reject with a reason, edit, or leave pending.
 
-    Decisions are sent together at the end; before that nothing changes but what you edit. `?` lists the keys. Without a
-    terminal, or with --list, the hunks are listed; with --json: files and hunks as in `understudy diff --json`.
+    Decisions are sent together at the end; until then only your edits of the result take effect. `?` lists the keys.
+    Without a terminal, or with --list, the hunks are listed. With --json, prints files and hunks as a `DiffResult`.
     """
     if list_ or json_ or not can_review():
         return show_list(resolve(identifier), chosen, as_json=json_)
@@ -39,49 +42,53 @@ def review(*, identifier: str, chosen: tuple[str, ...], list_: bool, json_: bool
 
 
 def can_review() -> bool:
-    """Tell whether a person sits at a terminal that shows hunks and takes answers."""
+    """Return whether a review can run: stdin and stdout are a terminal."""
     return terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout)
 
 
 def run(identifier: str, chosen: Sequence[str], *, as_json: bool = False) -> int:
-    """Review on this terminal, send what was decided, and say what came of it."""
+    """Review on this terminal, send the decisions, and print the outcome."""
     if as_json or not can_review():
-        raise click.UsageError("a review needs a terminal; name PATH, PATH:HUNK or --all instead")
+        raise click.UsageError("A review needs a terminal; name PATH, PATH:HUNK or --all instead.")
     whole = resolve(identifier)
     files = call("delegations/diff", id=whole).files
-    found = _undecided(files, chosen)
-    settled = len(hunks.items(files)) - len(hunks.pending(files))
-    if settled:
-        click.echo(f"{lines.plural(settled, 'hunk')} decided before; `understudy review {whole} --list` shows all.")
-    dialogue = Dialogue(whole, reviewing.Review(found), chosen, call, _Terminal())
+    found = _pending(files, chosen)
+    decided = len(hunk_view.items(files)) - len(hunk_view.pending(files))
+    if decided:
+        click.echo(
+            f"{event_lines.plural(decided, 'hunk')} decided before; `understudy review {whole} --list` shows all."
+        )
+    dialogue = Dialogue(whole, review_steps.Review(found), chosen, call, _Terminal())
     decisions, flagged = dialogue.run()
     return dialogue.deliver(
-        dialogue.files or files, decisions, lambda before, sent: deciding.send(whole, before, sent, flagged=flagged)
+        dialogue.files or files,
+        decisions,
+        lambda before, sent: send_decisions.send(whole, before, sent, flagged=flagged),
     )
 
 
 def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:
-    """Print the hunks with their names and how they stand."""
+    """Print the hunks with their names and states."""
     found = call("delegations/diff", id=identifier)
     if chosen:
-        wanted = {item.name for item in targets.named(found.files, chosen)}
+        wanted = {item.name for item in hunk_targets.named(found.files, chosen)}
         for file in found.files:
             file.hunks = [hunk for hunk in file.hunks if f"{file.path}:{hunk.id}" in wanted]
         found.files = [file for file in found.files if file.hunks]
     if as_json:
         output.json(found)
-        return exits.Exit.OK
+        return exit_codes.Exit.OK
     rows = []
-    for item in hunks.items(found.files):
+    for item in hunk_view.items(found.files):
         state = f"{item.hunk.state}{' (conflict)' if item.hunk.conflict else ''}"
-        note = item.hunk.reason or item.file.flagged or ""
-        rows.append((item.spelled, state, hunks.place(item), f"- {note}" if note else ""))
+        note = item.hunk.reason or item.file.flag_reason or ""
+        rows.append((item.spelled, state, hunk_view.place(item), f"- {note}" if note else ""))
     output.table(("PATH:HUNK", "STATE", "WHERE", ""), rows)
-    return exits.Exit.OK
+    return exit_codes.Exit.OK
 
 
 class _Terminal:
-    """The person at this terminal."""
+    """Questions and answers on this terminal."""
 
     paint: terminal.Paint
 
@@ -89,11 +96,11 @@ class _Terminal:
         self.paint = output.paint()
 
     def say(self, text: str) -> None:
-        """Print text as it is."""
+        """Print text unchanged."""
         click.echo(text, nl=not text.endswith("\n"))
 
     def ask(self, prompt: str) -> str | None:
-        """Return the person's line, None at the end of their input."""
+        """Return the line typed by the user, None at the end of input."""
         click.echo(f"{self.paint(prompt, fg='blue', bold=True)} ", nl=False)
         line = sys.stdin.readline()
         if not line:
@@ -102,15 +109,15 @@ class _Terminal:
         return line
 
     def edit(self, text: str, name: str) -> str | None:
-        """Let the person edit a text; None where they changed nothing."""
+        """Let the user edit a text; return None if it did not change."""
         return editor.edited(text, name)
 
 
 class Dialogue:
-    """Carries the questions of a review to a person and their answers back; decides nothing."""
+    """Asks the questions of a review and passes the answers on; decides nothing."""
 
     def __init__(
-        self, identifier: str, review: reviewing.Review, chosen: Sequence[str], call: Callable[..., Any], person: Any
+        self, identifier: str, review: review_steps.Review, chosen: Sequence[str], call: Callable[..., Any], person: Any
     ) -> None:
         """Ask ``person`` (``say``, ``ask``, ``edit``, ``paint``) about ``review``; ``call`` reads and amends."""
         self._identifier = identifier
@@ -118,12 +125,12 @@ class Dialogue:
         self._chosen = chosen
         self._call = call
         self._person = person
-        self._sides = hunks.Sides(identifier, call)
+        self._sides = hunk_view.Sides(identifier, call)
         self.files: list[FileDiff] = []
-        """The diff after an edit; empty where there was none."""
+        """The diff after an edit; empty without one."""
 
     def run(self) -> tuple[list[dict[str, Any]], bool]:
-        """Ask until the review is over; return the decisions, and whether flagged files among them are meant."""
+        """Ask until the review is over; return the decisions, and whether they include confirmed flagged files."""
         step = Next.SHOW
         while step is not Next.DONE:
             if self._review.message:
@@ -137,9 +144,9 @@ class Dialogue:
         decisions: list[dict[str, Any]],
         send: Callable[[Sequence[FileDiff], list[dict[str, Any]]], int],
     ) -> int:
-        """Send what was decided until it is taken or the person gives up: an error does not cost them the review.
+        """Send the decisions until it succeeds or the user gives up, so that an error does not lose the review.
 
-        What somebody else has settled meanwhile is left out and named.
+        Hunks that another process has decided in the meantime are left out and named.
         """
         while True:
             try:
@@ -147,7 +154,7 @@ class Dialogue:
             except UnderstudyError as error:
                 output.error(error, as_json=False)
             files = self._call("delegations/diff", id=self._identifier).files
-            now = {(item.file.path, item.hunk.id): item for item in hunks.items(files)}
+            now = {(item.file.path, item.hunk.id): item for item in hunk_view.items(files)}
             lapsed = {
                 (entry["path"], entry["hunk"]): why
                 for entry in decisions
@@ -157,12 +164,12 @@ class Dialogue:
                 self._person.say(f"left out: {terminal.path(path)}:{hunk} {why}")
             decisions = [entry for entry in decisions if (entry["path"], entry["hunk"]) not in lapsed]
             if not decisions:
-                return exits.Exit.ERROR
+                return exit_codes.Exit.ERROR
             if not lapsed:
-                count = lines.plural(len(decisions), "decision")
-                answer = self._person.ask(f"Nothing was decided. Send your {count} again [y/n]?")
+                count = event_lines.plural(len(decisions), "decision")
+                answer = self._person.ask(f"The decisions were not applied. Send your {count} again [y/n]?")
                 if answer is None or answer.strip().lower() not in {"y", "yes"}:
-                    return exits.Exit.ERROR
+                    return exit_codes.Exit.ERROR
 
     def _do(self, step: Next) -> Next:
         review, person = self._review, self._person
@@ -170,18 +177,18 @@ class Dialogue:
             case Next.EDIT:
                 return self._edit()
             case Next.REASON:
-                return review.answer(person.ask("Why is it rejected?"))
+                return review.answer(person.ask("Reason:"))
             case Next.CONFIRM:
-                reason = review.current.file.flagged
-                return review.answer(person.ask(f"This file {reason}. Accept it all the same [y/N]?"))
+                reason = review.current.file.flag_reason
+                return review.answer(person.ask(f"This file {reason}. Accept anyway [y/N]?"))
             case Next.LIST:
                 person.say(self._list())
                 return review.answer(person.ask("Go to which hunk?"))
             case Next.HELP:
                 shown = review.keys().split(",")
-                person.say("\n".join(f"{key}  {text}" for key, text in reviewing.KEYS.items() if key in shown))
+                person.say("\n".join(f"{key}  {text}" for key, text in review_steps.KEYS.items() if key in shown))
             case Next.SHOW:
-                person.say("\n" + hunks.render(review.current, self._sides, person.paint, review.heading))
+                person.say("\n" + hunk_view.render(review.current, self._sides, person.paint, review.heading))
                 self._say_choice()
         return review.answer(person.ask(f"{review.heading}Accept this hunk [{review.keys()}]?"))
 
@@ -197,25 +204,25 @@ class Dialogue:
             choice = self._review.choice(item)
             mark = {"accept": "+", "reject": "-"}[choice.decision] if choice else " "
             here = ">" if item is self._review.current else " "
-            text = f"{terminal.path(item.file.path)}  {hunks.place(item)}"
-            rows.append(f"{here}{mark} {number:>3}  {text}{'  !' if item.file.flagged else ''}")
+            text = f"{terminal.path(item.file.path)}  {hunk_view.place(item)}"
+            rows.append(f"{here}{mark} {number:>3}  {text}{'  !' if item.file.flag_reason else ''}")
         return "\n".join(rows)
 
     def _edit(self) -> Next:
         try:
             if not self._amend():
-                self._person.say("nothing was changed")
+                self._person.say("Nothing was changed.")
                 return Next.SHOW
             self._sides.forget()
             self.files = self._call("delegations/diff", id=self._identifier).files
         except UnderstudyError as error:
-            # The review goes on: what was decided so far is not lost over an edit.
+            # The review continues: a failed edit must not lose the decisions so far.
             hint = f" ({error.hint})" if error.hint else ""
-            self._person.say(terminal.one_line(f"not edited: {error.message}{hint}"))
+            self._person.say(terminal.one_line(f"The edit failed: {error.message}{hint}"))
             return Next.SHOW
         try:
-            return self._review.replace(_undecided(self.files, self._chosen))
-        except UnderstudyError:  # the edit left nothing to decide
+            return self._review.replace(_pending(self.files, self._chosen))
+        except UnderstudyError:  # no hunk is pending after the edit
             return self._review.replace([])
 
     def _amend(self) -> bool:
@@ -224,7 +231,7 @@ class Dialogue:
         found = self._call("delegations/file", id=self._identifier, path=path, side="result")
         if found.text is None:
             raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, f"{terminal.path(path)} is not UTF-8 text", hint="edit it in its tree"
+                ErrorKind.INVALID_PARAMS, f"{terminal.path(path)} is not UTF-8 text.", hint="Edit it in its worktree."
             )
         text = self._person.edit(found.text, path)
         if text is None:
@@ -233,17 +240,17 @@ class Dialogue:
         return True
 
 
-def _undecided(files: Sequence[FileDiff], chosen: Sequence[str]) -> list[hunks.Item]:
-    """Return the undecided hunks among the chosen; a hunk named by its id is asked about even if it was decided."""
-    return targets.items(files, targets.find(files, chosen, everything=not chosen))
+def _pending(files: Sequence[FileDiff], chosen: Sequence[str]) -> list[hunk_view.Item]:
+    """Return the pending hunks among the chosen ones, and hunks named by their id even if they were decided."""
+    return hunk_targets.items(files, hunk_targets.find(files, chosen, everything=not chosen))
 
 
-def _lapsed(item: hunks.Item | None, decision: str) -> str | None:
-    """Return why a decision on a hunk is not possible any more; None where it is."""
+def _lapsed(item: hunk_view.Item | None, decision: str) -> str | None:
+    """Return why a hunk can no longer be decided, None if it can."""
     if item is None:
-        return "is not in the result any more: it was edited"
+        return "is no longer in the result: it was edited"
     if item.hunk.state is HunkState.SUPERSEDED:
-        return f"was taken over by {terminal.one_line(item.hunk.by or 'a follow-up')}"
+        return f"is now part of {terminal.one_line(item.hunk.by or 'a follow-up')}"
     if item.hunk.state is HunkState.ACCEPTED and decision == "reject":
-        return "is in your files already; undo that first"
+        return "is in your files; undo that accept first"
     return None

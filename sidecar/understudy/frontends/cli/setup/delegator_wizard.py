@@ -1,4 +1,4 @@
-"""The questions of ``delegators add``: what is there, which model, which name."""
+"""The interactive ``delegators add``: tool or server, model, name."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from understudy.faces.cli import terminal
-from understudy.faces.cli.calls import call
-from understudy.model.delegators import NAME_PATTERN
+from understudy.frontends.cli.api_calls import call
+from understudy.frontends.cli.terminal import terminal
+from understudy.model.config.delegators import NAME_PATTERN
 from understudy.model.errors import UnderstudyError
 
 _MODELS_SHOWN = 30
@@ -22,17 +22,17 @@ def delegator() -> dict[str, Any]:
     servers = call("modelServers/list").model_servers
     if not tools and not servers:
         raise click.UsageError(
-            "no agent CLI was found and no model server is configured: install one (`understudy tools` lists them), "
-            "or name a server with `understudy servers add NAME --url URL`"
+            "No agent CLI was found and no model server is configured. Install an agent CLI (`understudy tools` "
+            "lists them), or add a server with `understudy servers add NAME --url URL`."
         )
     choices = [f"{tool.display_name} {tool.version or ''}".strip() for tool in tools]
     choices += [f"model server {entry.model_server.name} ({entry.model_server.base_url})" for entry in servers]
-    chosen = choose("Who does the work?", choices)
+    chosen = choose("Which agent CLI or model server?", choices)
     declared: dict[str, Any] = {}
     if chosen < len(tools):
         tool = tools[chosen]
         declared["tool"] = tool.name
-        basis, models = tool.name, tool.models or []
+        basis, models = tool.name, list[str]()
         optional = True
     else:
         server = servers[chosen - len(tools)].model_server
@@ -59,7 +59,7 @@ def _models(server: str) -> list[str]:
     try:
         return [model.id for model in call("modelServers/models", name=server).models]
     except UnderstudyError as error:
-        click.echo(f"its models could not be listed: {terminal.one_line(error.message)}", err=True)
+        click.echo(f"The models could not be listed: {terminal.one_line(error.message)}", err=True)
         return []
 
 
@@ -69,7 +69,7 @@ def _model(models: list[str], *, optional: bool) -> str:
     if len(models) > _MODELS_SHOWN:
         click.echo(f"  and {len(models) - _MODELS_SHOWN} more", err=True)
     default = "" if optional else (models[0] if models else None)
-    text = "Model (empty: the tool's own default)" if optional else "Model"
+    text = "Model (empty: the tool's default)" if optional else "Model"
     return str(click.prompt(text, default=default, show_default=bool(default), err=True)).strip()
 
 
@@ -83,4 +83,9 @@ def _name(basis: str, model: str) -> str:
         given = str(click.prompt("Name", default=name, err=True)).strip()
         if re.fullmatch(NAME_PATTERN, given) and given not in taken:
             return given
-        click.echo("taken" if given in taken else "small letters, digits, . _ - and at most 64 of them", err=True)
+        click.echo(
+            "This name is taken."
+            if given in taken
+            else "Use lowercase letters, digits, dots, hyphens and underscores, at most 64.",
+            err=True,
+        )

@@ -1,26 +1,33 @@
-"""``delegators``: who can do the work."""
+"""``delegators``."""
 
 from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 import msgspec
 
-from understudy.faces.cli import exits, interactive, options, output, spelling, terminal, trusting
-from understudy.faces.cli.calls import call, uri
-from understudy.model.delegators import Delegator
+from understudy.frontends.cli import exit_codes, option_names, options
+from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.setup import delegator_wizard
+from understudy.frontends.cli.setup.entries import (
+    pairs,
+    print_connection_test,
+    print_entry,
+    print_saved,
+    read_declaration,
+    remove_fields,
+)
+from understudy.frontends.cli.terminal import trust_prompt
 
 _LAUNCH_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("mode", {"type": click.Choice(["headless", "tmux", "acp"]), "help": "How the tool is driven."}),
-    ("permission_mode", {"metavar": "MODE", "help": "The tool's own permission mode."}),
-    ("sandbox", {"type": click.Choice(["off", "prefer", "require"]), "help": "Whether it runs in a sandbox."}),
-    ("prompt_prefix", {"metavar": "TEXT", "help": "Put before every prompt."}),
-    ("prompt_suffix", {"metavar": "TEXT", "help": "Put after every prompt."}),
+    ("permission_mode", {"metavar": "MODE", "help": "Permission mode of the tool."}),
+    ("prompt_prefix", {"metavar": "TEXT", "help": "Text before every prompt."}),
+    ("prompt_suffix", {"metavar": "TEXT", "help": "Text after every prompt."}),
     (
         "prompt_delivery",
         {"type": click.Choice(["argument", "stdin", "file"]), "help": "How a generic tool gets the prompt."},
@@ -32,21 +39,24 @@ _LAUNCH_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 @click.group(epilog=options.examples("understudy delegators", "understudy delegators add"), invoke_without_command=True)
 @click.pass_context
 def delegators(context: click.Context) -> int:
-    """Say who can do the work: an agent CLI, or a model on a server, with a model and launch options."""
+    """Manage delegators: an agent CLI or a model on a server, with its options."""
     if context.invoked_subcommand is None:
         return int(context.invoke(list_, workspace=None, json_=False))
-    return exits.Exit.OK
+    return exit_codes.Exit.OK
 
 
 @delegators.command("list", epilog=options.examples("understudy delegators list --json"))
 @options.in_workspace
 @options.as_json
 def list_(*, workspace: str | None, json_: bool) -> int:
-    """List delegators, where each comes from, and whether it can be used now."""
+    """List delegators and whether each is ready.
+
+    Shows where each is configured, and lists every problem of the configuration with its location.
+    """
     found = call("delegators/list", workspace=uri(workspace or "."))
     if json_:
         output.json(found)
-        return exits.Exit.OK
+        return exit_codes.Exit.OK
     rows = []
     for entry in found.delegators:
         one = entry.delegator
@@ -56,7 +66,7 @@ def list_(*, workspace: str | None, json_: bool) -> int:
         rows.append((one.name, one.tool or f"server {one.model_server or '-'}", one.model or "-", entry.scope, state))
     output.table(("NAME", "WITH", "MODEL", "FROM", "STATE"), rows)
     output.problems(found.problems)
-    return exits.Exit.OK
+    return exit_codes.Exit.OK
 
 
 @delegators.command(epilog=options.examples("understudy delegators show claude"))
@@ -67,17 +77,7 @@ def show(*, name: str, workspace: str | None, json_: bool) -> int:
     """Show one delegator and its problems."""
     entry = call("delegators/get", name=name, workspace=uri(workspace or "."))
     output.json(entry) if json_ else print_entry(entry, entry.delegator)
-    return exits.Exit.OK
-
-
-def print_entry(entry: Any, declared: Any) -> None:
-    """Print a configured thing as people write it, with its place and its problems."""
-    place = f", {entry.location.uri.removeprefix('file://')}" if entry.location else ""
-    editable = "" if entry.editable else " (by hand only)"
-    click.echo(terminal.one_line(f"{declared.name}: from {entry.scope}{place}{editable}"))
-    data = json.dumps(msgspec.to_builtins(declared), indent=2, ensure_ascii=False)
-    click.echo("\n".join(map(terminal.clean, data.splitlines())))
-    output.problems(entry.state.problems)
+    return exit_codes.Exit.OK
 
 
 def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,7 +86,7 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
             "--tool",
             metavar="TOOL",
             shell_complete=options.complete_tools,
-            help="The agent CLI (`generic`: any command).",
+            help="The agent CLI (`generic` for any command).",
         ),
         click.option(
             "--model-server",
@@ -95,43 +95,47 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
             shell_complete=options.complete_servers,
             help="The model server.",
         ),
-        click.option("--model", metavar="ID", help="The model, as the tool or the server spells it."),
-        click.option("--display-name", metavar="TEXT", help="How people read it."),
-        click.option("--agent", metavar="NAME", help="The agent definition to use."),
+        click.option("--model", metavar="ID", help="The model, by its ID in the tool or on the server."),
+        click.option("--display-name", metavar="TEXT", help="Name to display."),
         click.option(
             "--command",
             metavar="COMMAND",
-            help="A generic tool's command in one string; quotes group words, no shell sees it.",
+            help="Command of a generic tool, with quotes as in a shell; it runs without a shell.",
         ),
         click.option(
-            "--flag", "flags", metavar="FLAG", multiple=True, help="A further argument for the tool; may be repeated."
+            "--flag", "flags", metavar="FLAG", multiple=True, help="Extra argument for the tool; may be repeated."
         ),
-        click.option("--yolo/--no-yolo", default=None, help="Let the tool do everything without asking."),
+        click.option("--yolo/--no-yolo", default=None, help="Let the tool act without asking for permission."),
         *(click.option(f"--{name.replace('_', '-')}", **how) for name, how in _LAUNCH_OPTIONS),
         click.option(
-            "--env", "env", metavar="NAME=VALUE", multiple=True, help="Set a variable (no secrets: see --env-from)."
+            "--env",
+            "env",
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="Set an environment variable; for secrets, use --env-from.",
         ),
         click.option(
-            "--env-from", metavar="NAME=VARIABLE", multiple=True, help="Take NAME from your VARIABLE when it runs."
+            "--env-from",
+            metavar="NAME=VARIABLE",
+            multiple=True,
+            help="Set NAME to the value of your VARIABLE when the tool starts.",
         ),
         click.option(
             "--property",
             "properties",
             metavar="KEY=JSON",
             multiple=True,
-            help="Sent with each request to a server (temperature=0.2).",
+            help="Send this property with each request to the server (temperature=0.2).",
         ),
-        click.option("--locality", type=click.Choice(["local", "remote"]), help="`local` never talks to another host."),
-        click.option("--total-seconds", type=float, metavar="N", help="Limit of a delegation."),
-        click.option("--idle-seconds", type=float, metavar="N", help="Limit between two events."),
-        click.option("--max-turns", type=int, metavar="N", help="Limit of turns."),
-        click.option("--max-tokens", type=int, metavar="N", help="Limit of tokens."),
-        click.option("--max-usd", metavar="N", help="Limit of money."),
+        click.option(
+            "--locality", type=click.Choice(["local", "remote"]), help="Whether all data stays on this machine."
+        ),
+        options.limit_options,
         click.option(
             "--from-json",
             metavar="FILE",
             type=click.File("rb"),
-            help="Take the whole declaration from a file (- is stdin).",
+            help="Read the whole declaration from a file (- for stdin).",
         ),
     ]
     for decorator in reversed(decorators):
@@ -153,7 +157,7 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
     "--from-tool",
     metavar="TOOL",
     shell_complete=options.complete_tools,
-    help="Make one for this tool, with a generated name.",
+    help="Add a delegator for this tool, with a generated name.",
 )
 @_declaration
 @options.scope
@@ -169,27 +173,30 @@ def add(
     json_: bool,
     **given: Any,
 ) -> int:
-    """Make a delegator; without arguments on a terminal, by questions."""
+    """Add a delegator; asks if no argument is given.
+
+    It asks only on a terminal. Elsewhere, give NAME with --tool or --server, or use --from-tool.
+    """
     place = {"scope": scope, "workspace": uri(workspace or ".")}
     if from_tool is not None:
         if name is not None or argv:
-            raise click.UsageError("--from-tool generates the name: give neither a name nor a command")
-        with spelling.as_options():
+            raise click.UsageError("--from-tool generates the name and takes neither NAME nor COMMAND.")
+        with option_names.as_options():
             entry = call("delegators/createFromTool", tool=from_tool, model=given["model"], **place)
     else:
         declared = _declared({}, given, argv)
         if name is not None:
             declared["name"] = name
         if not declared:
-            if json_ or not trusting.can_ask():
-                raise click.UsageError("give a NAME and what it runs on (--tool or --server), or --from-tool TOOL")
-            declared = interactive.delegator()
+            if json_ or not trust_prompt.can_ask():
+                raise click.UsageError("Give NAME with --tool or --server, or use --from-tool TOOL.")
+            declared = delegator_wizard.delegator()
         if "name" not in declared:
-            raise click.UsageError("a NAME is missing")
-        with spelling.as_options():
+            raise click.UsageError("NAME is missing.")
+        with option_names.as_options():
             entry = call("delegators/create", delegator=declared, **place)
-    _report("made", entry, json_=json_)
-    return exits.Exit.OK
+    print_saved("Added", entry, entry.delegator.name, "delegators", json_=json_)
+    return exit_codes.Exit.OK
 
 
 @delegators.command(
@@ -201,7 +208,7 @@ def add(
 @click.argument("argv", nargs=-1, metavar="[-- COMMAND...]")
 @_declaration
 @click.option("--unset", metavar="FIELD", multiple=True, help="Remove a field; may be repeated.")
-@click.option("--rename", metavar="NAME", help="Give it another name.")
+@click.option("--rename", metavar="NAME", help="Rename the delegator.")
 @options.in_workspace
 @options.as_json
 def update(
@@ -214,18 +221,13 @@ def update(
     json_: bool,
     **given: Any,
 ) -> int:
-    """Change a delegator; what is not named stays as it is."""
+    """Update a delegator; fields that are not named do not change."""
     before = call("delegators/get", name=name, workspace=uri(workspace or "."))
     declared = _declared(msgspec.to_builtins(before.delegator), given, argv)
-    for field in unset:
-        if field not in declared:
-            raise click.BadParameter(
-                f"{name} has no field {field!r}; it has {', '.join(declared)}", param_hint="--unset"
-            )
-        del declared[field]
+    remove_fields(declared, unset, name)
     if rename is not None:
         declared["name"] = rename
-    with spelling.as_options():
+    with option_names.as_options():
         entry = call(
             "delegators/update",
             name=name,
@@ -233,8 +235,8 @@ def update(
             revision=before.revision,
             workspace=uri(workspace or "."),
         )
-    _report("changed", entry, json_=json_)
-    return exits.Exit.OK
+    print_saved("Updated", entry, entry.delegator.name, "delegators", json_=json_)
+    return exit_codes.Exit.OK
 
 
 @delegators.command(epilog=options.examples("understudy delegators remove local"))
@@ -242,10 +244,10 @@ def update(
 @options.in_workspace
 @options.as_json
 def remove(*, name: str, workspace: str | None, json_: bool) -> int:
-    """Remove a delegator; delegations that it did are kept."""
+    """Remove a delegator; its delegations are kept."""
     done = call("delegators/delete", name=name, workspace=uri(workspace or "."))
-    output.json(done) if json_ else click.echo(f"removed {name}")
-    return exits.Exit.OK
+    output.json(done) if json_ else click.echo(f"Removed {name}.")
+    return exit_codes.Exit.OK
 
 
 @delegators.command(epilog=options.examples("understudy delegators test local"))
@@ -253,49 +255,16 @@ def remove(*, name: str, workspace: str | None, json_: bool) -> int:
 @options.in_workspace
 @options.as_json
 def test(*, name: str, workspace: str | None, json_: bool) -> int:
-    """Try a delegator step by step: binary and version, or server, key, model and a round trip."""
-    return print_probe(call("delegators/test", name=name, workspace=uri(workspace or ".")), json_=json_)
+    """Test a delegator with a real round trip.
 
-
-def print_probe(found: Any, *, json_: bool) -> int:
-    """Print a ``ProbeResult``; the exit code says whether every step went well."""
-    if json_:
-        output.json(found)
-    else:
-        brush = output.paint()
-        for step in found.steps:
-            mark = brush("✓", fg="green") if step.ok else brush("✗", fg="red")
-            click.echo(
-                f"{mark} {step.name.replace('_', ' ')}: {terminal.one_line(step.message)} ({step.seconds:.1f} s)"
-            )
-    return exits.Exit.OK if found.ok else exits.Exit.UNVERIFIED
-
-
-def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    """Return ``NAME=VALUE`` options as a mapping."""
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=option)
-        found[key] = value
-    return found
-
-
-def read_declaration(file: Any) -> dict[str, Any]:
-    """Return the JSON object in ``file``."""
-    try:
-        found = msgspec.json.decode(file.read())
-    except (OSError, msgspec.DecodeError) as error:
-        raise click.BadParameter(f"{file.name}: {error}", param_hint="--from-json") from None
-    if not isinstance(found, dict):
-        raise click.BadParameter(f"{file.name} holds no JSON object", param_hint="--from-json")
-    return found
+    Each step is printed: the program and its version, or the server, its key and the model; then the round trip.
+    """
+    return print_connection_test(call("delegators/test", name=name, workspace=uri(workspace or ".")), json_=json_)
 
 
 def _declared(before: dict[str, Any], given: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
     declared = before | (read_declaration(given["from_json"]) if given["from_json"] else {})
-    for field in ("tool", "model", "agent", "locality"):
+    for field in ("tool", "model", "locality"):
         if given[field] is not None:
             declared[field] = given[field]
     if given["model_server"] is not None:
@@ -303,7 +272,7 @@ def _declared(before: dict[str, Any], given: dict[str, Any], argv: tuple[str, ..
     if given["display_name"] is not None:
         declared["displayName"] = given["display_name"]
     _merge(declared, "launch", _launch(given, argv))
-    _merge(declared, "limits", _limits(given))
+    _merge(declared, "limits", options.limits(given) or {})
     _merge(declared, "env", pairs(given["env"], "--env"))
     _merge(declared, "env", {key: {"fromEnv": value} for key, value in pairs(given["env_from"], "--env-from").items()})
     _merge(
@@ -320,7 +289,7 @@ def _merge(declared: dict[str, Any], field: str, more: dict[str, Any]) -> None:
 
 
 def _launch(given: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
-    from understudy.model.wire import camel  # noqa: PLC0415 - one user
+    from understudy.model.wire import camel
 
     launch: dict[str, Any] = {camel(name): given[name] for name, _ in _LAUNCH_OPTIONS if given[name] is not None}
     if given["yolo"] is not None:
@@ -328,7 +297,7 @@ def _launch(given: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
     if given["flags"]:
         launch["flags"] = list(given["flags"])
     if argv and given["command"]:
-        raise click.UsageError("give the command once: with --command, or behind --")
+        raise click.UsageError("Give the command once: with --command, or after --.")
     if argv:
         launch["command"] = list(argv)
     elif given["command"]:
@@ -339,26 +308,8 @@ def _launch(given: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
     return launch
 
 
-def _limits(given: dict[str, Any]) -> dict[str, Any]:
-    from understudy.faces.cli.start import limits  # noqa: PLC0415 - one user
-
-    return limits(given) or {}
-
-
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _report(verb: str, entry: Any, *, json_: bool) -> None:
-    if json_:
-        output.json(entry)
-        return
-    declared: Delegator = entry.delegator
-    place = f" in {entry.location.uri.removeprefix('file://')}" if entry.location else ""
-    click.echo(terminal.one_line(f"{verb} {declared.name}{place}"))
-    output.problems(entry.state.problems)
-    if sys.stdout.isatty():
-        click.echo(f"next: understudy delegators test {declared.name}")

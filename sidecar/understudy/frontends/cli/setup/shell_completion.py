@@ -1,14 +1,14 @@
-"""``completion``: the script that a shell sources."""
+"""``completion``."""
 
 from __future__ import annotations
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from understudy.faces.cli import exits, options
+from understudy.frontends.cli import exit_codes, options
 
 VARIABLE = "_UNDERSTUDY_COMPLETE"
-"""Click's own convention for a program called ``understudy``."""
+"""Click's name for the variable of a program called ``understudy``."""
 
 
 @click.command(
@@ -20,12 +20,12 @@ VARIABLE = "_UNDERSTUDY_COMPLETE"
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(*, shell: str) -> int:
-    """Print the completion script for a shell: commands, options, and your ids, delegators and recipes."""
-    from understudy.faces.cli.app import PROGRAM, group  # noqa: PLC0415 - app imports this module
+    """Print the completion script for a shell: commands, options, IDs, delegators and recipes."""
+    from understudy.frontends.cli.app import PROGRAM, group
 
     class_ = get_completion_class(shell)
     if class_ is None:  # pragma: no cover - Choice lists what click has
-        raise click.UsageError(f"there is no completion for {shell}")
-    # Not the class's own source(): for bash that starts a bash to ask for its version.
+        raise click.UsageError(f"There is no completion for {shell}.")
+    # Not the subclass's source(): for bash it starts a bash to query its version.
     click.echo(ShellComplete.source(class_(group, {}, PROGRAM, VARIABLE)))
-    return exits.Exit.OK
+    return exit_codes.Exit.OK

@@ -1,4 +1,4 @@
-"""The person's editor, for texts that are written or changed by hand."""
+"""The user's text editor."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from understudy.faces.cli import terminal
+from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
 
-_HINT = "set VISUAL or EDITOR to an editor that returns when the file is closed"
+_HINT = "Set VISUAL or EDITOR to an editor that returns when the file is closed."
 _DEFAULT = "vi"
-"""What POSIX has (and git falls back on)."""
+"""Required by POSIX, and git's default."""
 
 
 def can_edit() -> bool:
-    """Tell whether an editor would find a person: a terminal at both ends."""
+    """Return whether an editor can run: stdin and stdout are a terminal."""
     return terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout)
 
 
 def edited(text: str, name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Let the person edit ``text`` in a file called like ``name``; return it, None where it is the same as before.
+    """Let the user edit ``text`` in a file named like ``name``; return the new text, None if it did not change.
 
-    ``$VISUAL``, else ``$EDITOR``, else ``vi``; its words become an argument vector, no shell sees them. Beside the
-    pager this is the one program that a face starts: it needs the person's own terminal and environment. Errors:
-    ``tool_missing``, ``tool_crashed`` when it does not end well (then nothing is taken), ``malformed_output``.
+    Runs ``$VISUAL``, ``$EDITOR`` or ``vi``, split into an argument vector without a shell. The editor and the pager
+    are the only programs that a frontend starts itself: they need the user's terminal and environment. Errors:
+    ``tool_missing``, ``tool_crashed`` (the edit is ignored), ``malformed_output``.
     """
     argv = _argv(environment)
     with tempfile.TemporaryDirectory(prefix="understudy-edit-") as folder:
-        # The name tells the editor the language; its folders would only be in the way.
+        # The editor detects the language by the file name.
         file = Path(folder) / (terminal.one_line(PurePosixPath(name).name).replace("/", "_") or "text")
         file.write_text(text, encoding="utf-8", newline="")
         code = _run([*argv, str(file)], environment)
         if code != 0:
             raise UnderstudyError(
                 ErrorKind.TOOL_CRASHED,
-                f"{argv[0]} ended with {code}; nothing was changed",
-                hint="try again, or " + _HINT,
+                f"{argv[0]} exited with code {code}; nothing was changed.",
+                hint="Try again. " + _HINT,
             )
         try:
             with file.open(encoding="utf-8", newline="") as handle:
@@ -49,8 +49,8 @@ def edited(text: str, name: str, environment: Mapping[str, str] = os.environ) ->
         except (OSError, UnicodeDecodeError) as error:
             raise UnderstudyError(
                 ErrorKind.MALFORMED_OUTPUT,
-                f"what {argv[0]} left cannot be read as UTF-8: {error}",
-                hint="edit it again",
+                f"The file that {argv[0]} saved is not UTF-8: {error}.",
+                hint="Edit it again and save it as UTF-8.",
             ) from None
     return None if after == text else after
 
@@ -60,7 +60,7 @@ def _argv(environment: Mapping[str, str]) -> list[str]:
     try:
         argv = shlex.split(chosen)
     except ValueError as error:
-        raise UnderstudyError(ErrorKind.TOOL_MISSING, f"{chosen!r} is no command: {error}", hint=_HINT) from None
+        raise UnderstudyError(ErrorKind.TOOL_MISSING, f"{chosen!r} is not a command: {error}.", hint=_HINT) from None
     return argv or [_DEFAULT]
 
 
@@ -69,9 +69,9 @@ def _run(argv: list[str], environment: Mapping[str, str]) -> int:
         process = subprocess.Popen(argv, env=dict(environment))
     except OSError as error:
         raise UnderstudyError(
-            ErrorKind.TOOL_MISSING, f"{argv[0]} cannot be started: {error.strerror}", hint=_HINT
+            ErrorKind.TOOL_MISSING, f"{argv[0]} cannot be started: {error.strerror}.", hint=_HINT
         ) from None
-    # Ctrl-C is the editor's own key while it has the terminal.
+    # Ctrl-C belongs to the editor while it has the terminal.
     while True:
         with contextlib.suppress(KeyboardInterrupt):
             return process.wait()

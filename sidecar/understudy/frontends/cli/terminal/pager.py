@@ -1,4 +1,4 @@
-"""The person's pager, where they set one."""
+"""The user's pager."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from understudy.faces.cli import terminal
+from understudy.frontends.cli.terminal import terminal
 
 
 @contextlib.contextmanager
 def paged() -> Iterator[Callable[[str], None]]:
-    """Give a function that writes through ``$PAGER`` on a terminal, plainly where there is none.
+    """Yield a function that writes through ``$PAGER`` on a terminal, and directly to stdout otherwise.
 
-    The variable's words become an argument vector; a shell never sees them. Beside the editor this is the one program
-    that a face starts: it needs the person's own terminal and environment, which ``process`` never hands on.
+    The variable is split into an argument vector without a shell. The editor and the pager are the only programs that
+    a frontend starts itself: they need the user's terminal and environment, which ``process`` never passes on.
     """
     argv = _argv()
     if not argv:
         yield _echo
         return
-    # What git does for the same reason: colours pass, and a short text does not need a key to leave.
+    # As git does: pass colours through, and exit at once for a short text.
     environment = {"LESS": "FRX"} | dict(os.environ)
     try:
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, env=environment, text=True, errors="replace")
@@ -40,7 +40,7 @@ def paged() -> Iterator[Callable[[str], None]]:
     finally:
         with contextlib.suppress(BrokenPipeError):
             pipe.close()
-        # Ctrl-C is the pager's own key while it has the terminal.
+        # Ctrl-C belongs to the pager while it has the terminal.
         while True:
             with contextlib.suppress(KeyboardInterrupt):
                 process.wait()

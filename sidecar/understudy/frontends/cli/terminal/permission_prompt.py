@@ -1,4 +1,4 @@
-"""An agent's question on a terminal: shown as it is, answered by number, kind or id, withdrawn when another answers."""
+"""Show a permission request on a terminal and read the answer."""
 
 from __future__ import annotations
 
@@ -9,31 +9,34 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from understudy.faces.cli import terminal
-from understudy.model.delegations import PermissionOption
+from understudy.frontends.cli.terminal import terminal
+from understudy.model.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import question_text
 
 _DETAIL_SHOWN = 40
-"""Lines of a question's detail that are printed; what is behind them is said to be there."""
+"""How many lines of a question's detail are printed; the number of further lines is shown."""
 _LINE_BYTES = 4096
-"""A terminal in canonical mode gives one line at most, and no longer one (Linux N_TTY)."""
+"""The longest line that a terminal in canonical mode returns (Linux N_TTY)."""
 
 
-def rows(title: str, detail: str, options: Sequence[PermissionOption]) -> list[str]:
-    """Return a question as lines: its title, its detail, and the numbered options. Nothing in it is hidden."""
-    found = [f"asks: {' '.join(map(terminal.visible, title.splitlines()))}"]
+def rows(request: PermissionRequest) -> list[str]:
+    """Return a question as lines: title, effect, detail and numbered options, with control characters made visible."""
+    found = [f"asks: {' '.join(map(terminal.visible, request.title.splitlines()))}"]
+    detail = question_text.describe(request)
     given = detail.rstrip("\n").split("\n") if detail.strip() else []
     found += [f"  | {terminal.visible(line)}" for line in given[:_DETAIL_SHOWN]]
     if len(given) > _DETAIL_SHOWN:
-        found.append(f"  … and {len(given) - _DETAIL_SHOWN} more lines: `understudy show --json` has all")
+        found.append(f"  … and {len(given) - _DETAIL_SHOWN} more lines: `understudy show --json` prints all")
     found += [
-        f"  {number}  {terminal.one_line(option.title)}  ({option.kind})" for number, option in enumerate(options, 1)
+        f"  {number}  {terminal.one_line(option.title)}  ({option.kind})"
+        for number, option in enumerate(request.options, 1)
     ]
     return found
 
 
 def chosen(options: Sequence[PermissionOption], text: str) -> PermissionOption:
-    """Return the option with this number, kind (the first of it) or id; ``invalid_params`` names what there is."""
+    """Return the option with this number, kind (the first one) or id. Errors: ``invalid_params``."""
     wanted = text.strip()
     if wanted.isdecimal() and 1 <= int(wanted[:9]) <= len(options):
         return options[int(wanted) - 1]
@@ -45,14 +48,14 @@ def chosen(options: Sequence[PermissionOption], text: str) -> PermissionOption:
             return option
     raise UnderstudyError(
         ErrorKind.INVALID_PARAMS,
-        f"there is no option {terminal.one_line(text)!r}" if wanted else "no option was named",
-        hint="give the number, or one of these:",
+        f"There is no option {terminal.one_line(text)!r}." if wanted else "No option was named.",
+        hint="Give the number of an option, or one of the kinds listed above.",
         names=list(dict.fromkeys(option.kind for option in options)),
     )
 
 
 class Asking:
-    """Asks while events go on: whoever follows a delegation calls ``poll`` a few times a second."""
+    """Asks while events are shown; the follower of the delegation calls ``poll`` a few times a second."""
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class Asking:
         read: Callable[[], str | None],
         discard: Callable[[], None],
     ) -> None:
-        """Ask about ``identifier``; ``read`` returns a typed line or None, ``discard`` forgets earlier typing."""
+        """Ask about ``identifier``; ``read`` returns a typed line or None, ``discard`` drops earlier input."""
         self._identifier = identifier
         self._call = call
         self._say = say
@@ -73,29 +76,29 @@ class Asking:
 
     @property
     def asks(self) -> bool:
-        """Tell whether a question stands open: nothing else should be drawn where the person types."""
+        """Whether a question is open; then nothing else must be drawn where the user types."""
         return self._request is not None
 
     def begin(self, request_id: str) -> None:
-        """Ask this question, if it still waits for an answer."""
+        """Ask this question if it is still open."""
         waiting = self._call("delegations/get", id=self._identifier).waiting_for
         if waiting is None or waiting.request_id != request_id:
             return
-        # What was typed while nothing was asked is no answer.
+        # Input typed before the question is not an answer to it.
         self._discard()
         self._request = waiting
-        for row in rows(waiting.title, waiting.detail, waiting.options)[1:]:
+        for row in rows(waiting)[1:]:
             self._say(row)
         self._prompt()
 
-    def withdraw(self, request_id: str) -> None:
-        """Take the question back: somebody else, or the deadline, answered."""
+    def close(self, request_id: str) -> None:
+        """Close the question: it was answered elsewhere, or by its deadline."""
         if self._request is not None and self._request.request_id == request_id:
             self._request = None
             self._say("")
 
     def poll(self) -> None:
-        """Take an answer if there is one; one that does not fit is asked for again."""
+        """Send the answer if one was typed; ask again if it is invalid."""
         if self._request is None:
             return
         line = self._read()
@@ -103,7 +106,7 @@ class Asking:
             return
         if not line:  # the end of input: the question waits for another terminal
             self._request = None
-            self._say(f"answer it later: understudy answer {self._identifier}")
+            self._say(f"Answer it later with: understudy answer {self._identifier}")
             return
         try:
             option = chosen(self._request.options, line)
@@ -119,22 +122,24 @@ class Asking:
             self._say(terminal.one_line(error.message))
 
     def _prompt(self) -> None:
-        limit = f" until {self._request.deadline}, then {self._request.on_deadline}" if self._request.deadline else ""
-        self._say(terminal.one_line(f"Which one{limit}? (number)"))
+        limit = (
+            f" until {self._request.deadline}, then {self._request.deadline_action}" if self._request.deadline else ""
+        )
+        self._say(terminal.one_line(f"Which option{limit}? (number)"))
 
 
 def read_line() -> str | None:
-    """Return the line typed at the terminal, ``""`` at the end of input, None where there is none yet."""
+    """Return the line typed at the terminal, ``""`` at the end of input, None if there is none yet."""
     descriptor = sys.stdin.fileno()
     if not select.select([descriptor], [], [], 0)[0]:
         return None
-    # Not through sys.stdin: what its buffer held back, select would not see.
+    # Not through sys.stdin: select does not see its buffer.
     return os.read(descriptor, _LINE_BYTES).decode("utf-8", "replace")
 
 
 def discard_typed() -> None:
-    """Forget what was typed and not read."""
-    import termios  # noqa: PLC0415 - not on every platform
+    """Discard input that was typed but not read."""
+    import termios
 
     with contextlib.suppress(termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

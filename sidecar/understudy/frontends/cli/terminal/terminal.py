@@ -1,4 +1,4 @@
-"""What a terminal can show: width, colours, and text of others made harmless."""
+"""Width, colour and TTY detection."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import IO, Any
 
 import click
 
-from understudy.faces.harmless import clean, one_line, path, visible
+from understudy.model.text.sanitize import one_line, path, sanitize, visible
 
-__all__ = [  # what is harmless is harmless in a terminal
+__all__ = [  # with the functions that sanitize text for a terminal
     "Paint",
     "can_redraw",
-    "clean",
     "cut",
     "has_colour",
     "is_terminal",
     "one_line",
     "path",
+    "sanitize",
     "visible",
     "width",
     "width_of",
@@ -30,14 +30,14 @@ NARROWEST = 20
 
 
 def width_of(text: str) -> int:
-    """Return how many columns ``text`` takes: wide characters two, combining ones none (UAX #11)."""
+    """Return how many columns ``text`` takes: two for wide characters, none for combining ones (UAX #11)."""
     if text.isascii():
         return len(text)
     return sum(_columns(character) for character in text)
 
 
 def cut(text: str, columns: int) -> str:
-    """Return ``text`` in at most ``columns`` columns; a cut is marked with ``…``."""
+    """Return ``text`` cut to ``columns`` columns; a cut is marked with ``…``."""
     if width_of(text) <= columns:
         return text
     taken, kept = 0, []
@@ -50,12 +50,12 @@ def cut(text: str, columns: int) -> str:
 
 
 def width() -> int:
-    """Return the columns of the terminal (``COLUMNS`` first), 80 where nobody knows."""
+    """Return the width of the terminal (``COLUMNS`` first), 80 if it is unknown."""
     return max(NARROWEST, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
 
 
 def is_terminal(stream: IO[Any]) -> bool:
-    """Tell whether ``stream`` is a terminal that a person looks at."""
+    """Return whether ``stream`` is a terminal."""
     try:
         return stream.isatty()
     except ValueError:  # closed
@@ -63,12 +63,12 @@ def is_terminal(stream: IO[Any]) -> bool:
 
 
 def can_redraw(stream: IO[Any]) -> bool:
-    """Tell whether a line on ``stream`` can be drawn again: a terminal that is not a dumb one."""
+    """Return whether a line on ``stream`` can be redrawn: it is a terminal, and not a dumb one."""
     return is_terminal(stream) and os.environ.get("TERM", "dumb") not in {"", "dumb"}
 
 
 def has_colour(stream: IO[Any]) -> bool:
-    """Tell whether to use colours on ``stream``: https://no-color.org and a terminal that can."""
+    """Return whether to use colours on ``stream``: it can redraw, and NO_COLOR is not set (https://no-color.org)."""
     return can_redraw(stream) and not os.environ.get("NO_COLOR")
 
 

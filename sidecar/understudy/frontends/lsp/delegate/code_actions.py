@@ -1,6 +1,6 @@
-"""Code actions that delegate: a file, a selection or diagnostics, by every recipe that fits.
+"""Offer code actions that delegate a file, a selection or diagnostics, one for each recipe that fits.
 
-They come last and are never preferred, and a client that asks by itself, at every move of the cursor, gets none.
+They are listed last and are never preferred. Automatic requests, which clients send when the cursor moves, get none.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from understudy.api import table
-from understudy.faces.lsp import documents, places
-from understudy.faces.lsp.calls import Call
-from understudy.journal import store
-from understudy.model.delegators import Scope
+from understudy.api import method_table, result_files
+from understudy.frontends.lsp.editor import documents
+from understudy.frontends.lsp.editor.requests import ApiRequest
+from understudy.model.config.delegators import Scope
 from understudy.model.errors import UnderstudyError
+from understudy.model.text import uris
 
 if TYPE_CHECKING:
-    from understudy.api.offers import Offer, Offers
-    from understudy.faces.lsp.client import Client
-    from understudy.faces.lsp.server import Server
+    from understudy.api.handlers.offers import Offers, RecipeOffer
+    from understudy.frontends.lsp.editor.client import Client
+    from understudy.frontends.lsp.feature_host import FeatureHost
 
 BY = "delegate"
-START = table.PREFIX + "delegations/start"
+START = method_table.PREFIX + "delegations/start"
 SOURCE = "Understudy"
-"""The source of our own diagnostics: hunks and configuration are nothing to delegate."""
+"""The source of Understudy's own diagnostics, about hunks and configuration files; they cannot be delegated."""
 KEPT = 256
-"""Folders and languages whose offers are remembered at once."""
+"""How many offers are cached, one for each folder and file extension."""
 KEPT_SECONDS = 10.0
-"""Changes of configuration are told; that a folder became a repository is not."""
+"""How long offers are cached: no notification tells the server that a folder became a repository."""
 TITLE_CHARACTERS = 60
 
 _BRINGS = {
@@ -44,53 +44,53 @@ _BRINGS = {
     "ask": "an answer about",
     "implement": "an implementation of",
 }
-"""Built-in recipe → what it brings, as it goes on after "Delegate"; everybody else's are quoted by their title."""
-_IN_THEIR_WORDS = {
-    "ask": "The selected lines hold the question.",
-    "implement": "The selected lines say what is wanted.",
+"""Built-in recipe → the words after "Delegate" in the title of its actions; for other recipes it is their title."""
+_TASK_IN_SELECTION = {
+    "ask": "The selected lines contain the question.",
+    "implement": "The selected lines describe the task.",
 }
-"""Recipes that need a person's words: a code action has none but those that are selected."""
+"""Recipes that need instructions of the user, which a code action can take only from the selection → their task."""
 
-_SEND_A_WORD = {"", "eglot"}
-"""Names of clients whose range is that of the word at the cursor when nothing is selected: ALE and
-older Eglot, which tell no name, and Eglot."""
+_SEND_WORD_AT_CURSOR = {"", "eglot"}
+"""Names of clients that send the range of the word at the cursor if nothing is selected: Eglot, and ALE and older
+Eglot, which send no name."""
 
 
 class Actions:
-    """What is offered where."""
+    """The code actions of one editor."""
 
     def __init__(self, client: Client) -> None:
-        """Know nothing yet."""
+        """Start with no offers."""
         self._client = client
         self._known: dict[tuple[Path, str], tuple[float, Offers]] = {}
         self._age = 0
-        """Counts what was forgotten, so that a reading that began before is not kept after it."""
+        """Grows when the cache is cleared, so that offers that were read before are not cached afterwards."""
 
     async def offer(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Return the actions for a place in a file."""
+        """Return the actions for a range of a file."""
         if params.context.trigger_kind == types.CodeActionTriggerKind.Automatic:
             return []
         uri = params.text_document.uri
-        found = await self._offers(uri)
+        found = None if self._client.documents.out_of_sync(uri) else await self._offers(uri)
         if found is None:
             return []
         selected = self._selects(uri, params.range)
         diagnostics = [one for one in params.context.diagnostics if not _is_ours(one)]
         actions = []
         for one in found.offers:
-            fits = one.recipe.fits.on
+            fits = one.recipe.applies_to.on
             if one.recipe.returns == "file":
-                continue  # which file to write is for a person to say, and nothing in a code action asks
+                continue  # the user has to name the file to write, and a code action cannot ask for it
             if diagnostics and "diagnostic" in fits:
                 actions.append(self._on_diagnostics(one, found, uri, diagnostics))
             if selected and "selection" in fits:
                 actions.append(self._on_selection(one, found, uri, params.range))
-            elif "file" in fits and one.recipe.name not in _IN_THEIR_WORDS:
+            elif "file" in fits and one.recipe.name not in _TASK_IN_SELECTION:
                 actions.append(self._on_file(one, found, uri))
         return sorted(actions, key=lambda action: action.kind != _quick_fix())
 
     async def resolve(self, action: types.CodeAction) -> types.CodeAction:
-        """Give an action its command, and say who would do it and why."""
+        """Add the command to an action, with the reason for the choice of the delegator."""
         data: Any = action.data
         params = data.get("params") if isinstance(data, dict) else None
         if not isinstance(params, dict) or not params.get("files"):
@@ -110,28 +110,32 @@ class Actions:
         return action
 
     def forget(self) -> None:
-        """Read everything anew when it is next asked for."""
+        """Clear the cache."""
         self._known.clear()
         self._age += 1
 
     def changed(self, collections: frozenset[str]) -> None:
-        """Read anew what depends on configuration; that a delegation went on changes nothing here."""
+        """Clear the cache unless only delegations changed."""
         if collections - {"delegations"}:
             self.forget()
 
     def _selects(self, uri: str, given: types.Range) -> bool:
-        """Tell whether a person selected something; some editors send the word at the cursor as well."""
+        """Return whether the user selected something; some editors send the word at the cursor as well."""
         if given.start == given.end:
             return False
         text = self._client.documents.text(uri)
-        if given.start.line != given.end.line or self._client.name.casefold() not in _SEND_A_WORD or text is None:
+        if (
+            given.start.line != given.end.line
+            or self._client.name.casefold() not in _SEND_WORD_AT_CURSOR
+            or text is None
+        ):
             return True
         start, end = (documents.offset_of(text, one, self._client.encoding) for one in (given.start, given.end))
         return len(text[start:end].split()) > 1
 
     async def _offers(self, uri: str) -> Offers | None:
-        """Return what is offered for a file; None for what is none, or one of Understudy's own."""
-        path = places.path_of(uri)
+        """Return the offers for a file; None if it is missing or in Understudy's state folder."""
+        path = uris.path_of(uri)
         if path is None:
             return None
         key = (path.parent, path.suffix.lower())
@@ -149,19 +153,19 @@ class Actions:
             self._known[key] = (time.monotonic(), found)
         return found
 
-    def _on_file(self, one: Offer, found: Offers, uri: str) -> types.CodeAction:
+    def _on_file(self, one: RecipeOffer, found: Offers, uri: str) -> types.CodeAction:
         kind = f"refactor.delegate.{one.recipe.name}"
         return _action(one, _title(one, "this file"), kind, _params(one, found, uri))
 
-    def _on_selection(self, one: Offer, found: Offers, uri: str, selected: types.Range) -> types.CodeAction:
+    def _on_selection(self, one: RecipeOffer, found: Offers, uri: str, selected: types.Range) -> types.CodeAction:
         kind = f"refactor.delegate.{one.recipe.name}"
         params = _params(one, found, uri) | {"range": self._client.to_wire(selected)}
-        if one.recipe.name in _IN_THEIR_WORDS:
-            params["task"] = _IN_THEIR_WORDS[one.recipe.name]
+        if one.recipe.name in _TASK_IN_SELECTION:
+            params["task"] = _TASK_IN_SELECTION[one.recipe.name]
         return _action(one, _title(one, "the selection"), kind, params)
 
     def _on_diagnostics(
-        self, one: Offer, found: Offers, uri: str, diagnostics: list[types.Diagnostic]
+        self, one: RecipeOffer, found: Offers, uri: str, diagnostics: list[types.Diagnostic]
     ) -> types.CodeAction:
         plain = [self._client.to_wire(diagnostic) for diagnostic in diagnostics]
         first = min(plain, key=lambda each: _place(each["range"]["start"]))["range"]["start"]
@@ -174,46 +178,50 @@ class Actions:
 
 
 def _read(client: Client, uri: str, path: Path, is_open: bool) -> Offers | None:
-    if store.state_root() in path.parents or not (is_open or path.is_file()):
+    if result_files.is_own(path) or not (is_open or path.is_file()):
         return None
-    from understudy.api import offers as offering  # noqa: PLC0415 - the engine, which an editor's start need not wait for
+    from understudy.api.handlers import offers as offering
 
-    caller = Call(client, "", None, lambda *_: None)
+    caller = ApiRequest(client, "", None, lambda *_: None)
     try:
         return offering.offers(caller, uri)
     except UnderstudyError:
         return None
 
 
-def _action(one: Offer, title: str, kind: str, params: dict[str, Any]) -> types.CodeAction:
+def _action(one: RecipeOffer, title: str, kind: str, params: dict[str, Any]) -> types.CodeAction:
     action = types.CodeAction(title=title, kind=kind, data={"by": BY, "params": params})
     if one.refused is not None:
         action.disabled = types.CodeActionDisabled(reason=_reason(one))
     return action
 
 
-def _params(one: Offer, found: Offers, uri: str) -> dict[str, Any]:
-    params = {"recipe": one.recipe.name, "files": [uri], "workspace": places.uri_of(found.workspace)}
+def _params(one: RecipeOffer, found: Offers, uri: str) -> dict[str, Any]:
+    params = {"recipe": one.recipe.name, "files": [uri], "workspace": uris.uri_of(found.workspace)}
     return params if one.delegator is None else params | {"delegator": one.delegator}
 
 
-def _title(one: Offer, what: str) -> str:
+def _title(one: RecipeOffer, what: str) -> str:
     brings = _BRINGS.get(one.recipe.name) if one.recipe.scope is Scope.BUILTIN else None
     to = f" to “{_short(one.delegator)}”" if one.delegator is not None else ""
     return f"Delegate {brings or f'“{_short(one.recipe.title)}” for'} {what}{to}"
 
 
-def _reason(one: Offer | None) -> str:
+def _reason(one: RecipeOffer | None) -> str:
     if one is None or one.refused is None:
-        return "This is not on offer any more: the recipe or the delegator is gone, or another one is the default."
+        return "No longer available: the recipe or the delegator was removed, or the default changed."
     return f"{one.refused.message} {one.refused.hint or ''}".strip()
 
 
-def _explanation(one: Offer) -> str:
+def _explanation(one: RecipeOffer) -> str:
     if one.explain is None:
         return ""
-    passed = [f"{tried.name} was passed over: {tried.skipped}" for tried in one.explain.tried if tried.skipped]
-    return ". ".join([f"{one.explain.delegator} does it, because {one.explain.because}", *passed]).rstrip(".") + "."
+    skipped = [
+        f"{tried.name} was skipped: {tried.skipped_because}"
+        for tried in one.explain.candidates
+        if tried.skipped_because
+    ]
+    return ". ".join([f"Uses {one.explain.delegator}: {one.explain.reason}", *skipped]).rstrip(".") + "."
 
 
 def _quick_fix() -> str:
@@ -233,10 +241,10 @@ def _short(text: str) -> str:
     return line if len(line) <= TITLE_CHARACTERS else line[: TITLE_CHARACTERS - 1] + "…"
 
 
-def register(server: Server) -> None:
-    """Offer delegations; to be registered after everything else that offers code actions."""
-    actions = Actions(server.client)
-    server.gathered.actions.append(actions.offer)
-    server.gathered.resolvers[BY] = actions.resolve
-    server.client.on_changed.append(actions.changed)
-    server.client.on_folders.append(actions.forget)
+def register(host: FeatureHost) -> None:
+    """Register the code actions; call this after all other sources of code actions are registered."""
+    actions = Actions(host.client)
+    host.aggregator.actions.append(actions.offer)
+    host.aggregator.resolvers[BY] = actions.resolve
+    host.client.on_changed.append(actions.changed)
+    host.client.on_folders.append(actions.forget)

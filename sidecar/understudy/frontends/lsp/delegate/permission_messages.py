@@ -1,6 +1,6 @@
-"""What an agent asks, put to the editor's person: one question at a time, and never an answer that holds for ever.
+"""Show permission requests of agents in the editor, one at a time, without the options that apply permanently.
 
-An editor that cannot ask is told how to answer elsewhere. Whoever answers first has answered; who was later is told so.
+If the editor cannot ask, a message names the terminal command. The first answer counts; a later one gets a message.
 """
 
 from __future__ import annotations
@@ -13,50 +13,51 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from understudy.faces.harmless import one_line
-from understudy.faces.lsp.client import Client, Refused
-from understudy.faces.lsp.runs import Runs
-from understudy.faces.lsp.saying import can_ask, choose, log, say
+from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
+from understudy.frontends.lsp.editor.client import Client, EditorRefused
+from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, say
 from understudy.model import events as e
 from understudy.model.delegations import Delegation, PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import question_text
+from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from understudy.faces.lsp.server import Server
+    from understudy.frontends.lsp.feature_host import FeatureHost
 
 LATER = "Later"
 DEFAULT_SECONDS = 3600.0
-"""How long a question without a deadline may stand in the editor."""
+"""How long a request without a deadline is shown in the editor."""
 DETAIL_CHARACTERS = 1500
 REMEMBERED = 200
-"""Answers that are remembered for those who come too late."""
+"""How many answers are kept to explain a late one."""
 
 
 class Question:
-    """One question."""
+    """A permission request and whether it is still open."""
 
     def __init__(self, delegation: Delegation, request: PermissionRequest) -> None:
-        """Be open until ``closed`` is set."""
+        """Start open; ``closed`` is set when the request is answered or gone."""
         self.delegation = delegation
         self.request = request
         self.closed = asyncio.Event()
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return what tells it from every other."""
+        """The ids of the delegation and of the request."""
         return self.delegation.id, self.request.request_id
 
 
-class Questions:
-    """Questions in the order in which they came."""
+class PermissionMessages:
+    """The permission requests of one editor, in order."""
 
-    def __init__(self, client: Client, runs: Runs) -> None:
-        """Listen to ``runs``."""
+    def __init__(self, client: Client, runs: TrackedDelegations) -> None:
+        """Follow the delegations in ``runs``."""
         self._client = client
         self._open: dict[tuple[str, str], Question] = {}
         self._waiting: deque[Question] = deque()
         self._answered: dict[tuple[str, str], tuple[str, str]] = {}
-        """Question → who answered, and what."""
+        """Question → the frontend that answered, and the option."""
         self._asking: asyncio.Task[Any] | None = None
         runs.on_update.append(self._update)
         runs.on_gone.append(self._gone)
@@ -92,7 +93,7 @@ class Questions:
 
     def _put(self, question: Question) -> None:
         if not can_ask(self._client) or not offered(question.request):
-            say(self._client, types.MessageType.Warning, f"{_words(question)}\n\n{_elsewhere(question)}")
+            say(self._client, types.MessageType.Warning, f"{_text(question)}\n\n{_elsewhere(question)}")
             return
         self._waiting.append(question)
         if self._asking is None or self._asking.done():
@@ -106,7 +107,7 @@ class Questions:
             asked = self._client.spawn(self._ask(question), f"question of {question.delegation.id}")
             closed = asyncio.ensure_future(question.closed.wait())
             try:
-                # One that was answered elsewhere is no question any more, although it may still stand in the editor.
+                # A request that was answered elsewhere is closed, although the editor may still show it.
                 await asyncio.wait({asked, closed}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 closed.cancel()
@@ -117,11 +118,11 @@ class Questions:
             title = await choose(
                 self._client,
                 types.MessageType.Warning,
-                _words(question),
+                _text(question),
                 [LATER, *titles],
                 _seconds(question.request),
             )
-        except (Refused, TimeoutError):
+        except (EditorRefused, TimeoutError):
             title = None
         option = titles.get(title or "")
         if option is not None:
@@ -147,16 +148,16 @@ class Questions:
         title = one_line(next((one.title for one in question.request.options if one.id == option), option))
         about = f"“{one_line(question.request.title)}”"
         if by == "deadline":
-            return f"The time for {about} had passed; it was answered with “{title}”."
-        if by == "withdrawn":
-            return f"The agent took {about} back before you answered."
+            return f"{about} was answered automatically at its deadline, with “{title}”."
+        if by == "withdrawn":  # english: allow withdrawn - a wire value
+            return f"The agent cancelled {about} before you answered."
         if not by:
-            return f"{about} was answered already; the first answer counts."
-        return f"{about} was answered already, with “{title}” (by {by}); the first answer counts."
+            return f"{about} was already answered; the first answer counts."
+        return f"{about} was already answered with “{title}” (by {by}); the first answer counts."
 
 
 def offered(request: PermissionRequest) -> dict[str, PermissionOption]:
-    """Return title → option of what a person may choose here: no "always", which cannot be taken back."""
+    """Return title → option, without the "always" options, which cannot be revoked."""
     found: dict[str, PermissionOption] = {}
     for option in request.options:
         if option.kind.endswith("_always"):
@@ -168,12 +169,12 @@ def offered(request: PermissionRequest) -> dict[str, PermissionOption]:
     return found
 
 
-def _words(question: Question) -> str:
+def _text(question: Question) -> str:
     delegation, request = question.delegation, question.request
-    detail = request.detail.strip()
+    detail = question_text.describe(request).strip()
     if len(detail) > DETAIL_CHARACTERS:
         detail = detail[:DETAIL_CHARACTERS] + "…"
-    head = f"{delegation.delegator} asks about “{one_line(delegation.title)}”: {one_line(request.title)}"
+    head = f"{delegation.delegator} asks for permission in “{one_line(delegation.title)}”: {one_line(request.title)}"
     return f"{head}\n\n{detail}" if detail and detail != request.title else head
 
 
@@ -182,7 +183,7 @@ def _elsewhere(question: Question) -> str:
 
 
 def _seconds(request: PermissionRequest) -> float:
-    """Return how long it may stand: until its deadline, and a little, so that a late answer is told so."""
+    """Return how long to show a request: beyond its deadline, so that a late answer gets a message."""
     if request.deadline is None:
         return DEFAULT_SECONDS
     try:
@@ -191,6 +192,6 @@ def _seconds(request: PermissionRequest) -> float:
         return DEFAULT_SECONDS
 
 
-def register(server: Server, runs: Runs) -> None:
-    """Ask."""
-    Questions(server.client, runs)
+def register(host: FeatureHost, runs: TrackedDelegations) -> None:
+    """Register the permission messages."""
+    PermissionMessages(host.client, runs)

@@ -1,7 +1,7 @@
-"""Progress of what runs, in the editor's own way, with its own button to cancel.
+"""Report the progress of delegations with LSP's work done progress, which has a button to cancel.
 
-A delegation has one token from its first news to its end. A client that cannot show progress gets none, nor one that
-refuses a token; one that has subscribed shows events itself.
+A delegation has one token, from its first event to its end. No progress is sent to a client that does not support it,
+that refuses the token, or that has subscribed and so shows events itself.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from understudy.faces import words
-from understudy.faces.harmless import one_line
-from understudy.faces.lsp.client import Client, Refused
-from understudy.faces.lsp.saying import say
+from understudy.frontends.lsp.editor.client import Client, EditorRefused
+from understudy.frontends.lsp.editor.user_messages import say
 from understudy.model import events as e
+from understudy.model import verdicts
 from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
+from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from understudy.faces.lsp.runs import Runs
-    from understudy.faces.lsp.server import Server
+    from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
+    from understudy.frontends.lsp.feature_host import FeatureHost
 
 REPORT_SECONDS = 0.5
-"""Between two reports of one delegation, unless its state changes."""
+"""Shortest time between two reports of one delegation, unless its state changes."""
 CLOCK_SECONDS = 1.0
-"""How often the time that has passed is told anew while nothing else happens."""
+"""How often the elapsed time is reported while nothing else happens."""
 _STATES = {
     State.PREPARING: "preparing",
     State.QUEUED: "waiting for a free slot",
@@ -44,48 +44,48 @@ class Shown:
     """One delegation's progress."""
 
     def __init__(self, delegation: Delegation, token: str | int, *, given: bool) -> None:
-        """Show it under ``token``; ``given``: the client chose it, and need not be asked."""
+        """Use ``token``; ``given``: the client chose it, so it need not be created."""
         self.token = token
         self.given = given
         self.delegation = delegation
         self.began = _began(delegation)
         self.open = False
         self.over = False
-        """Nothing is to be shown any more; set before it is open, too."""
-        self.told = ""
-        self.told_at = 0.0
+        """The progress has ended; may be set before it is open."""
+        self.sent = ""
+        self.sent_at = 0.0
         self.state = delegation.state
         self.percentage: int | None = None
 
     def message(self) -> str:
-        """Return what goes on, and for how long."""
+        """Return the current activity and the elapsed time."""
         delegation = self.delegation
         parts = [_STATES.get(delegation.state, str(delegation.state)), delegation.activity or "", self.elapsed()]
         return one_line(" · ".join(dict.fromkeys(part for part in parts if part)))
 
     def elapsed(self) -> str:
-        """Return the time since the beginning, ``0:07``."""
+        """Return the time since the start, as in ``0:07``."""
         minutes, seconds = divmod(max(0, int(time.time() - self.began)), 60)
         hours, minutes = divmod(minutes, 60)
         return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 class Progress:
-    """All that is shown now."""
+    """All progress that the editor shows."""
 
-    def __init__(self, client: Client, runs: Runs) -> None:
-        """Listen to ``runs``."""
+    def __init__(self, client: Client, runs: TrackedDelegations) -> None:
+        """Follow the delegations in ``runs``."""
         self._client = client
         self._runs = runs
         self._shown: dict[str, Shown] = {}
         self._refused: set[str] = set()
-        """Delegations that run and for which the client gave no token."""
+        """Live delegations for which the client refused a token."""
         self._clock: asyncio.Task[Any] | None = None
         runs.on_update.append(self._update)
         runs.on_gone.append(self._gone)
 
     def cancel(self, token: str | int) -> None:
-        """Cancel the delegation whose progress a person cancelled."""
+        """Cancel the delegation whose progress the user cancelled."""
         for identifier, shown in self._shown.items():
             if shown.token == token and not shown.over:
                 self._client.spawn(self._cancel(identifier), f"cancel {identifier}")
@@ -94,7 +94,7 @@ class Progress:
         shown = self._shown.get(delegation.id)
         if delegation.state is State.FINISHED:
             self._refused.discard(delegation.id)
-            self._end(delegation.id, words.verdict(delegation))
+            self._end(delegation.id, verdicts.verdict_sentence(delegation.verdict, delegation.reservations))
         elif shown is not None:
             shown.delegation = delegation
             for event in events:
@@ -124,8 +124,8 @@ class Progress:
     async def _create(self, shown: Shown) -> None:
         try:
             await self._client.ask(types.WINDOW_WORK_DONE_PROGRESS_CREATE, {"token": shown.token})
-        except (Refused, TimeoutError):
-            # The specification forbids to use the token then.
+        except (EditorRefused, TimeoutError):
+            # LSP 3.17 forbids using a token that the client refused.
             if not shown.over:
                 self._refused.add(shown.delegation.id)
             self._forget(shown)
@@ -137,26 +137,26 @@ class Progress:
 
     def _open(self, shown: Shown) -> None:
         shown.open = True
-        shown.told, shown.told_at = shown.message(), time.monotonic()
+        shown.sent, shown.sent_at = shown.message(), time.monotonic()
         self._send(
             shown,
             types.WorkDoneProgressBegin(
                 title=one_line(f"{shown.delegation.delegator}: {shown.delegation.title}"),
                 cancellable=True,
-                message=shown.told,
+                message=shown.sent,
             ),
         )
 
     def _report(self, shown: Shown) -> None:
-        """Tell what is new, unless something was told a moment ago: the clock tells it then."""
+        """Report a change, or leave it to the clock if the last report is too recent."""
         now = time.monotonic()
         changed = shown.delegation.state is not shown.state
-        if not shown.open or shown.over or (now - shown.told_at < REPORT_SECONDS and not changed):
+        if not shown.open or shown.over or (now - shown.sent_at < REPORT_SECONDS and not changed):
             return
         message = shown.message()
-        if message == shown.told:
+        if message == shown.sent:
             return
-        shown.told, shown.told_at, shown.state = message, now, shown.delegation.state
+        shown.sent, shown.sent_at, shown.state = message, now, shown.delegation.state
         self._send(shown, types.WorkDoneProgressReport(cancellable=True, message=message, percentage=shown.percentage))
 
     def _end(self, identifier: str, message: str) -> None:
@@ -169,14 +169,14 @@ class Progress:
             self._forget(shown)
 
     def _forget(self, shown: Shown) -> None:
-        """Drop the token; one that is about to be created is dropped when the client has answered."""
+        """Drop the progress, and its token if the client is still creating it."""
         shown.over = True
         for identifier, one in list(self._shown.items()):
             if one is shown:
                 del self._shown[identifier]
 
     async def _tick(self) -> None:
-        """Tell the time; ends with the last progress."""
+        """Report the elapsed time; ends with the last progress."""
         while self._shown:
             for shown in self._shown.values():
                 self._report(shown)
@@ -200,7 +200,7 @@ def _began(delegation: Delegation) -> float:
 
 
 def _done(entries: list[Any], before: int | None) -> int | None:
-    """Return how much of an agent's own plan is done, in per cent: the only measure there is; it never falls."""
+    """Return the completed share of the agent's plan, in per cent, but never less than ``before``."""
     states = [entry.get("status") for entry in entries if isinstance(entry, dict)]
     if not states or any(state is None for state in states):
         return before
@@ -208,7 +208,7 @@ def _done(entries: list[Any], before: int | None) -> int | None:
     return found if before is None else max(found, before)
 
 
-def register(server: Server, runs: Runs) -> None:
-    """Show progress."""
-    progress = Progress(server.client, runs)
-    server.on_progress_cancel.append(progress.cancel)
+def register(host: FeatureHost, runs: TrackedDelegations) -> None:
+    """Register the progress reports."""
+    progress = Progress(host.client, runs)
+    host.on_progress_cancel.append(progress.cancel)

@@ -1,43 +1,41 @@
-"""What came of it, told at the end: the verdict with its reservations in words, and what to do next.
+"""Report the result of a delegation: the verdict with its reservations, and the next step.
 
-What this editor started ends with a message; what ran elsewhere for its folders, with a line in the editor's log.
+A delegation that this editor started gets a message; any other in its folders gets a line in the editor's log.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from understudy.faces import words
-from understudy.faces.harmless import one_line
-from understudy.faces.lsp import places
-from understudy.faces.lsp.client import Client, Refused
-from understudy.faces.lsp.runs import Runs
-from understudy.faces.lsp.saying import can_ask, choose, log, say
-from understudy.journal import store
+from understudy.api import result_files
+from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
+from understudy.frontends.lsp.editor.client import Client, EditorRefused
+from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, say
 from understudy.model import events as e
+from understudy.model import verdicts
 from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
-from understudy.model.states import Verdict
+from understudy.model.text import uris
+from understudy.model.text.sanitize import one_line
+from understudy.model.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from understudy.faces.lsp.server import Server
+    from understudy.frontends.lsp.feature_host import FeatureHost
 
 REVIEW = "Review"
 SHOW = "Show the answer"
 PERSON_SECONDS = 3600.0
-"""How long a message with a choice may stand in the editor."""
+"""How long a message with a choice is shown in the editor."""
 ANSWER_CHARACTERS = 600
-"""How much of an answer a message holds where the editor cannot show a document."""
+"""How much of an answer a message contains if the editor cannot show a document."""
 
 _STOP_TYPING = ("neovim", "vim", "ale", "emacs", "eglot", "helix", "kak")
-"""How the names of clients begin in which a message with a choice, or a document, takes the keyboard: Neovim's
-``inputlist()``, ``completing-read`` in lsp-mode and Eglot, Helix's picker. An agent ends while a person types, who must
-not answer by accident."""
+"""Prefixes of the names of clients in which a message with buttons, or a document, takes the keyboard focus: Neovim's
+``inputlist()``, ``completing-read`` in lsp-mode and Eglot, Helix's picker. An agent may finish while the user types,
+and a keystroke must not answer the message by accident."""
 
 _SEVERITIES = {
     Verdict.VERIFIED: types.MessageType.Info,
@@ -47,16 +45,16 @@ _SEVERITIES = {
     Verdict.UNVERIFIED: types.MessageType.Warning,
     Verdict.CHECKS_FAILED: types.MessageType.Warning,
 }
-"""Every other verdict is an error."""
+"""Verdict → severity of its message; every other verdict is an error."""
 
 
-class Endings:
-    """Tells of ends."""
+class ResultMessages:
+    """The messages about results in one editor."""
 
-    def __init__(self, server: Server, runs: Runs) -> None:
-        """Listen to ``runs``."""
-        self._server = server
-        self._client: Client = server.client
+    def __init__(self, host: FeatureHost, runs: TrackedDelegations) -> None:
+        """Follow the delegations in ``runs``."""
+        self._host = host
+        self._client: Client = host.client
         self._runs = runs
         runs.on_update.append(self._update)
 
@@ -69,7 +67,7 @@ class Endings:
         self._client.spawn(self._tell(delegation), f"end of {delegation.id}")
 
     async def _tell(self, delegation: Delegation) -> None:
-        """Say it, and do what the person chooses."""
+        """Show the message, and do what the user chooses."""
         item = self._choice(delegation)
         severity = _SEVERITIES.get(delegation.verdict or Verdict.FAILED, types.MessageType.Error)
         if item is None or not can_ask(self._client) or stops_typing(self._client):
@@ -80,7 +78,7 @@ class Endings:
         try:
             if await choose(self._client, severity, message(delegation), [item], PERSON_SECONDS) is None:
                 return
-        except (Refused, TimeoutError):
+        except (EditorRefused, TimeoutError):
             return
         if item == REVIEW:
             await self._review(delegation)
@@ -88,7 +86,7 @@ class Endings:
             say(self._client, severity, message(delegation, elsewhere=True))
 
     def _choice(self, delegation: Delegation) -> str | None:
-        """Return what there is to choose at the end."""
+        """Return the button of the message, if any."""
         if delegation.review.pending and self._client.options.review:
             return REVIEW
         if delegation.result is not None and delegation.result.text and not delegation.result.files:
@@ -97,7 +95,7 @@ class Endings:
 
     async def _review(self, delegation: Delegation) -> None:
         try:
-            await self._server.review.open(delegation.id)
+            await self._host.review.open(delegation.id)
         except UnderstudyError as error:
             say(self._client, types.MessageType.Error, f"{error.message} {error.hint or ''}".strip())
 
@@ -106,25 +104,25 @@ class Endings:
         if not self._client.can("window.showDocument.support"):
             return False
         try:
-            path = await asyncio.to_thread(_answer_of, delegation)
-            wanted = types.ShowDocumentParams(uri=places.uri_of(path), take_focus=take_focus)
+            path = await asyncio.to_thread(result_files.write_answer, delegation.id, _answer(delegation))
+            wanted = types.ShowDocumentParams(uri=uris.uri_of(path), take_focus=take_focus)
             answer = await self._client.ask(types.WINDOW_SHOW_DOCUMENT, wanted)
-        except (Refused, TimeoutError, OSError):
+        except (EditorRefused, TimeoutError, OSError):
             return False
         return isinstance(answer, dict) and answer.get("success") is True
 
 
 def stops_typing(client: Client) -> bool:
-    """Tell whether asking in this editor interrupts a person who types; of one without a name that is assumed."""
+    """Return whether a message with buttons would interrupt typing in this editor; assumed if it sent no name."""
     return not client.name or client.name.casefold().startswith(_STOP_TYPING)
 
 
 def message(delegation: Delegation, *, elsewhere: bool = False) -> str:
-    """Return the end in sentences; ``elsewhere``: with the command for a terminal that shows it."""
+    """Return the text of the message; ``elsewhere``: with the terminal command that shows the result."""
     who = f"“{one_line(delegation.title)}” by {delegation.delegator}"
-    parts = [f"{who} is {words.verdict(delegation)}."]
+    parts = [f"{who} is {verdicts.verdict_sentence(delegation.verdict, delegation.reservations)}."]
     if delegation.verdict in {Verdict.FAILED, Verdict.ANSWERED, Verdict.NO_CHANGES, Verdict.TIMED_OUT}:
-        parts = [f"{who}: {words.verdict(delegation)}."]
+        parts = [f"{who}: {verdicts.verdict_sentence(delegation.verdict, delegation.reservations)}."]
     if delegation.error is not None:
         parts.append(" ".join(part for part in (delegation.error.message, delegation.error.hint) if part))
     pending = delegation.review.pending
@@ -138,31 +136,19 @@ def message(delegation: Delegation, *, elsewhere: bool = False) -> str:
         shown = text.strip()
         if len(shown) <= ANSWER_CHARACTERS:
             return f"{' '.join(parts)}\n\n{shown}"
-        parts.append(f"All of it: understudy show {delegation.id}\n\n{shown[:ANSWER_CHARACTERS]}…")
+        parts.append(f"Full answer: understudy show {delegation.id}\n\n{shown[:ANSWER_CHARACTERS]}…")
     elif elsewhere and pending:
-        parts.append(f"Open {_review_of(delegation)} to decide, or run: understudy review {delegation.id}")
+        review = result_files.review_file(delegation.id)
+        parts.append(f"Open {review} to decide, or run: understudy review {delegation.id}")
     elif elsewhere:
-        parts.append(f"More of it: understudy show {delegation.id}.")
+        parts.append(f"Details: understudy show {delegation.id}.")
     return " ".join(parts)
 
 
-def _review_of(delegation: Delegation) -> Path:
-    return store.open_folder(delegation.id).review
+def _answer(delegation: Delegation) -> str:
+    return (delegation.result.text if delegation.result is not None else None) or ""
 
 
-def _answer_of(delegation: Delegation) -> Path:
-    """Write the answer where an editor can open it, beside the journal, and return the file."""
-    text = delegation.result.text if delegation.result is not None else None
-    path = store.open_folder(delegation.id).path / "answer.md"
-    # A name of its own: another editor may be writing the same.
-    temporary = path.with_name(f"answer.{os.getpid()}.new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-        file.write((text or "").encode("utf-8", "replace"))
-    temporary.replace(path)
-    return path
-
-
-def register(server: Server, runs: Runs) -> None:
-    """Tell of ends."""
-    Endings(server, runs)
+def register(host: FeatureHost, runs: TrackedDelegations) -> None:
+    """Register the result messages."""
+    ResultMessages(host, runs)

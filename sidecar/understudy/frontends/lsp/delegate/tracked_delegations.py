@@ -1,7 +1,7 @@
-"""The delegations that this editor's person cares about: those of its folders, and those that it started itself.
+"""Track the delegations in the folders of this editor and those that it started.
 
-Each is read once and then kept up to date from its events. While a client has subscribed, it hears everything itself,
-and nothing is told here.
+Each is read once and then updated from its events. A client that has subscribed receives the events itself, so nothing
+is reported to the features then.
 """
 
 from __future__ import annotations
@@ -11,58 +11,58 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.journal import summary
+from understudy.api.serving import subscriptions
 from understudy.model import events as e
 from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
 
 if TYPE_CHECKING:
-    from understudy.faces.lsp.client import Client
+    from understudy.frontends.lsp.editor.client import Client
 
 REMEMBERED = 1000
-"""Delegations started here that are remembered as such."""
+"""How many delegations are remembered as started by this editor."""
 MOST_READS = 20
-"""Reading again is needed when events come faster than a delegation is read, which does not happen twice in a row."""
+"""Limit of attempts to read a delegation; another one is needed only if events arrive during the previous one."""
 LOOK_SECONDS = 1.0
-"""How soon it is noticed that the client has subscribed."""
+"""How often to check whether the client has subscribed."""
 
 
-class Runs:
-    """What runs for this editor."""
+class TrackedDelegations:
+    """The delegations that this editor follows."""
 
     def __init__(self, client: Client) -> None:
-        """Listen to ``client``."""
+        """Follow the events of ``client``."""
         self._client = client
         self.on_update: list[Callable[[Delegation, list[Any]], None]] = []
-        """``(delegation, events)``: the delegation as it is now, and what happened since the last time (nothing the
-        first time, but for an end)."""
+        """``(delegation, events)``: the current delegation and the events since the last call; the first call has no
+        events, except the end of a delegation that has finished."""
         self.on_gone: list[Callable[[str], None]] = []
-        """The editor does not show this delegation any more: it closed the folder, or subscribed."""
+        """Called with a delegation that is no longer tracked: the editor closed its folder, or subscribed."""
         self._shown: dict[str, Delegation] = {}
         self._others: set[str] = set()
-        """Delegations of other folders that run."""
+        """Live delegations in other folders."""
         self._read: dict[str, list[Any]] = {}
-        """Delegations that are being read, with the events that must not be lost."""
+        """Delegations that are being read → the events that arrived meanwhile and are still needed."""
         self._here: dict[str, str | int | None] = {}
-        """Delegations that this editor started, with the token it wants their progress under."""
+        """Delegations that this editor started → the progress token that it chose."""
         self._looking: asyncio.Task[Any] | None = None
         client.on_events.append(self._heard)
         client.on_started.append(self._started)
         client.on_folders.append(self._folders)
 
     def is_ours(self, identifier: str) -> bool:
-        """Tell whether this editor started it."""
+        """Return whether this editor started a delegation."""
         return identifier in self._here
 
     def token(self, identifier: str) -> str | int | None:
-        """Return the client's own token for its progress, once: where ``workDoneToken`` named one."""
+        """Return the progress token that the client chose (``workDoneToken``), only once; None if it chose none."""
         token = self._here.get(identifier)
         if token is not None:
             self._here[identifier] = None
         return token
 
-    # -- what is heard ---------------------------------------------------------------------------------------------
+    # -- hooks of the client ---------------------------------------------------------------------------------------
 
     def _started(self, identifier: str, params: Any) -> None:
         if len(self._here) >= REMEMBERED:
@@ -88,7 +88,7 @@ class Runs:
             self._begin(identifier, _kept(events))
 
     def _folders(self) -> None:
-        """Show what belongs to a folder that was opened, and no more what belongs to one that was closed."""
+        """Track the delegations of folders that were opened, and no longer those of folders that were closed."""
         for identifier, delegation in list(self._shown.items()):
             if not self._cares(delegation):
                 del self._shown[identifier]
@@ -99,17 +99,17 @@ class Runs:
                 self._others.discard(identifier)
                 self._begin(identifier, [])
 
-    # -- what is told ----------------------------------------------------------------------------------------------
+    # -- reports to the features -----------------------------------------------------------------------------------
 
     def _begin(self, identifier: str, events: list[Any]) -> None:
         if identifier in self._read:
             self._read[identifier] += events
             return
         self._read[identifier] = events
-        self._client.spawn(self._meet(identifier), f"meeting {identifier}")
+        self._client.spawn(self._read_and_track(identifier), f"reading {identifier}")
 
-    async def _meet(self, identifier: str) -> None:
-        """Read a delegation; events that came meanwhile and are newer than what was read follow."""
+    async def _read_and_track(self, identifier: str) -> None:
+        """Read a delegation until the result includes all events that arrived meanwhile, then track it."""
         try:
             for _ in range(MOST_READS):
                 found: Delegation = await self._client.call("delegations/get", {"id": identifier})
@@ -134,7 +134,7 @@ class Runs:
         before = self._shown[identifier]
         new = [event for event in events if event.seq > before.last_seq]
         for event in new:
-            before = summary.fold(before, event)
+            before = subscriptions.updated(before, event)
         self._shown[identifier] = before
         if new:
             self._tell(before, new)
@@ -155,7 +155,7 @@ class Runs:
             self._looking = self._client.spawn(self._until_subscribed(), "runs")
 
     async def _until_subscribed(self) -> None:
-        """Take everything back when the client subscribes; ends with the last run."""
+        """Stop tracking everything when the client subscribes; ends with the last tracked delegation."""
         while self._shown:
             if self._client.subscribed:
                 for identifier in list(self._shown):
@@ -166,11 +166,11 @@ class Runs:
 
 
 def _kept(events: list[Any]) -> list[Any]:
-    """Return what must be known of events that come while their delegation is read: ends, and how far they go."""
+    """Return the events that are needed while their delegation is read: ends, and the last one for its ``seq``."""
     return [event for event in events[:-1] if isinstance(event, e.Finished)] + events[-1:]
 
 
 def _is_review(events: list[Any]) -> bool:
-    """Tell whether all of this happened after the end."""
+    """Return whether all events are decisions or cleanup after the end of the delegation."""
     after = e.Decided | e.Applied | e.Undone | e.Amended | e.Discarded | e.Superseded
     return all(isinstance(event, after) for event in events)

@@ -1,4 +1,4 @@
-"""Changing what is open in the editor: one ``workspace/applyEdit`` for all documents, on the versions read before."""
+"""Change open documents with one ``workspace/applyEdit`` for all of them, based on the versions read before."""
 
 from __future__ import annotations
 
@@ -8,57 +8,55 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lsprotocol import types
-
-from understudy.faces.lsp import documents
-from understudy.faces.lsp.client import Refused
+from understudy.frontends.lsp.editor import documents
+from understudy.frontends.lsp.editor.client import EditorRefused
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
-    from understudy.engine.buffers import BufferEdit
-    from understudy.faces.lsp.client import Client
+    from understudy.api.caller import BufferEdit
+    from understudy.frontends.lsp.editor.client import Client
 
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 30.0
-"""Some editors ask their person before they let a server change anything."""
+"""How long to wait for the answer: some editors ask the user before they let a server change documents."""
 SHOWN_SECONDS = 3.0
-"""Between an editor's word that it changed a document and its ``didChange``."""
+"""How long to wait for ``didChange`` after the editor has answered that it changed a document."""
 LIMIT_SECONDS = 2 * (ANSWER_SECONDS + SHOWN_SECONDS) + 5.0
-"""All of it, taking back included."""
+"""Limit for the whole edit, including a revert."""
 _LOOK_SECONDS = 0.01
 
 
 def can_edit(client: Client) -> bool:
-    """Tell whether the editor lets a server change its documents."""
+    """Return whether the editor lets a server change its documents."""
     return client.can("workspace.applyEdit")
 
 
 async def change(client: Client, edits: Sequence[BufferEdit]) -> bool:
-    """Change all these documents or none; true when the documents here show it, false when the editor refused.
+    """Change all these documents or none; return true once they have the new text, false if the editor refused.
 
-    Errors: ``apply_conflict`` when a document holds another text than the edit was made for; ``timed_out`` when the
-    editor does not answer, or says that it did it and did not.
+    Errors: ``merge_conflict`` if the text of a document is not the one for which the edit was made; ``timed_out`` if
+    the editor does not answer, or answers that it made the change but does not send it.
     """
     versions = [_version_of(client, one) for one in edits]
     try:
-        answer = await client.ask(types.WORKSPACE_APPLY_EDIT, _params(client, edits, versions), ANSWER_SECONDS)
-    except Refused as refused:
+        answer = await client.ask("workspace/applyEdit", _params(client, edits, versions), ANSWER_SECONDS)
+    except EditorRefused as refused:
         answer = {"failureReason": str(refused)}
     except TimeoutError:
         raise UnderstudyError(
             ErrorKind.TIMED_OUT,
-            f"The editor did not say within {ANSWER_SECONDS:g} s whether it changed {_named(edits)}.",
-            hint="Look whether the change is there before you accept again.",
+            f"The editor did not confirm within {ANSWER_SECONDS:g} s that it changed {_named(edits)}.",
+            hint="Check the file before you accept again: the change may have been made.",
         ) from None
     if isinstance(answer, dict) and answer.get("applied") is True:
         await _until_shown(client, edits, versions)
         return True
     log.warning("the editor refused an edit: %s", answer)
-    done = [one for one in edits if _holds(client, one, one.after)]
+    done = [one for one in edits if _has(client, one, one.after)]
     if done:
-        await _take_back(client, done)
-    elif any(not _holds(client, one, one.before) for one in edits):
+        await _revert(client, done)
+    elif any(not _has(client, one, one.before) for one in edits):
         raise _other_text(edits)
     return False
 
@@ -82,36 +80,36 @@ def _params(client: Client, edits: Sequence[BufferEdit], versions: Sequence[int]
 
 
 async def _until_shown(client: Client, edits: Sequence[BufferEdit], versions: Sequence[int]) -> None:
-    """Wait until the documents here are what the editor made of them."""
+    """Wait until the editor has sent the new texts."""
     deadline = time.monotonic() + SHOWN_SECONDS
-    while not all(_holds(client, one, one.after) for one in edits):
+    while not all(_has(client, one, one.after) for one in edits):
         if time.monotonic() > deadline:
             now = [client.documents.look(one.uri) for one in edits]
             if all(found is None or found[0] > version for found, version in zip(now, versions, strict=True)):
-                return  # the person types on, or closed it
+                return  # the user has typed more, or closed it
             raise UnderstudyError(
                 ErrorKind.TIMED_OUT,
-                f"The editor says that it changed {_named(edits)}, and did not show it within {SHOWN_SECONDS:g} s.",
-                hint="Look whether the change is there before you accept again.",
+                f"The editor reported the change of {_named(edits)}, but did not send it within {SHOWN_SECONDS:g} s.",
+                hint="Check the file before you accept again: the change may have been made.",
             )
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _take_back(client: Client, done: Sequence[BufferEdit]) -> None:
-    """Undo what an editor did of an edit that it did not do as a whole."""
+async def _revert(client: Client, done: Sequence[BufferEdit]) -> None:
+    """Revert the documents that an editor changed before it failed to change the others."""
     for one in done:
         found = client.documents.look(one.uri)
         if found is None:
             continue
         back = type(one)(one.uri, found[1], one.before)
         try:
-            await client.ask(types.WORKSPACE_APPLY_EDIT, _params(client, [back], [found[0]]), ANSWER_SECONDS)
-        except (Refused, TimeoutError) as error:
-            log.warning("half an edit could not be taken back: %s", error)
+            await client.ask("workspace/applyEdit", _params(client, [back], [found[0]]), ANSWER_SECONDS)
+        except (EditorRefused, TimeoutError) as error:
+            log.warning("a partial edit could not be reverted: %s", error)
 
 
-def _holds(client: Client, edit: BufferEdit, text: str) -> bool:
-    """Tell whether a document holds a text; how its lines end is the editor's business."""
+def _has(client: Client, edit: BufferEdit, text: str) -> bool:
+    """Return whether a document has this text; the editor may use other line breaks."""
     now = client.documents.text(edit.uri)
     return now is not None and (now == text or _unended(now) == _unended(text))
 
@@ -122,7 +120,7 @@ def _unended(text: str) -> str:
 
 def _other_text(edits: Sequence[BufferEdit]) -> UnderstudyError:
     return UnderstudyError(
-        ErrorKind.APPLY_CONFLICT, f"{_named(edits)} was changed in the meantime.", hint="Decide again."
+        ErrorKind.MERGE_CONFLICT, f"{_named(edits)} was changed in the meantime.", hint="Repeat the decision."
     )
 
 

@@ -1,4 +1,4 @@
-"""The editor at the other end, as the features see it: what it can do, what is open in it, how to reach it."""
+"""The connected editor: its capabilities and documents, the messages to it, and hooks for what it does."""
 
 from __future__ import annotations
 
@@ -6,92 +6,114 @@ import asyncio
 import concurrent.futures
 import contextlib
 import itertools
+import json
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from understudy.api import faults, table
-from understudy.api.subscriptions import Subscriptions
-from understudy.faces.lsp import framing, places
-from understudy.faces.lsp.calls import Calls
-from understudy.faces.lsp.documents import Documents
+from understudy.api import internal_errors, method_table
+from understudy.api.serving.request import InFlightRequest
+from understudy.api.serving.subscriptions import Subscriptions
+from understudy.frontends.lsp.editor.documents import Documents
+from understudy.frontends.lsp.transport import framing
 from understudy.model import wire
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import uris
 
 if TYPE_CHECKING:
-    import cattrs
-
-    from understudy.faces.lsp.outbox import Outbox
+    from understudy.frontends.lsp.transport.outbox import Outbox
 
 log = logging.getLogger(__name__)
 
 ASK_SECONDS = 30.0
-"""How long a client may take for an answer that needs no person."""
-WITHDRAWN_SECONDS = 5.0
-"""How long a request that was withdrawn may still take for its answer."""
+"""How long to wait for an answer of the client that does not depend on the user."""
+CANCELLED_SECONDS = 5.0
+"""How long to wait for the answer to a cancelled request."""
 MOST_WATCHED = 64
-"""Workspaces besides the folders whose configuration is looked at every second."""
+"""How many workspaces besides the folders have their configuration watched."""
 _DELIVER_SECONDS = 60.0
+"""How long the subscription's thread waits for the features to handle events."""
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer, not a fault
-    """The client answered a request of ours with an error."""
+class EditorRefused(Exception):  # noqa: N818 - it is an answer, not an error
+    """The client answered a request of the server with an error."""
 
     def __init__(self, code: int, message: str) -> None:
-        """Take over the client's code and words."""
+        """Take the client's code and message."""
         super().__init__(f"{message} ({code})")
         self.code = code
 
 
 class Options(msgspec.Struct, rename="camel"):
-    """``initializationOptions``; what is not named here is ignored, what has the wrong type counts as absent."""
+    """``initializationOptions``; unknown options are ignored, and so are values of the wrong type."""
 
     trusted: bool = True
-    """False withdraws, for this session, the trust that a workspace has; true gives none."""
+    """False revokes the trust in all workspaces for this session; true does not grant trust."""
     review: bool = True
-    """False: the client shows results itself, so hunks become neither diagnostics nor lenses nor code actions."""
+    """False: the client shows results itself, so there are no diagnostics, lenses and code actions for hunks."""
     subscribes: bool = False
-    """The client will subscribe to events: nothing is told or asked until it has, either."""
+    """The client will subscribe to events, so it gets no messages and questions, not even before it subscribes."""
+
+
+Answer = Callable[[Any, UnderstudyError | None], None]
+"""Called once with the result or the error, in any thread."""
+
+
+class Requests(Protocol):
+    """The interface of the object that answers requests of the contract."""
+
+    def begin(self, method: str, params: Any, answer: Answer) -> InFlightRequest:
+        """Answer a request, by its wire name, in a thread."""
+        ...
+
+    def cancel_all(self) -> None:
+        """Cancel every request; none is answered after that."""
+        ...
 
 
 class Client:
     """The editor.
 
-    All methods but ``notify``, ``notify_when_room``, ``subscribe`` and ``unsubscribe`` belong to the event loop's
-    thread. Features add themselves to the lists of hooks before the client says ``initialized``; a hook that raises is
-    written down and changes nothing.
+    Call methods only in the event loop's thread, unless they are documented for any thread. Features append to the
+    lists of hooks before the client sends ``initialized``; an exception of a hook is logged as an internal error.
     """
 
-    def __init__(self, converter: cattrs.Converter) -> None:
-        """Know nothing yet; ``attach`` and ``introduce`` follow."""
+    requests: Requests
+    """Set by the server, because it needs the client."""
+
+    def __init__(self) -> None:
+        """Start unconnected; ``attach`` and ``introduce`` follow."""
         self.name = ""
         self.version = ""
+        self.process: int | None = None
         self.options = Options()
         self.encoding = "utf-16"
         self.documents = Documents("utf-16")
         self.folders: tuple[Path, ...] = ()
-        self.calls = Calls(self)
+        self.unstructure: Callable[[Any], Any] = _no_lsprotocol
+        """Converts lsprotocol's objects to builtins; set when lsprotocol is loaded."""
         self.on_ready: list[Callable[[], None]] = []
-        """After ``initialized``."""
+        """Called after ``initialized``."""
         self.on_document: list[Callable[[str, str], None]] = []
-        """``(what, uri)``, what: ``open``, ``change``, ``save`` or ``close``; the documents are as after it."""
+        """``(what, uri)`` after ``documents`` was updated; what: ``open``, ``change``, ``save`` or ``close``."""
         self.on_events: list[Callable[[str, list[Any]], None]] = []
-        """``(delegation, events)`` of every delegation while the client has not subscribed; beginning with what
-        still runs."""
+        """``(delegation, events)`` of all delegations, live ones from their beginning, unless the client has
+        subscribed."""
         self.on_changed: list[Callable[[frozenset[str]], None]] = []
-        """Names of collections that should be read again (``understudy/changed``)."""
+        """``(collections)`` that changed (``understudy/changed``)."""
         self.on_folders: list[Callable[[], None]] = []
+        """Called after ``folders`` changed."""
         self.on_started: list[Callable[[str, Any], None]] = []
-        """``(delegation, parameters)`` of what this client started, sent back or retried; parameters as they came."""
+        """``(delegation, parameters)`` of every delegation that this client started, sent back or retried; the
+        parameters are those of its request."""
         self.regained: set[Path] = set()
-        """Workspaces that the person trusts although the editor withdrew trust at the beginning."""
+        """Workspaces that the user trusted after the editor had revoked trust for the session."""
         self._also_watched: tuple[Path, ...] = ()
         self._capabilities: Mapping[str, Any] = {}
-        self._converter = converter
         self._outbox: Outbox | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._numbers = itertools.count(1)
@@ -101,27 +123,32 @@ class Client:
         self._following: Subscriptions | None = None
         self._subscribed = False
         self._closed = False
+        self._has_features = False
+        self._early: list[tuple[str, Any]] = []
+        """Arguments of ``on_started`` from before the features were loaded."""
 
-    # -- what it is ------------------------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------------------------
 
     def introduce(self, params: Mapping[str, Any], encoding: str) -> None:
-        """Take over what ``initialize`` says; ``encoding`` is the one agreed on."""
+        """Take the parameters of ``initialize``, and the negotiated position encoding."""
         info = params.get("clientInfo")
         if isinstance(info, dict):
             self.name, self.version = str(info.get("name", "")), str(info.get("version", ""))
+        process = params.get("processId")
+        self.process = process if isinstance(process, int) else None
         capabilities = params.get("capabilities")
         self._capabilities = capabilities if isinstance(capabilities, dict) else {}
         self.encoding = encoding
         self.documents = Documents(encoding)
         self.options = _options(params.get("initializationOptions"))
-        self.folders = places.folders_of(params)
+        self.folders = uris.folders_of(params)
 
     def can(self, path: str) -> bool:
-        """Tell whether the client declared a capability, by its dotted name: ``window.showDocument.support``."""
+        """Return whether the client declared a capability, by its dotted name: ``window.showDocument.support``."""
         return bool(self.capability(path))
 
     def capability(self, path: str) -> Any:
-        """Return what the client declared at a dotted name, None where it did not."""
+        """Return the value that the client declared for a dotted name; None if it declared none."""
         found: Any = self._capabilities
         for name in path.split("."):
             if not isinstance(found, dict):
@@ -131,34 +158,37 @@ class Client:
 
     @property
     def subscribed(self) -> bool:
-        """Whether the client shows events itself: then no progress, message or question is sent to it."""
+        """Whether the client shows events itself, so that it gets no progress, messages and questions."""
         return self._subscribed or self.options.subscribes
 
     def has(self, path: Path) -> bool:
-        """Tell whether a path is one of the workspace folders, below one, or above one."""
+        """Return whether a path is a workspace folder, below one, or above one."""
         return any(path == own or own in path.parents or path in own.parents for own in self.folders)
 
     def distrusts(self, workspace: Path) -> bool:
-        """Tell whether the trust in a workspace is withdrawn for this session; from any thread."""
+        """Return whether the trust in a workspace is revoked for this session. Any thread may call this."""
         return not self.options.trusted and workspace not in self.regained
 
     def watch(self, workspace: Path) -> None:
-        """Notice changes of the configuration of a workspace that is no folder, but holds an open file."""
+        """Watch the configuration of a workspace that is not a folder of the editor, but contains an open file."""
         if workspace not in self._also_watched and len(self._also_watched) < MOST_WATCHED:
             self._also_watched += (workspace,)
 
-    # -- how to reach it -------------------------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------------------------
 
     def attach(self, outbox: Outbox, loop: asyncio.AbstractEventLoop) -> None:
-        """Write to ``outbox``."""
+        """Send messages to ``outbox`` and run hooks in ``loop``."""
         self._outbox, self._loop = outbox, loop
 
     def notify(self, method: str, params: Any) -> None:
-        """Send a notification; ``params`` is made of builtins, lsprotocol objects or a structure of ours."""
+        """Send a notification; ``params``: builtins, lsprotocol objects or a structure. Any thread may call this."""
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def notify_when_room(self, method: str, params: Any) -> None:
-        """Send a notification when the client has read most of what came before; not in the loop's thread."""
+        """Wait until the client has read most messages, then send a notification; not in the loop's thread.
+
+        Errors: ``BrokenPipeError`` if the client is gone.
+        """
         message = {"jsonrpc": "2.0", "method": method, "params": params}
         if self._outbox is None:
             raise BrokenPipeError
@@ -167,7 +197,7 @@ class Client:
     async def ask(self, method: str, params: Any, limit: float = ASK_SECONDS) -> Any:
         """Send a request and return the answer as parsed JSON.
 
-        Errors: ``Refused``; ``TimeoutError`` after ``limit`` seconds, when the client has been told that it may stop.
+        Errors: ``EditorRefused``; ``TimeoutError`` after ``limit`` seconds, which cancels the request.
         """
         identifier = f"understudy:{next(self._numbers)}"
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -182,7 +212,7 @@ class Client:
                 self.notify("$/cancelRequest", {"id": identifier})
 
     def answered(self, identifier: Any, result: Any, error: Any) -> None:
-        """Take the client's answer to a request of ours; one that nobody waits for is nothing."""
+        """Handle the client's answer to a request of the server; ignore unexpected ones."""
         future = self._asked.get(identifier) if isinstance(identifier, str) else None
         if future is None or future.done():
             return
@@ -191,18 +221,19 @@ class Client:
         else:
             known = error if isinstance(error, dict) else {}
             code = known.get("code")
-            future.set_exception(Refused(code if isinstance(code, int) else 0, str(known.get("message", error))))
+            future.set_exception(EditorRefused(code if isinstance(code, int) else 0, str(known.get("message", error))))
 
-    async def call(self, name: str, params: Any) -> Any:
-        """Return the answer of the table to a request, by its name without prefix; raises ``UnderstudyError``.
+    async def call(self, name: str, params: Any, *, keep_result: bool = False) -> Any:
+        """Return the result of a request of the contract, by its name without prefix. Errors: ``UnderstudyError``.
 
-        ``params`` is parsed JSON or the structure. Cancelling withdraws the request; what it came to by then is
-        returned all the same, since it may have begun something.
+        ``params`` is parsed JSON or the structure. Cancelling this coroutine cancels the request. With
+        ``keep_result``, the cancellation is suppressed and the result of the request returned, because it may have
+        started something; the caller must return it without awaiting anything else.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
 
-        def settle(result: Any, error: UnderstudyError | None) -> None:
+        def finish(result: Any, error: UnderstudyError | None) -> None:
             if future.done():
                 return
             if error is None:
@@ -212,20 +243,23 @@ class Client:
 
         def answer(result: Any, error: UnderstudyError | None) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(settle, result, error)
+                loop.call_soon_threadsafe(finish, result, error)
 
-        call = self.calls.begin(table.PREFIX + name, params, answer)
+        call = self.requests.begin(method_table.PREFIX + name, params, answer)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
-            call.withdraw()
-            async with asyncio.timeout(WITHDRAWN_SECONDS):
+            call.cancel()
+            if not keep_result:
+                future.cancel()
+                raise
+            async with asyncio.timeout(CANCELLED_SECONDS):
                 return await future
 
     def wait_in_loop(self, work: Coroutine[Any, Any, Any], limit: float) -> Any:
-        """Run something in the loop's thread and return its result; from any other thread.
+        """Run a coroutine in the loop's thread and return its result. Call this only in other threads.
 
-        Errors: ``timed_out`` after ``limit`` seconds, ``cancelled`` when the session ends; what ``work`` raises.
+        Errors: ``timed_out`` after ``limit`` seconds; ``cancelled`` when the session ends; those of ``work``.
         """
         if self._loop is None or self._closed or self._loop.is_closed():
             work.close()
@@ -242,29 +276,48 @@ class Client:
             raise _gone() from None
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run something beside the requests; what it raises is written down."""
+        """Run a coroutine in the background; log its exceptions."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
 
+    def respond(self, identifier: Any, result: Any, error: tuple[int, str, Any] | None) -> None:
+        """Answer a request of the client; ``error``: code, message, data. Any thread may call this."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": identifier}
+        if error is None:
+            message["result"] = result
+        else:
+            message["error"] = {"code": error[0], "message": error[1]} | ({"data": error[2]} if error[2] else {})
+        if isinstance(identifier, str) and wire.whole(identifier) != identifier:
+            # msgspec cannot encode lone surrogates; JSON can escape them.
+            del message["id"]
+            rest = self.encode(message)
+            self.send_body(b'{"id":%b,%b' % (json.dumps(identifier).encode("ascii"), rest[1:]))
+        else:
+            self.send(message)
+
     def send(self, message: Any) -> None:
-        """Send a whole message, from whatever thread."""
+        """Send a whole message. Any thread may call this."""
+        self.send_body(self.encode(message))
+
+    def send_body(self, body: bytes) -> None:
+        """Send a whole message that is already encoded. Any thread may call this."""
         if self._outbox is not None:
-            self._outbox.send(framing.frame(self.encode(message)))
+            self._outbox.send(framing.frame(body))
 
     def encode(self, message: Any) -> bytes:
-        """Return a message of builtins, lsprotocol objects and structures of ours as JSON."""
+        """Return a message of builtins, lsprotocol objects and structures of the model as JSON."""
         return wire.encode(self._plain(message))
 
     def to_wire(self, value: Any) -> Any:
-        """Return lsprotocol objects as what JSON knows."""
+        """Convert lsprotocol objects to builtins."""
         return self._plain(value)
 
-    # -- what happens ----------------------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------------------
 
     def subscribe(self, delegation: str | None, after: Mapping[str, int]) -> None:
-        """Send events to the client from now on; the features hear only of changes then. From any thread."""
+        """Start sending events to the client instead of the features, which then get only changes. Any thread."""
         with self._lock:
             if self._closed:
                 return
@@ -277,58 +330,74 @@ class Client:
             self._following.follow(delegation, after)
 
     def unsubscribe(self, delegation: str | None) -> None:
-        """Stop sending them; from any thread."""
+        """Stop sending events to the client. Any thread may call this."""
         with self._lock:
             if self._subscribed and self._following is not None:
                 self._following.unfollow(delegation)
 
-    def ready(self) -> None:
-        """Begin: the client said ``initialized``."""
+    def features_loaded(self, *, initialized: bool) -> None:
+        """Run the hooks for everything that happened before the features were loaded."""
+        with self._lock:
+            self._has_features = True
+            early, self._early = self._early, []
+        for delegation, params in early:
+            self.run_hooks(self.on_started, delegation, params)
+        if initialized:
+            self._ready({delegation: 0 for delegation, _ in early})
+        for uri in self.documents.open_uris():
+            self.run_hooks(self.on_document, "open", uri)
+
+    def _ready(self, after: Mapping[str, int]) -> None:
         with self._lock:
             if self._following is None and not self._closed:
                 self._following = Subscriptions(self._deliver, self._watched)
                 self._following.announce_changes()
                 if self.on_events and not self.options.subscribes:
-                    self._following.follow(None, {})
+                    # A delegation that was started early may have finished; ``after`` includes its events nevertheless.
+                    self._following.follow(None, after)
         self.run_hooks(self.on_ready)
 
     def started(self, delegation: str, params: Any) -> None:
-        """Take note that this client started something; from any thread."""
+        """Note that this client started a delegation. Any thread may call this."""
+        with self._lock:
+            if not self._has_features:
+                self._early.append((delegation, params))
+                return
         if self._loop is not None and not self._closed and self.on_started:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self.run_hooks, self.on_started, delegation, params)
 
     def close(self) -> None:
-        """End everything that runs for this client."""
+        """Cancel all requests, background tasks and subscriptions of this client."""
         with self._lock:
             self._closed = True
             if self._following is not None:
                 self._following.close()
-        self.calls.withdraw_all()
+        self.requests.cancel_all()
         for task in list(self._tasks):
             task.cancel()
         for future in list(self._asked.values()):
             future.cancel()
 
     def run_hooks(self, hooks: list[Callable[..., None]], *arguments: Any) -> None:
-        """Call every hook."""
+        """Call every hook; log exceptions as internal errors."""
         for hook in hooks:
             try:
                 hook(*arguments)
             except Exception as error:
-                faults.internal(f"lsp hook {hook}", error)
+                internal_errors.internal_error(f"lsp hook {hook}", error)
 
     def _watched(self) -> tuple[Path, ...]:
         return (*self.folders, *(path for path in self._also_watched if path not in self.folders))
 
     def _send_on(self, name: str, params: Any) -> None:
-        """Pass a notification on to the client, in the subscription's thread, as fast as the client reads."""
-        self.notify_when_room(table.PREFIX + name, params)
+        """Forward a notification to the client, in the subscription's thread, as fast as the client reads."""
+        self.notify_when_room(method_table.PREFIX + name, params)
         if name == "changed":
             self._in_loop(self.run_hooks, self.on_changed, frozenset(params.collections))
 
     def _deliver(self, name: str, params: Any) -> None:
-        """Hand events to the features, in the loop's thread, and wait until they have seen them."""
+        """Pass events to the features in the loop's thread, and wait until they have handled them."""
         if name == "changed":
             self._in_loop(self.run_hooks, self.on_changed, frozenset(params.collections))
         else:
@@ -354,10 +423,10 @@ class Client:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            if isinstance(error, UnderstudyError | Refused | TimeoutError):
+            if isinstance(error, UnderstudyError | EditorRefused | TimeoutError):
                 log.warning("%s: %s", task.get_name(), error)
             else:
-                faults.internal(f"lsp {task.get_name()}", error)
+                internal_errors.internal_error(f"lsp {task.get_name()}", error)
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, msgspec.Struct):
@@ -368,11 +437,15 @@ class Client:
             return [self._plain(item) for item in value]
         if value is None or isinstance(value, str | int | float | bool):
             return value
-        return self._converter.unstructure(value)
+        return self.unstructure(value)
+
+
+def _no_lsprotocol(value: Any) -> Any:
+    raise TypeError(f"{type(value).__name__} cannot be sent before lsprotocol is loaded")
 
 
 def _gone() -> UnderstudyError:
-    return UnderstudyError(ErrorKind.CANCELLED, "The editor is gone.", hint="Decide again in the next session.")
+    return UnderstudyError(ErrorKind.CANCELLED, "The editor disconnected.", hint="Repeat the request in a new session.")
 
 
 def _options(given: Any) -> Options:

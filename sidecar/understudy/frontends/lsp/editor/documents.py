@@ -1,9 +1,12 @@
-r"""What the person sees: the open documents, kept as their changes until somebody needs the text.
+r"""The open documents of an editor, kept as a text and a list of changes until the current text is needed.
 
-A keystroke costs as much as it changes; a text is put together (*folded*) when it is asked for, or when what waits
-grows large. The loop's thread changes; any thread may read, and a ``Snapshot`` stays what it was when it was taken.
-Positions are those of LSP 3.17: lines end with ``\n``, ``\r\n`` or ``\r``, characters are counted in the encoding
-that was negotiated, and whatever lies outside is moved to the nearest place inside.
+Handling a keystroke costs as much as it changes. The changes are applied to the text (*folded*) when it is read, or
+when there are too many of them. Only the loop's thread changes documents; any thread may read them, and a ``Snapshot``
+never changes. Positions are those of LSP 3.17: lines end with ``\n``, ``\r\n`` or ``\r``, characters are counted in the
+negotiated encoding, and a position outside of the text is moved to the nearest one inside.
+
+A document is *out of sync* from the first invalid change until the client sends the whole text again: it stays open,
+but has neither text nor version, and reading it from a ``Snapshot`` raises ``base_unavailable``.
 """
 
 from __future__ import annotations
@@ -16,48 +19,58 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from understudy.faces.lsp import places
-from understudy.faces.lsp.hunks import align
+from understudy.frontends.lsp.line_alignment import align
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import uris
 
 _log = logging.getLogger(__name__)
 
 MOST_CHANGES = 2000
-"""Changes that wait at most: folding so many takes some milliseconds, and they take less than a megabyte."""
+"""Limit of pending changes: folding this many takes some milliseconds, and they use less than a megabyte."""
 MOST_CHARACTERS = 1 << 20
-"""Characters in the changes that wait."""
+"""Limit of characters in pending changes."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)")
 _END = re.compile(r"\r\n|\r|\n")
 _ENCODINGS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
 
 Change = tuple[tuple[int, int, int, int] | None, str]
-"""Start line and character, end line and character, from zero (None: the whole document), and the new text."""
+"""A range as start line and character, end line and character, from zero (None: the whole document), and its text."""
 
 
 @dataclass(slots=True)
 class _Document:
     uri: str
-    """As the client spells it."""
+    """The URI that the client uses."""
     language: str
     version: int
     text: str
     changes: list[Change] = field(default_factory=list)
-    """Only ever appended to; folding begins another list. So a prefix of it never changes."""
+    """Changes after ``text``. Folding creates another list, and this one is only appended to: its prefixes never
+    change."""
     waiting: int = 0
     """Characters in ``changes``."""
+    out_of_sync: bool = False
+    """``text`` and ``changes`` are not the text in the editor."""
+    reported: bool = False
+    """The user got the message that the document is out of sync."""
+
+    def replace(self, text: str) -> None:
+        """Set the whole text; the document is in sync again."""
+        self.text, self.changes, self.waiting, self.out_of_sync = text, [], 0, False
 
 
 class Documents:
-    """The open documents of one client; only ``file:`` URIs are kept, and differently spelled ones are one."""
+    """The open documents of one client, only those with ``file:`` URIs; URIs of the same path are equal."""
 
     def __init__(self, encoding: str = "utf-16") -> None:
-        """Keep nothing yet; ``encoding`` is ``utf-8``, ``utf-16`` or ``utf-32``, as negotiated."""
+        """Start without documents; ``encoding``: the negotiated one, ``utf-8``, ``utf-16`` or ``utf-32``."""
         self.encoding = encoding
         self._lock = threading.Lock()
         self._open: dict[str, _Document] = {}
 
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
-        """Keep a document from now on; what was open under this name is replaced."""
+        """Add a document, replacing an open one with the same path."""
         key = key_of(uri)
         if key is None:
             return
@@ -66,170 +79,227 @@ class Documents:
                 _log.warning("%s was opened while it is open", uri)
             self._open[key] = _Document(uri, language_id, version, text)
 
-    def change(self, uri: str, version: int | None, changes: Sequence[Any]) -> None:
-        """Keep changes, each made on the text after the one before.
+    def change(self, uri: str, version: int | None, changes: Any) -> bool:
+        """Apply a list of changes in order; return whether the document is in sync.
 
         A change is a ``TextDocumentContentChangeEvent`` as a mapping, or ``(range, text)`` with a range as a mapping,
-        as ``((line, character), (line, character))``, or None for the whole document. For a document that is not open,
-        with a version that is not later, or not understood: nothing is changed and a line is logged.
+        as ``((line, character), (line, character))``, or None for the whole document. An invalid list puts the document
+        out of sync, and so does an outdated version, unless the list contains a whole text. Changes of a document that
+        is not open are logged and ignored.
         """
         key = key_of(uri)
         if key is None:
-            return
+            return True
         try:
-            understood = [_change(one) for one in changes]
+            understood = [_change(one) for one in _listed(changes)]
         except (TypeError, ValueError, LookupError, AttributeError):
-            _log.warning("A change of %s is not understood and left out", uri)
-            return
+            return self.lose(uri, "a change is invalid")
+        whole = any(place is None for place, _ in understood)
         with self._lock:
             document = self._open.get(key)
             if document is None:
                 _log.warning("%s was changed but is not open", uri)
-                return
+                return True
+            if version is not None and version <= document.version and not whole:
+                _log.warning("%s: version %d came after %d; out of sync", uri, version, document.version)
+                document.out_of_sync = True
             if version is not None:
-                if version <= document.version:
-                    _log.warning("%s: version %d came after %d; the change is left out", uri, version, document.version)
-                    return
                 document.version = version
             for one in understood:
                 if one[0] is None:
-                    document.text, document.changes, document.waiting = one[1], [], 0
-                else:
+                    document.replace(one[1])
+                elif not document.out_of_sync:
                     document.changes.append(one)
                     document.waiting += len(one[1])
+            in_sync = not document.out_of_sync
             full = len(document.changes) > MOST_CHANGES or document.waiting > MOST_CHARACTERS
-            held = _Held(document)
+            state = _State(document)
         if full:
-            self._text(document, held)
+            self._text(document, state)
+        return in_sync
+
+    def lose(self, uri: str, why: str, *, opens: bool = False) -> bool:
+        """Put a document out of sync, opening it first if ``opens``; return false, or true if it is not open."""
+        key = key_of(uri)
+        if key is None:
+            return True
+        with self._lock:
+            if opens:
+                self._open[key] = _Document(uri, "", 0, "")
+            document = self._open.get(key)
+            if document is None:
+                return True
+            document.out_of_sync = True
+            # The text is unknown from here on, so do not keep the old one.
+            document.text, document.changes, document.waiting = "", [], 0
+        _log.warning("%s is out of sync: %s", uri, why)
+        return False
+
+    def first_report(self, uri: str) -> bool:
+        """Return true on the first call for a document since it was opened."""
+        with self._lock:
+            document = self._open.get(key_of(uri) or "")
+            if document is None or document.reported:
+                return False
+            document.reported = True
+            return True
+
+    def out_of_sync(self, uri: str) -> bool:
+        """Return whether a document is open and its text is unknown."""
+        with self._lock:
+            document = self._open.get(key_of(uri) or "")
+            return document is not None and document.out_of_sync
 
     def save(self, uri: str, text: str | None) -> None:
-        """Note a save; a text that came with it is what the document holds."""
+        """Replace the text with the one that the client sent when it saved, if any."""
         if text is None:
             return
         with self._lock:
             document = self._open.get(key_of(uri) or "")
             if document is not None:
-                document.text, document.changes, document.waiting = text, [], 0
+                document.replace(text)
 
     def close(self, uri: str) -> None:
-        """Forget a document: what is on disk is what the person sees."""
+        """Remove a document: from now on, its text is the file on disk."""
         with self._lock:
             if self._open.pop(key_of(uri) or "", None) is None and key_of(uri) is not None:
                 _log.warning("%s was closed but is not open", uri)
 
     def text(self, uri: str) -> str | None:
-        """Return the text now, None when it is not open."""
+        """Return the current text; None if the document is not open or out of sync."""
         found = self.look(uri)
         return None if found is None else found[1]
 
     def look(self, uri: str) -> tuple[int, str] | None:
-        """Return version and text of the same instant, None when it is not open."""
+        """Return the current version with its text; None if the document is not open or out of sync."""
         with self._lock:
             document = self._open.get(key_of(uri) or "")
-            if document is None:
+            if document is None or document.out_of_sync:
                 return None
-            version, held = document.version, _Held(document)
-        return version, self._text(document, held)
+            version, state = document.version, _State(document)
+        return version, self._text(document, state)
 
     def version(self, uri: str) -> int | None:
-        """Return the version now, None when it is not open."""
+        """Return the current version; None if the document is not open or out of sync."""
         with self._lock:
             document = self._open.get(key_of(uri) or "")
-            return None if document is None else document.version
+            return None if document is None or document.out_of_sync else document.version
 
     def language(self, uri: str) -> str | None:
-        """Return the language id it was opened with, None when it is not open."""
+        """Return the language id with which the document was opened; None if it is not open."""
         with self._lock:
             document = self._open.get(key_of(uri) or "")
             return None if document is None else document.language
 
     def spelling(self, uri: str) -> str | None:
-        """Return the URI as the client spells it, None when it is not open."""
+        """Return the URI that the client uses; None if the document is not open."""
         with self._lock:
             document = self._open.get(key_of(uri) or "")
             return None if document is None else document.uri
 
     def open_uris(self) -> list[str]:
-        """Return the URIs as the client spells them, in the order in which they were opened."""
+        """Return the URIs that the client uses, in the order in which they were opened."""
         with self._lock:
             return [document.uri for document in self._open.values()]
 
     def snapshot(self) -> Snapshot:
-        """Return what is open at this instant; texts are folded when they are read, in the reader's thread."""
+        """Return the current documents; their texts are folded when they are read, in the reader's thread."""
         with self._lock:
-            return Snapshot(self, {key: (document, _Held(document)) for key, document in self._open.items()})
+            return Snapshot(self, {key: (document, _State(document)) for key, document in self._open.items()})
 
-    def _text(self, document: _Document, held: _Held) -> str:
-        """Return the text as it was when ``held`` was taken; keep it when it is still the text."""
-        if not held.count:
-            return held.text
-        text = fold(held.text, held.changes[: held.count], self.encoding)
+    def _text(self, document: _Document, state: _State) -> str:
+        """Return the text of ``state``; keep it in the document unless another thread folded meanwhile."""
+        if not state.count:
+            return state.text
+        text = fold(state.text, state.changes[: state.count], self.encoding)
         with self._lock:
-            if document.changes is held.changes:
-                # What came since is made on this text.
-                document.text, document.changes = text, held.changes[held.count :]
+            if document.changes is state.changes:
+                # Later changes apply to this text.
+                document.text, document.changes = text, state.changes[state.count :]
                 document.waiting = sum(len(one[1]) for one in document.changes)
         return text
 
 
-class _Held:
-    """A document's text at one instant, not folded."""
+class _State:
+    """The state of a document at one instant, not folded."""
 
-    __slots__ = ("changes", "count", "text", "version")
+    __slots__ = ("changes", "count", "out_of_sync", "text", "version")
 
     def __init__(self, document: _Document) -> None:
         self.text = document.text
         self.changes = document.changes
         self.count = len(document.changes)
         self.version = document.version
+        self.out_of_sync = document.out_of_sync
 
 
 class Snapshot(Mapping[str, str]):
-    """URI → text of the documents that were open at one instant; lookups take any spelling of a URI."""
+    """URI → text of the documents that were open at one instant; lookups accept any URI of the same path."""
 
-    def __init__(self, documents: Documents, held: dict[str, tuple[_Document, _Held]]) -> None:
-        """``Documents.snapshot`` makes it."""
+    def __init__(self, documents: Documents, states: dict[str, tuple[_Document, _State]]) -> None:
+        """Take the states; ``Documents.snapshot`` calls this."""
         self._documents = documents
-        self._held = held
+        self._states = states
         self._texts: dict[str, str] = {}
 
     def __getitem__(self, uri: str) -> str:
-        """Return a text, folded now; ``KeyError`` when it was not open."""
+        """Return a text, folding it on the first call.
+
+        Errors: ``KeyError`` if the document was not open; ``base_unavailable`` if it was out of sync.
+        """
         key = key_of(uri) or ""
         if key not in self._texts:
-            document, held = self._held[key]
-            self._texts[key] = self._documents._text(document, held)  # noqa: SLF001 - two halves of one thing
+            document, state = self._states[key]
+            if state.out_of_sync:
+                raise _unknown_text(document.uri)
+            self._texts[key] = self._documents._text(document, state)  # noqa: SLF001 - the two classes belong together
         return self._texts[key]
 
+    def get(self, uri: str, default: Any = None) -> Any:
+        """Return a text; ``default`` if the document was not open or out of sync."""
+        try:
+            return self[uri]
+        except (KeyError, UnderstudyError):
+            return default
+
     def __iter__(self) -> Iterator[str]:
-        """Go through the URIs as the client spelled them."""
-        return iter([document.uri for document, _ in self._held.values()])
+        """Iterate over the URIs that the client uses."""
+        return iter([document.uri for document, _ in self._states.values()])
 
     def __len__(self) -> int:
-        """Return how many were open."""
-        return len(self._held)
+        """Return how many documents were open."""
+        return len(self._states)
 
     def __contains__(self, uri: object) -> bool:
-        """Tell whether it was open, without folding it."""
-        return isinstance(uri, str) and (key_of(uri) or "") in self._held
+        """Return whether a document was open, without folding it."""
+        return isinstance(uri, str) and (key_of(uri) or "") in self._states
 
     def version(self, uri: str) -> int | None:
-        """Return the version that the text has, None when it was not open."""
-        found = self._held.get(key_of(uri) or "")
-        return None if found is None else found[1].version
+        """Return the version of a text; None if the document was not open or out of sync."""
+        found = self._states.get(key_of(uri) or "")
+        return None if found is None or found[1].out_of_sync else found[1].version
 
 
 def key_of(uri: str) -> str | None:
-    """Return what all spellings of a ``file:`` URI have in common, its path; None for other URIs."""
-    path = places.path_of(uri)
+    """Return the normalised path of a ``file:`` URI, which identifies its document; None for other URIs."""
+    path = uris.path_of(uri)
     return None if path is None else os.path.normpath(path)
+
+
+def _unknown_text(uri: str) -> UnderstudyError:
+    name = uri.rpartition("/")[2]
+    return UnderstudyError(
+        ErrorKind.BASE_UNAVAILABLE,
+        f"The text of {name} in the editor is unknown: the editor sent an invalid change.",
+        hint="Close the file and open it again, then repeat the request.",
+    )
 
 
 # -- texts and positions -------------------------------------------------------------------------------------------
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines with their ends; the last one has none and may be empty. Their concatenation is the text."""
+    """Return the lines with their line breaks, so that joining them gives the text; the last one may be empty."""
     if "\r" not in text:
         parts = text.split("\n")
         last = parts.pop()
@@ -239,7 +309,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def fold(text: str, changes: Sequence[Change], encoding: str) -> str:
-    """Return the text after all changes; costs the text once, and each change what it touches."""
+    """Return the text after all changes, in time proportional to the text plus the lines that the changes touch."""
     lines: list[str] | None = None
     for place, new in changes:
         if place is None:
@@ -254,8 +324,8 @@ def fold(text: str, changes: Sequence[Change], encoding: str) -> str:
 def offset_of(text: str, position: Any, encoding: str) -> int:
     """Return the index into ``text`` of a position (a mapping, an object, or ``(line, character)``).
 
-    A line beyond the end is the end of the text, a character beyond the line's end is the line's end (before its line
-    break), one inside an encoded character is before that character.
+    A line after the last one gives the end of the text, a character after the end of its line the end of that line
+    (before the line break), and one inside an encoded character the beginning of that character.
     """
     line, character = _pair(position)
     start = 0
@@ -269,7 +339,7 @@ def offset_of(text: str, position: Any, encoding: str) -> int:
 
 
 def position_of(text: str, offset: int, encoding: str) -> tuple[int, int]:
-    r"""Return line and character of an index into ``text``; inside a ``\r\n`` it is the end of that line."""
+    r"""Return line and character of an index into ``text``; an index inside ``\r\n`` gives the end of that line."""
     offset = max(0, min(offset, len(text)))
     line = start = 0
     for found in _END.finditer(text):
@@ -280,17 +350,8 @@ def position_of(text: str, offset: int, encoding: str) -> tuple[int, int]:
     return line, _units(text[start:offset], encoding)
 
 
-def range_to_client(text: str, start: int, end: int, encoding: str) -> dict[str, dict[str, int]]:
-    """Return the part of ``text`` from index ``start`` to ``end`` as an LSP range."""
-    first, last = position_of(text, start, encoding), position_of(text, end, encoding)
-    return {
-        "start": {"line": first[0], "character": first[1]},
-        "end": {"line": last[0], "character": last[1]},
-    }
-
-
 def text_edits(before: str, after: str, encoding: str) -> list[dict[str, Any]]:
-    """Return LSP ``TextEdit``s, whole lines, that make ``before`` into ``after``; cursors elsewhere stay."""
+    """Return LSP ``TextEdit``s that turn ``before`` into ``after``, only of changed lines, so that cursors stay."""
     old, new = split_lines(before), split_lines(after)
     found = []
     line = place = 0
@@ -303,7 +364,8 @@ def text_edits(before: str, after: str, encoding: str) -> list[dict[str, Any]]:
 
 
 def _edit(old: list[str], start: int, end: int, new: str, encoding: str) -> dict[str, Any]:
-    """Replace the lines ``start`` up to ``end``; after the last one there is no line to name."""
+    """Return the edit that replaces the lines from ``start`` to ``end``, which is excluded."""
+    # After the last line there is no next line, so the range is at the end of the last one.
     first = (start, 0) if start < len(old) else (len(old) - 1, _units(old[-1], encoding))
     last = (end, 0) if end < len(old) else (len(old) - 1, _units(old[-1], encoding))
     return {
@@ -316,38 +378,39 @@ def _edit(old: list[str], start: int, end: int, new: str, encoding: str) -> dict
 
 
 def _splice(lines: list[str], place: tuple[int, int, int, int], new: str, encoding: str) -> None:
-    """Make one change in the lines, which stay as ``split_lines`` would give them."""
+    """Apply one change to the lines in place; the result is what ``split_lines`` would return."""
     first, before = _cut(lines, place[0], place[1], encoding)
     last, after = _cut(lines, place[2], place[3], encoding)
-    if (last, after) < (first, before):  # LSP forbids it; the same two places are meant
+    if (last, after) < (first, before):  # LSP forbids it; swap start and end
         first, before, last, after = last, after, first, before
     piece = lines[first][:before] + new + lines[last][after:]
-    # A `\r` and a `\n` that meet become one line's end. Behind the piece they cannot: it ends as its last line.
+    # A `\r` followed by a `\n` is one line break. This can happen only before the piece, not after it: the piece ends
+    # with the rest of a whole line.
     if first and lines[first - 1].endswith("\r") and piece.startswith("\n"):
         first -= 1
         piece = lines[first] + piece
     parts = split_lines(piece)
     if last + 1 < len(lines):
-        parts.pop()  # the rest of a line that ends: empty
+        parts.pop()  # empty: the piece ends with a line break
     lines[first : last + 1] = parts
 
 
 def _cut(lines: list[str], line: int, character: int, encoding: str) -> tuple[int, int]:
-    """Return the number of a line and an index into it."""
+    """Return a position as the number of a line and an index into the line, both inside the text."""
     if line >= len(lines):
         return len(lines) - 1, len(lines[-1])
     return line, _index(lines[line].rstrip("\r\n"), character, encoding)
 
 
 def _index(line: str, character: int, encoding: str) -> int:
-    """Return the index into a line, without its end, of so many units."""
+    """Return the index into a line, without its line break, of a number of code units."""
     if encoding == "utf-32" or line.isascii():
         return min(character, len(line))
     codec, width = _ENCODINGS[encoding]
     try:
-        # What is left of a character that is cut is not decoded.
+        # "ignore" drops a character that is cut in two.
         return len(line.encode(codec)[: character * width].decode(codec, "ignore"))
-    except UnicodeEncodeError:  # half a surrogate pair by itself
+    except UnicodeEncodeError:  # a lone surrogate
         return _slow_index(line, character, encoding)
 
 
@@ -368,26 +431,39 @@ def _units(text: str, encoding: str) -> int:
     return len(text.encode(codec, "surrogatepass")) // width
 
 
+def _listed(changes: Any) -> Sequence[Any]:
+    if not isinstance(changes, list | tuple):
+        raise TypeError
+    return changes
+
+
 def _change(given: Any) -> Change:
+    """Return a change; raise an exception if LSP 3.17 does not allow it."""
     place, text = (given.get("range"), given["text"]) if isinstance(given, Mapping) else given
     if not isinstance(text, str):
         raise TypeError
     if place is None:
         return None, text
-    if isinstance(place, Mapping):
-        start, end = place["start"], place["end"]
-    elif isinstance(place, Sequence):
-        start, end = place
-    else:
-        start, end = place.start, place.end
-    return (*_pair(start), *_pair(end)), text
+    start, end = (place["start"], place["end"]) if isinstance(place, Mapping) else place
+    return (*_uinteger_pair(start), *_uinteger_pair(end)), text
+
+
+def _uinteger_pair(position: Any) -> tuple[int, int]:
+    line, character = _parts(position)
+    if type(line) is not int or type(character) is not int or line < 0 or character < 0:
+        raise ValueError
+    return line, character
 
 
 def _pair(position: Any) -> tuple[int, int]:
-    if isinstance(position, Mapping):
-        line, character = position["line"], position["character"]
-    elif isinstance(position, Sequence):
-        line, character = position
-    else:
-        line, character = position.line, position.character
+    line, character = _parts(position)
     return max(0, int(line)), max(0, int(character))
+
+
+def _parts(position: Any) -> tuple[Any, Any]:
+    if isinstance(position, Mapping):
+        return position["line"], position["character"]
+    if isinstance(position, Sequence):
+        line, character = position
+        return line, character
+    return position.line, position.character

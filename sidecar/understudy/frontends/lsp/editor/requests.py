@@ -1,33 +1,37 @@
-"""Requests of the contract: raw JSON in, the table's answer out, in a thread."""
+"""Answer requests of the contract in threads, from raw JSON parameters."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.api import pending, pool, table
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.api import method_table
+from understudy.api.caller import describe_asker
+from understudy.api.serving import request, thread_pool
+from understudy.frontends.lsp.editor import apply_edit
+from understudy.model.delegations import AskedBy
+from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
-    from understudy.engine.buffers import BufferEdit
-    from understudy.faces.lsp.client import Client
+    from understudy.api.caller import BufferEdit
+    from understudy.frontends.lsp.editor.client import Answer, Client
 
-STARTS = frozenset(table.PREFIX + name for name in ("delegations/start", "delegations/reply", "delegations/retry"))
-"""Requests whose result names a delegation that is under way from then on."""
+STARTS = frozenset(
+    method_table.PREFIX + name for name in ("delegations/start", "delegations/reply", "delegations/retry")
+)
+"""Requests that start a delegation and return its id."""
 
-Answer = Callable[[Any, UnderstudyError | None], None]
-"""Gets the result or the error, once, in whatever thread."""
 
-
-class Call(pending.Pending):
-    """One request under way; it is the ``Caller`` of the function that answers it."""
+class ApiRequest(request.InFlightRequest):
+    """One request in flight, which is the ``Caller`` of its handler."""
 
     name = "lsp"
 
     def __init__(self, client: Client, method: str, params: Any, answer: Answer) -> None:
-        """``params`` is parsed JSON, or the method's structure."""
+        """Prepare a request; ``params`` is parsed JSON or the method's structure."""
         super().__init__()
         self.method = method
         self.params = params
@@ -35,14 +39,11 @@ class Call(pending.Pending):
         self._answer = answer
 
     def run(self) -> None:
-        """Answer it."""
+        """Call the handler and answer the request."""
         if not self.begins():
             return
-        if isinstance(self.params, list):
-            self.refuse(_positional(self.method))
-            return
         try:
-            result = table.call(self.method, self.params, self)
+            result = method_table.call(self.method, self.params, self)
         except UnderstudyError as error:
             self.refuse(error)
         else:
@@ -50,25 +51,32 @@ class Call(pending.Pending):
                 self._answer(result, None)
 
     def refuse(self, error: UnderstudyError) -> None:
-        """Answer with this error, if no answer was given yet."""
+        """Answer with this error unless the request has been answered."""
         if self.first_to_answer():
             self._answer(None, error)
 
+    def asked_by(self) -> AskedBy:
+        """Return a description of the editor, with this process's environment, which the editor has set."""
+        client = self._client
+        return describe_asker(
+            self.name,
+            client=f"{client.name} {client.version}".strip(),
+            pid=client.process or os.getppid(),
+            cwd=self.folder(),
+            environ=os.environ,
+        )
+
     def documents(self) -> Mapping[str, str]:
-        """Return what is open in the editor."""
+        """Return a snapshot of the open documents."""
         return self._client.documents.snapshot()
 
     def editable(self) -> Collection[str]:
-        """Return the open documents, where the editor lets a server change them."""
-        from understudy.faces.lsp import edits  # noqa: PLC0415 - it imports the client, which imports this
-
-        return self._client.documents.open_uris() if edits.can_edit(self._client) else ()
+        """Return the URIs of the open documents, or none if the editor does not let servers change them."""
+        return self._client.documents.open_uris() if apply_edit.can_edit(self._client) else ()
 
     def edit(self, edits: list[BufferEdit]) -> bool:
-        """Change open documents, all or none; called in a request's thread, done in the event loop's."""
-        from understudy.faces.lsp import edits as editing  # noqa: PLC0415 - as above
-
-        done: bool = self._client.wait_in_loop(editing.change(self._client, edits), editing.LIMIT_SECONDS)
+        """Change open documents, all or none; runs in the event loop and blocks the thread of the request."""
+        done: bool = self._client.wait_in_loop(apply_edit.change(self._client, edits), apply_edit.LIMIT_SECONDS)
         return done
 
     def folder(self) -> Path | None:
@@ -76,70 +84,60 @@ class Call(pending.Pending):
         return next(iter(self._client.folders), None)
 
     @property
-    def withdrawn(self) -> Callable[[Path], bool] | None:
-        """Tell of workspaces that count as untrusted in this session; None while the editor withdrew nothing."""
+    def distrusts(self) -> Callable[[Path], bool] | None:
+        """The function that returns whether trust in a workspace is revoked; None if the editor revoked none."""
         return None if self._client.options.trusted else self._client.distrusts
 
     def trusts(self, workspace: Path) -> None:
-        """Take note that the person trusts this workspace after all."""
+        """Note that the user trusted this workspace after the editor had revoked trust."""
         self._client.regained.add(workspace)
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
-        """Send events of one delegation or all from now on."""
+        """Start sending events of one delegation or of all."""
         self._client.subscribe(delegation, after)
 
     def unfollow(self, delegation: str | None) -> None:
-        """Stop sending them."""
+        """Stop sending events of one delegation or of all."""
         self._client.unsubscribe(delegation)
 
 
-class Calls:
-    """The threads that answer, and what is under way."""
+class ApiRequests:
+    """The requests in flight, and the threads that answer them."""
 
     def __init__(self, client: Client) -> None:
-        """Start nothing yet."""
+        """Start without requests and threads."""
         self._client = client
-        self._quick = pool.Pool(pool.QUICK_THREADS)
-        self._patient = pool.Pool(pool.PATIENT_THREADS)
+        self._threads = thread_pool.RequestThreads()
         self._lock = threading.Lock()
-        self._pending: set[Call] = set()
+        self._pending: set[ApiRequest] = set()
 
-    def begin(self, method: str, params: Any, answer: Answer) -> Call:
-        """Answer a request of the table, by its wire name, in a thread."""
-        call: Call
+    def begin(self, method: str, params: Any, answer: Answer) -> ApiRequest:
+        """Answer a request of the contract, by its wire name, in a thread."""
+        call: ApiRequest
 
         def finished(result: Any, error: UnderstudyError | None) -> None:
             with self._lock:
                 self._pending.discard(call)
             if error is None and method in STARTS:
-                # Before the client hears of it: what it asks next about this delegation finds it known.
+                # Before the client gets the answer, because its next request may be about this delegation.
                 self._client.started(result.id, call.params)
             answer(result, error)
 
-        call = Call(self._client, method, params, finished)
+        call = ApiRequest(self._client, method, params, finished)
         with self._lock:
-            full = len(self._pending) >= pending.MOST
+            full = len(self._pending) >= request.MAX_IN_FLIGHT
             if not full:
                 self._pending.add(call)
         if full:
-            call.refuse(pending.overloaded())
+            call.refuse(request.overloaded_error())
         else:
-            (self._patient if method in pool.PATIENT else self._quick).submit(call.run)
+            self._threads.submit(method, call.run)
         return call
 
-    def withdraw_all(self) -> None:
-        """Take everything back: the editor is gone, or says good-bye."""
+    def cancel_all(self) -> None:
+        """Cancel every request, because the session ends."""
         with self._lock:
             unanswered = list(self._pending)
         for call in unanswered:
-            call.withdraw()
-        self._quick.close()
-        self._patient.close()
-
-
-def _positional(method: str) -> UnderstudyError:
-    return UnderstudyError(
-        ErrorKind.INVALID_PARAMS,
-        f"{method} got its parameters as an array.",
-        hint="Pass them by name, as an object.",
-    )
+            call.cancel()
+        self._threads.close()

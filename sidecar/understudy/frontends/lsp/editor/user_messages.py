@@ -1,4 +1,4 @@
-"""Words for the person, in the editor's messages; whatever an agent put into them is made harmless."""
+"""Show messages in the editor, with or without buttons; their text is sanitized."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from understudy.faces.harmless import clean
+from understudy.model.text.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from understudy.faces.lsp.client import Client
+    from understudy.frontends.lsp.editor.client import Client
 
 
 def say(client: Client, severity: types.MessageType, text: str) -> None:
     """Show a message."""
-    client.notify(types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(severity, clean(text)))
+    client.notify(types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(severity, sanitize(text)))
 
 
 def log(client: Client, text: str) -> None:
     """Write a line into the editor's log."""
-    client.notify(types.WINDOW_LOG_MESSAGE, types.LogMessageParams(types.MessageType.Info, clean(text)))
+    client.notify(types.WINDOW_LOG_MESSAGE, types.LogMessageParams(types.MessageType.Info, sanitize(text)))
 
 
 async def choose(
     client: Client, severity: types.MessageType, text: str, items: Sequence[str], limit: float
 ) -> str | None:
-    """Show a message with items to choose from; return the chosen one, None for none of them.
+    """Show a message with buttons; return the title of the chosen one, None if the user chose none.
 
-    Errors: ``Refused``; ``TimeoutError`` after ``limit`` seconds.
+    Errors: ``EditorRefused``; ``TimeoutError`` after ``limit`` seconds.
     """
     params = types.ShowMessageRequestParams(
-        severity, clean(text), [types.MessageActionItem(title=item) for item in items]
+        severity, sanitize(text), [types.MessageActionItem(title=item) for item in items]
     )
     answer = await client.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params, limit)
     title = answer.get("title") if isinstance(answer, dict) else None
@@ -39,5 +39,5 @@ async def choose(
 
 
 def can_ask(client: Client) -> bool:
-    """Tell whether the client declared that its messages may have items to choose from, however little it said."""
+    """Return whether the client declared support for messages with buttons, even without details."""
     return client.capability("window.showMessage.messageActionItem") is not None

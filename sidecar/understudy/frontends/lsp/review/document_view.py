@@ -1,4 +1,4 @@
-"""What one open document shows of a review: hunks with their lines, as diagnostics, code actions and lenses. Pure."""
+"""Show the hunks of a review in one open document, as diagnostics, code actions and lenses. No I/O."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 from lsprotocol import types
 
-from understudy.faces.harmless import one_line
-from understudy.faces.lsp import review_offers
-from understudy.faces.lsp.review_offers import Offer, Work
-from understudy.faces.lsp.review_text import WHOLE, Sheet, Spot, letter
-from understudy.model.delegations import FileDiff, Hunk, HunkState
+from understudy.frontends.lsp import server_capabilities
+from understudy.frontends.lsp.review import review_actions
+from understudy.frontends.lsp.review.review_actions import OpenReview, ReviewAction
+from understudy.frontends.lsp.review.review_document import WHOLE, EditedReview, ReviewTarget, letter
+from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.text.sanitize import one_line
 
 SOURCE = "Understudy"
-OPEN = "understudy-review/open"
-"""A command beside the contract's: to show a document is the editor's business, and no request of the table."""
+OPEN = server_capabilities.OPEN_REVIEW
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A hunk and where it is in a document: first and last line, from zero."""
+    """A hunk and its lines in a document, first and last, from zero."""
 
-    work: Work
+    work: OpenReview
     file: FileDiff
     hunk: Hunk
     first: int
@@ -33,22 +33,22 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A document: ``review.diff`` (with its ``sheet``), or a file of the workspace with undecided hunks."""
+    """A document: ``review.diff`` (with ``sheet``), or a file of the workspace with pending hunks."""
 
     lines: Sequence[str]
     encoding: str
     marks: list[Mark]
-    work: Work | None = None
-    sheet: Sheet | None = None
+    work: OpenReview | None = None
+    sheet: EditedReview | None = None
     tokens: list[str] = field(default_factory=list)
-    """Of accepts in this file that can be taken back."""
+    """Undo tokens of accepts in this file."""
 
     def diagnostics(self) -> list[types.Diagnostic]:
-        """Return one for each hunk; what is decided is only a hint, so that "next problem" is the next to decide."""
+        """Return one for each hunk; decided ones are hints, so that "next problem" goes to the next pending hunk."""
         return [
             types.Diagnostic(
                 self._line(mark.first),
-                review_offers.describe(mark.work, mark.file, mark.hunk),
+                review_actions.describe(mark.work, mark.file, mark.hunk),
                 severity=_severity(mark.hunk),
                 source=SOURCE,
                 code=mark.hunk.id,
@@ -56,23 +56,23 @@ class View:
             for mark in self.marks
         ]
 
-    def offers(self, first: int, last: int) -> list[tuple[Offer, frozenset[str]]]:
-        """Return what can be done at these lines, each with the hunks that it is about."""
+    def offers(self, first: int, last: int) -> list[tuple[ReviewAction, frozenset[str]]]:
+        """Return the actions for a range of lines, each with the ids of its hunks."""
         if self.work is not None and self.sheet is not None:
             return self._offers_of_review(self.work, self.sheet, first, last)
-        found: list[tuple[Offer, frozenset[str]]] = []
+        found: list[tuple[ReviewAction, frozenset[str]]] = []
         here = [mark for mark in self.marks if mark.first <= last and first <= mark.last]
         works = list({mark.work.delegation.id: mark.work for mark in here}.values())
         for work in works:
             own = [mark for mark in here if mark.work is work]
             ids = frozenset(mark.hunk.id for mark in own)
-            offers = review_offers.on_hunks(work, [(mark.file, mark.hunk) for mark in own], _nothing)
+            offers = review_actions.on_hunks(work, [(mark.file, mark.hunk) for mark in own], _nothing)
             for path in dict.fromkeys(mark.file.path for mark in own):
                 if len(work.pending(path)) > len(own):
-                    offers += review_offers.on_file(work, path, _nothing)
+                    offers += review_actions.on_file(work, path, _nothing)
             offers.append(_look(work, own[0]))
             found += [(_named(one, work) if len(works) > 1 else one, ids) for one in offers]
-        return [*found, *((review_offers.take_back(token), frozenset[str]()) for token in self.tokens[-1:])]
+        return [*found, *((review_actions.take_back(token), frozenset[str]()) for token in self.tokens[-1:])]
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """Return code actions."""
@@ -83,7 +83,7 @@ class View:
         found = []
         for offer, hunks in self.offers(start.line, last):
             if by_itself and self.sheet is None and not hunks:
-                continue  # a light bulb on every line of a file says nothing
+                continue  # no light bulb on lines without hunks
             action = types.CodeAction(title=offer.title, kind=offer.kind)
             if offer.refused is None:
                 action.command = command_of(offer, offer.title)
@@ -95,15 +95,15 @@ class View:
         return found
 
     def lenses(self) -> list[types.CodeLens]:
-        """Return lenses: above everything what is about all of it, and above each undecided hunk what is about it."""
-        found: list[tuple[int, Offer]] = []
+        """Return the lenses: for the whole result at the top, and above each pending hunk."""
+        found: list[tuple[int, ReviewAction]] = []
         if self.work is not None and self.sheet is not None:
             found += [(0, one) for one in _on_whole(self.work, self.sheet)]
         several = len({mark.work.delegation.id for mark in self.marks}) > 1
         for mark in self.marks:
             if mark.hunk.state is HunkState.PENDING:
                 why = self.sheet.why if self.sheet is not None else _nothing
-                offers = review_offers.on_hunks(mark.work, [(mark.file, mark.hunk)], why)
+                offers = review_actions.on_hunks(mark.work, [(mark.file, mark.hunk)], why)
                 if self.sheet is None:
                     offers.append(_look(mark.work, mark))
                 found += [(mark.first, _named(one, mark.work) if several else one) for one in offers]
@@ -113,16 +113,18 @@ class View:
             if one.short and not one.refused
         ]
 
-    def _offers_of_review(self, work: Work, sheet: Sheet, first: int, last: int) -> list[tuple[Offer, frozenset[str]]]:
+    def _offers_of_review(
+        self, work: OpenReview, sheet: EditedReview, first: int, last: int
+    ) -> list[tuple[ReviewAction, frozenset[str]]]:
         spots = sheet.at(first, last)
         wanted = {(spot.path, spot.hunk) for spot in spots}
         chosen = [(file, hunk) for file, hunk in work.hunks() if (file.path, hunk.id) in wanted]
         ids = frozenset(hunk.id for _, hunk in chosen)
-        found = [(one, ids) for one in review_offers.on_hunks(work, chosen, sheet.why)]
+        found = [(one, ids) for one in review_actions.on_hunks(work, chosen, sheet.why)]
         for path in dict.fromkeys(spot.path for spot in spots):
             pending = work.pending(path)
             if path is not None and not {(file.path, hunk.id) for file, hunk in pending} <= wanted:
-                found += [(one, ids) for one in review_offers.on_file(work, path, sheet.why)]
+                found += [(one, ids) for one in review_actions.on_file(work, path, sheet.why)]
         return [*found, *((one, frozenset[str]()) for one in _on_whole(work, sheet))]
 
     def _line(self, number: int) -> types.Range:
@@ -130,18 +132,18 @@ class View:
         return types.Range(types.Position(number, 0), types.Position(number, units(text, self.encoding)))
 
 
-def view_of_review(work: Work, sheet: Sheet, encoding: str) -> View:
-    """Return what a ``review.diff`` shows."""
+def view_of_review(work: OpenReview, sheet: EditedReview, encoding: str) -> View:
+    """Return the view of a ``review.diff``."""
     marks = [
         Mark(work, file, hunk, place, place)
         for file, hunk in work.hunks()
-        if (place := sheet.lines.get(Spot(file.path, hunk.id))) is not None
+        if (place := sheet.lines.get(ReviewTarget(file.path, hunk.id))) is not None
     ]
     return View(sheet.texts, encoding, sorted(marks, key=lambda mark: mark.first), work, sheet)
 
 
-def command_of(offer: Offer, title: str) -> types.Command:
-    """Return the command that does it."""
+def command_of(offer: ReviewAction, title: str) -> types.Command:
+    """Return the command of an action."""
     return types.Command(title=title, command=offer.method, arguments=[offer.params])
 
 
@@ -154,41 +156,41 @@ def units(text: str, encoding: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def words_of(work: Work, sheet: Sheet) -> str:
-    """Return what the person wrote as the words of a reply; reasons that the agent is told anyway are left out."""
-    lines: dict[Spot, int] = {}
-    told: dict[Spot, str | None] = {}
+def words_of(work: OpenReview, sheet: EditedReview) -> str:
+    """Return the user's comments as the text of a reply, without reasons that the agent gets with rejected hunks."""
+    lines: dict[ReviewTarget, int] = {}
+    reasons: dict[ReviewTarget, str | None] = {}
     for file, hunk in work.hunks():
-        spot = Spot(file.path, hunk.id)
+        spot = ReviewTarget(file.path, hunk.id)
         if file.status == "modified" and hunk.new_start:
             lines[spot] = hunk.new_start
         if hunk.state is HunkState.REJECTED:
-            told[spot] = hunk.reason
-    return letter(sheet.words, lines, told)
+            reasons[spot] = hunk.reason
+    return letter(sheet.words, lines, reasons)
 
 
-def _on_whole(work: Work, sheet: Sheet) -> Iterable[Offer]:
-    yield from review_offers.on_everything(work, lambda spot: sheet.why(spot) or sheet.words.get(WHOLE))
+def _on_whole(work: OpenReview, sheet: EditedReview) -> Iterable[ReviewAction]:
+    yield from review_actions.on_everything(work, lambda spot: sheet.why(spot) or sheet.words.get(WHOLE))
     states = {hunk.state for _, hunk in work.hunks()}
     words = words_of(work, sheet)
     if HunkState.SUPERSEDED not in states and (words or states & {HunkState.PENDING, HunkState.REJECTED}):
-        yield review_offers.send_back(work, words)
+        yield review_actions.send_back(work, words)
     newer = next((hunk.by for _, hunk in work.hunks() if hunk.state is HunkState.SUPERSEDED and hunk.by), None)
     if newer is not None:
-        title = f"Go on in the review of {newer}, which took over what was undecided here"
-        yield Offer(title, f"{review_offers.KIND}.open", OPEN, {"id": newer}, short="Go on in the newer review")
+        title = f"Continue in the review of {newer}, which took over the pending hunks"
+        yield ReviewAction(title, f"{review_actions.KIND}.open", OPEN, {"id": newer}, short="Continue in newer review")
     if work.undo_token is not None:
-        yield review_offers.take_back(work.undo_token)
+        yield review_actions.take_back(work.undo_token)
 
 
-def _look(work: Work, mark: Mark) -> Offer:
+def _look(work: OpenReview, mark: Mark) -> ReviewAction:
     params: dict[str, Any] = {"id": work.delegation.id, "path": mark.file.path, "hunk": mark.hunk.id}
-    title = "Look at this hunk in the review, to say why or to send it back"
-    return Offer(title, f"{review_offers.KIND}.open", OPEN, params, short="Review")
+    title = "Open this hunk in the review, to add a reason or send it back"
+    return ReviewAction(title, f"{review_actions.KIND}.open", OPEN, params, short="Review")
 
 
-def _named(offer: Offer, work: Work) -> Offer:
-    """Say which of several results an offer is about."""
+def _named(offer: ReviewAction, work: OpenReview) -> ReviewAction:
+    """Add the delegation to the titles of an action, for lines with hunks of several results."""
     title = one_line(work.delegation.title)
     return dataclasses.replace(
         offer,
@@ -207,5 +209,5 @@ def _at(line: int) -> types.Range:
     return types.Range(types.Position(line, 0), types.Position(line, 0))
 
 
-def _nothing(_: Spot) -> str | None:
+def _nothing(_: ReviewTarget) -> str | None:
     return None

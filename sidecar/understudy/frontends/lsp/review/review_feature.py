@@ -1,12 +1,11 @@
-"""Review in every editor: a result is a file, ``review.diff``, and what editors know to do with a file.
+"""Review results in any editor: a result is a file, ``review.diff``, with diagnostics, code actions and lenses.
 
-On that file, and at the same places of files that are open, each undecided hunk is a diagnostic ("next problem" is
-"next hunk"), and what can be done about it are code actions and lenses. Each runs a request of the contract, so there
-is no other way to decide than the one that every face has.
+In this file, and in the open files that it changes, each pending hunk is a diagnostic ("next problem" goes to the next
+hunk) with code actions and lenses. These run requests of the contract, so decisions are the same in all frontends.
 
-Nothing opens by itself: a person who types must not find the cursor elsewhere. ``open`` is for whoever was just told
-that they want it. Nothing is ever written into ``review.diff`` because of a decision, since a person may be writing
-into it: how a hunk stands, its diagnostic says.
+Nothing opens automatically, because that would move the cursor while the user types; ``open`` is only for users who
+asked for it. Decisions do not change ``review.diff``, because the user may be editing it; the diagnostic of a hunk
+shows its state.
 """
 
 from __future__ import annotations
@@ -23,78 +22,80 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from understudy.faces import harmless
-from understudy.faces.lsp import hunks, places, review_offers, review_views, review_works, saying
-from understudy.faces.lsp.client import Refused
-from understudy.faces.lsp.review_offers import Work
-from understudy.faces.lsp.review_text import Sheet, Spot, lines_of
-from understudy.faces.lsp.review_views import Mark, View
-from understudy.git import names
-from understudy.journal import store
-from understudy.model.delegations import Delegation, FileDiff, HunkState
+from understudy.api import result_files
+from understudy.frontends.lsp.editor import user_messages
+from understudy.frontends.lsp.editor.client import EditorRefused
+from understudy.frontends.lsp.line_alignment import lines_of
+from understudy.frontends.lsp.review import document_view, hunk_positions, open_reviews, review_actions
+from understudy.frontends.lsp.review.document_view import Mark, View
+from understudy.frontends.lsp.review.review_actions import OpenReview
+from understudy.frontends.lsp.review.review_document import EditedReview, ReviewTarget
+from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.states import State
+from understudy.model.text import path_quoting, sanitize, uris
 
 if TYPE_CHECKING:
-    from understudy.faces.lsp.server import Server
+    from understudy.frontends.lsp.feature_host import FeatureHost
 
 log = logging.getLogger(__name__)
 
 OWNER = "review"
 SETTLE_SECONDS = 0.15
-"""After the last keystroke, until the diagnostics follow."""
+"""Delay between the last keystroke and new diagnostics."""
 NAMED_CONFLICTS = 3
 KEPT_BASES = 64
-"""Files whose base is remembered."""
+"""How many files have their base cached."""
 KEPT_TOKENS = 8
-"""Accepts a file that can be taken back in it, one after the other."""
+"""How many accepts of one file can be undone, one after the other."""
 LARGE_CHARACTERS = 200_000
-"""From here on a text is looked through in a thread."""
+"""Longer texts are processed in a thread."""
 
-_DECIDING = {review_offers.DECIDE, review_offers.REPLY, review_offers.UNDO}
+_DECIDING = {review_actions.DECIDE, review_actions.REPLY, review_actions.UNDO}
 
 
-class Surface:
-    """The review surface of one editor."""
+class ReviewFeature:
+    """The review in one editor."""
 
-    def __init__(self, server: Server) -> None:
-        """Show nothing yet."""
-        self.client = server.client
-        self.gathered = server.gathered
-        self._works = review_works.Works(server.client, self._changed, self._concerns)
+    def __init__(self, host: FeatureHost) -> None:
+        """Start with nothing to show."""
+        self.client = host.client
+        self.aggregator = host.aggregator
+        self._works = open_reviews.OpenReviews(host.client, self._changed, self._concerns)
         self._reviews: dict[str, str | None] = {}
-        """The open documents → the delegation whose review they are."""
+        """Open document → the delegation of which it is the review, None for other documents."""
         self._opened: dict[str, frozenset[str]] = {}
-        """A workspace → the paths in it that are open; asked for every undecided result whenever a file is opened."""
+        """Workspace → the open paths in it; a cache, since every opened file is compared with all pending results."""
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._views: dict[str, tuple[tuple[int | None, int], View | None]] = {}
         self._bases: dict[tuple[str, str], str | None] = {}
         self._tokens: dict[Path, list[str]] = {}
-        """A file → the undo tokens of what this editor accepted into it, the last one last."""
+        """File → the undo tokens of accepts by this editor that changed it, oldest first."""
         self.client.on_document.append(self._document)
-        self.gathered.actions.append(self._actions)
-        self.gathered.lenses.append(self._lenses)
-        server.on_command.append(self._done)
+        self.aggregator.actions.append(self._actions)
+        self.aggregator.lenses.append(self._lenses)
+        host.on_command.append(self._done)
 
         async def opened(*arguments: Any) -> None:
             await self._open_command(*arguments)
 
-        server.command(review_views.OPEN)(opened)
+        host.add_command(document_view.OPEN, opened)
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
-    async def open(self, delegation: str, spot: Spot | None = None) -> None:
-        """Show the review of a delegation in the editor, at a hunk if one is given; else say where the file lies.
+    async def open(self, delegation: str, spot: ReviewTarget | None = None) -> None:
+        """Show the review of a delegation, at ``spot`` if given; if the editor cannot, show a message with the path.
 
-        Raises ``unknown_delegation``.
+        Errors: ``unknown_delegation``.
         """
         path = await asyncio.to_thread(_review_of, delegation)
         if path is None:
             found = await self.client.call("delegations/get", {"id": delegation})
-            why = "is not finished; a message will say so"
+            why = "is not finished yet. You will get a message when it is."
             if found.state is State.FINISHED:
-                why = "changed nothing, so there is nothing to review"
-            self._say(types.MessageType.Info, f"{delegation} {why}.")
+                why = "has no changes to review."
+            self._say(types.MessageType.Info, f"{delegation} {why}")
             return
         line = 0 if spot is None else await self._line_of(delegation, path, spot)
         if not await self._shown(path, line):
@@ -104,34 +105,36 @@ class Surface:
     async def _open_command(self, *arguments: Any) -> None:
         params = arguments[0] if arguments and isinstance(arguments[0], dict) else {}
         if not isinstance(params.get("id"), str):
-            raise UnderstudyError(ErrorKind.INVALID_PARAMS, "No delegation is named.", hint="Give `id`.")
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, "`id` is missing.", hint="Set `id` to the ID of the delegation."
+            )
         path, hunk = params.get("path"), params.get("hunk")
-        spot = Spot(path, hunk) if isinstance(path, str) and isinstance(hunk, str) else None
+        spot = ReviewTarget(path, hunk) if isinstance(path, str) and isinstance(hunk, str) else None
         await self.open(params["id"], spot)
 
-    async def _line_of(self, delegation: str, path: Path, spot: Spot) -> int:
+    async def _line_of(self, delegation: str, path: Path, spot: ReviewTarget) -> int:
         work = await self._works.work(delegation)
         if work is None:
             return 0
         printed = await self._works.printed(work)
-        text = self.client.documents.text(places.uri_of(path))
+        text = self.client.documents.text(uris.uri_of(path))
         if text is None:
             text = await asyncio.to_thread(_read, path)
-        return Sheet(printed, text).lines.get(spot, 0)
+        return EditedReview(printed, text).lines.get(spot, 0)
 
     async def _shown(self, path: Path, line: int) -> bool:
         if not self.client.can("window.showDocument.support"):
             return False
         at = types.Position(line, 0)
-        wanted = types.ShowDocumentParams(places.uri_of(path), take_focus=True, selection=types.Range(at, at))
+        wanted = types.ShowDocumentParams(uris.uri_of(path), take_focus=True, selection=types.Range(at, at))
         try:
             answer = await self.client.ask(types.WINDOW_SHOW_DOCUMENT, wanted)
-        except (Refused, TimeoutError) as error:
+        except (EditorRefused, TimeoutError) as error:
             log.warning("%s could not be shown: %s", path, error)
             return False
         return isinstance(answer, dict) and answer.get("success") is True
 
-    # -- what documents show ---------------------------------------------------------------------------------------
+    # -- documents -------------------------------------------------------------------------------------------------
 
     async def _actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         view = await self._view(params.text_document.uri)
@@ -142,12 +145,12 @@ class Surface:
         return [] if view is None else view.lenses()
 
     def _document(self, what: str, uri: str) -> None:
-        """Follow what is open."""
+        """Handle a document that was opened, changed or closed."""
         if not self.client.options.review:
             return
         if what == "open":
             if uri not in self._reviews:
-                self._reviews[uri] = found = review_works.delegation_of(uri)
+                self._reviews[uri] = found = _delegation_of(uri)
                 self._opened.clear()
                 if found is not None:
                     self._works.opened(found)
@@ -162,7 +165,7 @@ class Surface:
             if (timer := self._waiting.pop(uri, None)) is not None:
                 timer.cancel()
             self._views.pop(uri, None)
-            self.gathered.diagnostics.put(OWNER, uri, [])
+            self.aggregator.diagnostics.put(OWNER, uri, [])
             if delegation is not None:
                 self._works.closed(delegation)
 
@@ -180,20 +183,20 @@ class Surface:
     async def _show(self, uri: str) -> None:
         view = await self._view(uri)
         if uri in self._reviews and uri not in self._waiting:
-            self.gathered.diagnostics.put(OWNER, uri, [] if view is None else view.diagnostics())
+            self.aggregator.diagnostics.put(OWNER, uri, [] if view is None else view.diagnostics())
 
     def _changed(self, delegations: set[str]) -> None:
-        """Show how it stands now, wherever it was decided."""
+        """Update the documents of these delegations."""
         self._bases = {key: text for key, text in self._bases.items() if key[0] in self._works.known}
         for uri, delegation in self._reviews.items():
             if delegation is None or delegation in delegations:
                 self._show_soon(uri, 0.0)
-        self.gathered.refresh_lenses()
+        self.aggregator.refresh_lenses()
 
     # -- views -----------------------------------------------------------------------------------------------------
 
     async def _view(self, uri: str) -> View | None:
-        """Return what a document shows now, as far as it shows anything of a review."""
+        """Return the current view of a document, None if it has nothing to do with a review."""
         if uri not in self._reviews or not self.client.options.review:
             return None
         await self._works.settled()
@@ -215,18 +218,18 @@ class Surface:
         try:
             printed = await self._works.printed(work)
         except UnderstudyError:
-            return None  # its tree was taken away
+            return None  # its worktree was removed
         text = self.client.documents.text(uri)
         if text is None:
             return None
         if len(text) > LARGE_CHARACTERS:
-            sheet = await asyncio.to_thread(Sheet, printed, text)
+            sheet = await asyncio.to_thread(EditedReview, printed, text)
         else:
-            sheet = Sheet(printed, text)
-        return review_views.view_of_review(work, sheet, self.client.encoding)
+            sheet = EditedReview(printed, text)
+        return document_view.view_of_review(work, sheet, self.client.encoding)
 
     async def _view_of_file(self, uri: str) -> View | None:
-        path = places.path_of(uri)
+        path = uris.path_of(uri)
         if path is None:
             return None
         marks: list[Mark] = []
@@ -238,9 +241,9 @@ class Surface:
                 continue
             pending = [hunk for hunk in file.hunks if hunk.state is HunkState.PENDING]
             if len(text) > LARGE_CHARACTERS:
-                found = await asyncio.to_thread(hunks.landings, base, text, pending)
+                found = await asyncio.to_thread(hunk_positions.landings, base, text, pending)
             else:
-                found = hunks.landings(base, text, pending)
+                found = hunk_positions.landings(base, text, pending)
             marks += [Mark(work, file, hunk, at.first, at.last) for hunk, at in zip(pending, found, strict=True)]
         tokens = next((own for each in _spellings(path) if (own := self._tokens.get(each))), [])
         if not marks and not tokens:
@@ -250,7 +253,7 @@ class Surface:
         return View(lines_of(text or ""), self.client.encoding, marks, tokens=tokens)
 
     def _concerns(self, delegation: Delegation) -> bool:
-        """Tell whether a file that a result changes is open."""
+        """Return whether a file that a result changes is open."""
         if delegation.result is None:
             return False
         opened = self._opened.get(delegation.workspace)
@@ -259,24 +262,24 @@ class Surface:
         return any(file.path in opened for file in delegation.result.files)
 
     def _open_in(self, workspace: Path) -> frozenset[str]:
-        paths = [path for uri in self._reviews if (path := places.path_of(uri)) is not None]
+        paths = [path for uri in self._reviews if (path := uris.path_of(uri)) is not None]
         inside = {own.relative_to(workspace) for path in paths for own in _spellings(path) if workspace in own.parents}
-        return frozenset(names.quote(os.fsencode(one)) for one in inside)
+        return frozenset(path_quoting.quote(os.fsencode(one)) for one in inside)
 
-    def _changes_of(self, path: Path) -> list[tuple[Work, FileDiff]]:
-        """Return the results that have undecided hunks in a file that is there already."""
+    def _changes_of(self, path: Path) -> list[tuple[OpenReview, FileDiff]]:
+        """Return the results with pending hunks in an existing file."""
         found = []
         for work in self._works.known.values():
             workspace = Path(work.delegation.workspace)
             own = next((own for own in _spellings(path) if workspace in own.parents), None)
             if own is None:
                 continue
-            file = work.file(names.quote(os.fsencode(own.relative_to(workspace))))
+            file = work.file(path_quoting.quote(os.fsencode(own.relative_to(workspace))))
             if file is not None and file.status == "modified" and not file.binary and work.pending(file.path):
                 found.append((work, file))
         return found
 
-    async def _base(self, work: Work, file: FileDiff) -> str | None:
+    async def _base(self, work: OpenReview, file: FileDiff) -> str | None:
         key = (work.delegation.id, file.path)
         if key not in self._bases:
             wanted = {"id": key[0], "path": key[1], "side": "base"}
@@ -289,28 +292,28 @@ class Surface:
             self._bases[key] = text
         return self._bases[key]
 
-    # -- what came of a command ------------------------------------------------------------------------------------
+    # -- results of commands ------------------------------------------------------------------------------------
 
     def _done(self, method: str, params: Any, result: Any, error: UnderstudyError | None) -> None:
-        """Tell the person what a decision came to, where the editor only hears that it is over."""
+        """Show the outcome of a decision: editors do not show the result of a command."""
         if method not in _DECIDING or not self.client.options.review:
             return
         given: Mapping[str, Any] = params if isinstance(params, dict) else {}
         if error is not None:
-            # Many editors write the error of a command into a log that nobody reads.
+            # Many editors only log the error of a command.
             if error.kind is not ErrorKind.CANCELLED:
                 self._say(types.MessageType.Error, f"{error.message} {error.hint or ''}".strip())
             return
-        if method == review_offers.DECIDE:
+        if method == review_actions.DECIDE:
             self._decided(str(given["id"]), given, result)
-        elif method == review_offers.UNDO:
+        elif method == review_actions.UNDO:
             token = given["undoToken"]
             for path, tokens in self._tokens.items():
                 self._tokens[path] = [one for one in tokens if one != token]
             self._views.clear()
             self._works.read({str(token).rpartition(".")[0]})
         else:
-            self._say(types.MessageType.Info, f"It is sent back, as {result.id}.")
+            self._say(types.MessageType.Info, f"Sent back as {result.id}.")
             self._works.read({str(given["id"])})
 
     def _decided(self, delegation: str, params: Mapping[str, Any], result: Any) -> None:
@@ -319,39 +322,45 @@ class Surface:
         if work is not None and result.undo_token is not None:
             self._remember(work, params, result.undo_token)
         if result.conflicts:
-            told = ", ".join(_where(work, one) for one in result.conflicts[:NAMED_CONFLICTS])
+            listed = ", ".join(_where(work, one) for one in result.conflicts[:NAMED_CONFLICTS])
             more = len(result.conflicts) - NAMED_CONFLICTS
-            count = "1 hunk does" if len(result.conflicts) == 1 else f"{len(result.conflicts)} hunks do"
-            stays = "It stays undecided" if len(result.conflicts) == 1 else "They stay undecided"
+            one = len(result.conflicts) == 1
+            conflict = "1 hunk conflicts" if one else f"{len(result.conflicts)} hunks conflict"
+            it = "it" if one else "them"
             self._say(
                 types.MessageType.Warning,
-                f"{count} not fit what you have now: {told}{f' and {more} more' if more > 0 else ''}. {stays}: change "
-                "that place so that it fits and accept again, take the change over by hand, or send it back.",
+                f"{conflict} with your version: {listed}{f' and {more} more' if more > 0 else ''}. Edit those lines "
+                f"and accept again, merge {it} by hand and mark {it} as merged, or send {it} back.",
             )
 
-    def _remember(self, work: Work, params: Mapping[str, Any], token: str) -> None:
-        """Offer to take an accept back in the files that it changed."""
+    def _remember(self, work: OpenReview, params: Mapping[str, Any], token: str) -> None:
+        """Keep the undo token of an accept, to offer it in the files that the accept changed."""
         accepted = [one.get("path") for one in params["decisions"] if one["decision"] == "accept"]
         workspace = Path(work.delegation.workspace)
         for file in work.files:
             if None in accepted or file.path in accepted:
-                path = workspace / os.fsdecode(names.unquote(file.path))
+                path = workspace / os.fsdecode(path_quoting.unquote(file.path))
                 self._tokens[path] = [*self._tokens.pop(path, []), token][-KEPT_TOKENS:]
         while len(self._tokens) > KEPT_BASES:
             del self._tokens[next(iter(self._tokens))]
         self._views.clear()
 
     def _say(self, severity: types.MessageType, text: str) -> None:
-        saying.say(self.client, severity, text)
+        user_messages.say(self.client, severity, text)
 
 
-def register(server: Server) -> None:
-    """Make the surface, as ``server.review``."""
-    server.review = Surface(server)
+def register(host: FeatureHost) -> None:
+    """Create the review feature and set ``host.review``."""
+    host.review = ReviewFeature(host)
+
+
+def _delegation_of(uri: str) -> str | None:
+    path = uris.path_of(uri)
+    return None if path is None else result_files.delegation_of(path)
 
 
 def _review_of(delegation: str) -> Path | None:
-    path = store.open_folder(delegation).review
+    path = result_files.review_file(delegation)
     return path if path.exists() and path.stat().st_size else None
 
 
@@ -363,7 +372,7 @@ def _read(path: Path) -> str:
 
 
 def _text_of(file: Any) -> str | None:
-    """Return the text of a file that need not be UTF-8; a wrong guess costs places in lines that are not ASCII."""
+    """Return the text of a file in any encoding; a wrong guess only moves positions in lines that are not ASCII."""
     text: str | None = file.text
     if text is not None or file.base64 is None:
         return text
@@ -374,13 +383,13 @@ def _text_of(file: Any) -> str | None:
 
 @functools.lru_cache(1000)
 def _spellings(path: Path) -> tuple[Path, Path]:
-    """Return a path as it was given, and with the links in its folders followed."""
+    """Return a path unchanged, and with the links in its folders resolved."""
     return path, Path(os.path.realpath(path.parent)) / path.name
 
 
-def _where(work: Work | None, conflict: Any) -> str:
+def _where(work: OpenReview | None, conflict: Any) -> str:
     hunk = None
     if work is not None:
         hunk = next((hunk for _, hunk in work.hunks() if hunk.id == conflict.hunk), None)
-    path = harmless.path(conflict.path)
+    path = sanitize.path(conflict.path)
     return f"{path} line {hunk.old_start}" if hunk is not None and hunk.old_start else path

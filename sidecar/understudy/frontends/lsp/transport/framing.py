@@ -1,7 +1,7 @@
-"""Where a message begins and ends: the base protocol of LSP 3.17, forgiving towards broken frames.
+"""Split a stream into messages: the base protocol of LSP 3.17, tolerant of broken frames.
 
-After a frame that cannot be, reading goes on at the next header. A header cannot stand inside a JSON text: in its
-strings, line ends are escaped. So a body in which one is found was announced longer than it is.
+After an invalid frame, reading continues at the next header. JSON text cannot contain a header, because line breaks in
+its strings are escaped, so a body that contains one is shorter than its Content-Length.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 
 LONGEST_BODY = 64 * 1024 * 1024
-"""Bytes of one message. The largest an editor sends is the text of a document."""
+"""Limit of bytes in one message. The largest ones contain the text of a document."""
 LONGEST_HEADER = 8 * 1024
 
 _HEADER = re.compile(rb"content-length[ \t]*:[ \t]*[0-9]{1,20}[ \t]*\r?\n", re.IGNORECASE)
 _FIELD = re.compile(rb"[ \t]*([!-9;-~]+)[ \t]*:[ \t]*(.*?)[ \t]*\Z", re.DOTALL)
 _OVERLAP = 64
-"""Bytes kept while looking for a header, in case one is cut in two."""
+"""How many bytes to keep while looking for a header, in case only its beginning has arrived."""
 
 
 class Broken(str):
@@ -26,17 +26,17 @@ class Broken(str):
 
 
 class Frames:
-    """Cuts a stream into bodies."""
+    """Splits a stream into bodies."""
 
     def __init__(self) -> None:
-        """Begin at a header."""
+        """Expect a header."""
         self._buffer = bytearray()
         self._length: int | None = None
         self._lost = False
         self._searched = 0
 
     def feed(self, data: bytes) -> Iterator[bytes | Broken]:
-        """Take bytes and give what they complete: bodies, and one ``Broken`` for each frame that could not be read."""
+        """Add bytes; yield the bodies that they complete, and one ``Broken`` for each invalid frame."""
         self._buffer += data
         while True:
             if self._lost and not self._found_again():
@@ -53,7 +53,7 @@ class Frames:
             if len(self._buffer) < self._length:
                 if not self._cut_short():
                     return
-                yield Broken("this message is shorter than its Content-Length says")
+                yield Broken("The message is shorter than its Content-Length")
                 continue
             body = bytes(self._buffer[: self._length])
             del self._buffer[: self._length]
@@ -62,15 +62,15 @@ class Frames:
             yield body
 
     def give_back(self, body: bytes) -> None:
-        """Take back what follows a header inside ``body``, which was no JSON: its length was wrong."""
+        """Read ``body``, which is not JSON, again from the first header in it: its Content-Length was wrong."""
         found = _HEADER.search(body)
         if found is not None:
             self._buffer[:0] = body[found.start() :]
-        # Either way the stream may go on in the middle of something.
+        # With or without such a header, the next byte may be in the middle of a message.
         self._lost = True
 
     def _cut_short(self) -> bool:
-        """Look for a header in a body that is not complete; drop all before it, and tell whether there is one."""
+        """Look for a header in an incomplete body; drop everything before it; return whether there is one."""
         found = _HEADER.search(self._buffer, max(0, self._searched - _OVERLAP))
         self._searched = len(self._buffer)
         if found is None:
@@ -81,7 +81,7 @@ class Frames:
         return True
 
     def _found_again(self) -> bool:
-        """Drop everything before the next header; tell whether there is one."""
+        """Drop everything before the next header; return whether there is one."""
         found = _HEADER.search(self._buffer)
         if found is None:
             del self._buffer[:-_OVERLAP]
@@ -91,7 +91,7 @@ class Frames:
         return True
 
     def _header(self) -> int | Broken | None:
-        """Take a header off and return the length of its body; None while it is incomplete."""
+        """Remove a header and return the length of its body; None while the header is incomplete."""
         length: int | Broken | None = None
         position = 0
         while True:
@@ -100,7 +100,7 @@ class Frames:
                 if len(self._buffer) - position <= LONGEST_HEADER and position <= LONGEST_HEADER:
                     return None
                 del self._buffer[:_OVERLAP]
-                return Broken(f"a header has at most {LONGEST_HEADER} bytes")
+                return Broken(f"The header is longer than {LONGEST_HEADER} bytes")
             line = bytes(self._buffer[position:end]).rstrip(b"\r")
             position = end + 1
             if not line.strip():
@@ -110,11 +110,11 @@ class Frames:
                     position = 0
                     continue
                 del self._buffer[:position]
-                return Broken("a message begins with Content-Length") if length is None else length
+                return Broken("The header has no Content-Length") if length is None else length
             field = _FIELD.match(line)
             if field is None:
                 del self._buffer[:position]
-                return Broken("this is neither a header nor a message")
+                return Broken("The input is not a header")
             if field[1].lower() == b"content-length":
                 length = _length_of(field[2])
                 if isinstance(length, Broken):
@@ -129,8 +129,8 @@ def frame(body: bytes) -> bytes:
 
 def _length_of(value: bytes) -> int | Broken:
     if not value.isdigit() or len(value) > len(str(LONGEST_BODY)) + 8:
-        return Broken("Content-Length is the number of bytes that follow the header")
+        return Broken("Content-Length must be the number of bytes that follow the header")
     length = int(value)
     if length > LONGEST_BODY:
-        return Broken(f"a message has at most {LONGEST_BODY} bytes, this one would have {length}")
+        return Broken(f"The message has {length} bytes; the limit is {LONGEST_BODY}")
     return length

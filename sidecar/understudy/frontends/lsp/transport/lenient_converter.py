@@ -1,4 +1,4 @@
-"""Reading what newer editors send: an enum value that lsprotocol does not know is kept as it came."""
+"""Accept messages of newer editors: enum values that lsprotocol does not know are kept unchanged."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pygls.protocol import default_converter
 
 
 def converter() -> cattrs.Converter:
-    """Return pygls' converter, with enums that never refuse.
+    """Return pygls' converter, changed to accept unknown enum values.
 
-    The specification asks clients and servers to ignore what they do not know (LSP 3.17, "Enumerations" and the notes
-    on capabilities); a hook has to be registered for every class, since str and int enums match primitives first.
+    The specification demands that unknown values are ignored (LSP 3.17, "Enumerations" and the notes on capabilities).
+    Each enum class needs a hook of its own, because str and int enums match primitives first.
     """
     found: cattrs.Converter = default_converter()  # type: ignore[no-untyped-call]
     for value in vars(types).values():

@@ -1,4 +1,4 @@
-"""The way out: whole messages, in order, from any thread, and never more in memory than the client is behind."""
+"""Write whole messages to the client, in order and from any thread, with bounded memory."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import threading
 import time
 
 ROOM_BYTES = 1024 * 1024
-"""Above this, ``send_when_room`` waits; a notification of ours has at most a quarter of it."""
+"""Above this many queued bytes, ``send_when_room`` waits; a batch of events has at most a quarter of it."""
 FULL_BYTES = 16 * 1024 * 1024
-"""Above this, nothing more is read from the client: it asks without reading the answers."""
+"""Above this many queued bytes, the server stops reading: the client sends requests but does not read the answers."""
 CLOSE_SECONDS = 2.0
-"""How long a client that is slow may still read what it was owed when the server ends."""
+"""How long ``close`` waits for the client to read the queued messages."""
 
 
 class Outbox:
     """One writer thread on one descriptor; small messages are written directly while nothing is queued."""
 
     def __init__(self, descriptor: int) -> None:
-        """Own ``descriptor``, a blocking one; the thread starts when it is first needed."""
+        """Write to ``descriptor``, which must be blocking; the thread starts when it is first needed."""
         self._descriptor = descriptor
         self._queue: collections.deque[bytes] = collections.deque()
         self._size = 0
@@ -39,16 +39,16 @@ class Outbox:
 
     @property
     def full(self) -> bool:
-        """Whether the client should be read no further."""
+        """Whether the server should stop reading from the client."""
         return self._size > FULL_BYTES
 
     def send(self, message: bytes) -> None:
-        """Send a whole message; never waits. What a client that is gone should have got is dropped."""
+        """Send a whole message without waiting; drop it if the client is gone."""
         with self._changed:
             if self._gone or self._closing:
                 return
             if not self._queue and not self._busy and len(message) <= select.PIPE_BUF and self._writable():
-                # A descriptor that polls writable takes so much without waiting (poll(2), pipe(7)).
+                # A writable pipe accepts this many bytes without blocking (poll(2), pipe(7)).
                 self._write(message)
                 return
             self._queue.append(message)
@@ -59,7 +59,7 @@ class Outbox:
             self._changed.notify_all()
 
     def send_when_room(self, message: bytes) -> None:
-        """Send a message as soon as little is queued; raise ``BrokenPipeError`` when the client is gone."""
+        """Wait until little is queued, then send a message; raise ``BrokenPipeError`` if the client is gone."""
         with self._changed:
             while self._size > ROOM_BYTES and not self._gone and not self._closing:
                 self._changed.wait(60.0)
@@ -68,7 +68,7 @@ class Outbox:
         self.send(message)
 
     def close(self) -> None:
-        """Send what is queued, within a limit, then no more."""
+        """Send what is queued, for at most ``CLOSE_SECONDS``, then stop."""
         deadline = time.monotonic() + CLOSE_SECONDS
         with self._changed:
             while (self._queue or self._busy) and not self._gone:
@@ -80,7 +80,7 @@ class Outbox:
             self._changed.notify_all()
 
     def wait_for_room(self) -> None:
-        """Wait until the client has read most of what it is owed, or is gone."""
+        """Wait until the client has read most of the queued messages, or is gone."""
         with self._changed:
             while self._size > FULL_BYTES // 2 and not self._gone and not self._closing:
                 self._changed.wait(60.0)
@@ -109,7 +109,7 @@ class Outbox:
             try:
                 left = left[os.write(self._descriptor, left) :]
             except BlockingIOError:
-                # Whoever holds the other end made the pipe non-blocking for both.
+                # The other process made the pipe non-blocking, which affects both ends.
                 select.select([], [self._descriptor], [], 1.0)
             except OSError:
                 with self._changed:

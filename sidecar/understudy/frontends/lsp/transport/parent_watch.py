@@ -1,4 +1,4 @@
-"""Noticing that the editor died although its end of the pipe lives on, in a process that inherited it."""
+"""Detect the death of the editor when another process has inherited its end of the pipe and keeps it open."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import os
 from collections.abc import Callable
 
 POLL_SECONDS = 5.0
-"""Where the system cannot tell of a death by itself (pidfd_open(2): Linux 5.3)."""
+"""How often to check on systems without pidfd_open(2), which Linux has since 5.3."""
 
 
 def watch(process: int, died: Callable[[], None]) -> Callable[[], None]:
-    """Call ``died`` in the running loop when the process ends; return what stops watching.
+    """Call ``died`` in the running loop when the process ends; return a function that stops watching.
 
-    A process that cannot be seen now is not watched: the editor may live in another container, whose numbers say
-    nothing here. The end of the stream tells of its death then.
+    A process that does not exist here is not watched: the editor may run in another container, with other process ids.
+    In that case the end of the stream ends the session.
     """
     loop = asyncio.get_running_loop()
     if not alive(process):
@@ -43,7 +43,7 @@ def watch(process: int, died: Callable[[], None]) -> Callable[[], None]:
 
 
 def alive(process: int) -> bool:
-    """Tell whether there is such a process."""
+    """Return whether there is such a process."""
     if process <= 0:
         return False
     try:
@@ -56,10 +56,10 @@ def alive(process: int) -> bool:
 
 
 async def _poll(process: int, died: Callable[[], None]) -> None:
-    while alive(process):  # noqa: ASYNC110 - there is no event for it on such systems
+    while alive(process):  # noqa: ASYNC110 - such systems have no event for it
         await asyncio.sleep(POLL_SECONDS)
     died()
 
 
 def _nothing() -> None:
-    """Stop what never began."""
+    """Do nothing: the process is not watched."""

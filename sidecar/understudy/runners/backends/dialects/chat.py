@@ -1,8 +1,8 @@
-"""The chat-completions stream, without I/O: data of events in, Understudy's events and the end out.
+"""OpenAI's chat completions, which nearly every model server supports.
 
-A stream succeeded only if its end was announced (``finish_reason``, or ``[DONE]``). ``[DONE]`` alone is optional: some
-servers never send it. Usage: the last value of each field wins. Fields that no specification allows to be null are null
-somewhere, so everything is read with care and nothing is believed to be present.
+A stream succeeded only if its end was announced (``finish_reason``, or ``[DONE]``). ``[DONE]`` is optional after
+``finish_reason``: some servers never send it. Usage: the last value of each field wins. For every field that must not
+be null, some server sends null, so no field is assumed to be present.
 """
 
 from __future__ import annotations
@@ -15,26 +15,59 @@ import msgspec
 from understudy.model.delegations import Usage, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, Text, Thinking
-from understudy.runners.backends import failures
-from understudy.runners.base import estimate_tokens, plain
+from understudy.model.text.sanitize import strip_controls
+from understudy.runners.backends import http_errors
+from understudy.runners.budgets import estimate_tokens, estimate_tokens_of
+from understudy.runners.runner import Task
 from understudy.secrets import Redactor
 
 MAX_TEXT_CHARACTERS = 8 << 20
-"""More than any model's output limit, and still harmless to hold."""
+"""More than any model's output limit, and still small enough to keep in memory."""
 _MAX_COUNT = 10**12
+
+
+class Dialect:
+    """Builds the request and parses the answer."""
+
+    protocols = frozenset({"openai", "auto"})
+    path = "/chat/completions"
+
+    def body(self, task: Task, system: str | None) -> dict[str, Any]:
+        """Return the request body for ``task``."""
+        messages = [{"role": "system", "content": system}] if system else []
+        messages.append({"role": "user", "content": task.prompt})
+        body: dict[str, Any] = dict(task.delegator.model_properties or {})
+        body |= {
+            "model": task.delegator.model,
+            "messages": messages,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if task.limits.max_output_tokens is not None:
+            body.setdefault("max_tokens", task.limits.max_output_tokens)
+        return body
+
+    def relax(self, body: dict[str, Any], status: int, refusal: str) -> bool:
+        """Remove ``stream_options``, which older servers do not support."""
+        named = "stream_options" in refusal or "include_usage" in refusal
+        return status in {400, 422} and named and body.pop("stream_options", None) is not None
+
+    def answer(self, server: str, redactor: Redactor) -> ChatStream:
+        """Return the parser of one answer."""
+        return ChatStream(server, redactor)
 
 
 @dataclass
 class ChatStream:
-    """What was received so far of one answer."""
+    """One answer, as far as it has been received."""
 
     server: str
     redactor: Redactor
-    """Knows the key: a server that sends it back must not bring it into a journal."""
+    """Knows the key: a server that echoes the key must not get it into an error message."""
     parts: list[str] = field(default_factory=list)
     characters: int = 0
     events: int = 0
-    """Complete data events, whatever they held."""
+    """Number of complete data events, whatever their content."""
     finish_reason: str | None = None
     done: bool = False
     """``[DONE]`` was seen."""
@@ -42,11 +75,6 @@ class ChatStream:
     refused: bool = False
     reported_usage: dict[str, int] = field(default_factory=dict)
     cost_usd: str | None = None
-
-    def __post_init__(self) -> None:
-        """Prepare for a key that arrives in pieces."""
-        self._content = self.redactor.text_stream()
-        self._thought = self.redactor.text_stream()
 
     @property
     def ended(self) -> bool:
@@ -59,66 +87,62 @@ class ChatStream:
         return "".join(self.parts)
 
     def data(self, data: str) -> list[Event]:
-        """Take the data of one event; raise ``malformed_output`` or what the server reported."""
+        """Take the data of one event; raise ``malformed_output`` or the error that the server reported."""
         if data.strip() == "[DONE]":
             self.done = True
             return []
         try:
             value = msgspec.json.decode(data)
         except (msgspec.MsgspecError, RecursionError):
-            shown = self.redactor.redact(plain(data[: failures.SHOWN_CHARACTERS]))
+            shown = self.redactor.redact(strip_controls(data[: http_errors.SHOWN_CHARACTERS]))
             raise UnderstudyError(
                 ErrorKind.MALFORMED_OUTPUT,
-                f"Model server {self.server!r} sent an event that is no JSON: {shown}",
+                f"Model server {self.server!r} sent an event that is not JSON: {shown}",
                 hint="Retry; if it happens again, report it to the server's maintainers.",
             ) from None
         return self.value(value)
 
     def value(self, value: Any) -> list[Event]:
-        """Take one decoded chunk, or one whole answer that was not streamed."""
+        """Take one decoded chunk, or a whole answer that was not streamed."""
         self.events += 1
         if not isinstance(value, dict):
             return []
         if value.get("error"):
-            raise failures.reported(value["error"], self.server, self.redactor.redact)
+            raise http_errors.reported(value["error"], self.server, self.redactor.redact)
         if value.get("type") == "error" or ("choices" not in value and "code" in value and "message" in value):
-            raise failures.reported(value, self.server, self.redactor.redact)
+            raise http_errors.reported(value, self.server, self.redactor.redact)
         self._take_usage(value.get("usage"))
         events: list[Event] = []
         choices = value.get("choices")
         for choice in choices if isinstance(choices, list) else ():
-            # One answer was asked for; a second choice is not part of it.
+            # Only one choice was requested; ignore any others.
             if isinstance(choice, dict) and choice.get("index") in {0, None}:
                 events += self._choice(choice)
         return events
 
-    def finish(self) -> list[Event]:
-        """Return what was held back until the stream was over."""
-        return [*self._think(self._thought.finish()), *self._say(self._content.finish())]
-
     def failure(self) -> UnderstudyError | None:
-        """Return why an answer whose stream is over cannot be used; None for a good one (which may still be empty)."""
+        """Return why an answer cannot be used after its stream ended; None if it can (it may still be empty)."""
         name = self.server
         if not self.ended:
             what = (
                 "before its first event"
                 if self.events == 0
-                else f"after {self.events} events, without announcing its end"
+                else f"after {self.events} events without announcing its end"
             )
             return UnderstudyError(
-                ErrorKind.STREAM_TRUNCATED, f"The answer of model server {name!r} broke off {what}.", hint="Retry."
+                ErrorKind.STREAM_TRUNCATED, f"The answer of model server {name!r} ended {what}.", hint="Retry."
             )
         if self.refused or self.finish_reason == "content_filter":
             return UnderstudyError(
                 ErrorKind.CONTENT_REFUSED,
                 f"Model server {name!r} or its filter refused this content.",
-                hint="Change the task's wording, or choose another model.",
+                hint="Reword the task, or choose another model.",
             )
         if self.finish_reason in {"length", "max_tokens"}:
             return UnderstudyError(
                 ErrorKind.OUTPUT_TRUNCATED,
                 f"The model stopped at its output limit after {self.characters} characters.",
-                hint="Raise maxOutputTokens, or delegate a smaller piece.",
+                hint="Raise `maxOutputTokens`, or delegate a smaller piece.",
             )
         if self.finish_reason == "error":
             return UnderstudyError(
@@ -127,13 +151,13 @@ class ChatStream:
         if self.wants_tool and not self.text.strip():
             return UnderstudyError(
                 ErrorKind.MALFORMED_OUTPUT,
-                "The model called a tool although none was offered.",
+                "The model tried to call a tool, but none was offered.",
                 hint="Choose a model that answers in text.",
             )
         return None
 
     def usage(self, prompt: str) -> tuple[Usage, bool]:
-        """Return what was used, and whether that is Understudy's estimate because the server did not say."""
+        """Return the usage, and whether it is Understudy's estimate because the server did not report it."""
         usage = no_usage()
         usage.turns = 1
         for name, count in self.reported_usage.items():
@@ -141,18 +165,8 @@ class ChatStream:
         known = "input_tokens" in self.reported_usage and "output_tokens" in self.reported_usage
         if not known:
             usage.input_tokens = self.reported_usage.get("input_tokens", estimate_tokens(prompt))
-            usage.output_tokens = self.reported_usage.get("output_tokens", self.characters // 4 + bool(self.characters))
+            usage.output_tokens = self.reported_usage.get("output_tokens", estimate_tokens_of(self.characters))
         return usage, not known
-
-    def _say(self, text: str) -> list[Event]:
-        if not text:
-            return []
-        self.parts.append(text)
-        return [Text(text=plain(text))]
-
-    @staticmethod
-    def _think(text: str) -> list[Event]:
-        return [Thinking(text=plain(text))] if text else []
 
     def _choice(self, choice: dict[str, Any]) -> list[Event]:
         events: list[Event] = []
@@ -165,11 +179,12 @@ class ChatStream:
                 thought = delta.get("reasoning_content")
             if isinstance(thought, str) and thought:
                 self._count(thought)
-                events += self._think(self._thought.feed(thought))
+                events.append(Thinking(text=thought))
             content = _text_of(delta.get("content"))
             if content:
                 self._count(content)
-                events += self._say(self._content.feed(content))
+                self.parts.append(content)
+                events.append(Text(text=content))
             if delta.get("tool_calls") or delta.get("function_call"):
                 self.wants_tool = True
             if isinstance(delta.get("refusal"), str) and delta["refusal"]:
@@ -185,7 +200,7 @@ class ChatStream:
             raise UnderstudyError(
                 ErrorKind.MALFORMED_OUTPUT,
                 f"The model's answer is longer than {MAX_TEXT_CHARACTERS} characters; it was cut off.",
-                hint="Set maxOutputTokens.",
+                hint="Set `maxOutputTokens`.",
             )
 
     def _take_usage(self, usage: Any) -> None:

@@ -1,0 +1,1 @@
+"""One function per request of the contract; frontends do the transport, ``engine`` makes the decisions."""

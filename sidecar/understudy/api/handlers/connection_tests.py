@@ -1,0 +1,113 @@
+"""Requests that test a delegator or a model server; they may take seconds and return each step."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Literal
+
+from understudy.api import messages as m
+from understudy.api.caller import Caller
+from understudy.api.handlers import configuration
+from understudy.engine.running import connection_test
+from understudy.engine.running.connection_test import ConnectionTestAnswer, ConnectionTestRequest
+from understudy.model.config.config_entries import ConnectionTest, ConnectionTestStep, DelegatorEntry
+from understudy.model.config.delegators import Delegator, ModelServer, Scope
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+_NO_ERRORS = "It is configured without errors."
+
+
+def test_delegator(caller: Caller, params: m.DelegatorTestParams) -> ConnectionTest:
+    """Test a delegator: its tool's binary and version, its server, key and model, and a real round trip."""
+    loaded = configuration.load(caller, params.workspace)
+    if params.delegator is None:
+        entry = configuration.find(loaded.delegators, params.name, ErrorKind.UNKNOWN_DELEGATOR)
+        delegator, steps = entry.delegator, [_configured(entry)]
+    else:
+        delegator, steps = params.delegator, [_would_be_accepted(caller, params, params.delegator)]
+    if steps[0].ok and delegator.tool is not None:
+        steps.extend(_tool_steps(caller, delegator))
+    server: ModelServer | None = None
+    if steps[-1].ok and delegator.model_server is not None:
+        server = configuration.find(
+            loaded.model_servers, delegator.model_server, ErrorKind.UNKNOWN_MODEL_SERVER
+        ).model_server
+        steps.extend(_ask(caller, "server", delegator, server).steps)
+    if delegator.tool is not None and all(step.ok for step in steps):
+        steps.extend(_ask(caller, "round_trip", delegator, server).steps)
+    return ConnectionTest(ok=all(step.ok for step in steps), steps=steps)
+
+
+def test_model_server(caller: Caller, params: m.NameParams) -> ConnectionTest:
+    """Test a model server: reach it and use its key."""
+    loaded = configuration.load(caller, params.workspace)
+    entry = configuration.find(loaded.model_servers, params.name, ErrorKind.UNKNOWN_MODEL_SERVER)
+    steps = _ask(caller, "server", None, entry.model_server).steps
+    return ConnectionTest(ok=all(step.ok for step in steps), steps=steps)
+
+
+def models(caller: Caller, params: m.NameParams) -> m.ModelsResult:
+    """Return the models that a server offers."""
+    loaded = configuration.load(caller, params.workspace)
+    entry = configuration.find(loaded.model_servers, params.name, ErrorKind.UNKNOWN_MODEL_SERVER)
+    return m.ModelsResult(models=_ask(caller, "models", None, entry.model_server).models)
+
+
+def _configured(entry: DelegatorEntry) -> ConnectionTestStep:
+    problems = [problem.message for problem in entry.state.problems if problem.severity == "error"]
+    return ConnectionTestStep(
+        name="configuration", ok=not problems, message="; ".join(problems) or _NO_ERRORS, seconds=0.0
+    )
+
+
+def _would_be_accepted(caller: Caller, params: m.DelegatorTestParams, delegator: Delegator) -> ConnectionTestStep:
+    """Validate an unsaved delegator like a save would, before anything is started for it."""
+    try:
+        configuration.editor(caller, params.workspace).judge(delegator, Scope(params.scope))
+    except UnderstudyError as error:
+        message = f"{error.message} {error.hint}" if error.hint else error.message
+        return ConnectionTestStep(name="configuration", ok=False, message=message, seconds=0.0)
+    return ConnectionTestStep(name="configuration", ok=True, message=_NO_ERRORS, seconds=0.0)
+
+
+def _tool_steps(caller: Caller, delegator: Delegator) -> list[ConnectionTestStep]:
+    from understudy.process import executables
+    from understudy.process.environment import base_environment
+
+    began = time.monotonic()
+    if delegator.tool == "generic":
+        program = (delegator.launch.command or [""])[0] if delegator.launch else ""
+        try:
+            path = executables.locate(program, Path("/"), base_environment())
+            return [ConnectionTestStep(name="binary", ok=True, message=path, seconds=time.monotonic() - began)]
+        except UnderstudyError as error:
+            return [
+                ConnectionTestStep(name="binary", ok=False, message=error.message, seconds=time.monotonic() - began)
+            ]
+    from understudy.api.handlers import installation
+
+    tools = installation.tools(caller, m.ToolsParams(refresh=True)).tools
+    tool = next((tool for tool in tools if tool.name == delegator.tool), None)
+    seconds = time.monotonic() - began
+    if tool is None or not tool.found:
+        return [
+            ConnectionTestStep(
+                name="binary", ok=False, message=f"{delegator.tool} was not found on PATH.", seconds=seconds
+            )
+        ]
+    return [
+        ConnectionTestStep(name="binary", ok=True, message=tool.path or "built in", seconds=seconds),
+        ConnectionTestStep(name="version", ok=tool.runnable, message=tool.version or "unknown", seconds=0.0),
+    ]
+
+
+def _ask(
+    caller: Caller,
+    kind: Literal["round_trip", "server", "models"],
+    delegator: Delegator | None,
+    server: ModelServer | None,
+) -> ConnectionTestAnswer:
+    """Ask a short-lived worker, so that this process reads no key and starts no agent."""
+    request = ConnectionTestRequest(kind=kind, delegator=delegator, model_server=server)
+    return connection_test.ask(request, caller.cancelled)

@@ -1,0 +1,235 @@
+"""Requests about delegations: start, list, wait, cancel, read files, check."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import time
+from datetime import UTC, datetime
+from typing import cast
+
+from understudy.api import messages as m
+from understudy.api.caller import Caller
+from understudy.engine.running import queue, supervision
+from understudy.engine.worktrees.record import load_record
+from understudy.git import diff as git_diff
+from understudy.journal import change_notifications, delegation_folder, reader, state_folder
+from understudy.journal.summaries import listing
+from understudy.model import events as event_types
+from understudy.model.delegations import Delegation, StartParams
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
+from understudy.model.text import path_quoting
+
+EVENTS_AT_ONCE = 1000
+EVENTS_WAIT_SECONDS = 60.0
+WAIT_SECONDS = 3600.0
+WAIT_AT_MOST_SECONDS = 86_400.0
+PAGE = 100
+PAGE_AT_MOST = 1000
+
+
+def start(caller: Caller, params: StartParams) -> m.StartResult:
+    """Start a delegation and return at once."""
+    from understudy.engine.planning.plan import plan
+    from understudy.engine.running import start as starting
+
+    decided = plan(params, caller.documents(), caller.folder())
+    identifier = starting.start_delegation(decided, now(), caller.asked_by(), params.idempotency_key)
+    return m.StartResult(id=identifier, explain=decided.explain)
+
+
+def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
+    """Return exactly what a start would send, without sending it."""
+    from understudy.engine.planning.plan import plan
+
+    decided = plan(params, caller.documents(), caller.folder(), only_look=True)
+    prompt = decided.prompt()
+    return m.PreviewResult(
+        prompt=prompt.shown,
+        files=[
+            m.PreviewFile(
+                path=path_quoting.quote(os.fsencode(f.path)), bytes=f.size, tokens=f.tokens, withheld=f.withheld
+            )
+            for f in prompt.files
+        ],
+        tokens=prompt.tokens,
+        explain=decided.explain,
+    )
+
+
+def get(caller: Caller, params: m.IdParams) -> Delegation:
+    """Return the current state of a delegation; end it first if its worker died."""
+    _ = caller
+    return supervision.current(folder_of(params.id))
+
+
+def list_page(caller: Caller, params: m.ListParams) -> m.ListResult:
+    """Return a page, newest first."""
+    _ = caller
+    limit = PAGE if params.limit is None else params.limit
+    if not 1 <= limit <= PAGE_AT_MOST:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`limit` is {limit}, but must be 1 to {PAGE_AT_MOST}.",
+            hint="Use `cursor` to get more.",
+        )
+    workspace = params.workspace
+    if workspace is not None:
+        from understudy.engine import workspaces
+
+        workspace = str(workspaces.workspace_of([], workspace, None))
+    found, cursor = listing.page(
+        states=params.states,
+        workspace=workspace,
+        delegator=params.delegator,
+        group=params.group_id,
+        text=params.text,
+        limit=limit,
+        cursor=params.cursor,
+    )
+    fresh = []
+    root = delegation_folder.delegations_root()
+    for item in found:
+        try:
+            fresh.append(supervision.recover(item, delegation_folder.Folder(item.id, root / item.id)))
+        except UnderstudyError:
+            fresh.append(item)  # a full disk must not hide the list; the next reader tries again
+    queue.start_next(state_folder.state_root())
+    return m.ListResult(delegations=fresh, cursor=cursor)
+
+
+def wait(caller: Caller, params: m.WaitParams) -> Delegation:
+    """Wait for the end of a delegation, or until the timeout."""
+    seconds = wait_seconds(params.timeout_seconds)
+    folder = folder_of(params.id)
+
+    def ended() -> bool:
+        # A finished delegation whose lock is held is still in use, for example by checks that run again.
+        return caller.cancelled() or supervision.has_ended(folder)
+
+    with change_notifications.ChangeListener() as listener:
+        change_notifications.wait_for(ended, listener, seconds)
+    if caller.cancelled():
+        raise UnderstudyError(
+            ErrorKind.CANCELLED,
+            f"Stopped waiting for {folder.id}; it is still running.",
+            hint=f"Cancel it: understudy cancel {folder.id}",
+        )
+    return supervision.current(folder)
+
+
+def wait_seconds(asked: float | None) -> float:
+    """Return how long a request may wait, in seconds. Errors: ``invalid_params``."""
+    seconds = WAIT_SECONDS if asked is None else asked
+    if not 0 <= seconds <= WAIT_AT_MOST_SECONDS:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`timeoutSeconds` is {seconds:g}, but must be 0 to {WAIT_AT_MOST_SECONDS:g}.",
+            hint="Call wait again to wait longer.",
+        )
+    return seconds
+
+
+def events(caller: Caller, params: m.EventsParams) -> m.EventsResult:
+    """Return events after a sequence number; with ``waitSeconds``, wait for the next one."""
+    limit = EVENTS_AT_ONCE if params.limit is None else params.limit
+    seconds = params.wait_seconds or 0.0
+    if params.after < 0 or not 1 <= limit <= EVENTS_AT_ONCE or not 0 <= seconds <= EVENTS_WAIT_SECONDS:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`after` must be 0 or more, `limit` 1 to {EVENTS_AT_ONCE}, `waitSeconds` 0 to {EVENTS_WAIT_SECONDS:g}.",
+            hint="Call again with the last `seq` as `after`.",
+        )
+    folder = folder_of(params.id)
+    found = reader.read_events(folder, params.after, limit)
+    if not found and seconds:
+
+        def more() -> bool:
+            supervision.current(folder)
+            found.extend(reader.read_events(folder, params.after, limit))
+            return bool(found) or caller.cancelled()
+
+        with change_notifications.ChangeListener() as listener:
+            change_notifications.wait_for(more, listener, seconds)
+    return m.EventsResult(
+        events=cast("list[event_types.AnyEvent]", found), last=found[-1].seq if found else params.after
+    )
+
+
+def subscribe(caller: Caller, params: m.SubscribeParams) -> m.EmptyResult:
+    """Start sending events of one delegation or of all."""
+    identifier = None if params.id is None else folder_of(params.id).id
+    caller.follow(identifier, params.after)
+    return m.EmptyResult()
+
+
+def unsubscribe(caller: Caller, params: m.UnsubscribeParams) -> m.EmptyResult:
+    """Stop sending events of one delegation or of all."""
+    caller.unfollow(None if params.id is None else folder_of(params.id).id)
+    return m.EmptyResult()
+
+
+def cancel(caller: Caller, params: m.IdParams) -> Delegation:
+    """Cancel a delegation; it has finished when this returns."""
+    return supervision.cancel(folder_of(params.id), by=caller.name, at=now())
+
+
+def file(caller: Caller, params: m.FileParams) -> m.FileResult:
+    """Return one file of the base or of the result."""
+    _ = caller
+    folder = folder_of(params.id)
+    record, objects = load_record(folder)
+    commit = record.base_commit if params.side == "base" else head_of(supervision.current(folder))
+    found = git_diff.read_file(objects, commit, path_quoting.unquote(params.path))
+    if found is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"{params.path} is not in the {params.side} of {folder.id}.",
+            hint="Use a path as delegations/diff returns it.",
+        )
+    content, mode = found
+    with contextlib.suppress(UnicodeDecodeError):
+        return m.FileResult(text=content.decode("utf-8"), mode=mode)
+    return m.FileResult(base64=base64.b64encode(content).decode("ascii"), mode=mode)
+
+
+def check(caller: Caller, params: m.IdParams) -> Delegation:
+    """Run the checks again in a separate worker; return the delegation with its new verdict."""
+    from understudy.engine import recheck
+
+    return recheck.run(folder_of(params.id), caller.cancelled, limit_seconds=WAIT_SECONDS)
+
+
+def folder_of(identifier: str) -> delegation_folder.Folder:
+    """Return the folder of a delegation, by its id or an unambiguous prefix of it."""
+    return delegation_folder.open_folder(delegation_folder.resolve_id(identifier))
+
+
+def head_of(delegation: Delegation) -> str:
+    """Return the commit of the result. Errors: ``conflict``, ``base_unavailable``."""
+    if delegation.head is not None:
+        return delegation.head
+    if delegation.state is not State.FINISHED:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{delegation.id} has no result yet.",
+            hint=f"Wait for it: understudy wait {delegation.id}",
+        )
+    if delegation.worktree is not None and delegation.result is None:
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"The partial work of {delegation.id} was not collected; its verdict is {delegation.verdict}.",
+            hint=f"Run `understudy check {delegation.id}` to collect it; the worktree is {delegation.worktree}.",
+        )
+    raise UnderstudyError(
+        ErrorKind.BASE_UNAVAILABLE,
+        f"{delegation.id} has no changes; its verdict is {delegation.verdict}.",
+        hint=f"Show it: understudy show {delegation.id}",
+    )
+
+
+def now() -> str:
+    """Return the current time in the format of the journal."""
+    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

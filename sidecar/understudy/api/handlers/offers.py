@@ -1,0 +1,75 @@
+"""List the recipes that fit a file, each with the delegator that would run it, or the reason why it cannot start."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import msgspec
+
+from understudy import config
+from understudy.api.caller import Caller
+from understudy.api.handlers import configuration
+from understudy.config.trust import records
+from understudy.engine import workspaces
+from understudy.engine.planning import delegator_choice
+from understudy.model.config import languages
+from understudy.model.config.recipes import Recipe
+from understudy.model.delegations import Explanation
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+MOST_CHOICES = 5
+"""How many delegators are offered for one recipe; with more, the user has to set a default."""
+
+
+class RecipeOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """One recipe; exactly one of ``explain`` and ``refused`` is set."""
+
+    recipe: Recipe
+    delegator: str | None = None
+    """The delegator to name at the start; None: the start chooses it."""
+    explain: Explanation | None = None
+    refused: UnderstudyError | None = None
+    """Why a start would be refused now, for any file."""
+
+
+class Offers(msgspec.Struct, frozen=True, kw_only=True):
+    """The recipes for a file, including those for a selection or diagnostic in it (``recipe.applies_to.on``)."""
+
+    workspace: Path
+    offers: list[RecipeOffer]
+
+
+def offers(caller: Caller, uri: str) -> Offers:
+    """Return the recipes that fit the language of a file, shipped ones first, without starting anything.
+
+    Errors: ``invalid_params`` if ``uri`` does not name a file.
+    """
+    distrusts = getattr(caller, "distrusts", None)
+    with records.withdrawing(distrusts) if distrusts is not None else contextlib.nullcontext():
+        workspace = workspaces.workspace_of([uri], None, None)
+        loaded = configuration.load(caller, str(workspace))
+    language = languages.language_of(workspaces.require_path(uri).name)
+    incomplete = delegator_choice.incompleteness(loaded)
+    found = []
+    for recipe in loaded.recipes.values():
+        if recipe.applies_to.languages and language not in recipe.applies_to.languages:
+            continue
+        if incomplete is not None:
+            found.append(RecipeOffer(recipe=recipe, refused=incomplete))
+            continue
+        found.extend(_of(recipe, loaded))
+    return Offers(workspace=workspace, offers=found)
+
+
+def _of(recipe: Recipe, loaded: config.Configuration) -> list[RecipeOffer]:
+    try:
+        return [RecipeOffer(recipe=recipe, explain=delegator_choice.choose(loaded, recipe, None)[1])]
+    except UnderstudyError as refused:
+        names = delegator_choice.able(loaded, recipe) if refused.kind is ErrorKind.UNKNOWN_DELEGATOR else []
+        if not 0 < len(names) <= MOST_CHOICES:
+            return [RecipeOffer(recipe=recipe, refused=refused)]
+    return [
+        RecipeOffer(recipe=recipe, delegator=name, explain=delegator_choice.choose(loaded, recipe, name)[1])
+        for name in names
+    ]

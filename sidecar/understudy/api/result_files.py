@@ -1,0 +1,89 @@
+"""Files of delegations that editors open: ``review.diff``, and the text of an answer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from understudy.journal import delegation_folder, state_folder
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+REVIEW = "review.diff"
+_REVIEW_BYTES = 64 * 1024 * 1024
+
+
+def is_own(path: Path) -> bool:
+    """Return whether a file or folder is in the state folder, where nothing is run or delegated."""
+    root = state_folder.state_root()
+    if path == root or root in path.parents:
+        return True
+    found, root = Path(os.path.realpath(path)), Path(os.path.realpath(root))
+    return found == root or root in found.parents
+
+
+def delegation_of(path: Path) -> str | None:
+    """Return the delegation whose ``review.diff`` a file is; None for any other file."""
+    if path.name != REVIEW or not delegation_folder.is_id(path.parent.name):
+        return None
+    try:
+        root = delegation_folder.delegations_root()
+    except UnderstudyError:
+        return None
+    if path.parent.parent == root or os.path.realpath(path.parent.parent) == os.path.realpath(root):
+        return path.parent.name
+    return None
+
+
+def review_file(delegation: str) -> Path:
+    """Return where the ``review.diff`` of a delegation is, or will be. Errors: ``unknown_delegation``."""
+    return delegation_folder.open_folder(delegation).review
+
+
+def read_review(delegation: str) -> bytes:
+    """Return ``review.diff`` as it is now, with the user's reasons in it.
+
+    Errors: ``unknown_delegation``; ``conflict`` while there is no result; ``state_unavailable`` if it cannot be read.
+    """
+    from understudy.files import durable
+
+    path = review_file(delegation)
+    try:
+        return durable.read_whole(path, _REVIEW_BYTES)
+    except FileNotFoundError:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{delegation} has no result yet.",
+            hint=f"See its state: understudy show {delegation}",
+        ) from None
+    except OSError as error:
+        raise UnderstudyError(
+            ErrorKind.STATE_UNAVAILABLE,
+            f"{path} cannot be read: {error.strerror}.",
+            hint="Run `understudy doctor`.",
+        ) from error
+
+
+def original_review(delegation: str, head: str | None) -> str:
+    """Return the text of ``review.diff`` as Understudy wrote it for this head, without the user's edits.
+
+    Errors: ``unknown_delegation``; ``base_unavailable`` when the worktree was removed.
+    """
+    from understudy.engine.worktrees import record, review_file
+
+    folder = delegation_folder.open_folder(delegation)
+    kept, objects = record.load_record(folder)
+    text = review_file.review_text(folder, objects, kept.base_commit, head or kept.base_commit)
+    return text.decode("utf-8", "replace")
+
+
+def write_answer(delegation: str, text: str) -> Path:
+    """Write an answer beside the journal, where an editor can open it, and return the file.
+
+    Errors: ``unknown_delegation``, ``disk_full``, ``state_unavailable``.
+    """
+    from understudy.files import durable
+
+    path = delegation_folder.open_folder(delegation).path / "answer.md"
+    with durable.named_failures(path):  # another editor may write the same answer now
+        durable.replace(path, text.encode("utf-8", "replace"), several_writers=True)
+    return path

@@ -1,0 +1,1 @@
+"""What every transport needs to serve requests: threads, cancellation, subscriptions."""

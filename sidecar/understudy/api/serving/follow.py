@@ -1,0 +1,47 @@
+"""Follow the events of one delegation in the calling thread, as they are written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from understudy.api import messages as m
+from understudy.api.caller import TerminalCaller
+from understudy.api.handlers import delegations
+from understudy.journal.change_notifications import ChangeListener
+from understudy.journal.delegation_folder import open_folder
+from understudy.journal.reader import Tail
+from understudy.model.events import Event
+from understudy.model.states import State
+
+WORKER_CHECK_SECONDS = 2.0
+"""How long a delegation may be silent before its state is read, which ends it if its worker died."""
+
+
+def follow(
+    identifier: str, after: int = 0, *, idle_seconds: float, over: Callable[[], bool] | None = None
+) -> Iterator[Event | None]:
+    """Yield the events of a delegation after sequence number ``after`` up to its end, and None while it is silent.
+
+    ``idle_seconds``: how long to wait for an event before yielding None. ``over`` returns whether the end is reached;
+    without it, the end is the first ``finished`` event. Errors: ``unknown_delegation``.
+    """
+    folder = open_folder(identifier)
+    tail = Tail(folder, after)
+    checked = time.monotonic()
+    with ChangeListener() as changes:
+        while True:
+            is_over = over() if over else tail.has_finished
+            found = tail.read()
+            if found:
+                yield from found
+                continue
+            if is_over:
+                return
+            if over is None and time.monotonic() - checked > WORKER_CHECK_SECONDS:
+                checked = time.monotonic()
+                current = delegations.get(TerminalCaller(), m.IdParams(id=folder.id))
+                if current.state is State.FINISHED and current.last_seq <= tail.last:
+                    return
+            changes.wait(idle_seconds)
+            yield None

@@ -1,0 +1,1 @@
+"""Find what this machine has: installed agent CLIs and running model servers."""

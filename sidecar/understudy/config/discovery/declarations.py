@@ -1,0 +1,112 @@
+"""Find the declarations of tools and backends, and choose the one that applies to a delegator.
+
+A declaration is a module of ``understudy.model.tools`` or ``understudy.model.backends``. Every folder of that name
+below an entry of ``sys.path`` is searched, so that another distribution adds a tool with one file. Modules are imported
+when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from understudy.config.suggestions import close
+from understudy.model import backends as backend_package
+from understudy.model import tools as tool_package
+from understudy.model.capabilities import Capabilities
+from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+DEFAULT_PROTOCOL = "openai"
+"""The protocol of a model server that declares none."""
+
+
+@functools.cache
+def tools() -> Mapping[str, Capabilities]:
+    """Return every known agent CLI by name; those with a ``runner`` can be driven."""
+    return _declared(tool_package.__name__, tool_package.__path__)
+
+
+@functools.cache
+def backends() -> Mapping[str, Capabilities]:
+    """Return every backend of our own loop, by name."""
+    return _declared(backend_package.__name__, backend_package.__path__)
+
+
+def runnable_tools() -> list[str]:
+    """Return the names of the tools that can be driven."""
+    return [name for name, tool in tools().items() if tool.runner is not None]
+
+
+def protocols() -> list[str]:
+    """Return the protocols of model servers that a tool or a backend can use, the default first."""
+    spoken = {word for one in (*backends().values(), *tools().values()) if one.runner for word in one.protocols}
+    return sorted(spoken, key=lambda word: (word != DEFAULT_PROTOCOL, word))
+
+
+def capabilities_of(delegator: Delegator, server: ModelServer | None) -> Capabilities | None:
+    """Return the capabilities of ``delegator`` on ``server``; ``None`` if no runner can drive them."""
+    if delegator.tool is not None:
+        tool = tools().get(delegator.tool)
+        return tool if tool is not None and tool.runner is not None else None
+    protocol = protocol_of(server) if server is not None else DEFAULT_PROTOCOL
+    return next((one for one in backends().values() if protocol in one.protocols), None)
+
+
+def require_capabilities(delegator: Delegator, server: ModelServer | None) -> Capabilities:
+    """Return the capabilities of ``delegator`` on ``server``; raise ``unknown_tool`` if no runner can drive them."""
+    found = capabilities_of(delegator, server)
+    if found is None:
+        raise unknown_tool(delegator.tool or f"model server {delegator.model_server}")
+    return found
+
+
+def unknown_tool(name: str) -> UnderstudyError:
+    """Return the error for a tool that Understudy cannot drive."""
+    known = runnable_tools()
+    return UnderstudyError(
+        ErrorKind.UNKNOWN_TOOL,
+        f"Understudy cannot drive the tool {name!r}.",
+        hint=f"Use one of: {', '.join(known)}; or omit `tool` and name a model server.",
+        names=close(name, known) or known,
+    )
+
+
+def protocol_of(server: ModelServer) -> str:
+    """Return the protocol of ``server``."""
+    return server.protocol or DEFAULT_PROTOCOL
+
+
+def _declared(package: str, path: list[str]) -> Mapping[str, Capabilities]:
+    folder = Path(*package.split("."))
+    # `python -m understudy` puts the current folder first, and a relative entry means it too. It may be an untrusted
+    # workspace, and importing a declaration runs it.
+    current = Path.cwd()
+    for entry in map(Path, sys.path):
+        if not entry.is_absolute() or entry == current or entry.resolve() == current.resolve():
+            continue
+        if str(entry / folder) not in path and (entry / folder).is_dir():
+            path.append(str(entry / folder))
+    found: dict[str, Capabilities] = {}
+    for module in sorted(pkgutil.iter_modules(path), key=lambda one: one.name):
+        declaration: Capabilities = importlib.import_module(f"{package}.{module.name}").CAPABILITIES
+        _require_known_options(declaration, module.name)
+        found[declaration.name] = declaration
+    return found
+
+
+def _require_known_options(declaration: Capabilities, module: str) -> None:
+    """Raise ``config_invalid`` for options that delegators do not have: nothing could set them."""
+    for structure, names in ((Launch, declaration.launch), (Limits, declaration.limits)):
+        unknown = set(names) - set(structure.__struct_fields__)
+        if unknown:
+            raise UnderstudyError(
+                ErrorKind.CONFIG_INVALID,
+                f"The declaration {module} of {declaration.title} lists {', '.join(sorted(unknown))}, which "
+                f"{structure.__name__} does not have.",
+                hint=f"Add the field to {structure.__name__}, or set `properties` and document it as a model property.",
+            )

@@ -1,0 +1,70 @@
+"""Problems of a configuration: findings about a value, and findings with their location in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from understudy.model.config.config_entries import Problem
+from understudy.model.errors import ErrorKind, Location, UnderstudyError
+
+KeyPath = tuple[str | int, ...]
+"""The path to a value in a document: ``("delegators", 0, "launch", "output")``."""
+
+Code = Literal[
+    "syntax",  # not TOML, no front matter, not UTF-8: the whole file is ignored
+    "unknown_key",
+    "missing",
+    "wrong_type",
+    "not_a_list",  # [name] where [[name]] is meant
+    "not_allowed",  # not one of the allowed values
+    "unknown_name",  # of a delegator, model server, tool, recipe, check
+    "duplicate",
+    "no_effect",  # the field would have no effect, so it is refused
+    "secret",
+    "overrides",
+    "value",  # any other problem of a value
+]
+"""The kind of a finding; quick fixes depend on it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem of a field, or a remark about it."""
+
+    path: KeyPath
+    message: str
+    hint: str | None = None
+    severity: Literal["error", "warning", "information"] = "error"
+    key: bool = False
+    """Whether it is about the key rather than the value."""
+    code: Code = "value"
+    names: Sequence[str] = ()
+    """Names that may have been meant, most likely first."""
+
+
+class LocatedFinding(Problem, kw_only=True):
+    """A finding with its place and with data for quick fixes; ``plain`` returns the wire structure."""
+
+    code: Code = "value"
+    names: list[str] = msgspec.field(default_factory=list)
+    """Names that may have been meant, most likely first."""
+    about: KeyPath = ()
+    """The path to the value in its document."""
+
+    def plain(self) -> Problem:
+        """Return the problem as the contract defines it."""
+        return Problem(severity=self.severity, message=self.message, hint=self.hint, location=self.location)
+
+
+def unusable(what: str, name: str, found: Finding | Problem, location: Location | None = None) -> UnderstudyError:
+    """Return the error for using an entry that has a finding: always ``config_invalid``."""
+    return UnderstudyError(
+        ErrorKind.CONFIG_INVALID,
+        f"The {what} {name!r} cannot be used: {found.message}",
+        hint=found.hint or "Correct its configuration.",
+        location=(found.location if isinstance(found, Problem) else None) or location,
+    )

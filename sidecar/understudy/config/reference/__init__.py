@@ -1,0 +1,1 @@
+"""What each configuration field accepts and means, for help and completion."""

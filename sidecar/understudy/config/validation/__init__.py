@@ -1,0 +1,1 @@
+"""Check the rules that a configuration must satisfy before anything starts."""

@@ -1,0 +1,230 @@
+"""Rules for delegators, limits, names and checks: nothing that cannot work or has no effect passes.
+
+A finding names the field by its path as written in the file. ``config.load`` turns findings into problems with a place,
+``config.edit`` and a start raise the first error among them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+import msgspec
+
+from understudy.config import locality
+from understudy.config.discovery import declarations
+from understudy.config.findings import Finding, KeyPath
+from understudy.config.suggestions import close, near
+from understudy.model.capabilities import USAGE_LIMITS, Capabilities
+from understudy.model.checks import Check
+from understudy.model.config.delegators import NAME_PATTERN, Delegator, EnvReference, Launch, Limits, ModelServer
+from understudy.model.config.prompt_delivery import delivery_of
+from understudy.model.config.recipes import Recipe
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Names of environment variables."""
+NAME_HINT = "Use lowercase letters, digits, dots, hyphens and underscores; at most 64."
+
+_SECRET_NAME = re.compile(r"(^|_)(API_?KEY|TOKEN|SECRET|PASSWORD|ACCESS_?KEY)$", re.IGNORECASE)
+_SLOT = re.compile(r"\{[A-Za-z]+\}")
+_CHECK_SLOTS = {"{python}", "{tests}"}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a delegator is checked against."""
+
+    servers: Mapping[str, ModelServer] = field(default_factory=dict)
+    """The model servers that it can see."""
+
+
+def check_name(name: str) -> Iterator[Finding]:
+    """Find names that are not valid file names on every platform."""
+    if not re.fullmatch(NAME_PATTERN, name):
+        yield Finding(("name",), "Invalid name.", NAME_HINT)
+
+
+def check_delegator(delegator: Delegator, around: Surroundings) -> Iterator[Finding]:
+    """Find everything that keeps ``delegator`` from working, and every field without effect."""
+    yield from check_name(delegator.name)
+    if delegator.tool is None and delegator.model_server is None:
+        yield Finding((), "The delegator names neither a `tool` nor a `model_server`.", "Name one of them.")
+        return
+    server = around.servers.get(delegator.model_server or "")
+    if delegator.model_server is not None and server is None:
+        message = f"There is no model server `{delegator.model_server}`."
+        hint, names = near(delegator.model_server, around.servers), close(delegator.model_server, around.servers)
+        yield Finding(("model_server",), message, hint, code="unknown_name", names=names)
+    supported = declarations.capabilities_of(delegator, server)
+    if supported is None:
+        yield _not_driven(delegator, server)
+        return
+    what = described(delegator)
+    yield from _check_model(delegator, server, supported, what)
+    yield from _check_launch(delegator.launch, supported, what)
+    for finding in check_limits(delegator.limits):
+        yield replace(finding, path=("limits", *finding.path))
+    for finding in check_supported_limits(delegator.limits, delegator, supported):
+        yield replace(finding, path=("limits", *finding.path))
+    yield from _check_env(delegator)
+    yield from _check_locality(delegator, server, what)
+
+
+def check_recipe_support(supported: Capabilities, delegator: Delegator, recipe: Recipe) -> Iterator[Finding]:
+    """Find that ``delegator`` cannot run ``recipe``."""
+    if not supported.supports_recipe(recipe.name, recipe.returns):
+        message = f"The recipe `{recipe.name}` is not supported by {described(delegator)}."
+        yield Finding((), message, "Choose another delegator.", code="no_effect")
+
+
+def described(delegator: Delegator) -> str:
+    """Return what drives ``delegator``, for messages."""
+    return f"the tool `{delegator.tool}`" if delegator.tool else "a model server"
+
+
+def check_limits(limits: Limits | None) -> Iterator[Finding]:
+    """Find limits with values that make no sense; paths are relative to the limits."""
+    for name in _fields(limits):
+        value = getattr(limits, name)
+        if name == "max_usd":
+            if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value) or not float(value):
+                hint = 'Write it as a decimal string: "0.50".'
+                yield Finding((name,), "`max_usd` must be a positive decimal.", hint)
+        elif value <= 0:
+            yield Finding((name,), f"`{name}` must be above zero.", "Remove it for no limit.")
+
+
+def check_supported_limits(limits: Limits | None, delegator: Delegator, supported: Capabilities) -> Iterator[Finding]:
+    """Find limits that have no effect on ``delegator``; paths are relative to the limits."""
+    for name in _fields(limits):
+        if name not in supported.limits:
+            yield _no_effect((name,), f"`{name}` is not supported by {described(delegator)}.")
+        elif name in USAGE_LIMITS and supported.usage_needs is not None:
+            option, value = supported.usage_needs
+            if delegator.launch is None or getattr(delegator.launch, option) != value:
+                message = f"`{name}` has no effect, because plain text output does not report usage."
+                hint = f'Set `launch.{option}` to "{value}" if the program supports it, or remove the limit.'
+                yield _no_effect((name,), message, hint)
+
+
+def check_check(check: Check) -> Iterator[Finding]:
+    """Find checks that cannot run."""
+    yield from check_name(check.name)
+    if not check.argv or not check.argv[0]:
+        yield Finding(
+            ("argv",), "`argv` is empty.", 'Write, for example, argv = ["{python}", "-m", "pytest", "{tests}"].'
+        )
+    for number, argument in enumerate(check.argv):
+        if "\0" in argument:
+            yield Finding(("argv", number), "An argument contains a NUL byte.")
+        elif _SLOT.fullmatch(argument) and argument not in _CHECK_SLOTS:
+            yield Finding(("argv", number), f"There is no slot {argument}.", "Use {python} or {tests}.")
+    if check.cwd is not None and not is_inside(check.cwd):
+        yield Finding(("cwd",), "`cwd` must be inside the workspace.", "Use a relative path without `..`.")
+    if check.timeout_seconds is not None and check.timeout_seconds <= 0:
+        yield Finding(("timeout_seconds",), "`timeout_seconds` must be above zero.")
+    for name, value in (check.env or {}).items():
+        if not VARIABLE.fullmatch(name) or "\0" in value:
+            yield Finding(("env", name), "Invalid name or value of an environment variable.")
+
+
+def is_inside(path: str) -> bool:
+    """Return whether a relative POSIX path stays inside its base folder, and outside of ``.git``."""
+    parts = PurePosixPath(path).parts
+    return bool(parts) and not path.startswith("/") and ".." not in parts and ".git" not in parts and "\0" not in path
+
+
+def _check_model(
+    delegator: Delegator, server: ModelServer | None, supported: Capabilities, what: str
+) -> Iterator[Finding]:
+    if delegator.model_server is not None and not supported.takes_model_server:
+        yield _no_effect(("model_server",), f"`model_server` is not supported by {what}.")
+    if server is not None and supported.takes_model_server:
+        spoken = declarations.protocol_of(server)
+        if spoken not in supported.protocols:
+            names = " or ".join(f"`{name}`" for name in supported.protocols)
+            message = f"The model server `{server.name}` speaks `{spoken}`, which is not supported by {what}."
+            yield Finding(("model_server",), message, f"Name one whose `protocol` is {names}.")
+    if supported.needs_model_server and not delegator.model:
+        yield Finding((), "`model` is missing.", "Set it to the id that the model server lists.")
+    if delegator.model_properties and not supported.properties:
+        yield _no_effect(("model_properties",), f"`model_properties` is not supported by {what}.")
+    if delegator.env and delegator.tool is None:
+        yield _no_effect(("env",), "`env` has no effect: no process is started for a model server.")
+
+
+def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> Iterator[Finding]:
+    for name in _fields(launch):
+        value = getattr(launch, name)
+        allowed = supported.values(name)
+        if name not in supported.launch:
+            yield _no_effect(("launch", name), f"`launch.{name}` is not supported by {what}.")
+        elif allowed and value not in allowed:
+            message = f"`launch.{name}` must be one of {', '.join(allowed)}."
+            names = close(str(value), allowed) or list(allowed)
+            yield Finding(("launch", name), message, near(str(value), allowed), code="not_allowed", names=names)
+    if "command" not in supported.launch:
+        return
+    command = launch.command if launch is not None else None
+    if not command or not command[0]:
+        hint = 'Write launch = { command = ["PROGRAM", "{prompt}"] }.'
+        yield Finding(("launch",), f"`launch.command` is missing; {what} is the program that it names.", hint)
+        return
+    _, contradiction = delivery_of(command, launch.prompt_delivery if launch is not None else None)
+    if contradiction is not None:
+        hint = "Use the slot {prompt} for an argument, {promptFile} for a file, neither for standard input."
+        yield Finding(("launch", "prompt_delivery"), f"The command {contradiction}.", hint)
+
+
+def _check_env(delegator: Delegator) -> Iterator[Finding]:
+    for name, value in (delegator.env or {}).items():
+        if not VARIABLE.fullmatch(name):
+            yield Finding(("env", name), "This is not the name of a variable.")
+        elif isinstance(value, EnvReference):
+            if not VARIABLE.fullmatch(value.from_env):
+                yield Finding(("env", name, "from_env"), "`from_env` is not the name of a variable.")
+        elif "\0" in value:
+            yield Finding(("env", name), "The value contains a NUL byte.")
+        elif value and _SECRET_NAME.search(name):
+            hint = f'Write {name} = {{ from_env = "{name}" }}.'
+            yield Finding(
+                ("env", name), f"{name} looks like a key written into the file.", hint, "warning", code="secret"
+            )
+
+
+def _check_locality(delegator: Delegator, server: ModelServer | None, what: str) -> Iterator[Finding]:
+    if delegator.locality != "local":
+        return
+    if delegator.model_server is None:
+        message = f'`locality = "local"` cannot be guaranteed: nothing prevents {what} from contacting other hosts.'
+        yield _no_effect(("locality",), message, "Name a local `model_server`, or remove `locality`.")
+    elif server is not None and not locality.is_loopback(server.base_url):
+        message = f"The delegator is declared local, but the address of `{server.name}` is not on this machine."
+        yield Finding(("locality",), message, "Name a local model server, or remove `locality`.")
+
+
+def _no_effect(path: KeyPath, message: str, hint: str = "Remove it.") -> Finding:
+    return Finding(path, message, hint, code="no_effect")
+
+
+def _not_driven(delegator: Delegator, server: ModelServer | None) -> Finding:
+    if delegator.tool is None:
+        spoken = declarations.protocol_of(server) if server is not None else declarations.DEFAULT_PROTOCOL
+        known = {word for one in declarations.backends().values() for word in one.protocols}
+        hint = f"Name one whose `protocol` is {' or '.join(f'`{name}`' for name in sorted(known))}, or name a `tool`."
+        message = f"The model server `{delegator.model_server}` speaks `{spoken}`, which no backend supports yet."
+        return Finding(("model_server",), message, hint)
+    if delegator.tool in declarations.tools():
+        message = f"The tool `{delegator.tool}` is not supported yet."
+        hint = 'Run it as tool = "generic" with a `launch.command`.'
+        return Finding(("tool",), message, hint, code="not_allowed", names=["generic"])
+    known_tools = declarations.runnable_tools()
+    nearest = near(delegator.tool, known_tools)
+    names = close(delegator.tool, known_tools)
+    return Finding(("tool",), f"There is no tool `{delegator.tool}`.", nearest, code="unknown_name", names=names)
+
+
+def _fields(value: msgspec.Struct | None) -> list[str]:
+    return [name for name in value.__struct_fields__ if getattr(value, name) is not None] if value is not None else []

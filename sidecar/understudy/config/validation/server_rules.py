@@ -1,0 +1,76 @@
+"""Rules for model servers: refuse configurations that cannot work or would disclose a key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from urllib.parse import parse_qsl, urlsplit
+
+from understudy.config import locality
+from understudy.config.discovery import declarations
+from understudy.config.discovery.server_presets import KINDS
+from understudy.config.findings import Finding
+from understudy.config.suggestions import close, near
+from understudy.config.validation.delegator_rules import VARIABLE, check_name
+from understudy.model.config.delegators import NAME_PATTERN, ModelServer
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token as RFC 9110 defines it
+
+
+_SECRET_HEADER = re.compile(r"authorization|cookie|(^|[-_])(key|token|secret)$", re.IGNORECASE)
+
+
+_SECRET_QUERY = re.compile(r"key|token|secret|password|sig", re.IGNORECASE)
+
+
+def check_server(server: ModelServer) -> Iterator[Finding]:
+    """Find everything that keeps ``server`` from working, or would write a key into a file or log."""
+    yield from check_name(server.name)
+    if server.kind not in KINDS:
+        hint, names = near(server.kind, KINDS) or "Use `custom`.", close(server.kind, KINDS) or ["custom"]
+        yield Finding(("kind",), f"Unknown kind of server `{server.kind}`.", hint, code="not_allowed", names=names)
+    spoken = declarations.protocols()
+    if server.protocol is not None and server.protocol not in spoken:
+        message = f"`protocol` must be one of {', '.join(spoken)}."
+        names = close(server.protocol, spoken) or spoken
+        yield Finding(("protocol",), message, near(server.protocol, spoken), code="not_allowed", names=names)
+    yield from _check_url(server.base_url)
+    if server.locality == "local" and not locality.is_loopback(server.base_url):
+        message = "The server is declared local, but its address is not on this machine."
+        yield Finding(("locality",), message, 'Use a loopback address, or locality = "remote".')
+    key = server.api_key
+    if key is not None:
+        given = [name for name in ("from_env", "keyring", "file") if getattr(key, name) is not None]
+        if len(given) != 1:
+            message = f"`api_key` needs exactly one of from_env, keyring, file; this one has {len(given)}."
+            yield Finding(("api_key",), message)
+        elif key.from_env is not None and not VARIABLE.fullmatch(key.from_env):
+            yield Finding(("api_key", "from_env"), "`from_env` must name a variable, not contain the key.")
+        elif key.keyring is not None and not re.fullmatch(NAME_PATTERN, key.keyring):
+            yield Finding(("api_key", "keyring"), "`keyring` must name a keyring entry, not contain the key.")
+        elif key.file is not None and not PurePosixPath(key.file).is_absolute():
+            yield Finding(("api_key", "file"), "`file` must be an absolute path.")
+    for name, value in (server.headers or {}).items():
+        if _SECRET_HEADER.search(name):
+            hint = "Use `api_key`, which refers to the key."
+            yield Finding(("headers", name), f"The header {name} would write a key into the file.", hint)
+        elif not _HEADER.fullmatch(name) or not value.isascii() or not value.isprintable():
+            yield Finding(("headers", name), "This header cannot be sent.", "Use printable ASCII.")
+
+
+def _check_url(url: str) -> Iterator[Finding]:
+    example = "For example http://127.0.0.1:11434/v1."
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+        query = parse_qsl(parts.query)
+    except ValueError:
+        yield Finding(("base_url",), "`base_url` is not a URL.", example)
+        return
+    if parts.scheme not in {"http", "https"} or not parts.hostname or re.search(r"[\s\x00-\x1f\x7f]", url):
+        yield Finding(("base_url",), "`base_url` is not an http or https URL.", example)
+    elif parts.username is not None or any(_SECRET_QUERY.search(name) for name, _ in query):
+        yield Finding(("base_url",), "`base_url` contains a key or password, which logs would show.", "Use `api_key`.")
+    elif parts.fragment:
+        yield Finding(("base_url",), "`base_url` has a fragment (after #), which is never sent.", "Remove it.")

@@ -1,0 +1,51 @@
+"""What a repository's files may not configure: keys, variables and addresses of the user."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from understudy.config.findings import Finding
+from understudy.config.locality import is_local, origin
+from understudy.model.config.delegators import Delegator, EnvReference, ModelServer
+
+_ADDRESS_NAME = re.compile(r"(URL|URI|BASE|HOST|ENDPOINT|PROXY|ADDRESS|SERVER)$", re.IGNORECASE)
+
+
+def check_workspace_server(server: ModelServer, user: Mapping[str, ModelServer]) -> Iterator[Finding]:
+    """Find a key of the user that would be sent to a host for which the user has not configured it."""
+    if server.api_key is not None and not any(
+        own.api_key == server.api_key and origin(own.base_url) == origin(server.base_url) for own in user.values()
+    ):
+        yield Finding(
+            ("api_key",),
+            "A workspace file may not send your key to a host for which you have not configured it.",
+            "Add a model server with this key and address to your own configuration; the workspace may then name it.",
+        )
+    hidden = user.get(server.name)
+    if hidden is not None and origin(hidden.base_url) != origin(server.base_url):
+        message = "A workspace file may not replace your model server of this name with one on another host."
+        yield Finding(("base_url",), message, "Give it another name.")
+
+
+def check_workspace_delegator(
+    delegator: Delegator, user: Mapping[str, Delegator], servers: Mapping[str, ModelServer]
+) -> Iterator[Finding]:
+    """Find variables of the user that would be passed on, and tools that would be pointed at another address."""
+    hint = "Add a delegator with the same `tool` and `env` to your own configuration to allow it."
+    if not any(own.tool == delegator.tool and own.env == delegator.env for own in user.values()):
+        for name, value in (delegator.env or {}).items():
+            if isinstance(value, EnvReference):
+                message = f"A workspace file may not pass on your variable {value.from_env}."
+                yield Finding(("env", name), message, hint)
+            elif _ADDRESS_NAME.search(name):
+                message = f"A workspace file may not set {name}: it could send your credentials to another host."
+                yield Finding(("env", name), message, hint)
+    hidden = user.get(delegator.name)
+    if hidden is not None and _stays(hidden, servers) and not _stays(delegator, servers):
+        message = "A workspace file may not replace your local delegator of this name with a remote one."
+        yield Finding(("name",), message, "Give it another name.")
+
+
+def _stays(delegator: Delegator, servers: Mapping[str, ModelServer]) -> bool:
+    return is_local(delegator, servers.get(delegator.model_server or ""))

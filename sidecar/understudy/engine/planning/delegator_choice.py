@@ -1,0 +1,108 @@
+"""Choose the delegator for a request, and say why."""
+
+from __future__ import annotations
+
+from understudy import config
+from understudy.config.discovery import declarations
+from understudy.config.findings import unusable
+from understudy.config.suggestions import unknown_name
+from understudy.config.validation import delegator_rules
+from understudy.model.config.config_entries import DelegatorEntry, Problem
+from understudy.model.config.delegators import Scope
+from understudy.model.config.recipes import Recipe
+from understudy.model.delegations import Candidate, Explanation
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+GHOSTWRITER = "ghostwriter"
+
+
+def incompleteness(configuration: config.Configuration) -> UnderstudyError | None:
+    """Return the error that prevents every start under this configuration, or None.
+
+    If a limit or a check cannot be read, the run would lack it without the user noticing.
+    """
+    if not configuration.missing:
+        return None
+    first = configuration.missing[0]
+    return UnderstudyError(
+        ErrorKind.CONFIG_INVALID,
+        f"The configuration has an error, so limits or checks may be missing: {first.message}",
+        hint=first.hint or "Correct it. `understudy delegators list` lists every problem with its location.",
+        location=first.location,
+    )
+
+
+def choose(
+    configuration: config.Configuration, recipe: Recipe, explicit: str | None
+) -> tuple[DelegatorEntry, Explanation]:
+    """Return the delegator and why: explicit → recipe → recipe's default → default → the only one → ghostwriter."""
+    entries = configuration.delegators
+    tried: list[Candidate] = []
+    candidates = [
+        (explicit, "chosen explicitly"),
+        (recipe.delegator, f"the recipe {recipe.name!r} names it"),
+        (configuration.defaults.recipes.get(recipe.name), f"it is the default for {recipe.name!r}"),
+        (configuration.defaults.delegator, "it is the default delegator"),
+    ]
+    own = [entry for entry in entries.values() if entry.scope is not Scope.BUILTIN]
+    if len(own) == 1:
+        candidates.append((own[0].delegator.name, "it is the only one configured"))
+    elif not own:
+        candidates.append((GHOSTWRITER, "nothing else is configured"))
+    for name, because in candidates:
+        if name is None:
+            continue
+        entry = entries.get(name)
+        if entry is None:
+            broken = next((problem for problem in configuration.problems if _is_of(problem, name)), None)
+            if broken is not None:
+                raise UnderstudyError(
+                    ErrorKind.CONFIG_INVALID,
+                    f"The file of the delegator {name!r} cannot be used: {broken.message}",
+                    hint=broken.hint or "Correct the file, or remove it.",
+                    location=broken.location,
+                )
+            raise unknown_name(ErrorKind.UNKNOWN_DELEGATOR, name, entries)
+        reason = why_unusable(configuration, entry, recipe)
+        if reason is None:
+            return entry, Explanation(delegator=name, candidates=tried, reason=because)
+        if name == explicit:
+            # A request that names a delegator gets that one or an error, never silently another one.
+            raise reason
+        tried.append(Candidate(name=name, skipped_because=reason.message))
+    if tried:
+        skipped = "; ".join(f"{item.name}: {item.skipped_because}" for item in tried)
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_DELEGATOR,
+            f"No delegator can run the recipe {recipe.name!r} ({skipped}).",
+            hint="Add one with `understudy delegators add`, or name one in `delegator`.",
+            names=[entry.delegator.name for entry in own] or None,
+        )
+    raise UnderstudyError(
+        ErrorKind.UNKNOWN_DELEGATOR,
+        f"Several delegators are configured and none is the default for {recipe.name!r}.",
+        hint="Name one in `delegator`, or set `defaults.delegator` in config.toml.",
+        names=[entry.delegator.name for entry in own],
+    )
+
+
+def able(configuration: config.Configuration, recipe: Recipe) -> list[str]:
+    """Return the configured delegators that could run a recipe if a request named them."""
+    own = [entry for entry in configuration.delegators.values() if entry.scope is not Scope.BUILTIN]
+    return [entry.delegator.name for entry in own if why_unusable(configuration, entry, recipe) is None]
+
+
+def _is_of(problem: Problem, name: str) -> bool:
+    return problem.location is not None and problem.location.uri.endswith(f"/delegators/{name}.toml")
+
+
+def why_unusable(configuration: config.Configuration, entry: DelegatorEntry, recipe: Recipe) -> UnderstudyError | None:
+    """Return why a delegator cannot run a recipe, None when it can."""
+    delegator = entry.delegator
+    wrong = next((problem for problem in entry.state.problems if problem.severity == "error"), None)
+    if wrong is not None:
+        return unusable("delegator", delegator.name, wrong, entry.location)
+    server = configuration.model_servers.get(delegator.model_server or "")
+    supported = declarations.require_capabilities(delegator, server.model_server if server is not None else None)
+    finding = next(delegator_rules.check_recipe_support(supported, delegator, recipe), None)
+    return unusable("delegator", delegator.name, finding) if finding is not None else None

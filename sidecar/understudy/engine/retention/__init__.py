@@ -1,0 +1,1 @@
+"""Discard, restore and expire worktrees and files of delegations."""

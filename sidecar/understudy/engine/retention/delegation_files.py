@@ -1,0 +1,240 @@
+"""Remove the journals, prompts, buffers and logs of delegations after their time, and expired keys and groups.
+
+All files are kept while a delegation runs or waits, has pending hunks, has an interrupted decision, is the parent of an
+unfinished follow-up, or is not in the ledger yet. A journal is kept while its worktree exists. Each removal is one
+rename or unlink under the delegation's lock, so a killed process leaves nothing half removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.config.retention import Retention
+from understudy.engine.retention.inventory import DAY_SECONDS, last_event, never_collected, size_of
+from understudy.engine.review import decision_log
+from understudy.engine.worktrees import ownership
+from understudy.files import locks
+from understudy.journal import dead_workers, delegation_folder, ledger, worker_lock
+from understudy.journal.delegation_folder import Folder
+from understudy.journal.summaries import summary
+from understudy.model.delegations import Delegation
+from understudy.model.errors import UnderstudyError
+from understudy.model.states import State
+from understudy.process.failpoints import failpoint
+
+
+@dataclass(frozen=True, slots=True)
+class FileUsage:
+    """Bytes on disk by kind of file."""
+
+    journals: int
+    """The folders of all delegations, prompts and logs included."""
+    prompts: int
+    logs: int
+    ledger: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A finished delegation with files that may be removed."""
+
+    folder: Folder
+    last: float
+    """Seconds since 1970 of its last event."""
+    has_worktree: bool
+
+
+def usage(state: Path) -> FileUsage:
+    """Return how much space the files of delegations take."""
+    root = delegation_folder.delegations_root()
+    folders = [Folder(name, root / name) for name in delegation_folder.ids()]
+    return FileUsage(
+        journals=sum(size_of(folder.path) for folder in folders),
+        prompts=sum(_size(_prompts(folder)) for folder in folders),
+        logs=sum(_size(_logs(folder)) for folder in folders),
+        ledger=size_of(state / "ledger"),
+    )
+
+
+def expire_files(state: Path, kept: Retention, deadline: float) -> list[str]:
+    """Remove expired files until ``deadline`` (monotonic seconds); return the ids of removed delegations.
+
+    The caller holds ``inventory.expiry_lock``. The next call continues where this one ran out of time.
+    """
+    _complete_ledger(deadline)
+    delegation_folder.remove_abandoned()
+    candidates = _candidates(state, deadline)
+    for files, days, most in (
+        (_prompts, kept.prompt_days, kept.prompt_bytes),
+        (_logs, kept.log_days, kept.log_bytes),
+    ):
+        for one in _due(candidates, files, days, most):
+            if time.monotonic() < deadline:
+                _locked(one, functools.partial(_remove, files))
+    without_worktree = [one for one in candidates if not one.has_worktree]
+    removed = [
+        one.folder.id
+        for one in _due(without_worktree, _everything, kept.journal_days, kept.journal_bytes)
+        if time.monotonic() < deadline and _locked(one, functools.partial(_move_to_trash, state))
+    ]
+    _expire_keys(state, kept.key_days)
+    _expire_groups(state, kept.group_days)
+    return removed
+
+
+def _complete_ledger(deadline: float) -> None:
+    for identifier in ledger.open_ids():
+        if time.monotonic() > deadline:
+            return
+        folder = ownership.folder_of(identifier)
+        if folder is None:
+            ledger.discard_open(identifier)
+            continue
+        with contextlib.suppress(UnderstudyError, OSError):
+            dead_workers.complete_ledger(folder)
+
+
+def _candidates(state: Path, deadline: float) -> list[_Candidate]:
+    """Return the delegations with files that may be removed, oldest first; none when time runs out."""
+    root = delegation_folder.delegations_root()
+    in_place = {
+        identifier
+        for place in ownership.roots(state)
+        if ownership.removed(place) is None
+        for identifier in ownership.listed_owners(place)
+    }
+    needed: set[str] = set()
+    found: list[_Candidate] = []
+    for identifier in delegation_folder.ids():
+        if time.monotonic() > deadline:
+            return []  # a delegation that was not examined could need one of these
+        folder = Folder(identifier, root / identifier)
+        try:
+            delegation = summary.peek(folder)
+        except (UnderstudyError, OSError):
+            continue
+        if delegation.state is not State.FINISHED:
+            needed.add(delegation.parent_id or "")
+        elif not _is_pending(delegation):
+            found.append(_Candidate(folder, last_event(folder, delegation), identifier in in_place))
+    return sorted((one for one in found if one.folder.id not in needed), key=lambda one: one.last)
+
+
+def _is_pending(delegation: Delegation) -> bool:
+    """Return whether the user still has to decide on a result, or to look at the partial work of a killed worker."""
+    if delegation.rescue_ref is not None:
+        return False  # discarded, but kept in a rescue ref
+    undecided = delegation.review.pending > 0 or never_collected(delegation)
+    return undecided or ownership.has_failed_follow_up(delegation)
+
+
+def _due(
+    candidates: Iterable[_Candidate], files: Callable[[Folder], list[Path]], days: float, most: int
+) -> list[_Candidate]:
+    """Return files older than ``days`` (0: no limit), then the oldest until the rest fits into ``most`` bytes."""
+    root = delegation_folder.delegations_root()
+    total = sum(_size(files(Folder(name, root / name))) for name in delegation_folder.ids())
+    oldest = time.time() - days * DAY_SECONDS if days > 0 else 0.0
+    due = []
+    for one in candidates:
+        size = _size(files(one.folder))
+        if size and (one.last < oldest or total > most):
+            due.append(one)
+            total -= size
+    return due
+
+
+def _locked(one: _Candidate, remove: Callable[[Folder], None]) -> bool:
+    """Call ``remove`` under the delegation's lock, unless the delegation has changed in the meantime."""
+    folder = one.folder
+    with contextlib.suppress(UnderstudyError, OSError):
+        lock = worker_lock.try_lock(folder)
+        if lock is None:
+            return False
+        try:
+            delegation = summary.load(folder)
+            is_same = delegation.state is State.FINISHED and last_event(folder, delegation) == one.last
+            if is_same and not decision_log.has_interrupted_decision(folder) and not ledger.is_open(folder):
+                remove(folder)
+                return True
+        finally:
+            os.close(lock)
+    return False
+
+
+def _move_to_trash(state: Path, folder: Folder) -> None:
+    trash = state / "trash"
+    trash.mkdir(mode=0o700, exist_ok=True)
+    failpoint("journal expires")
+    folder.path.rename(trash / f"{folder.id}-{secrets.token_hex(6)}")
+    failpoint("journal expired")
+
+
+def _prompts(folder: Folder) -> list[Path]:
+    return [folder.prompt, folder.buffers]
+
+
+def _logs(folder: Folder) -> list[Path]:
+    # Each attempt after the first has logs of its own: `stdout.2.log`.
+    outputs = [
+        path for first in (folder.stdout, folder.stderr) for path in folder.path.glob(f"{first.stem}*{first.suffix}")
+    ]
+    return [*outputs, folder.path / "worker.log", folder.path / "checks"]
+
+
+def _everything(folder: Folder) -> list[Path]:
+    return [folder.path]
+
+
+def _remove(files: Callable[[Folder], list[Path]], folder: Folder) -> None:
+    for path in files(folder):
+        failpoint("file expires")
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _size(paths: list[Path]) -> int:
+    total = 0
+    for path in paths:
+        with contextlib.suppress(OSError):
+            total += path.lstat().st_blocks * 512 if not path.is_dir() else size_of(path)
+    return total
+
+
+def _expire_keys(state: Path, days: float) -> None:
+    folder = state / "keys"
+    if days > 0 and folder.is_dir():
+        with contextlib.suppress(UnderstudyError, OSError), locks.file_lock(folder / ".lock"):
+            _unlink_older(folder, time.time() - days * DAY_SECONDS)
+
+
+def _expire_groups(state: Path, days: float) -> None:
+    """Remove the groups that have not changed for ``days`` and whose delegations are all gone."""
+    folder = state / "groups"
+    if days <= 0 or not folder.is_dir():
+        return
+    used = set()
+    for identifier in delegation_folder.ids():
+        with contextlib.suppress(UnderstudyError, OSError):
+            used.add(summary.peek(delegation_folder.open_folder(identifier)).group_id)
+    with contextlib.suppress(UnderstudyError, OSError), locks.file_lock(state / "groups.lock"):
+        _unlink_older(folder, time.time() - days * DAY_SECONDS, keep=lambda name: name.partition(".")[0] in used)
+
+
+def _unlink_older(folder: Path, oldest: float, keep: Callable[[str], bool] = lambda _: False) -> None:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False) and not keep(entry.name):
+                with contextlib.suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_mtime < oldest:
+                        Path(entry.path).unlink()

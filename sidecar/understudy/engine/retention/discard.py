@@ -1,0 +1,185 @@
+"""Discard, remove or restore one worktree on request.
+
+A worktree is moved to ``<state>/trash`` and deleted from there in the background; its path stays reserved (see
+``worktrees.ownership``). A rescue ref is written first, always.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from understudy.engine.retention.inventory import WorktreeInfo, _place, _record, expiry_lock
+from understudy.engine.review import decision_log, decision_recovery, decisions
+from understudy.engine.worktrees import ownership, removal
+from understudy.engine.worktrees.record import WorktreeRecord, read_record
+from understudy.git import repository
+from understudy.git.object_store import ObjectStore
+from understudy.git.worktree import rescue, worktree
+from understudy.journal import delegation_folder, state_folder
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
+from understudy.process.failpoints import failpoint
+
+RESTORE_SECONDS = 10.0
+"""How long to wait for another process that is removing expired files."""
+
+
+def discard(folder: delegation_folder.Folder) -> str:
+    """Remove the worktree of a finished delegation; return the rescue ref that can restore it.
+
+    Errors: ``conflict`` (it runs, or a follow-up has the worktree), ``base_unavailable`` (it has none, or it could not
+    be restored).
+    """
+    state = state_folder.state_root()
+    with decisions.lock_result(folder) as at:
+        root = Path(at.record.root)
+        ownership.require_owner(root, folder.id)
+        if not Path(at.record.tree).is_dir():
+            # The user, or a follow-up that died early, removed it: the result is in the store.
+            worktree.create_worktree(at.store, at.head, Path(at.record.tree))
+        reference = _keep(state, at.record, at.store, folder.id)
+        failpoint("rescued")
+        # Mark the path after this, so that no process uses a worktree that is being removed.
+        intent = decision_log.DecisionIntent("discard", reference, paths=[at.record.tree], final=True)
+        decision_log.record_intent(folder, intent)
+        decision_recovery.complete(folder, at.writer, intent)
+    return reference
+
+
+def remove(identifier: str) -> str:
+    """Remove a worktree by the id that ``places`` gives it; return the rescue ref.
+
+    Errors: ``unknown_delegation`` (no such worktree), ``conflict``, ``base_unavailable`` (it cannot be rescued).
+    """
+    state = state_folder.state_root()
+    if "/" in identifier:
+        root = next((root for root in ownership.roots(state) if f"{root.parent.name}/{root.name}" == identifier), None)
+    else:
+        identifier = (
+            delegation_folder.resolve_id(identifier) if ownership.root_of(state, identifier) is None else identifier
+        )
+        root = ownership.root_of(state, identifier)
+    if root is None or ownership.removed(root) is not None:
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_DELEGATION,
+            f"There is no worktree {identifier!r}.",
+            hint="See `understudy worktrees list`.",
+        )
+    place = _place(root, keep_days=0)
+    if place.state == "working":
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{place.id} works in that worktree.",
+            hint=f"Cancel it first: understudy cancel {place.id}",
+        )
+    folder = ownership.folder_of(place.id)
+    if folder is not None and (folder.path / "worktree.json").exists():
+        return discard(folder)
+    return _remove_orphan(state, place)
+
+
+def restore(rescue_ref: str) -> Path:
+    """Restore a worktree at its path; return the path.
+
+    Errors: ``unknown_delegation`` (no such ref), ``target_exists`` (the path exists).
+    """
+    state = state_folder.state_root()
+    found = next((one for one in rescue.list_rescues(state) if one.ref == rescue_ref), None)
+    if found is None:
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_DELEGATION,
+            f"There is no rescue ref {rescue_ref!r}.",
+            hint="`understudy worktrees list` shows the rescue refs.",
+            names=[one.ref for one in rescue.list_rescues(state)][:10] or None,
+        )
+    began = time.monotonic()
+    root = found.path.parent
+    owner = next((one for one in reversed(ownership.chain(root)) if ownership.folder_of(one)), None)
+    folder = ownership.folder_of(owner) if owner is not None else None
+    if folder is None:
+        with expiry_lock(state, RESTORE_SECONDS) as mine:
+            if not mine:
+                raise UnderstudyError(
+                    ErrorKind.CONFLICT, "Another process is removing worktrees.", hint="Try again in a moment."
+                )
+            path = _bring_back(state, found, root)
+            ownership.mark_removed(root, None)
+        return path
+    with decision_recovery.lock_delegation(folder) as writer:
+        if writer.delegation.state is not State.FINISHED:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT, f"{folder.id} is {writer.delegation.state}.", hint="Wait until it has finished."
+            )
+        path = _bring_back(state, found, root)
+        seconds = round(time.monotonic() - began, 3)
+        intent = decision_log.DecisionIntent("restore", rescue_ref, paths=[str(path)], seconds=seconds, final=True)
+        decision_log.record_intent(folder, intent)
+        decision_recovery.complete(folder, writer, intent)
+    return path
+
+
+def _keep(state: Path, record: WorktreeRecord, objects: ObjectStore, name: str) -> str:
+    opened = worktree.Worktree.open(objects, Path(record.tree))
+    found = repository.locate(objects.top)
+    also = set(_earlier_bases(Path(record.root)))
+    try:
+        return rescue.save(state, found, opened, objects, name, also=also)
+    except UnderstudyError as error:
+        if error.kind is not ErrorKind.ALREADY_EXISTS:
+            raise
+        return rescue.save(state, found, opened, objects, f"{name}-{secrets.token_hex(3)}", also=also)
+
+
+def _earlier_bases(root: Path) -> Iterator[str]:
+    """Return the bases of a worktree's chain, so that results can be shown and accepts undone after a restore."""
+    for identifier in ownership.chain(root):
+        folder = ownership.folder_of(identifier)
+        if folder is not None:
+            with contextlib.suppress(UnderstudyError):
+                record = read_record(folder)
+                yield record.base_commit
+                if record.parent:
+                    yield record.parent
+
+
+def _bring_back(state: Path, found: rescue.Rescue, root: Path) -> Path:
+    """Write the worktree to its path, which stays marked as removed, so that an interrupted restore is cleaned up."""
+    reference = ownership.removed(root)
+    if reference is not None:
+        removal.move_to_trash(root, reference)
+    elif found.path.is_dir() and any(found.path.iterdir()):
+        raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{found.path} exists.", hint="Remove that worktree first.")
+    # Pin first, so that no `git gc` removes objects that the worktree will borrow.
+    removal.pin(root)
+    failpoint("pinned")
+    path = rescue.restore(state, found.ref, found.path).path
+    failpoint("written back")
+    return path
+
+
+def _remove_orphan(state: Path, place: WorktreeInfo) -> str:
+    record = _record(place.chain)
+    objects = ObjectStore.open(place.root / "store.git")
+    folder = Path(record.tree) if record is not None else _only_tree(place.root)
+    opened = worktree.Worktree.open(objects, folder)
+    name = (place.id if place.chain else place.id.replace("/", "-")) + f"-{secrets.token_hex(3)}"
+    reference = rescue.save(state, repository.locate(objects.top), opened, objects, name)
+    removal.move_to_trash(place.root, reference)
+    return reference
+
+
+def _only_tree(root: Path) -> Path:
+    # A name that begins with a dot is the partial work of a restoration that was killed.
+    found = [entry for entry in removal.leftovers(root) if entry.is_dir() and entry.name[:1] != "."]
+    found = [entry for entry in found if entry.name != "store.git"]
+    if len(found) != 1:
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"{root} does not contain a worktree that can be rescued.",
+            hint="Check the folder, and move it away if you do not need it.",
+        )
+    return found[0]

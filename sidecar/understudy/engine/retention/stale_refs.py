@@ -1,0 +1,77 @@
+"""Find refs of Understudy in user repositories that are no longer needed."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from understudy.engine.retention.inventory import DAY_SECONDS
+from understudy.engine.worktrees import ownership
+from understudy.git import repository
+from understudy.git.base import pins
+from understudy.journal import delegation_folder, state_folder
+from understudy.journal.summaries import summary
+from understudy.model.errors import UnderstudyError
+from understudy.model.states import State
+
+
+def orphaned_pins(workspaces: Iterable[Path]) -> list[tuple[Path, str]]:
+    """Return (workspace, ref) for each ``refs/understudy/<id>`` whose delegation or worktree is gone."""
+    found = []
+    for workspace in sorted(set(workspaces)):
+        with contextlib.suppress(UnderstudyError, OSError):
+            for name, gone in _pins(repository.locate(workspace)):
+                if gone:
+                    found.append((workspace, name))
+    return found
+
+
+def stale_exports(workspaces: Iterable[Path], keep_days: float) -> list[tuple[Path, str]]:
+    """Return (workspace, ref) for each exported commit that no longer needs its own ref.
+
+    A branch or tag contains it, or it is older than ``keep_days``.
+    """
+    found = []
+    for workspace in sorted(set(workspaces)):
+        with contextlib.suppress(UnderstudyError, OSError):
+            place = repository.locate(workspace)
+            found += [(workspace, name) for name in _exports(place, time.time() - keep_days * DAY_SECONDS)]
+    return found
+
+
+def _exports(place: repository.Repository, oldest: float) -> Iterator[str]:
+    from understudy.git import command
+
+    if place.common_dir is None:
+        return
+    git_dir = place.common_dir
+    listing = command.git_output(
+        "for-each-ref", "--format=%(refname) %(committerdate:unix)", f"{pins.REFERENCES}export-*", git_dir=git_dir
+    )
+    for line in listing.decode(errors="replace").splitlines():
+        name, _, made = line.rpartition(" ")
+        taken = command.git_output(
+            "for-each-ref", "--count=1", f"--contains={name}", "refs/heads", "refs/tags", git_dir=git_dir
+        )
+        if taken or int(made) < oldest:
+            yield name
+
+
+def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
+    from understudy.git import command
+
+    if place.common_dir is None:
+        return
+    listing = command.git_output(
+        "for-each-ref", "--format=%(refname)", pins.REFERENCES.rstrip("/"), git_dir=place.common_dir
+    ).decode(errors="replace")
+    state = state_folder.state_root()
+    for name in listing.splitlines():
+        identifier = name.removeprefix(pins.REFERENCES)
+        if delegation_folder.is_id(identifier):
+            root = ownership.root_of(state, identifier)
+            folder = ownership.folder_of(identifier)
+            living = folder is not None and summary.peek(folder).state is not State.FINISHED
+            yield name, not living and (root is None or ownership.removed(root) is not None)

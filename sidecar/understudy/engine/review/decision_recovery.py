@@ -1,0 +1,245 @@
+"""Finish or roll back interrupted decisions.
+
+The user's files and the journal agree even if the deciding process is killed: a decision writes an *intent* before it
+changes a file, and the next process that opens the delegation (``recover_delegation``) completes or rolls back.
+
+::
+
+    intent written ─► transaction.apply ─► transaction.commit { decided… applied } ─► intent removed
+
+While the transaction's own journal exists, it shows whether the transaction was committed. An intent without a file
+transaction, or whose transaction is over, is ``final``: recovery always completes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from understudy.engine.review import review_state
+from understudy.engine.review.decision_log import (
+    DecisionIntent,
+    HunkRef,
+    exchange_file,
+    has_interrupted_decision,
+    intent_file,
+    read,
+    undo_file,
+)
+from understudy.engine.worktrees import ownership, removal
+from understudy.engine.worktrees.record import WorktreeRecord, load_record
+from understudy.files import durable, locks
+from understudy.git.apply import rollback
+from understudy.git.object_store import ObjectStore
+from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal.summaries import summary
+from understudy.journal.writer import Writer
+from understudy.model import events
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import HunkState
+from understudy.process.failpoints import failpoint
+
+LOCK_SECONDS = 3.0
+"""How long to wait for the lock of a delegation; a finishing worker or another decision holds it only briefly."""
+WORKSPACE_SECONDS = 10.0
+
+
+# -- recovery ------------------------------------------------------------------------------------------------------
+
+
+def recover_delegation(folder: delegation_folder.Folder) -> bool:
+    """Recover from a process that died during a decision or a follow-up; return whether this call did anything."""
+    follow_up_failed = ownership.has_failed_follow_up(summary.load(folder))
+    if not follow_up_failed and not has_interrupted_decision(folder):
+        return False
+    lock = worker_lock.try_lock(folder)
+    if lock is None:
+        return False
+    try:
+        with Writer(folder, lock) as writer:
+            recover_decision(folder, writer)
+            if follow_up_failed:
+                with contextlib.suppress(UnderstudyError):  # the worktree may have been removed since
+                    return_hunks(folder, writer, *load_record(folder))
+    finally:
+        os.close(lock)
+    return True
+
+
+def recover_decision(folder: delegation_folder.Folder, writer: Writer) -> None:
+    """Complete or roll back an interrupted decision; the caller holds the delegation's lock."""
+    if not has_interrupted_decision(folder):
+        return
+    if not intent_file(folder).exists():
+        rollback.recover(exchange_file(folder))
+        return
+    intent = read(intent_file(folder), DecisionIntent)
+    if intent.final:
+        complete(folder, writer, intent)
+        return
+    rollback.recover(exchange_file(folder), lambda: append_events(folder, writer, intent))
+    failpoint("recovered")
+    if intent.kind == "accept" and intent.token not in review_state.read(folder).applied:
+        undo_file(folder, intent.token).unlink(missing_ok=True)
+    intent_file(folder).unlink()
+
+
+def complete(folder: delegation_folder.Folder, writer: Writer, intent: DecisionIntent) -> None:
+    """Complete a final intent from where it was interrupted; the caller holds the delegation's lock."""
+    if intent.kind == "discard":
+        removal.move_to_trash(Path(intent.paths[0]).parent, intent.token)
+        failpoint("moved to trash")
+    elif intent.kind == "restore":
+        ownership.mark_removed(Path(intent.paths[0]).parent, None)
+        failpoint("restored")
+    append_events(folder, writer, intent)
+    failpoint("before removing intent")
+    intent_file(folder).unlink()
+
+
+def return_hunks(
+    folder: delegation_folder.Folder, writer: Writer, record: WorktreeRecord, objects: ObjectStore
+) -> None:
+    """Make hunks pending again whose follow-up never took them over; the caller holds the delegation's lock."""
+    root = Path(record.root)
+    if not ownership.follow_up_failed(root, folder.id):
+        return
+    now = review_state.read(folder)
+    head = writer.delegation.head or record.base_commit
+    files = review_state.files_of(folder, objects, record.base_commit, head) if now.lapsed else []
+    for path, hunk in review_state.in_state(files, HunkState.PENDING):
+        if hunk not in now.marks:
+            back = events.Decided(path=path, hunk=hunk, decision="pending", was="superseded", by="understudy")
+            writer.append(back, attempt=0)
+            failpoint("hunk returned")
+    for identifier in ownership.listed_owners(root)[len(ownership.chain(root)) :]:
+        removal.unpin(identifier, root)
+    ownership.forget_failed_follow_ups(root)
+
+
+# -- taking locks -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def lock_delegation(folder: delegation_folder.Folder) -> Iterator[Writer]:
+    """Hold the lock of a delegation for one decision; raise ``conflict`` while another process holds it."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while (lock := worker_lock.try_lock(folder)) is None:
+        if time.monotonic() > deadline:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT, f"Another process is using {folder.id}.", hint="Try again in a moment."
+            )
+        time.sleep(0.01)
+    try:
+        with Writer(folder, lock) as writer:
+            recover_decision(folder, writer)
+            yield writer
+    finally:
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def lock_workspace(workspace: Path, folder: delegation_folder.Folder) -> Iterator[None]:
+    """Hold the lock on the files of a workspace for one decision; first recover an interrupted decision on them.
+
+    The lock file names the delegation being decided, so that the next decision can recover it.
+    """
+    path = _workspace_file(workspace)
+    with durable.named_failures(path):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        descriptor = durable.open_regular(path, os.O_RDWR | os.O_CREAT)
+    try:
+        with durable.named_failures(path):
+            locks.flock_within(descriptor, path, WORKSPACE_SECONDS)
+        _recover_other(path, folder)
+        with durable.named_failures(path):
+            os.ftruncate(descriptor, 0)
+            durable.write_at(descriptor, folder.id.encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def recover_workspace(workspace: Path) -> None:
+    """Recover an interrupted decision on the files of a workspace, before they are read as a whole."""
+    other = _last_delegation(_workspace_file(workspace))
+    if other is not None:
+        recover_delegation(other)
+
+
+def _recover_other(path: Path, folder: delegation_folder.Folder) -> None:
+    other = _last_delegation(path)
+    if other is None or other.id == folder.id:
+        return
+    deadline = time.monotonic() + WORKSPACE_SECONDS
+    while has_interrupted_decision(other) and not recover_delegation(other):
+        if time.monotonic() > deadline:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT,
+                f"A decision on {other.id}, which changes the same files, is in progress in another process.",
+                hint="Try again in a moment.",
+            )
+        time.sleep(0.01)
+
+
+def _last_delegation(path: Path) -> delegation_folder.Folder | None:
+    with contextlib.suppress(OSError, UnderstudyError):
+        name = durable.read_whole(path, 256).decode("ascii", "replace")
+        return ownership.folder_of(name) if delegation_folder.is_id(name) else None
+    return None
+
+
+def _workspace_file(workspace: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
+    return state_folder.state_root() / "deciding" / name
+
+
+# -- journal events ---------------------------------------------------------------------------------------------------
+
+
+def reopen(writer: Writer, now: review_state.ReviewState, one: HunkRef, by: str) -> None:
+    """Make a rejected hunk pending, before it is accepted."""
+    mark = now.marks.get(one.hunk)
+    if mark is not None and mark.state is HunkState.REJECTED:
+        back = events.Decided(path=one.path, hunk=one.hunk, decision="pending", was="reject", by=by)
+        writer.append(back, attempt=0)
+
+
+def append_events(folder: delegation_folder.Folder, writer: Writer, intent: DecisionIntent) -> None:
+    """Append the events of the intent that the journal does not have yet."""
+    now = review_state.read(folder)
+    if intent.kind == "accept":
+        if intent.token in now.applied:
+            return
+        for one in intent.hunks:
+            mark = now.marks.get(one.hunk)
+            if mark is None or mark.state is not HunkState.ACCEPTED:
+                reopen(writer, now, one, intent.by)
+                failpoint("before event")
+                decided = events.Decided(path=one.path, hunk=one.hunk, decision="accept", by=intent.by)
+                writer.append(decided, attempt=0)
+        failpoint("before event")
+        writer.append(events.Applied(paths=intent.paths, undo_token=intent.token, by=intent.by), attempt=0)
+    elif intent.kind == "undo":
+        if not now.applied.get(intent.token):
+            return
+        for one in intent.hunks:
+            if now.marks[one.hunk].state is HunkState.ACCEPTED:
+                decided = events.Decided(path=one.path, hunk=one.hunk, decision="pending", was="accept", by=intent.by)
+                writer.append(decided, attempt=0)
+                failpoint("before event")
+        writer.append(events.Undone(undo_token=intent.token), attempt=0)
+    elif intent.kind == "discard":
+        if now.discarded == intent.token:
+            return
+        writer.append(events.Discarded(rescue_ref=intent.token), attempt=0)
+    else:
+        if writer.delegation.worktree == intent.paths[0]:
+            return
+        writer.append(events.Worktree(path=intent.paths[0], seconds=intent.seconds), attempt=0)
+    failpoint("events appended")
+    writer.sync()

@@ -1,0 +1,427 @@
+"""Accept, reject and undo hunks of a result. Each call holds the delegation's lock.
+
+``decision_recovery`` finishes or rolls back a call that is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from understudy.engine import workspaces
+from understudy.engine.review import decision_log, decision_recovery, review_state
+from understudy.engine.review.editor_buffers import Buffers, Documents, Editor, not_saved, unsaved_text
+from understudy.engine.worktrees.record import WorktreeRecord, load_record
+from understudy.git.apply import transaction
+from understudy.git.changes import Change
+from understudy.git.merge import hunk_merge
+from understudy.git.merge import undo as undo_merge
+from understudy.git.object_store import ObjectStore
+from understudy.journal import delegation_folder
+from understudy.journal.writer import Writer
+from understudy.model import events
+from understudy.model.delegations import Delegation
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.states import State
+from understudy.model.text import path_quoting
+from understudy.process.failpoints import failpoint
+
+MERGE_TRIES = 3
+"""Merge attempts: a file that the user saves during a merge is merged again."""
+LISTED = 40
+"""Most files that an error message lists; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRequest:
+    """One decision: on a hunk, on a file (no ``hunk``), or on every pending hunk (no ``path``)."""
+
+    path: str | None
+    hunk: str | None
+    accept: bool
+    reason: str | None = None
+    merged_manually: bool = False
+    """Whether the user's files already contain the change, so that it is accepted without changing them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionOutcome:
+    """The result of a call: every file with its hunks, the conflicts, and the token to undo it."""
+
+    files: list[FileDiff]
+    decided: list[str]
+    """Ids of the hunks that this call accepted or rejected, without those that had this state before."""
+    conflicts: tuple[hunk_merge.HunkConflict, ...]
+    undo_token: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockedResult:
+    """A finished delegation with its lock held."""
+
+    folder: delegation_folder.Folder
+    writer: Writer
+    record: WorktreeRecord
+    store: ObjectStore
+    workspace: Path
+
+    @property
+    def delegation(self) -> Delegation:
+        """Return the delegation after the last event."""
+        return self.writer.delegation
+
+    @property
+    def head(self) -> str:
+        """Return the result commit."""
+        return self.delegation.head or self.record.base_commit
+
+    def files(self) -> list[FileDiff]:
+        """Return every changed file with the state of its hunks."""
+        return review_state.files_of(self.folder, self.store, self.record.base_commit, self.head)
+
+
+# -- deciding ------------------------------------------------------------------------------------------------------
+
+
+def decide(
+    folder: delegation_folder.Folder,
+    requests: list[DecisionRequest],
+    *,
+    by: str,
+    documents: Documents,
+    flagged: bool = False,
+    editor: Editor | None = None,
+) -> DecisionOutcome:
+    """Record decisions, and merge accepted hunks into the user's files.
+
+    A hunk is merged into the file on disk, or into its text if the file is open in ``editor``. ``documents`` are all
+    open documents. ``flagged`` accepts flagged files too.
+
+    Errors: ``conflict`` (another process is deciding, the hunk can no longer be decided, a file is unsaved or flagged),
+    ``merge_conflict`` (a file was saved during the merge, the editor refused), ``invalid_params``,
+    ``base_unavailable``.
+    """
+    with lock_result(folder) as at:
+        refuse_without_result(at)
+        files = at.files()
+        accept, merged_manually, reject = _sort_out(files, requests, at)
+        if not flagged:
+            _refuse_flagged(files, accept, folder.id)
+        _refuse_unsaved(at.workspace, documents, _paths_of(files, accept), Buffers(at.workspace, editor))
+        conflicts, merged, token = (
+            _accept(at, accept, merged_manually, by, editor) if accept or merged_manually else ((), [], None)
+        )
+        for conflict in conflicts:
+            one = decision_log.HunkRef(path_quoting.quote(conflict.path), conflict.hunk)
+            decision_recovery.reopen(at.writer, review_state.read(folder), one, by)
+            tried = events.Decided(path=one.path, hunk=one.hunk, decision="pending", conflict=True, by=by)
+            at.writer.append(tried, attempt=0)
+        for one, was, reason in reject:
+            failpoint("rejecting")
+            at.writer.append(
+                events.Decided(
+                    path=one.path,
+                    hunk=one.hunk,
+                    decision="reject",
+                    was=review_state.DECISIONS[was],
+                    reason=reason,
+                    by=by,
+                ),
+                attempt=0,
+            )
+        at.writer.sync()
+        decided = [*merged, *(one for one, was, _ in reject if was is not HunkState.REJECTED)]
+        return DecisionOutcome(at.files(), [one.hunk for one in decided], conflicts, token)
+
+
+def undo(token: str, *, by: str, documents: Documents, editor: Editor | None = None) -> None:
+    """Undo an accept with a three-way merge, which keeps later edits. Files open in ``editor`` are changed there.
+
+    Errors: ``invalid_params`` (no such token), ``conflict`` (undone already), ``merge_conflict`` (a later edit
+    overlaps; nothing changes).
+    """
+    identifier = token.rpartition(".")[0]
+    if not delegation_folder.is_id(identifier):
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"{token[:64]!r} is not an undo token.",
+            hint="Use the undo token that the accept returned.",
+        )
+    folder = delegation_folder.open_folder(identifier)
+    with lock_result(folder) as at:
+        decisions = review_state.read(folder)
+        if token not in decisions.applied:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{folder.id} has no accept {token!r}.",
+                hint="Use the token that the accept printed; the delegation's `applied` events contain it too.",
+            )
+        if not decisions.applied[token]:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT, f"The accept {token} is already undone.", hint="Accept the hunks again if needed."
+            )
+        kept = decision_log.read(decision_log.undo_file(folder, token), decision_log.UndoFile)
+        hunks = [
+            decision_log.HunkRef(mark.path, hunk)
+            for hunk, mark in decisions.marks.items()
+            if mark.token == token and mark.state is HunkState.ACCEPTED
+        ]
+        with decision_recovery.lock_workspace(at.workspace, at.folder):
+            for attempt in range(1, MERGE_TRIES + 1):
+                seen = Buffers(at.workspace, editor)
+                _refuse_unsaved(at.workspace, documents, [image.path for image in kept.record.images], seen)
+                changes = undo_merge.undo(at.store, kept.record, seen.read)
+                intent = decision_log.DecisionIntent(
+                    "undo", token, by, hunks, [path_quoting.quote(change.path) for change in changes]
+                )
+                try:
+                    _carry_out(at, intent, changes, seen)
+                except UnderstudyError as error:
+                    if error.kind is not ErrorKind.MERGE_CONFLICT or seen.refused or attempt == MERGE_TRIES:
+                        raise
+                else:
+                    return
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def lock_result(folder: delegation_folder.Folder) -> Iterator[LockedResult]:
+    """Lock a finished delegation and open its object store.
+
+    Errors: ``conflict`` while the delegation runs, ``base_unavailable`` if it has no worktree.
+    """
+    with decision_recovery.lock_delegation(folder) as writer:
+        if writer.delegation.state is not State.FINISHED:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT,
+                f"{folder.id} is {writer.delegation.state}.",
+                hint=f"Wait until it is finished: understudy wait {folder.id}",
+            )
+        record, objects = load_record(folder)
+        decision_recovery.return_hunks(folder, writer, record, objects)
+        yield LockedResult(folder, writer, record, objects, Path(writer.delegation.workspace))
+
+
+def refuse_without_result(at: LockedResult) -> None:
+    """Raise ``base_unavailable`` if the delegation has no result."""
+    if at.delegation.head is None:
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"{at.folder.id} has no result to decide on; its verdict is {at.delegation.verdict}.",
+            hint=f"See what happened: understudy show {at.folder.id}",
+        )
+
+
+def _accept(
+    at: LockedResult,
+    accept: list[decision_log.HunkRef],
+    merged_manually: list[decision_log.HunkRef],
+    by: str,
+    editor: Editor | None,
+) -> tuple[tuple[hunk_merge.HunkConflict, ...], list[decision_log.HunkRef], str | None]:
+    """Merge hunks into the user's current files; return the conflicts, the merged hunks, and the undo token.
+
+    A file that is saved during the merge is merged again. Hunks in ``merged_manually`` are only recorded.
+    """
+    with decision_recovery.lock_workspace(at.workspace, at.folder):
+        for attempt in range(1, MERGE_TRIES + 1):
+            chosen = review_state.selection([(one.path, one.hunk) for one in accept])
+            seen = Buffers(at.workspace, editor)
+            plan = hunk_merge.plan(at.store, at.record.base_commit, at.head, chosen, seen.read)
+            refused = {(path_quoting.quote(one.path), one.hunk) for one in plan.conflicts}
+            merged = [*(one for one in accept if (one.path, one.hunk) not in refused), *merged_manually]
+            if not merged:
+                return plan.conflicts, [], None
+            token = f"{at.folder.id}.{secrets.token_hex(4)}"
+            intent = decision_log.DecisionIntent(
+                "accept", token, by, merged, [path_quoting.quote(change.path) for change in plan.changes]
+            )
+            try:
+                _carry_out(at, intent, plan.changes, seen)
+            except UnderstudyError as error:
+                if error.kind is not ErrorKind.MERGE_CONFLICT or seen.refused or attempt == MERGE_TRIES:
+                    raise
+            else:
+                return plan.conflicts, merged, token
+    raise AssertionError  # pragma: no cover - the loop returns or raises
+
+
+def _sort_out(
+    files: list[FileDiff], requests: list[DecisionRequest], at: LockedResult
+) -> tuple[
+    list[decision_log.HunkRef],
+    list[decision_log.HunkRef],
+    list[tuple[decision_log.HunkRef, HunkState, str | None]],
+]:
+    """Return the hunks to accept, those merged manually, and those to reject with their old state and the reason."""
+    known = {(file.path, hunk.id): hunk for file in files for hunk in file.hunks}
+    by_path = {file.path for file in files}
+    accept: dict[decision_log.HunkRef, bool] = {}
+    reject: dict[decision_log.HunkRef, tuple[HunkState, str | None]] = {}
+    for request in requests:
+        if request.hunk is not None and request.path is None:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, "A decision names a hunk but not its file.", hint="Add `path`."
+            )
+        if request.path is not None and request.path not in by_path:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{request.path} is not in the result of {at.folder.id}.",
+                hint="Use a path from `delegations/diff`.",
+                names=sorted(by_path)[:20] or None,
+            )
+        if request.merged_manually and not request.accept:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                "A decision both rejects a hunk and marks it as merged manually.",
+                hint="Use `mergedManually` only with accept.",
+            )
+        if request.hunk is None:
+            chosen = [
+                decision_log.HunkRef(path, identifier)
+                for (path, identifier), hunk in known.items()
+                if request.path in {None, path} and hunk.state is HunkState.PENDING
+            ]
+        else:
+            chosen = [_requested_hunk(known, request, at)]
+        for one in chosen:
+            accept.pop(one, None)
+            reject.pop(one, None)
+            hunk = known[one.path, one.hunk]
+            if not request.accept:
+                reject[one] = (hunk.state, request.reason)
+            elif hunk.state is not HunkState.ACCEPTED:
+                accept[one] = request.merged_manually
+    return (
+        [one for one, merged_manually in accept.items() if not merged_manually],
+        [one for one, merged_manually in accept.items() if merged_manually],
+        [(one, was, reason) for one, (was, reason) in reject.items()],
+    )
+
+
+def _requested_hunk(
+    known: dict[tuple[str, str], Hunk], request: DecisionRequest, at: LockedResult
+) -> decision_log.HunkRef:
+    """Return the hunk that a request names; raise ``conflict`` if it can no longer be decided that way."""
+    hunk = known.get((request.path or "", request.hunk or ""))
+    if hunk is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"{request.path} has no hunk {request.hunk!r} in the result of {at.folder.id}.",
+            hint="Read the diff again: hunk IDs change when the result is edited.",
+        )
+    if hunk.state is HunkState.SUPERSEDED:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{hunk.by} took over the hunk {hunk.id} of {request.path}.",
+            hint=f"Decide on the result of {hunk.by} instead.",
+        )
+    if hunk.state is HunkState.ACCEPTED and not request.accept:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"The hunk {hunk.id} of {request.path} is already in your files.",
+            hint="Undo the accept first.",
+        )
+    return decision_log.HunkRef(request.path or "", hunk.id)
+
+
+def _refuse_flagged(files: list[FileDiff], accept: list[decision_log.HunkRef], identifier: str) -> None:
+    found = hunk_merge.flagged(path_quoting.unquote(path) for path in _paths_of(files, accept))
+    if found:
+        # A file name can contain line feeds, or text that looks like part of the message.
+        listed = sorted(
+            f"{path_quoting.readable(path_quoting.quote(path))} ({reason})" for path, reason in found.items()
+        )
+        more = f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{identifier} changes files that programs execute or follow: {', '.join(listed[:LISTED])}{more}.",
+            hint="Read these changes, then accept them with `includeFlagged: true`.",
+            names=sorted(path_quoting.quote(path) for path in found),
+        )
+
+
+def _refuse_unsaved(workspace: Path, documents: Documents, paths: list[str], seen: Buffers) -> None:
+    """Raise ``conflict`` if a file has unsaved text in an editor that cannot be asked to change it."""
+    wanted = {os.fsdecode(path_quoting.unquote(path)): path for path in paths}
+    unsaved = []
+    for uri in documents:
+        if uri in seen.uris:
+            continue
+        try:
+            path = workspaces.inside(workspace, uri)
+        except UnderstudyError:
+            continue
+        if path in wanted and unsaved_text(workspace, path, documents[uri]):
+            unsaved.append(wanted[path])
+    if unsaved:
+        raise not_saved(unsaved)
+
+
+def _paths_of(files: list[FileDiff], chosen: list[decision_log.HunkRef]) -> list[str]:
+    """Return the paths that a decision changes; a rename changes two."""
+    wanted = {one.path for one in chosen}
+    found = [file for file in files if file.path in wanted]
+    return [path for file in found for path in (file.path, file.from_) if path is not None]
+
+
+def _carry_out(at: LockedResult, intent: decision_log.DecisionIntent, changes: Iterable[Change], seen: Buffers) -> None:
+    """Change the files and record it in the journal: both or neither, even if this process is killed.
+
+    The editor is asked after the files on disk were replaced but before the transaction is committed. If the process
+    is killed after the editor agreed, the hunk is still pending, and accepting it again finds its change in the text.
+    """
+    todo = list(changes)
+    on_disk, edits = seen.split(todo)
+    # The files contain the change already; only the journal needs it.
+    intent.final = not todo
+    edited = False
+    try:
+        if intent.kind == "accept":
+            _write_undo_file(at, intent, todo)
+            failpoint("undo file written")
+        decision_log.record_intent(at.folder, intent)
+        with transaction.FileTransaction(at.workspace, decision_log.exchange_file(at.folder)) as files:
+            if on_disk:
+                files.apply(on_disk)
+                failpoint("files replaced")
+            if edits:
+                seen.edit(edits)
+                edited = True
+                failpoint("edited")
+                actual = seen.actual_changes(todo, edits)
+                if intent.kind == "accept" and actual != todo:
+                    _write_undo_file(at, intent, actual)
+            if on_disk:
+                files.commit(lambda: decision_recovery.append_events(at.folder, at.writer, intent))
+            elif edits:
+                intent.final = True
+                decision_log.record_intent(at.folder, intent)
+    except BaseException:
+        # If the transaction's journal still exists, recovery decides whether this took place.
+        if not decision_log.exchange_file(at.folder).exists():
+            decision_log.intent_file(at.folder).unlink(missing_ok=True)
+            if intent.kind == "accept":
+                decision_log.undo_file(at.folder, intent.token).unlink(missing_ok=True)
+            if edited:
+                seen.revert(edits)
+        raise
+    if not on_disk:
+        decision_recovery.append_events(at.folder, at.writer, intent)
+    failpoint("before removing intent")
+    decision_log.intent_file(at.folder).unlink()
+
+
+def _write_undo_file(at: LockedResult, intent: decision_log.DecisionIntent, changes: list[Change]) -> None:
+    """Record how to undo these changes."""
+    kept = decision_log.UndoFile(undo_merge.record(at.store, changes))
+    decision_log.write(decision_log.undo_file(at.folder, intent.token), msgspec.json.encode(kept))

@@ -1,0 +1,43 @@
+"""Decide what follows a failed attempt: the same candidate again, the next one, or the end.
+
+A policy is a pure function: it reads no clock, file, process or configuration. ``attempts`` carries out the decision,
+within the total time, the number of attempts and the list of candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from understudy.model.delegations import Attempt
+from understudy.model.errors import ErrorInfo
+
+
+@dataclass(frozen=True)
+class Retry:
+    """Try the same candidate again after a pause."""
+
+    wait_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Next:
+    """Try the next candidate of the specification at once."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """End the delegation with this failure."""
+
+
+Decision = Retry | Next | Stop
+
+FailurePolicy = Callable[[Sequence[Attempt], ErrorInfo, datetime], Decision]
+"""Takes all attempts so far (the failed one last), its failure, and the current time (UTC)."""
+
+
+def decide(attempts: Sequence[Attempt], failure: ErrorInfo, clock: datetime) -> Decision:
+    """Return what follows ``failure``: always ``Stop``, because every failure is shown to the user first."""
+    _ = attempts, failure, clock
+    return Stop()

@@ -1,0 +1,86 @@
+"""Supervise delegations from other processes: finish those whose worker died, start queued ones, cancel."""
+
+from __future__ import annotations
+
+import time
+
+from understudy.engine.running import queue
+from understudy.engine.worktrees import ownership
+from understudy.journal import (
+    change_notifications,
+    dead_workers,
+    delegation_folder,
+    state_folder,
+    worker_lock,
+    worker_requests,
+)
+from understudy.journal.delegation_folder import Folder
+from understudy.journal.summaries import summary
+from understudy.model.delegations import Delegation
+from understudy.model.states import STATES_WITH_WORKER, State
+from understudy.model.verdicts import Verdict
+
+CANCEL_SECONDS = 4.0
+"""A worker that has not stopped within this time after a cancel is killed."""
+LOCK_SECONDS = 3.0
+"""A worker that has just finished releases its lock within this time."""
+
+
+def current(folder: Folder) -> Delegation:
+    """Return the delegation; first end it if its worker died, or start it if it is next in the queue."""
+    found = summary.load(folder)
+    if found.state is State.QUEUED:
+        queue.start_next(state_folder.state_root())
+    return recover(found, folder)
+
+
+def recover(found: Delegation, folder: Folder | None = None) -> Delegation:
+    """Finish a run, decision or follow-up that a dead process interrupted; return the delegation after that."""
+    folder = folder or Folder(found.id, delegation_folder.delegations_root() / found.id)
+    interrupted = (folder.path / "decision-intent.json").exists() or ownership.has_failed_follow_up(found)
+    if interrupted and not worker_lock.is_held(folder):
+        from understudy.engine.review import decision_recovery
+
+        if decision_recovery.recover_delegation(folder):
+            found = summary.load(folder)
+    if found.state not in STATES_WITH_WORKER or worker_lock.is_held(folder):
+        return found
+    if dead_workers.recover(folder):
+        queue.start_next(state_folder.state_root())
+    return summary.load(folder)
+
+
+def has_ended(folder: Folder) -> bool:
+    """Return whether a delegation has ended and no process uses it: a held lock means that its checks run again."""
+    return current(folder).state is State.FINISHED and not worker_lock.is_held(folder)
+
+
+def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
+    """Cancel a delegation and wait for its end. Raises ``timed_out`` when its worker cannot be killed."""
+    if has_ended(folder):
+        return summary.load(folder)
+    worker_requests.append_request(folder, worker_requests.Cancel(by=by, at=at))
+    with change_notifications.ChangeListener() as listener:
+        change_notifications.wait_for(lambda: _ended_or_dequeued(folder), listener, CANCEL_SECONDS)
+    if summary.load(folder).state is not State.FINISHED or worker_lock.is_held(folder):
+        dead_workers.end_and_finish(folder, Verdict.CANCELLED)
+    root = state_folder.state_root()
+    queue.dequeue(root, folder.id)
+    queue.start_next(root)
+    return summary.load(folder)
+
+
+def lock_within(folder: Folder, seconds: float = LOCK_SECONDS) -> int | None:
+    """Lock a delegation that has ended; return None when another process still holds the lock after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while (lock := worker_lock.try_lock(folder)) is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return lock
+
+
+def _ended_or_dequeued(folder: Folder) -> bool:
+    """Return whether it has ended; a delegation in the queue has no worker, so end it here."""
+    if current(folder).state is State.QUEUED and not worker_lock.is_held(folder):
+        dead_workers.end_and_finish(folder, Verdict.CANCELLED)
+        return True
+    return has_ended(folder)

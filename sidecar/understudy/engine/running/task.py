@@ -1,0 +1,159 @@
+"""Build the task of one attempt: prompt, key, environment, limits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from understudy.engine.planning import plan
+from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
+from understudy.journal.delegation_folder import Folder
+from understudy.model import events
+from understudy.model.config.delegators import EnvReference
+from understudy.model.spec import Spec, SpecCandidate
+from understudy.model.text.path_quoting import unquote
+from understudy.process.environment import proxy_passwords
+from understudy.runners.runner import Ask, Task
+from understudy.secrets import keys
+from understudy.secrets.redaction import Redactor
+
+
+@dataclass(frozen=True)
+class PreparedTask:
+    """A task, and the secrets to redact from everything that is written about it."""
+
+    task: Task
+    redactor: Redactor | None
+
+
+def build_task(
+    folder: Folder,
+    spec: Spec,
+    candidate: SpecCandidate,
+    *,
+    number: int,
+    worktree: DelegationWorktree | None,
+    total_seconds: float | None,
+    session_id: str | None,
+    ask: Ask,
+    note: Callable[[events.Note], None],
+) -> PreparedTask:
+    """Build the task of attempt ``number`` on ``candidate`` and write ``prompt.md``.
+
+    ``total_seconds`` is the time that earlier attempts have not used; ``note`` takes a warning for each file that is
+    not sent. Raises ``secret_withheld`` and ``config_invalid`` for keys and variables, and the errors of the prompt.
+    """
+    delegator, server = candidate.delegator, candidate.model_server
+    prompt = plan.prompt_for(
+        recipe=spec.recipe,
+        params=spec.asked(),
+        delegator=delegator,
+        model_server=server,
+        files=paths(spec.files),
+        context=paths(spec.context),
+        target=target_of(spec),
+        read=(lambda path: _as_asked(folder, spec, path)) if worktree is None else worktree.read_base,
+    )
+    for item in prompt.files:
+        if item.withheld:
+            note(events.Note(level="warning", text=f"{item.path} was not sent: {item.withheld}."))
+    environment, secrets = resolve_environment(delegator.env or {})
+    # Children inherit the proxy's address, so a password in it can appear in what they print.
+    for place, password in enumerate(proxy_passwords(os.environ), 1):
+        secrets[f"proxy password {place}"] = password
+    key: str | None = None
+    if server is not None and server.api_key is not None:
+        key = keys.resolve(server.api_key, os.environ)
+    known = dict(secrets) if key is None or server is None else {**secrets, server.name: key}
+    redactor = Redactor(known) if known else None
+    text = prompt.text if redactor is None else redactor.redact(prompt.text)
+    _write_private(folder.prompt, text.encode("utf-8", "replace"))
+    task = Task(
+        delegation_id=folder.id,
+        recipe=spec.recipe,
+        prompt=text,
+        prompt_file=folder.prompt,
+        worktree=None if worktree is None else worktree.tree_path,
+        delegator=delegator,
+        model_server=server,
+        files=paths(spec.files),
+        target=target_of(spec),
+        interpreter=_interpreter(spec),
+        limits=msgspec.structs.replace(candidate.limits, total_seconds=total_seconds),
+        session_id=session_id,
+        trusted=spec.trusted,
+        ask=ask,
+        environment=environment,
+        secrets=secrets,
+        key=lambda: key,
+        stdout_log=_log(folder.stdout, number),
+        stderr_log=_log(folder.stderr, number),
+    )
+    return PreparedTask(task, redactor)
+
+
+def resolve_environment(declared: Mapping[str, str | EnvReference]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return a delegator's variables with their values, and those of them that are secrets.
+
+    A value taken from this process's environment by name is a secret. Raises ``secret_withheld`` when it is not set.
+    """
+    values: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+    for name, value in declared.items():
+        if isinstance(value, str):
+            values[name] = value
+        else:
+            values[name] = secrets[name] = keys.from_environment(value.from_env, os.environ, purpose=name)
+    return values, secrets
+
+
+def needs_environment(spec: Spec) -> bool:
+    """Return whether a candidate needs a variable or a key from the environment of the process that runs it."""
+    for candidate in spec.candidates:
+        if any(isinstance(value, EnvReference) for value in (candidate.delegator.env or {}).values()):
+            return True
+        key = candidate.model_server.api_key if candidate.model_server is not None else None
+        if key is not None and key.from_env is not None:
+            return True
+    return False
+
+
+def paths(quoted: list[str]) -> list[str]:
+    """Convert C-quoted paths to surrogate-escaped ones."""
+    return [os.fsdecode(unquote(path)) for path in quoted]
+
+
+def target_of(spec: Spec) -> str | None:
+    """Return the file to write, for recipes that return a file."""
+    return None if spec.target is None else paths([spec.target])[0]
+
+
+def _as_asked(folder: Folder, spec: Spec, path: str) -> bytes | None:
+    """Return the content of a file that the user saw at the time of the request."""
+    for quoted, name in spec.buffers.items():
+        if paths([quoted])[0] == path:
+            return (folder.buffers / name).read_bytes()
+    file = Path(spec.workspace) / path
+    return file.read_bytes() if file.is_file() else None
+
+
+def _interpreter(spec: Spec) -> str | None:
+    from understudy.engine.checks.interpreter import find_interpreter
+
+    found = find_interpreter(Path(spec.workspace), spec.interpreter)
+    return str(found.path) if found is not None else None
+
+
+def _log(path: Path, number: int) -> Path:
+    """Return the log's name for an attempt: each one after the first has its own (``stdout.2.log``)."""
+    return path if number == 1 else path.with_name(f"{path.stem}.{number}{path.suffix}")
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)

@@ -1,0 +1,1 @@
+"""Create, record, own and remove the worktree of a delegation."""

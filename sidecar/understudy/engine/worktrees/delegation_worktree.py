@@ -1,0 +1,313 @@
+"""Create and use the worktree of a delegation: its object store, its base commit, and the folder the agent works in.
+
+``<state>/worktrees/<repository>/<n>/`` contains ``store.git`` (Understudy's object store, always passed explicitly and
+never discovered), the worktree in a folder named like the workspace, and ``owners`` (see ``ownership``). A worktree in
+which an agent has worked is never reused for another task.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from understudy.engine.worktrees import ownership
+from understudy.engine.worktrees.record import WorktreeRecord, load_record, tree_of
+from understudy.engine.worktrees.review_file import write_review
+from understudy.files import nofollow
+from understudy.git import command, diff, repository
+from understudy.git.base import capture as git_base
+from understudy.git.base import pins
+from understudy.git.object_store import ObjectStore
+from understudy.git.worktree import extra_files, worktree, worktree_paths
+from understudy.git.worktree.worktree import Worktree
+from understudy.journal import delegation_folder as journal_store
+from understudy.model import events
+from understudy.model.delegations import Delegation, FileStat
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.events import Event
+from understudy.model.spec import Spec
+from understudy.model.text import path_quoting
+from understudy.process.environment import base_environment
+from understudy.process.failpoints import failpoint
+
+
+@dataclass(frozen=True)
+class CollectedResult:
+    """The contents of the worktree as a commit, and what it changes."""
+
+    commit: str
+    files: list[FileStat]
+    hunks: int
+
+
+@dataclass(frozen=True)
+class FollowUpBase:
+    """The base of a reply or a retry, made from its parent's worktree."""
+
+    record: WorktreeRecord
+    store: ObjectStore
+    base: events.Base
+    notes: list[str] = field(default_factory=list)
+
+
+class DelegationWorktree:
+    """The worktree of one delegation. The methods block; call them from a thread."""
+
+    def __init__(self, folder: journal_store.Folder, spec: Spec, state: Path) -> None:
+        """Create nothing on disk."""
+        self._folder = folder
+        self._spec = spec
+        self._state = state
+        self._workspace = Path(spec.workspace)
+        self._record_path = folder.path / "worktree.json"
+        self._record: WorktreeRecord | None = None
+        self._store: ObjectStore | None = None
+        self._tree: Worktree | None = None
+
+    # -- creation --------------------------------------------------------------------------------------------
+
+    def load(self) -> bool:
+        """Load the record of an earlier worker of this delegation; return false if there is none."""
+        if not self._record_path.exists():
+            return False
+        self._load()
+        return True
+
+    def make_base(self, emit: Callable[[Event], None]) -> None:
+        """Commit exactly what the user sees as the base."""
+        kind = self._spec.params.base or "current"
+        found = repository.locate(self._workspace)
+        root = self.claim(found)
+        failpoint("worktree path claimed")
+        self._store = ObjectStore.create(root / "store.git", found)
+        base = git_base.write_base(self._store, found, kind=kind, buffers=self.buffers())
+        kept = found.head_commit if kind == "current" else base.commit
+        pins.pin(found, self._folder.id, kept or "")
+        failpoint("base pinned")
+        self._record = WorktreeRecord(str(root), str(root / self.name), base.commit, parent=kept)
+        self._save()
+        emit(events.Base(commit=base.commit, files=base.files, left_out=base.left_out))
+        for text in base.notes:
+            emit(events.Note(level="warning", text=text))
+
+    def adopt(self, follow_up: FollowUpBase, emit: Callable[[Event], None]) -> None:
+        """Take over a follow-up's base and object store."""
+        self._record, self._store = follow_up.record, follow_up.store
+        pins.pin(repository.locate(self._workspace), self._folder.id, follow_up.record.parent or "")
+        failpoint("follow-up pinned")
+        self._save()
+        emit(follow_up.base)
+        for text in follow_up.notes:
+            emit(events.Note(level="warning", text=text))
+
+    def claim(self, found: repository.Repository) -> Path:
+        """Claim a free folder for the worktree and its git directory; return it."""
+        claim = worktree_paths.claim_worktree_path(self._state / "worktrees", worktree_paths.repository_key(found))
+        try:
+            ownership.assign(claim.path, self._folder.id)
+        finally:
+            claim.release()
+        return claim.path
+
+    @property
+    def name(self) -> str:
+        """Return the name of the worktree's folder: the workspace's name, with unusual characters as underscores.
+
+        Tools show this name, and the tests of some projects depend on it.
+        """
+        plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in self._workspace.name)
+        name = plain.strip(".-")
+        return name if name and name not in {"store.git", "owners"} else "tree"
+
+    def buffers(self) -> dict[str | bytes, bytes]:
+        """Return the unsaved text of open files when the delegation was started, by path."""
+        return {
+            path_quoting.unquote(quoted): (self._folder.buffers / name).read_bytes()
+            for quoted, name in self._spec.buffers.items()
+        }
+
+    def make_tree(self, emit: Callable[[Event], None]) -> None:
+        """Check out the base into a worktree with its own git directory, and add the declared extra files.
+
+        An existing worktree comes from a worker that died before any agent started, and is removed first.
+        """
+        record, _ = self._known()
+        began = time.monotonic()
+        if os.path.lexists(record.tree):
+            Worktree(self._known()[1], Path(record.tree)).remove(self._state / "trash")
+        self._tree = self._check_out(record.start or record.base_commit)
+        self._save()
+        for text in [*self._tree.notes, *(record.items.notes if record.items is not None else ())]:
+            emit(events.Note(level="warning", text=text))
+        emit(events.Worktree(path=record.tree, seconds=round(time.monotonic() - began, 3)))
+
+    def reopen(self, delegation: Delegation) -> None:
+        """Open the worktree of a finished delegation; raise ``base_unavailable`` if it was removed."""
+        if not self._record_path.exists():
+            raise UnderstudyError(
+                ErrorKind.BASE_UNAVAILABLE,
+                f"{delegation.id} never had a worktree.",
+                hint="See `understudy show` for what happened, then start it again.",
+            )
+        self._load()
+        record, store = self._known()
+        ownership.require_owner(Path(record.root), delegation.id)
+        if Path(record.tree).is_dir():
+            self._tree = Worktree.open(store, Path(record.tree))
+        else:
+            self._tree = self._check_out(delegation.head or record.base_commit)
+            self._save()
+
+    def _check_out(self, commit: str) -> Worktree:
+        """Create the worktree of a commit, add the extra files, and record them."""
+        record, store = self._known()
+        made = worktree.create_worktree(store, commit, Path(record.tree))
+        record.items = extra_files.apply(
+            made,
+            repository.locate(self._workspace),
+            copy=self._spec.bootstrap.copy,
+            link=self._spec.bootstrap.link,
+        )
+        return made
+
+    # -- use -------------------------------------------------------------------------------------------------
+
+    @property
+    def has_tree(self) -> bool:
+        """Return whether the worktree was created."""
+        return self._tree is not None
+
+    @property
+    def tree_path(self) -> Path:
+        """Return the folder of the worktree."""
+        return Path(self._known()[0].tree)
+
+    @property
+    def base_commit(self) -> str:
+        """Return the base commit."""
+        return self._known()[0].base_commit
+
+    @property
+    def start_commit(self) -> str:
+        """Return the commit first checked out: the base, or for a reply the base with the pending hunks."""
+        record, _ = self._known()
+        return record.start or record.base_commit
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of commands that run in the worktree: no API keys, no variables of delegators."""
+        return base_environment(
+            {"UNDERSTUDY_WORKTREE": str(self.tree_path), "UNDERSTUDY_WORKSPACE": str(self._workspace)}
+        )
+
+    def read_base(self, path: str) -> bytes | None:
+        """Return the content of a file in the base."""
+        record, store = self._known()
+        found = diff.read_file(store, record.base_commit, os.fsencode(path))
+        return found[0] if found is not None else None
+
+    def write_target(self, path: str, text: str) -> None:
+        """Write the answer of a recipe that returns a file, unless the agent changed that file."""
+        before = self.read_base(path)
+        file = self.tree_path.joinpath(*nofollow.safe_parts(path))
+        now = file.read_bytes() if file.is_file() and not file.is_symlink() else None
+        if now == before:
+            nofollow.write_over(self.tree_path, path, text.encode("utf-8"))
+
+    def checkpoint(self, emit: Callable[[Event], None]) -> str:
+        """Commit the contents of the worktree on top of the base; return the commit."""
+        record, _ = self._known()
+        tree = self._tree
+        if tree is None:
+            raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "There is no worktree to commit.", hint="Start it again.")
+        snapshot = tree.snapshot(f"{self._spec.title}\n\nDelegation: {self._folder.id}", record.base_commit)
+        for text in snapshot.notes:
+            emit(events.Note(level="warning", text=text))
+        return snapshot.commit
+
+    def result(self, commit: str) -> CollectedResult:
+        """Return what ``commit`` changes, and write ``review.diff``."""
+        record, store = self._known()
+        write_review(self._folder, store, record.base_commit, commit)
+        hunks = sum(len(file.hunks) for file in diff.file_diffs(store, record.base_commit, commit))
+        return CollectedResult(commit, diff.stats(store, record.base_commit, commit), hunks)
+
+    def tree_of(self, commit: str) -> str:
+        """Return the tree id of a commit."""
+        return tree_of(self._known()[1], commit)
+
+    def judged(self) -> JudgedWorktree:
+        """Return the worktree for the checks."""
+        record, store = self._known()
+        if self._tree is None:
+            raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "There is no worktree to check.", hint="Start it again.")
+        return JudgedWorktree(store, self._tree, record, self._save)
+
+    # -- cancellation ----------------------------------------------------------------------------------------
+
+    @staticmethod
+    def abort() -> None:
+        """Kill the running git process, and refuse new ones until ``resume``."""
+        command.abort()
+
+    @staticmethod
+    def resume() -> None:
+        """Allow git processes again, to commit partial work."""
+        command.resume()
+
+    # -- the record ------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        if self._record is not None:
+            temporary = self._record_path.with_suffix(".tmp")
+            temporary.write_bytes(msgspec.json.encode(self._record, enc_hook=os.fspath))
+            temporary.chmod(0o600)
+            temporary.replace(self._record_path)
+
+    def _load(self) -> None:
+        self._record, self._store = load_record(self._folder)
+
+    def _known(self) -> tuple[WorktreeRecord, ObjectStore]:
+        if self._record is None or self._store is None:
+            raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "The base was never recorded.", hint="Start it again.")
+        return self._record, self._store
+
+
+class JudgedWorktree:
+    """The worktree for the checks, which reset it to exactly one commit and read files by commit."""
+
+    def __init__(self, store: ObjectStore, tree: Worktree, record: WorktreeRecord, save: Callable[[], None]) -> None:
+        """Create it from a delegation's worktree; ``save`` writes the record after extra files were restored."""
+        self.path = Path(record.tree)
+        self._store = store
+        self._tree = tree
+        self._record = record
+        self._save = save
+
+    def materialise(self, commit: str) -> None:
+        """Reset the worktree to exactly ``commit`` plus the extra files, which are restored if they changed."""
+        items = self._record.items
+        self._tree.materialise(commit, keep=items.paths() if items is not None else ())
+        if items is not None and extra_files.changed(items):
+            self._record.items = extra_files.restore_changed(items)
+            self._save()
+
+    def tree_of(self, commit: str) -> str:
+        """Return the tree id of a commit."""
+        return tree_of(self._store, commit)
+
+    def changed_paths(self, base: str, head: str) -> list[tuple[str, str]]:
+        """Return status letter and surrogate-escaped path of every changed file."""
+        return [(_LETTERS[status], os.fsdecode(path)) for status, path in diff.changed_paths(self._store, base, head)]
+
+    def read(self, commit: str, path: str) -> bytes | None:
+        """Return the content of a file in a commit."""
+        found = diff.read_file(self._store, commit, os.fsencode(path))
+        return found[0] if found is not None else None
+
+
+_LETTERS = {"added": "A", "deleted": "D", "modified": "M", "renamed": "R", "mode": "M", "type": "T"}

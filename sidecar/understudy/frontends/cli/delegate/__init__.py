@@ -1,0 +1,1 @@
+"""Commands that start, follow and stop delegations."""

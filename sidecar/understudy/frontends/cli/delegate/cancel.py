@@ -1,0 +1,37 @@
+"""``cancel``: end delegations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, members
+from understudy.frontends.cli.output import output, verdict_card
+from understudy.model.delegations import Delegation
+
+_JOIN_SECONDS = 10.0
+
+
+@click.command(epilog=options.examples("understudy cancel k3f9q", "understudy cancel k3f9q m2a8x"))
+@options.members
+@options.as_json
+def cancel(*, identifiers: tuple[str, ...], group: str | None, json_: bool) -> int:
+    """Cancel delegations within five seconds; their partial work is kept.
+
+    A delegation that has finished is not changed. With --json, prints one `Delegation` per line.
+    """
+    for found in _cancelled(members(identifiers, group), group):
+        if json_:
+            output.json_line(found)
+        else:
+            click.echo(f"{found.id}  {verdict_card.state_word(found)}")
+    return exit_codes.Exit.OK
+
+
+def _cancelled(named: list[str], group: str | None) -> Iterator[Delegation]:
+    for identifier in named:
+        yield call("delegations/cancel", id=identifier)
+    if group is not None:
+        yield from (found for found in call("groups/cancel", id=group).delegations if found.id not in named)

@@ -1,0 +1,62 @@
+"""``watch`` and ``wait``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from understudy.api.serving.follow import follow
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.delegate import follower
+from understudy.frontends.cli.output import output, verdict_card
+from understudy.frontends.cli.output.live_view import REDRAW_SECONDS
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
+
+_UNFINISHED = [str(state) for state in State if state is not State.FINISHED]
+
+
+@click.command(
+    epilog=options.examples("understudy watch", "understudy watch k3f9q", "understudy watch k3f9q --json | jq .type")
+)
+@click.argument("identifier", metavar="[ID]", required=False, shell_complete=options.complete_identifiers)
+@click.option(
+    "--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Start after the event with this number."
+)
+@options.as_json
+def watch(*, identifier: str | None, after: int, json_: bool) -> int:
+    """Follow a delegation live, from its first event to its end.
+
+    Without ID, follows the newest running delegation; a finished one is shown from its first event. Ctrl-C stops
+    watching, not the delegation. With --json, prints one event per line.
+    """
+    if identifier is None:
+        running = follower.newest(_UNFINISHED)
+        if running is None:
+            raise UnderstudyError(
+                ErrorKind.UNKNOWN_DELEGATION,
+                "No delegation is running.",
+                hint="Run `understudy list` to see finished ones.",
+            )
+        identifier = str(running.id)
+    else:
+        identifier = resolve(identifier)
+    if json_:
+        for event in follow(identifier, after, idle_seconds=REDRAW_SECONDS):
+            if event is not None:
+                output.json_line(event)
+        return exit_codes.of_verdict(call("delegations/get", id=identifier).verdict)
+    watcher = follower.watching(identifier, sys.stdout, after=after)
+    try:
+        finished = watcher.run()
+    except KeyboardInterrupt:
+        watcher.end()
+        click.echo(
+            f"Stopped watching; {identifier} keeps running. Continue with: understudy watch {identifier}", err=True
+        )
+        return exit_codes.Exit.CANCELLED
+    click.echo()
+    click.echo(verdict_card.card(finished, output.paint()), nl=False)
+    return exit_codes.of_verdict(finished.verdict)

@@ -1,0 +1,27 @@
+"""Format durations, counts and sizes."""
+
+from __future__ import annotations
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as ``0:07``, ``12:34`` or ``1:02:03``."""
+    minutes, rest = divmod(int(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def thousands(count: int) -> str:
+    """Return ``950``, ``12.3k`` or ``1.2M``."""
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+
+
+def size(count: int) -> str:
+    """Return ``950 B``, ``1.2 MB``: powers of 1000, as in ``df -H``."""
+    value, unit = float(count), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"

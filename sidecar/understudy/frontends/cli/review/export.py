@@ -1,0 +1,74 @@
+"""``export``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.terminal import terminal
+
+
+@click.command(
+    epilog=options.examples(
+        "understudy export k3f9q --to branch --branch wrap-tabs",
+        "understudy export k3f9q --to commit -m 'Support tabs'",
+        "understudy export k3f9q --to patch > wrap.patch",
+        "understudy export k3f9q --to patch -o wrap.patch",
+    )
+)
+@options.identifier
+@click.option(
+    "--to", type=click.Choice(["branch", "commit", "patch"]), required=True, help="Export as a branch, commit or patch."
+)
+@click.option("--branch", metavar="NAME", help="Name of the new branch, for --to branch.")
+@click.option("-m", "--message", metavar="TEXT", help="Commit message.")
+@click.option(
+    "-o", "--output", "file", metavar="FILE", type=click.Path(), help="Write the patch to this file instead of stdout."
+)
+@options.as_json
+def export(*, identifier: str, to: str, branch: str | None, message: str | None, file: str | None, json_: bool) -> int:
+    """Export a result as a branch, commit or patch.
+
+    Your branch, index and files do not change. Rejected hunks are left out. A patch is printed to stdout byte for byte.
+    With --json, prints the `ExportResult`.
+    """
+    if (branch is not None) != (to == "branch"):
+        raise click.UsageError("--to branch requires --branch NAME, and only --to branch takes it.")
+    if message is not None and to == "patch":
+        raise click.UsageError("--to patch takes no --message.")
+    if file is not None and (to != "patch" or json_):
+        raise click.UsageError("--output requires --to patch, and excludes --json.")
+    found = call("delegations/export", id=resolve(identifier), to=to, branch=branch, message=message)
+    if json_:
+        output.json(found)
+    elif to == "patch":
+        _patch(found.patch or "", file)
+    else:
+        # One word, for scripts.
+        click.echo(found.branch if to == "branch" else found.commit)
+        if found.branch and terminal.is_terminal(sys.stdout):
+            click.echo(f"next: git diff HEAD...{found.branch}   git merge {found.branch}", err=True)
+    return exit_codes.Exit.OK
+
+
+def _patch(text: str, file: str | None) -> None:
+    data = text.encode("utf-8", "surrogateescape")
+    if file is None:
+        if terminal.is_terminal(sys.stdout):
+            from understudy.frontends.cli.review.diff import coloured
+            from understudy.frontends.cli.terminal.pager import paged
+
+            with paged() as write:
+                write(coloured(data, output.paint()))
+            return
+        click.echo(data, nl=False)
+        return
+    try:
+        Path(file).write_bytes(data)
+    except OSError as error:
+        raise click.BadParameter(f"{file}: {error.strerror}.", param_hint="--output") from None

@@ -1,0 +1,125 @@
+"""``discard``, ``restore`` and ``worktrees``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from click.shell_completion import CompletionItem
+
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.output import event_lines, output
+from understudy.frontends.cli.output.units import size
+from understudy.frontends.cli.terminal import terminal
+
+_REF_EXAMPLE = "greeting-1f3a9c07d2/20261120-220431-b7m2x"
+
+
+@click.command(epilog=options.examples("understudy discard k3f9q"))
+@options.identifier
+@options.as_json
+def discard(*, identifier: str, json_: bool) -> int:
+    """Discard a result and its worktree; print the command that restores them. Your files do not change.
+
+    Accepted hunks stay in your files. To undo those as well, run `understudy undo` first. After a discard, undoing
+    needs the worktree restored first. With --json, prints the `RescueResult`.
+    """
+    whole = resolve(identifier)
+    _rescued(call("delegations/discard", id=whole), whole, as_json=json_)
+    return exit_codes.Exit.OK
+
+
+@click.command(epilog=options.examples(f"understudy restore {_REF_EXAMPLE}"))
+@click.argument("ref", metavar="REF")
+@options.as_json
+def restore(*, ref: str, json_: bool) -> int:
+    """Restore a discarded or removed worktree, byte for byte, and print its path.
+
+    `understudy discard` and `understudy worktrees remove` print the REF. With --json, prints the `RestoreResult`.
+    """
+    return _restore(ref, as_json=json_)
+
+
+@click.group(
+    epilog=options.examples("understudy worktrees", "understudy worktrees remove 20261121-004512-k3f9q"),
+    invoke_without_command=True,
+)
+@click.pass_context
+def worktrees(context: click.Context) -> int:
+    """Manage the worktrees of agents on disk: list, remove, restore."""
+    if context.invoked_subcommand is None:
+        return int(context.invoke(list_, json_=False))
+    return exit_codes.Exit.OK
+
+
+def _complete_trees(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    _ = context, parameter
+    try:
+        found = call("worktrees/list").worktrees
+    except Exception:
+        return []
+    return [
+        CompletionItem(tree.id, help=f"{tree.state}, {size(tree.bytes)}")
+        for tree in found
+        if tree.id.startswith(incomplete)
+    ]
+
+
+@worktrees.command("list", epilog=options.examples("understudy worktrees list", "understudy worktrees list --json"))
+@options.as_json
+def list_(*, json_: bool) -> int:
+    """List worktrees, and removed ones to restore.
+
+    Shows the worktrees on disk, then the removed ones with the REF that restores each. Worktrees in the state
+    `decided` or `expired` may be removed automatically.
+    """
+    found = call("worktrees/list")
+    if json_:
+        output.json(found)
+        return exit_codes.Exit.OK
+    rows = [(tree.id, tree.state, size(tree.bytes), tree.owner or "-", tree.path) for tree in found.worktrees]
+    rows += [(one.rescue_ref, "removed", "-", "-", one.path) for one in found.rescues]
+    output.table(("ID", "STATE", "SIZE", "FOR", "PATH"), rows)
+    if terminal.is_terminal(sys.stdout):
+        total = sum(tree.bytes for tree in found.worktrees)
+        count = event_lines.plural(len(found.worktrees), "worktree")
+        click.echo(f"{count}, {size(total)}" if found.worktrees else "No worktree is on disk.")
+        if found.rescues:
+            click.echo("Restore a removed one with: understudy worktrees restore REF")
+    return exit_codes.Exit.OK
+
+
+@worktrees.command(epilog=options.examples("understudy worktrees remove 20261121-004512-k3f9q"))
+@click.argument("trees", metavar="ID...", nargs=-1, required=True, shell_complete=_complete_trees)
+@options.as_json
+def remove(*, trees: tuple[str, ...], json_: bool) -> int:
+    """Remove worktrees; print the command that restores each.
+
+    With --json, prints one `RescueResult` per line.
+    """
+    for tree in trees:
+        _rescued(call("worktrees/remove", id=tree), tree, as_json=json_)
+    return exit_codes.Exit.OK
+
+
+@worktrees.command("restore", epilog=options.examples(f"understudy worktrees restore {_REF_EXAMPLE}"))
+@click.argument("ref", metavar="REF")
+@options.as_json
+def restore_tree(*, ref: str, json_: bool) -> int:
+    """Restore a removed worktree; the same as `understudy restore`."""
+    return _restore(ref, as_json=json_)
+
+
+def _rescued(found: object, what: str, *, as_json: bool) -> None:
+    if as_json:
+        output.json_line(found)
+        return
+    ref = terminal.one_line(str(getattr(found, "rescue_ref", "")))
+    click.echo(f"{what}  removed; restore with: understudy restore {ref}")
+
+
+def _restore(ref: str, *, as_json: bool) -> int:
+    found = call("worktrees/restore", rescueRef=ref)
+    output.json(found) if as_json else click.echo(terminal.one_line(found.path))
+    return exit_codes.Exit.OK

@@ -1,0 +1,1 @@
+"""Commands that configure Understudy and check the machine."""

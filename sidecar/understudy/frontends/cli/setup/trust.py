@@ -1,0 +1,52 @@
+"""``trust``: trust a workspace, or revoke its trust."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.terminal import terminal, trust_prompt
+
+
+@click.command(
+    epilog=options.examples("understudy trust", "understudy trust ~/src/project --yes", "understudy trust --revoke")
+)
+@click.argument("path", required=False, type=click.Path(file_okay=False))
+@click.option("--revoke", is_flag=True, help="Revoke the trust.")
+@click.option("--status", is_flag=True, help="Only print whether the workspace is trusted.")
+@click.option("-y", "--yes", is_flag=True, help="Trust without asking.")
+@options.as_json
+def trust(*, path: str | None, revoke: bool, status: bool, yes: bool, json_: bool) -> int:
+    """Trust a workspace (default: the current directory): agents and checks may run in its worktrees.
+
+    Shows the effects, and what changed since you trusted it, before asking. The exit code is 1 if the workspace is
+    not trusted.
+    """
+    if revoke and (status or yes):
+        raise click.UsageError("--revoke excludes --status and --yes.")
+    workspace = trust_prompt.workspace_of(str(Path(path or ".").expanduser().absolute()))
+    given = False if revoke else True if yes and not status else None
+    if json_:
+        if not (revoke or status or yes):
+            raise click.UsageError("--json does not ask: add --yes, --revoke or --status.")
+        found = call("workspace/trust", workspace=str(workspace), trusted=given)
+        output.json(found)
+        return exit_codes.Exit.OK if found.trusted is not revoke else exit_codes.Exit.UNVERIFIED
+    if revoke:
+        trust_prompt.record(workspace, trusted=False)
+        click.echo(f"{terminal.one_line(str(workspace))} is no longer trusted.")
+        return exit_codes.Exit.OK
+    found = trust_prompt.describe(workspace)
+    if status or found.trusted:
+        return exit_codes.Exit.OK if found.trusted else exit_codes.Exit.UNVERIFIED
+    if not yes and not trust_prompt.can_ask():
+        raise click.UsageError("There is no terminal to ask on: add --yes.")
+    if not yes and not trust_prompt.confirm():
+        return exit_codes.Exit.UNVERIFIED
+    trust_prompt.record(workspace, trusted=True, digest=found.digest)
+    click.echo("Trusted.")
+    return exit_codes.Exit.OK

@@ -1,0 +1,1 @@
+"""The user's terminal: size, colours, pager, editor, questions."""

@@ -1,0 +1,1 @@
+"""LSP features that start and follow delegations."""

@@ -1,0 +1,1 @@
+"""The connected editor: its documents, capabilities and requests."""

@@ -1,0 +1,40 @@
+"""Register every feature: each is a module with ``register(host)``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from understudy.frontends.lsp import config_files
+from understudy.frontends.lsp.delegate import (
+    code_actions,
+    permission_messages,
+    progress,
+    result_messages,
+    trust_messages,
+)
+from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
+from understudy.frontends.lsp.review import review_feature
+
+if TYPE_CHECKING:
+    from understudy.frontends.lsp.feature_host import FeatureHost
+
+
+def register(host: FeatureHost) -> None:
+    """Register every feature, in the order in which code actions and lenses are listed."""
+    shared = host.aggregator
+    host.answer(types.TEXT_DOCUMENT_CODE_ACTION, shared.code_action)
+    host.answer(types.CODE_ACTION_RESOLVE, shared.resolve)
+    host.answer(types.TEXT_DOCUMENT_CODE_LENS, shared.code_lens)
+    host.answer(types.TEXT_DOCUMENT_COMPLETION, shared.completion)
+    host.answer(types.TEXT_DOCUMENT_HOVER, shared.hover)
+    review_feature.register(host)
+    config_files.register(host)
+    trust_messages.register(host)
+    runs = TrackedDelegations(host.client)
+    progress.register(host, runs)
+    permission_messages.register(host, runs)
+    result_messages.register(host, runs)
+    # Last, so that the actions of every other source are listed before those that delegate.
+    code_actions.register(host)

@@ -1,0 +1,108 @@
+"""The features of the editor, served by pygls: everything that needs lsprotocol is imported from here.
+
+``session`` loads this module when an editor needs it, because the import takes a third of a second.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import cattrs
+from pygls.lsp.server import LanguageServer
+
+import understudy
+from understudy.api import method_table
+from understudy.frontends.lsp import aggregator, features, server_capabilities
+from understudy.frontends.lsp.strict_protocol import StrictProtocol
+from understudy.frontends.lsp.transport import lenient_converter
+from understudy.model.errors import UnderstudyError
+
+if TYPE_CHECKING:
+    from understudy.frontends.lsp.editor.client import Client
+    from understudy.frontends.lsp.feature_host import CommandHook, Review
+
+log = logging.getLogger(__name__)
+
+
+def prepare() -> cattrs.Converter:
+    """Create the converter, which takes a while and can be done in any thread."""
+    # pygls logs every message body at INFO, and bodies contain prompts and keys.
+    logging.getLogger("pygls").setLevel(logging.ERROR)
+    return lenient_converter.converter()
+
+
+class PyglsServer(LanguageServer):
+    """The ``FeatureHost`` of one editor, and the ``StandardRequests`` of its session."""
+
+    protocol: StrictProtocol
+    review: Review
+
+    def __init__(self, client: Client, converter: cattrs.Converter) -> None:
+        """Register every feature with ``client``."""
+        self.before: dict[str, list[Callable[[Any], Awaitable[None]]]] = {}
+        self.on_progress_cancel: list[Callable[[str | int], None]] = []
+        self.on_command: list[CommandHook] = []
+        super().__init__(
+            server_capabilities.NAME,
+            understudy.__version__,
+            protocol_cls=StrictProtocol,
+            converter_factory=lambda: converter,
+        )
+        client.unstructure = converter.unstructure
+        self.client = self.protocol.client = client
+        self.aggregator = aggregator.Aggregator(client)
+        for name in method_table.METHODS:
+            self.add_command(method_table.PREFIX + name, self._command(name))
+        features.register(self)
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Log an error; pygls would send it to the editor, and never exit if the editor is gone."""
+        log.warning("%s: %s", getattr(source, "__name__", source), error)
+
+    def answer(self, method: str, handler: Callable[[Any], Awaitable[Any]]) -> None:
+        """Register the handler of a standard request."""
+
+        # pygls sets attributes on handlers, which bound methods do not allow.
+        async def answered(params: Any) -> Any:
+            return await handler(params)
+
+        self.feature(method)(answered)
+
+    def add_command(self, name: str, handler: Callable[..., Awaitable[Any]]) -> None:
+        """Register the handler of a command, which gets the command's arguments."""
+        self.command(name)(handler)
+
+    # -- StandardRequests ------------------------------------------------------------------------------------------
+
+    def request(self, identifier: Any, method: str, params: Any, done: Callable[[], None]) -> None:
+        """Answer a request; call ``done`` right before the answer is sent."""
+        self.protocol.request(identifier, method, params, done)
+
+    def cancel(self, identifier: Any) -> None:
+        """Cancel a pending request."""
+        self.protocol.cancel(identifier)
+
+    def cancel_all(self) -> None:
+        """Cancel every pending request."""
+        self.protocol.cancel_all()
+
+    def cancel_progress(self, token: str | int) -> None:
+        """Notify the features that the user cancelled a progress."""
+        self.client.run_hooks(self.on_progress_cancel, token)
+
+    def _command(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def run(*arguments: Any) -> Any:
+            params = arguments[0] if arguments else None
+            for prepare_start in self.before.get(name, ()):
+                await prepare_start(params)
+            try:
+                result = await self.client.call(name, params, keep_result=True)
+            except UnderstudyError as error:
+                self.client.run_hooks(self.on_command, method_table.PREFIX + name, params, None, error)
+                raise
+            self.client.run_hooks(self.on_command, method_table.PREFIX + name, params, result, None)
+            return result
+
+        return run

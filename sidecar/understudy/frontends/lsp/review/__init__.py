@@ -1,0 +1,1 @@
+"""LSP features that review a result."""

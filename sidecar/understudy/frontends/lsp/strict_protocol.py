@@ -1,0 +1,155 @@
+"""Override pygls so that every standard request gets exactly one answer.
+
+pygls 2.1.1 has the registry of features, converts messages to lsprotocol's classes and runs handlers. Each override
+here names the problem of pygls that it solves, and has a test. ``session`` handles envelopes, the phase of the session
+and documents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import cattrs
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcMethodNotFound
+from pygls.protocol import LanguageServerProtocol
+from pygls.protocol.language_server import lsp_method
+
+from understudy.api import error_codes, internal_errors
+from understudy.api.serving.request import cancelled_error
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+    from understudy.frontends.lsp.editor.client import Client
+
+
+class StrictProtocol(LanguageServerProtocol):
+    """The standard requests of one session; implements ``StandardRequests`` except for progress."""
+
+    client: Client
+    """The editor; set by the server after the protocol was created."""
+
+    def __init__(self, server: LanguageServer, converter: cattrs.Converter) -> None:
+        """Register pygls' built-in features."""
+        super().__init__(server, converter)
+        self._done: dict[Any, Callable[[], None]] = {}
+
+    # -- in --------------------------------------------------------------------------------------------------------
+
+    def request(self, identifier: Any, method: str, params: Any, done: Callable[[], None]) -> None:
+        """Answer a request."""
+        self._done[identifier] = done
+        is_known = method in self.fm.features or method == types.WORKSPACE_EXECUTE_COMMAND
+        try:
+            structured = self._structure(method, params, self.get_message_type(method) if is_known else None)
+        except UnderstudyError as error:
+            self._answer(identifier, None, error_codes.to_json_rpc(error))
+            return
+        context = contextvars.copy_context()
+        context.run(self._handle_request, identifier, method, structured)
+
+    def cancel(self, identifier: Any) -> None:
+        """Cancel a pending request."""
+        future = self._request_futures.get(identifier)
+        if future is not None:
+            future.cancel()
+
+    def cancel_all(self) -> None:
+        """Cancel every pending request; iterate over a copy, which pygls does not."""
+        for future in list(self._request_futures.values()):
+            future.cancel()
+
+    def _get_handler(self, feature_name: str) -> Any:
+        """Return a feature's handler; of pygls' own handlers only the one for commands, ``session`` has the others."""
+        if feature_name == types.WORKSPACE_EXECUTE_COMMAND:
+            return self.lsp_workspace__execute_command
+        handler = self.fm.features.get(feature_name)
+        if handler is None:
+            raise JsonRpcMethodNotFound.of(feature_name)
+        return handler
+
+    def _structure(self, method: str, params: Any, message: type | None) -> Any:
+        """Return ``params`` as lsprotocol's class; raise ``invalid_params``, for which pygls sends no answer."""
+        if message is None:
+            return params
+        kind = getattr(message, "__annotations__", {}).get("params", None)
+        whole = {"jsonrpc": "2.0", "method": method, "id": 0, "params": params}
+        if kind is not None and params is None:
+            whole["params"] = {}
+        try:
+            return getattr(self._converter.structure(whole, message), "params", None)
+        except Exception as error:
+            details = _details(error)
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{method}: {'; '.join(details)}"[:2000],
+                hint="The Language Server Protocol 3.17 describes the parameters of this method.",
+            ) from None
+
+    # -- out -------------------------------------------------------------------------------------------------------
+
+    def _answer(self, identifier: Any, result: Any, error: tuple[int, str, Any] | None) -> None:
+        done = self._done.pop(identifier, None)
+        if done is not None:
+            done()
+            self.client.respond(identifier, result, error)
+
+    def _send_data(self, data: Any) -> None:
+        """Send through the outbox: pygls' own writer blocks the event loop, and logs every body."""
+        self.client.send(self._converter.unstructure(data))
+
+    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
+        """Send the answers of pygls itself, for example to unknown methods."""
+        self._answer(msg_id, result, None if error is None else (error.code, error.message, None))
+
+    def _send_handler_result(self, future: Future[Any], *, msg_id: Any) -> None:
+        """Send the result or error of a handler; pygls would send a traceback with local paths."""
+        self._request_futures.pop(msg_id, None)
+        if future.cancelled():
+            self._answer(msg_id, None, error_codes.to_json_rpc(cancelled_error(), cancelled=True))
+            return
+        error = future.exception()
+        try:
+            if error is None:
+                self._answer(msg_id, self.client.to_wire(future.result()), None)
+                return
+        except Exception as problem:
+            error = problem
+        if isinstance(error, JsonRpcException) and not isinstance(error, UnderstudyError):
+            self._answer(msg_id, None, (error.code or error_codes.UNDERSTUDY_ERROR, error.message, None))
+        elif isinstance(error, UnderstudyError):
+            self._answer(msg_id, None, error_codes.to_json_rpc(error, cancelled=error.kind is ErrorKind.CANCELLED))
+        elif isinstance(error, TimeoutError):
+            self._answer(msg_id, None, error_codes.to_json_rpc(cancelled_error(), cancelled=True))
+        else:
+            self._answer(msg_id, None, error_codes.to_json_rpc(internal_errors.internal_error("lsp", error)))
+
+    # -- commands --------------------------------------------------------------------------------------------------
+
+    @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
+    async def lsp_workspace__execute_command(  # type: ignore[override]
+        self, params: types.ExecuteCommandParams
+    ) -> Any:
+        """Run a command as part of its request, so that cancelling the request cancels it; pygls would not."""
+        handler: Callable[..., Any] | None = self.fm.commands.get(params.command)
+        if handler is None:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"Unknown command {params.command!r}.",
+                hint="executeCommandProvider.commands lists the commands.",
+            )
+        outcome = handler(*(params.arguments or []))
+        return await outcome if asyncio.iscoroutine(outcome) else outcome
+
+
+def _details(error: Exception) -> list[str]:
+    try:
+        return [str(one) for one in cattrs.transform_error(error)][:5] or [str(error)]
+    except Exception:  # transform_error supports only some kinds of error
+        return [f"{type(error).__name__}: {error}"]

@@ -1,0 +1,1 @@
+"""Convert bytes to messages and back, tolerating invalid input."""

@@ -1,0 +1,1 @@
+"""Write changes to the user's files, all or nothing, and recover interrupted writes."""

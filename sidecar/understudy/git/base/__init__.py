@@ -1,0 +1,1 @@
+"""Commit exactly what the user sees, without touching their repository's state."""

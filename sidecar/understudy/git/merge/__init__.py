@@ -1,0 +1,1 @@
+"""Merge hunks in memory; nothing here writes to the user's files."""

@@ -1,0 +1,1 @@
+"""Create, snapshot and remove the isolated worktree of a delegation."""

@@ -1,0 +1,98 @@
+"""Decide which files of a worktree belong to a result, within the limits."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from understudy.git.path_rules import refused
+from understudy.model.text.path_quoting import quote
+
+RESULT_FILE_BYTES = 50 * 1024 * 1024
+"""A larger file is left out of a result and listed; GitHub warns about files of this size."""
+
+
+RESULT_TOTAL_BYTES = 500 * 1024 * 1024
+"""All new and changed files together; files that do not fit are left out and listed."""
+
+
+RESULT_NEW_FILES = 50_000
+"""Most new files in one result; further ones, in the order of paths, are left out and listed."""
+
+
+class ResultCollector:
+    """Decides which files of a worktree go into a result, within the limits."""
+
+    def __init__(self, root: Path, excluded: list[bytes]) -> None:
+        """Prepare to read the worktree at ``root``; ``excluded`` paths are never part of the result."""
+        self.excluded = set(excluded)
+        self.root = os.fsencode(root) + b"/"
+        self.notes: list[str] = []
+        self.left_out: list[bytes] = []
+        self.budget = RESULT_TOTAL_BYTES
+
+    def is_content(self, path: bytes) -> bool:
+        """Return whether ``path`` is a file or a link."""
+        try:
+            mode = os.lstat(self.root + path).st_mode
+        except OSError:
+            return False
+        return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+    def fits(self, path: bytes) -> bool:
+        """Count ``path`` against the limits; return whether it is within them."""
+        try:
+            found = os.lstat(self.root + path)
+        except OSError:
+            return False
+        if stat.S_ISREG(found.st_mode) and (found.st_size > RESULT_FILE_BYTES or found.st_size > self.budget):
+            self.left_out.append(path)
+            return False
+        self.budget -= found.st_size
+        return True
+
+    def new_files(self, listed: list[bytes], rules: bytes) -> list[bytes]:
+        """Return the untracked files that belong to the result, nested repositories included."""
+        taken: list[bytes] = []
+        for path in listed:
+            if path.rstrip(b"/") in self.excluded:
+                continue
+            if path.endswith(b"/"):
+                inside = self._nested(path[:-1], rules)
+                self.notes.append(
+                    f"{quote(path[:-1])} is a nested repository: its {len(inside)} files are part of the result, "
+                    "its history is not."
+                )
+            else:
+                inside = [path]
+            for each in inside:
+                if len(taken) >= RESULT_NEW_FILES or refused(each):
+                    self.left_out.append(each)
+                elif self.is_content(each) and self.fits(each):
+                    taken.append(each)
+        return taken
+
+    def finish(self) -> list[str]:
+        """Return the notes for the user."""
+        if self.left_out:
+            named = ", ".join(quote(path) for path in self.left_out[:10]) + (" …" if len(self.left_out) > 10 else "")
+            self.notes.append(
+                f"{len(self.left_out)} files were left out, because of their size, number or name: {named}"
+            )
+        return self.notes
+
+    def _nested(self, folder: bytes, rules: bytes) -> list[bytes]:
+        import pathspec
+
+        ignored = pathspec.GitIgnoreSpec.from_lines(rules.decode(errors="surrogateescape").splitlines())
+        found: list[bytes] = []
+        for current, folders, names in os.walk(self.root + folder):
+            below = current[len(self.root) :]
+            # A link to a folder is content, not a folder to descend into.
+            names += [name for name in folders if os.path.islink(os.path.join(current, name))]  # noqa: PTH114, PTH118
+            folders[:] = [name for name in folders if name != b".git" and name not in names]
+            found += [below + b"/" + name for name in names if name != b".git"]
+            if len(found) > RESULT_NEW_FILES:
+                break
+        return sorted(path for path in found if not ignored.match_file(os.fsdecode(path)))

@@ -1,0 +1,229 @@
+"""The ledger: one line per attempt in ``<state>/ledger/<month>.jsonl``, kept longer than the journals.
+
+Each attempt is recorded exactly once, even when the worker is killed at any instant::
+
+    open ─► (attempt runs) ─► journal: finished ─► line appended, fsynced ─► closed
+
+``open`` leaves an empty file ``<state>/ledger/open/<id>`` before the attempt starts; it is removed after the line is on
+disk. While it exists, lines may be missing; the process that finishes a dead worker's delegation, or the next worker
+that expires old files, appends them. Lines are appended under a lock and only when no earlier line has the same id and
+attempt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from understudy.files import durable, locks
+from understudy.journal import delegation_folder, state_folder
+from understudy.journal.delegation_folder import Folder
+from understudy.model.config.languages import language_of
+from understudy.model.delegations import Attempt, Delegation
+from understudy.model.ledger import CostSource, LedgerEntry
+from understudy.model.spec import Spec
+from understudy.model.states import State
+from understudy.model.text import path_quoting
+from understudy.model.wire import ready
+from understudy.process.failpoints import failpoint
+
+LONGEST_LINE = 64 * 1024
+
+_CHUNK = 256 * 1024
+
+_decoder = msgspec.json.Decoder(ready(LedgerEntry))
+
+
+def open_entry(folder: Folder) -> None:
+    """Mark that attempts of a delegation will be recorded; call this before the first attempt starts."""
+    path = _open_file(folder.id)
+    with durable.named_failures(path):
+        path.parent.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
+        durable.create(path, b"")
+
+
+def is_open(folder: Folder) -> bool:
+    """Return whether lines of a delegation may be missing."""
+    return _open_file(folder.id).exists()
+
+
+def open_ids() -> list[str]:
+    """Return the delegations whose lines may be missing: the running ones and those whose worker was killed."""
+    try:
+        names = os.listdir(_root() / "open")  # noqa: PTH208 - names only
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in names if delegation_folder.is_id(name))
+
+
+def record(folder: Folder, delegation: Delegation, *, before: int | None = None) -> None:
+    """Append a line for each ended attempt that has none yet; the caller holds the delegation's lock.
+
+    While the delegation runs, these are the attempts with a number below ``before``; at its end, all attempts, and then
+    the mark of ``open_entry`` is removed. Without that mark, every attempt has its line, and this does nothing. Raises
+    ``disk_full`` or ``state_unavailable``; the mark is then kept for another try.
+    """
+    if not is_open(folder):
+        return
+    ended = delegation.state is State.FINISHED
+    attempts = [one for one in delegation.attempts if ended or (before is not None and one.number < before)]
+    if attempts:
+        spec = delegation_folder.read_spec(folder)
+        _append(delegation, [_entry(delegation, spec, attempt) for attempt in attempts])
+    if ended:
+        failpoint("ledger written")
+        with durable.named_failures(_open_file(folder.id)):
+            _open_file(folder.id).unlink(missing_ok=True)
+
+
+def discard_open(identifier: str) -> None:
+    """Remove the mark of a delegation whose folder is gone."""
+    with contextlib.suppress(OSError):
+        _open_file(identifier).unlink()
+
+
+def months() -> list[Path]:
+    """Return the ledger's files, oldest first."""
+    try:
+        return sorted(entry for entry in _root().iterdir() if entry.suffix == ".jsonl")
+    except FileNotFoundError:
+        return []
+
+
+def read(since: str = "") -> Iterator[LedgerEntry]:
+    """Return the entries of attempts that ended at ``since`` (RFC 3339) or later, in the order of their lines.
+
+    A torn last line and lines that are not entries are skipped.
+    """
+    for path in months():
+        if path.stem >= since[:7]:
+            for line in _lines(path):
+                entry = _decoded(line)
+                if entry is not None and entry.at >= since:
+                    yield entry
+
+
+def _append(delegation: Delegation, entries: list[LedgerEntry]) -> None:
+    path = _root() / f"{time.strftime('%Y-%m', time.gmtime())}.jsonl"
+    lock = _root() / "lock"
+    with durable.named_failures(path), locks.file_lock(lock):
+        known = _recorded(delegation)
+        data = b"".join(_encode(entry) for entry in entries if entry.attempt not in known)
+        if data:
+            _append_durably(path, data)
+
+
+def _append_durably(path: Path, data: bytes) -> None:
+    is_new = not path.exists()
+    descriptor = durable.open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    try:
+        # A process that died wrote this line without a newline; its attempt is still marked as open.
+        end = durable.cut_torn_tail(descriptor)
+        failpoint("ledger begun")
+        try:
+            # One write; the kernel writes less only when the disk is full, and then the next write fails.
+            while data:
+                data = data[os.write(descriptor, data) :]
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, end)
+            raise
+    finally:
+        os.close(descriptor)
+    if is_new:
+        durable.sync_folder(path.parent)
+
+
+def _recorded(delegation: Delegation) -> set[int]:
+    """Return the attempts of a delegation that have a line; search only files since the delegation was created."""
+    wanted = f'"{delegation.id}"'.encode()
+    found = set()
+    for path in months():
+        if path.stem >= delegation.started_at[:7]:
+            for line in _lines(path):
+                if wanted in line and (entry := _decoded(line)) is not None and entry.id == delegation.id:
+                    found.add(entry.attempt)
+    return found
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Return the complete lines of a file, except lines too long to be entries."""
+    with contextlib.suppress(FileNotFoundError), durable.named_failures(path):
+        descriptor = durable.open_regular(path, os.O_RDONLY)
+        with os.fdopen(descriptor, "rb") as file:
+            rest = b""
+            while data := file.read(_CHUNK):
+                *complete, rest = (rest[-LONGEST_LINE - 1 :] + data).split(b"\n")
+                yield from (line for line in complete if len(line) <= LONGEST_LINE)
+
+
+def _decoded(line: bytes) -> LedgerEntry | None:
+    try:
+        return _decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        return None
+
+
+def _encode(entry: LedgerEntry) -> bytes:
+    try:
+        line = msgspec.json.encode(entry)
+    except UnicodeEncodeError:
+        from understudy.model.wire import encode
+
+        line = encode(entry)
+    return line + b"\n"
+
+
+def _entry(delegation: Delegation, spec: Spec, attempt: Attempt) -> LedgerEntry:
+    ended = attempt.finished_at or delegation.finished_at or attempt.started_at
+    source: CostSource = "unknown"
+    if attempt.cost_usd is not None:
+        source = "estimated" if attempt.cost_estimated else "reported"
+    is_last = attempt is delegation.attempts[-1]
+    failure = attempt.failure or (delegation.error if is_last else None)
+    subject = [*spec.files, *([spec.target] if spec.target is not None else [])]
+    return LedgerEntry(
+        at=ended,
+        id=delegation.id,
+        attempt=attempt.number,
+        asked_by=spec.asked_by,
+        recipe=delegation.recipe,
+        language=language_of(path_quoting.readable(subject[0])) if subject else "",
+        workspace=delegation.workspace,
+        delegator=attempt.delegator,
+        tool=attempt.tool,
+        model_server=attempt.model_server,
+        model=attempt.model,
+        usage=attempt.usage,
+        cost_usd=attempt.cost_usd,
+        cost_source=source,
+        seconds=_seconds_between(attempt.started_at, ended),
+        verdict=delegation.verdict if is_last and delegation.verdict is not None else None,
+        failure=failure.kind if failure is not None else None,
+    )
+
+
+def _seconds_between(begin: str, end: str) -> float:
+    try:
+        return max(0.0, round((_moment(end) - _moment(begin)).total_seconds(), 3))
+    except ValueError:
+        return 0.0
+
+
+def _moment(at: str) -> datetime:
+    found = datetime.fromisoformat(at)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _root() -> Path:
+    return state_folder.state_root() / "ledger"
+
+
+def _open_file(identifier: str) -> Path:
+    return _root() / "open" / identifier

@@ -1,0 +1,175 @@
+"""Configured entries as sent to clients, with scope, state and problems; tools, backends and presets."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from understudy.model.capabilities import OptionValue
+from understudy.model.config.delegators import Delegator, ModelServer, Scope
+from understudy.model.errors import Location
+from understudy.model.wire import Wire
+
+
+class Problem(Wire, kw_only=True):
+    """A problem of a configuration, with its location."""
+
+    severity: Literal["error", "warning", "information"]
+    message: str
+    hint: str | None = None
+    location: Location | None = None
+
+
+class EntryState(Wire, kw_only=True):
+    """Whether a delegator can be used now."""
+
+    ready: bool
+    problems: list[Problem]
+    running: int
+    queued: int
+
+
+class DelegatorEntry(Wire, kw_only=True):
+    """A delegator with its scope, location and state."""
+
+    delegator: Delegator
+    scope: Scope
+    revision: str
+    """Changes with every change of its file; pass it to ``update`` and ``delete`` to detect conflicts."""
+    editable: bool
+    location: Location | None = None
+    tool_display_name: str | None = None
+    """The display name of its tool; absent without a tool, and for an unknown tool."""
+    state: EntryState
+
+
+class ServerState(Wire, kw_only=True):
+    """Whether a model server can be used."""
+
+    problems: list[Problem]
+
+
+class ModelServerEntry(Wire, kw_only=True):
+    """A model server with its scope, location and state."""
+
+    model_server: ModelServer
+    scope: Scope
+    revision: str
+    editable: bool
+    location: Location | None = None
+    state: ServerState
+
+
+class SupportedOption(Wire, kw_only=True):
+    """A field that can be set and has an effect, with everything that a form needs to ask for it."""
+
+    name: str
+    """The field of ``Launch``, ``Limits`` or ``modelProperties``."""
+    title: str
+    """Its label."""
+    description: str
+    type: Literal["boolean", "integer", "number", "string", "decimal", "list"]
+    """A decimal is sent as a string; a list is a list of strings."""
+    values: list[OptionValue] | None = None
+    """The allowed values; absent: any value of its type."""
+    default: str | None = None
+    """The value that applies if it is absent, where there is one."""
+    placeholder: str | None = None
+    """An example."""
+    required: bool = False
+    """Whether every delegator needs it."""
+    minimum: float | None = None
+    exclusive_minimum: float | None = None
+    """The value must be above this."""
+    maximum: float | None = None
+    only_with: dict[str, str] | None = None
+    """Fields of ``Launch`` and the values that this option requires to have an effect."""
+
+
+class SupportedOptions(Wire, kw_only=True):
+    """The options of a delegator that have an effect; all others are refused, never ignored."""
+
+    launch: list[SupportedOption]
+    """Fields of ``Launch``, in the order in which a form asks for them."""
+    limits: list[SupportedOption]
+    """Fields of ``Limits``."""
+    properties: list[SupportedOption]
+    """Well-known ``modelProperties``; empty: ``modelProperties`` has no effect. Others are passed on unchanged."""
+    modes: list[str]
+    """How it can be driven: ``headless``, ``acp``."""
+    permission_modes: list[OptionValue]
+    """The allowed values of ``launch.permissionMode``."""
+    protocols: list[str]
+    """Protocols of the model servers that it can use, the default first; empty: it cannot use one."""
+    needs_model_server: bool
+    """Whether it works only with a model server; then ``model`` is required too."""
+    sessions: bool
+    """Whether a reply continues the session of the previous attempt."""
+    returns: list[Literal["text", "file", "tree"]]
+    """Kinds of recipes that it can run."""
+    recipes: list[str] | None = None
+    """The only recipes that it can run; absent: every recipe of a kind in ``returns``."""
+    tree_recipes: list[str] | None = None
+    """The only recipes returning a tree that it can run; absent: all of them."""
+
+
+class BackendEntry(Wire, kw_only=True):
+    """A backend of our own loop, which runs delegators with a model server and no tool."""
+
+    name: str
+    title: str
+    protocols: list[str]
+    """It runs the delegators whose model server uses one of these protocols."""
+    supports: SupportedOptions
+
+
+class ServerPreset(Wire, kw_only=True):
+    """A kind of model server, and its default address."""
+
+    kind: str
+    """The value of ``kind`` in a model server."""
+    title: str
+    base_url: str
+    """Its usual address; empty: there is none."""
+    protocol: str
+    needs_key: bool
+    """Whether it usually requires an API key."""
+    key_url: str | None = None
+    """The page on which its users create API keys."""
+    running: bool
+    """Whether a model server responds at ``baseUrl`` on this machine now."""
+    models: list[str] | None = None
+    """The models that it lists, while it is running."""
+
+
+class ToolEntry(Wire, kw_only=True):
+    """An agent CLI that Understudy knows, found on this machine or not."""
+
+    name: str
+    display_name: str
+    description: str | None = None
+    """What it does, unless its name says it."""
+    found: bool
+    path: str | None = None
+    version: str | None = None
+    runnable: bool
+    """Whether this version of Understudy has a runner for it."""
+    modes: list[str]
+    supports: SupportedOptions | None = None
+    """The options of its delegators; absent if Understudy has no runner for it."""
+    problems: list[Problem]
+
+
+class ConnectionTestStep(Wire, kw_only=True):
+    """One step of a connection test: ``binary``, ``version``, ``endpoint``, ``key``, ``model``, ``round_trip``."""
+
+    name: str
+    ok: bool
+    message: str
+    seconds: float
+
+
+class ConnectionTest(Wire, kw_only=True):
+    """The result of a connection test; ``ok`` when every step succeeded."""
+
+    ok: bool
+    steps: list[ConnectionTestStep]

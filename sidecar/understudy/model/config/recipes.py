@@ -1,0 +1,34 @@
+"""Recipes and where they apply."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from understudy.model.config.delegators import Scope
+from understudy.model.errors import Location
+from understudy.model.wire import Strict, Wire
+
+
+class AppliesTo(Strict, kw_only=True):
+    """Where a recipe is offered."""
+
+    languages: list[str] | None = None
+    """Language IDs as editors use them (`python`, `typescriptreact`); absent: every language."""
+    on: list[Literal["file", "selection", "diagnostic"]]
+    """What must be at the cursor: a whole file, a selection, a diagnostic."""
+
+
+class Recipe(Wire, kw_only=True):
+    """A reusable task."""
+
+    name: str
+    title: str
+    returns: Literal["text", "file", "tree"]
+    writes: list[str] | None = None
+    checks: list[str] | None = None
+    delegator: str | None = None
+    applies_to: AppliesTo
+    scope: Scope
+    location: Location | None = None
+    prompt: str = ""
+    """The instructions, in Markdown; the user's instructions and the files are appended."""

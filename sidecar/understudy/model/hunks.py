@@ -1,0 +1,57 @@
+"""Hunks, changed files and review counts."""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal
+
+from understudy.model.wire import Wire
+
+
+class HunkState(enum.StrEnum):
+    """The review state of a hunk."""
+
+    PENDING = "pending"
+    """Not decided."""
+    ACCEPTED = "accepted"
+    """Merged into the user's files."""
+    REJECTED = "rejected"
+    """Rejected."""
+    SUPERSEDED = "superseded"
+    """Continued by a follow-up."""
+
+
+class Hunk(Wire, kw_only=True):
+    """The unit of review: a maximal run of changed lines between base and result (one-based, no context)."""
+
+    id: str
+    """First 12 hex digits of SHA-256 over path, both blobs and ordinal."""
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+    state: HunkState
+    conflict: bool
+    edited: bool
+    reason: str | None = None
+    by: str | None = None
+
+
+class FileDiff(Wire, kw_only=True):
+    """One changed file. Paths that are not UTF-8 or begin with ``"`` are C-quoted as git does."""
+
+    path: str
+    from_: str | None = None
+    status: Literal["added", "deleted", "modified", "renamed", "mode", "type"]
+    binary: bool
+    flag_reason: str | None = None
+    """Why an accept of the file needs confirmation: what executes or reads such a file."""
+    hunks: list[Hunk]
+
+
+class Review(Wire, kw_only=True):
+    """How many hunks are pending, accepted and rejected."""
+
+    pending: int
+    accepted: int
+    rejected: int

@@ -1,0 +1,15 @@
+"""The built-in agent that writes property tests without a model."""
+
+from __future__ import annotations
+
+from understudy.model.capabilities import Capabilities
+
+CAPABILITIES = Capabilities(
+    name="ghostwriter",
+    title="Ghostwriter",
+    description="Built in. Writes property tests without a model.",
+    built_in=True,
+    runner="understudy.runners.agent_clis.ghostwriter:Runner",
+    returns=frozenset({"tree"}),
+    recipes=frozenset({"tests"}),
+)

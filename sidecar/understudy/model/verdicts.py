@@ -1,0 +1,114 @@
+"""Verdicts and reservations, each with the sentence that every frontend shows."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+
+class Verdict(enum.StrEnum):
+    """How a finished delegation ended: the first member whose rule applies (``engine.checks.verdict_rules``)."""
+
+    ANSWERED = "answered"
+    """A text recipe answered."""
+    VERIFIED = "verified"
+    """At least one required check passed on exactly this result, and there is no reservation."""
+    UNVERIFIED = "unverified"
+    """There is a result, and a reason not to call it verified."""
+    CHECKS_FAILED = "checks_failed"
+    """A required check failed twice on the result and passes on the base."""
+    NO_CHANGES = "no_changes"
+    """The agent finished without changing anything."""
+    FAILED = "failed"
+    """The last attempt failed; partial work is kept."""
+    CANCELLED = "cancelled"
+    """A user stopped it; partial work is kept."""
+    TIMED_OUT = "timed_out"
+    """A time limit was reached; partial work is kept."""
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    """A limit on tokens, turns or money was reached; partial work is kept."""
+    INTERRUPTED = "interrupted"
+    """Its worker process died; partial work is kept."""
+
+
+class Reservation(enum.StrEnum):
+    """A reason why a result is not verified. The list is closed."""
+
+    NO_CHECKS = "no_checks"
+    """No required check ran."""
+    NOT_MUTATION_TESTED = "not_mutation_tested"
+    """New tests ran, and nothing shows that they can fail."""
+    FLAKY = "flaky"
+    """A check failed once and passed once on the same tree."""
+    FAILS_ON_BASE = "fails_on_base"
+    """A check fails on the result and failed before the work began."""
+    CHECK_CHANGED = "check_changed"
+    """The result changes a file that configures a check."""
+    OUTSIDE_SCOPE = "outside_scope"
+    """The result changes files that the recipe does not write, or removes tests."""
+    LOADED_CHECKOUT = "loaded_checkout"
+    """A check loaded files of the user's checkout instead of the result."""
+    NO_MUTANT_KILLED = "no_mutant_killed"
+    """No new test fails when the code under test is broken on purpose."""
+    TAMPERED = "tampered"
+    """The journal contained bytes that its worker did not write."""
+
+
+VERDICTS: dict[Verdict, str] = {
+    Verdict.ANSWERED: "the model answered",
+    Verdict.VERIFIED: "a required check passed on exactly this result, and there is no reservation",
+    Verdict.UNVERIFIED: "there is a result, but check it before you rely on it",
+    Verdict.CHECKS_FAILED: "a required check fails on the result and passes without it",
+    Verdict.NO_CHANGES: "the agent finished without changing anything",
+    Verdict.FAILED: "the agent failed; partial work is kept",
+    Verdict.CANCELLED: "stopped on request; partial work is kept",
+    Verdict.TIMED_OUT: "a time limit was reached; partial work is kept",
+    Verdict.BUDGET_EXHAUSTED: "a limit on tokens, turns or money was reached; partial work is kept",
+    Verdict.INTERRUPTED: "its worker process died; partial work is kept",
+}
+"""What a verdict means, without a full stop."""
+
+RESERVATIONS: dict[Reservation, tuple[str, str]] = {
+    Reservation.NO_CHECKS: ("no required check ran", "configure one under [[checks]], or name one with --check"),
+    Reservation.NOT_MUTATION_TESTED: (
+        "nothing shows that the new tests can fail",
+        "read the tests: does each one assert something?",
+    ),
+    Reservation.FLAKY: (
+        "a check failed once and passed once on the same tree",
+        "run `understudy check ID` again, and look for what is random",
+    ),
+    Reservation.FAILS_ON_BASE: (
+        "a check fails, and failed before the work began",
+        "fix it first, then delegate again",
+    ),
+    Reservation.CHECK_CHANGED: (
+        "the result changes a file that decides what a check does",
+        "read that file in the diff first",
+    ),
+    Reservation.OUTSIDE_SCOPE: (
+        "the result changes files that this recipe does not write, or removes tests",
+        "look at those files in the diff",
+    ),
+    Reservation.LOADED_CHECKOUT: (
+        "a check loaded files of your checkout instead of the result",
+        "the files are listed below; the usual cause is an absolute path in the environment",
+    ),
+    Reservation.NO_MUTANT_KILLED: (
+        "no new test fails when the code under test is broken",
+        "these tests prove nothing: ask for tests that fail when the code is wrong",
+    ),
+    Reservation.TAMPERED: (
+        "the journal contained lines that its worker did not write; they were removed",
+        "something in the worktree tries to forge results: read the diff with care",
+    ),
+}
+"""Why a result is not verified, and what to do about it on the command line."""
+
+
+def verdict_sentence(verdict: Verdict | None, reservations: Sequence[Reservation]) -> str:
+    """Return how a delegation ended, without a full stop: its verdict, then every reservation or the meaning."""
+    if verdict is None:
+        return "not finished yet"
+    reasons = "; ".join(RESERVATIONS[reservation][0] for reservation in reservations)
+    return f"{verdict.replace('_', ' ')}: {reasons or VERDICTS[verdict]}"

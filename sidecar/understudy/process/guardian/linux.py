@@ -1,0 +1,91 @@
+# pathlib would double the start-up time of the guardian:
+# ruff: noqa: PTH110, PTH123, PTH208
+"""Call the Linux kernel: namespaces, mounts, process attributes and ``/proc``."""
+
+import _signal as signal  # type: ignore[import-not-found]  # "signal" imports enum: 6 ms of every start
+import ctypes
+import os
+import sys
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36  # linux/prctl.h
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000  # linux/sched.h
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 0x4000, 1 << 19  # linux/mount.h
+CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
+"""The number of clone(2) by machine, for the machines where the flags are its first argument."""
+
+LINUX = sys.platform == "linux"
+# PyDLL keeps the GIL during a call, so a child created by clone(2) finds the lock as its parent left it.
+libc = ctypes.PyDLL(None, use_errno=True)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set one attribute of this process (prctl(2))."""
+    zero = ctypes.c_ulong(0)
+    libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero)
+
+
+def clone(number: int, flags: int) -> int:
+    """Fork into new namespaces; return the pid, 0 in the child, -1 when refused.
+
+    ``unshare`` would move the guardian itself, which could not be undone when a later step is refused.
+    """
+    zero = ctypes.c_long(0)
+    return int(libc.syscall(ctypes.c_long(number), ctypes.c_long(flags | signal.SIGCHLD), zero, zero, zero, zero))
+
+
+def mount(source: bytes, target: bytes, kind: bytes | None, flags: int) -> None:
+    """Mount a file system; raise ``OSError`` when the kernel refuses."""
+    if libc.mount(source, target, kind, ctypes.c_ulong(flags), None) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), f"mount {os.fsdecode(target)}")
+
+
+def map_ids(user: int, group: int) -> None:
+    """Map only this user and group, each to itself (user_namespaces(7))."""
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        handle = os.open(f"/proc/self/{name}", os.O_WRONLY)
+        try:
+            os.write(handle, text.encode())
+        finally:
+            os.close(handle)
+
+
+def all_pids() -> list[int]:
+    """Return every pid that ``/proc`` shows."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def stat_of(pid: int) -> list[str]:
+    """Return the fields after the name in ``/proc/<pid>/stat``: state, parent, …; a missing process is dead (X)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].decode("ascii").split()
+    except OSError:
+        return ["X", "0"]
+
+
+def state_of(pid: int) -> str:
+    """Return the state letter of a process (proc(5))."""
+    return stat_of(pid)[0]
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the children of ``pid``."""
+    if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):  # a kernel without CONFIG_PROC_CHILDREN
+        return [one for one in all_pids() if stat_of(one)[1] == str(pid)]
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:  # the process or thread has ended: its children now belong to the guardian
+        pass
+    return found
+
+
+def send(pid: int, signum: int) -> None:
+    """Signal a descendant that may be gone or may run as another user (setuid)."""
+    try:
+        os.kill(pid, signum)
+    except (ProcessLookupError, PermissionError):
+        return

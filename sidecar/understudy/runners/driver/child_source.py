@@ -1,0 +1,281 @@
+"""A program as a source: JSON lines, or plain text, on its standard output.
+
+    JsonLinesSource(task, command, parser)     one event format; with a ``Dialect`` the program is also written to
+    TextSource(task, command)                  its output is the answer, complete when it exits
+
+A program that reads its input although it got a prompt would wait forever, so its input is closed unless the prompt
+is sent that way or the format is two-way. Most agents leave processes behind, so the whole process tree is ended.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from understudy.model.delegations import PermissionOption
+from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
+from understudy.model.events import AgentStarted, Event, Note, Text
+from understudy.process import children, environment
+from understudy.runners.driver.command_line import Command
+from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem, Unrecognized
+from understudy.runners.runner import Task
+from understudy.secrets import Redactor
+
+END_GRACE_SECONDS = 2.0
+"""Between SIGTERM and SIGKILL: a cancel may take five seconds, and CLIs use the time to save their session."""
+MAX_LINE_BYTES = 8 << 20
+_NOISE_BYTES = 1000
+_SHOWN_CHARACTERS = 600
+"""Characters of standard error, or of the last output, that a message quotes."""
+_TORN_CHARACTERS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """Bytes to send to the program at once, such as the refusal of a request. Used only in this module."""
+
+    data: bytes
+
+
+class LineParser(Protocol):
+    """Parses one program's lines. One instance serves one attempt, so it may keep state."""
+
+    def line(self, line: bytes) -> Sequence[SourceItem | Reply] | None:
+        """Parse ``line``: None when it is not in the format, nothing when it is neither event nor sign of work."""
+        ...
+
+
+@runtime_checkable
+class Dialect(LineParser, Protocol):
+    """A two-way format: besides reading, it encodes what is written to the program."""
+
+    def message(self, text: str) -> bytes:
+        """Return the line that delivers a user message; the prompt is the first one."""
+        ...
+
+    def answer(self, question_id: str, option: PermissionOption, note: str | None) -> bytes:
+        """Return the line that answers a question."""
+        ...
+
+    def interrupt(self) -> bytes:
+        """Return the line that ends the current turn."""
+        ...
+
+    def explain(self, stderr: str) -> ErrorInfo | None:
+        """Return why a program failed that printed this on standard error, None when unknown."""
+        ...
+
+
+class _ChildSource:
+    """Common base of all programs: start, process tree, exit code, standard error."""
+
+    def __init__(self, task: Task, command: Command, dialect: Dialect | None = None) -> None:
+        self.subject = f"Delegator {task.delegator.name!r}"
+        self._task = task
+        self._command = command
+        self._environment, self._secrets = environment_of(task, command)
+        self._dialect = dialect
+        self._child: children.Child | None = None
+        self._interrupted = False
+        self._start_announced = False
+        self._announced = False
+        """Whether the program announced its result."""
+        self._last_words = ""
+        self.redactor = Redactor(self._secrets)
+
+    async def _started(self) -> children.Child:
+        if self._child is None:
+            task, command = self._task, self._command
+            # Raw logs could contain keys that the program prints, so only a redacted tail is kept.
+            files = (None, None) if self._secrets else (task.stdout_log, task.stderr_log)
+            self._child = await children.start(
+                command.argv,
+                cwd=command.cwd,
+                env=self._environment,
+                mark=task.delegation_id,
+                confinement=task.sandbox,
+                stdin=command.stdin if self._dialect is None else self._dialect.message(task.prompt),
+                keep_stdin=self._dialect is not None,
+                stdout_file=files[0],
+                stderr_file=files[1],
+            )
+        return self._child
+
+    def _announce_start(self, child: children.Child) -> AgentStarted | None:
+        """Return the event of the program's start, once: the items may be read twice."""
+        if self._start_announced:
+            return None
+        self._start_announced = True
+        return AgentStarted(sandbox=child.sandbox)
+
+    async def answer(self, question_id: str, option: PermissionOption, note: str | None) -> None:
+        """Send the answer in the program's format; a one-way program asks no questions."""
+        if self._dialect is not None:
+            await self._write(self._dialect.answer(question_id, option, note))
+
+    async def interrupt(self) -> None:
+        """Ask a two-way program to end its turn; a one-way program can only be ended, so stop reading it."""
+        self._interrupted = True
+        if self._dialect is not None:
+            await self._write(self._dialect.interrupt())
+
+    async def send(self, message: str) -> None:
+        """Send another user message; a one-way program gets only its prompt."""
+        if self._dialect is None:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{self.subject} cannot take messages while it works.",
+                hint="Reply to its result instead.",
+            )
+        await self._write(self._dialect.message(message))
+
+    async def explain(self) -> ErrorInfo | None:
+        """Return the crash that the exit code or the signal indicates."""
+        child = self._child
+        if child is None or child.ended is None or child.ended.code == 0:
+            return None
+        stderr = self._stderr(child).strip()
+        if self._dialect is not None and (known := self._dialect.explain(stderr)) is not None:
+            return known
+        ended = child.ended
+        how = f"was killed by signal {ended.signal}" if ended.signal is not None else f"exited with code {ended.code}"
+        after = " after announcing a result" if self._announced else ""
+        # Some CLIs explain themselves on standard output only.
+        shown = (stderr or self.redactor.redact(self._last_words).strip())[-_SHOWN_CHARACTERS:]
+        return ErrorInfo(
+            ErrorKind.TOOL_CRASHED,
+            f"{self.subject} {how}{after}: {shown}" if shown else f"{self.subject} {how}{after}.",
+            "Partial work is kept; its log has the complete output.",
+        )
+
+    async def close(self) -> Sequence[Event]:
+        """End the process tree: SIGTERM, then SIGKILL. Return a note about processes that the program left behind."""
+        child = self._child
+        if child is None:
+            return []
+        async with child:
+            ended = await child.end(END_GRACE_SECONDS)
+            if self._secrets and self._task.stderr_log is not None:
+                _write_private(self._task.stderr_log, self.redactor.redact(child.stderr_tail()))
+        if not ended.leftovers:
+            return []
+        return [Note(level="warning", text=f"The agent left {ended.leftovers} processes running; they were ended.")]
+
+    def _stderr(self, child: children.Child) -> str:
+        return self.redactor.redact(child.stderr_tail().decode("utf-8", "replace"))
+
+    async def _write(self, data: bytes) -> None:
+        stdin = self._child.stdin if self._child is not None else None
+        if stdin is not None:
+            with suppress(UnderstudyError):  # it has closed its input; its exit will say why
+                await stdin.write(data)
+
+    def _remember(self, text: str) -> None:
+        # Twice the length shown, so that a secret is redacted before the text is cut.
+        self._last_words = (self._last_words + text)[-2 * _SHOWN_CHARACTERS :]
+
+
+class TextSource(_ChildSource):
+    """A program whose output is the answer, complete when it exits."""
+
+    async def items(self) -> AsyncIterator[SourceItem]:
+        """Yield the output as text, then the end if the exit code is 0."""
+        child = await self._started()
+        if (announcement := self._announce_start(child)) is not None:
+            yield announcement
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        while not self._interrupted and (chunk := await child.read_stdout()):
+            text = decoder.decode(chunk)
+            self._remember(text)
+            yield Text(text=text) if text else Heartbeat()
+        if self._interrupted:
+            return
+        if rest := decoder.decode(b"", final=True):
+            yield Text(text=rest)
+        if (await child.wait()).code == 0:
+            yield AgentFinished()
+
+
+class JsonLinesSource(_ChildSource):
+    """A program that prints one JSON object per line; with a ``Dialect`` it is also written to."""
+
+    def __init__(self, task: Task, command: Command, parser: LineParser) -> None:
+        """Prepare; the program starts with the first item. A ``Dialect`` delivers the prompt as its first message."""
+        super().__init__(task, command, parser if isinstance(parser, Dialect) else None)
+        self._parser = parser
+        self._ready: deque[SourceItem | Reply] = deque()
+        self._torn = ""
+
+    async def items(self) -> AsyncIterator[SourceItem]:
+        """Yield the events of the lines until the program and everything it started have ended."""
+        child = await self._started()
+        if (announcement := self._announce_start(child)) is not None:
+            yield announcement
+        if self._interrupted and self._dialect is None:
+            return
+        lines = child.stdout_lines(MAX_LINE_BYTES)
+        while True:
+            while self._ready:
+                item = self._ready.popleft()
+                if isinstance(item, Reply):
+                    await self._write(item.data)
+                    item = Heartbeat()
+                elif isinstance(item, AgentFinished):
+                    self._announced = True
+                    if child.stdin is not None:
+                        child.stdin.close()  # no other turn follows
+                elif isinstance(item, Text):
+                    self._remember(item.text)
+                yield item
+            line = await anext(lines, None)
+            if line is None:
+                break
+            if line.strip() and not self._announced:
+                found = self._parser.line(line)
+                self._ready.extend(self._unrecognized(child, line) if found is None else found)
+        await child.wait()
+
+    def _unrecognized(self, child: children.Child, line: bytes) -> Sequence[SourceItem]:
+        text = self.redactor.redact(line.decode("utf-8", "replace"))
+        if not child.last_line_complete and line.lstrip().startswith(b"{"):
+            self._torn = text[-_TORN_CHARACTERS:]
+            return []
+        return [Unrecognized(text=text[:_NOISE_BYTES])]
+
+    async def explain(self) -> ErrorInfo | None:
+        """Return the crash, or an error for an incomplete last line of the output."""
+        failure = await super().explain()
+        if failure is None and self._torn:
+            failure = ErrorInfo(
+                ErrorKind.MALFORMED_OUTPUT,
+                f"{self.subject} ended in the middle of a line: …{self._torn}",
+                "Retry; its log has the complete output.",
+            )
+        return failure
+
+
+def environment_of(task: Task, command: Command) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the complete environment of the program, and those of its values that are secret.
+
+    It is the allow-listed base, an identity for commits, the variables that the tool's module sets, and the
+    delegator's own variables, which override all others except the secrets that the tool's module sets.
+    """
+    name = task.delegator.name
+    extra = dict(command.environment)
+    for role in ("AUTHOR", "COMMITTER"):
+        extra[f"GIT_{role}_NAME"] = f"{name} (Understudy)"
+        extra[f"GIT_{role}_EMAIL"] = f"{name}@understudy.invalid"
+    given = dict(command.secrets)
+    return environment.base_environment({**extra, **task.environment, **given}), {**task.secrets, **given}
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)

@@ -1,0 +1,107 @@
+"""The source of an agent's events: the one interface between the driver and every kind of agent.
+
+A program that prints JSON lines (``child_source``), a model server (``backends.exchange``), a JSON-RPC peer: each is a
+``Source``. The driver is responsible for time, budgets, redaction, bounds and how an attempt ended. A source is
+responsible for its connection and its format, and has no access to limits or journals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from understudy.model.delegations import PermissionOption
+from understudy.model.errors import ErrorInfo
+from understudy.model.events import Event
+from understudy.runners.runner import Question
+from understudy.secrets import Redactor
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentFinished:
+    """The agent announced its result. The driver then waits for the source to end and ignores further items."""
+
+    text: str | None = None
+    """The answer; None: the streamed ``Text`` is the answer."""
+    summary: str | None = None
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heartbeat:
+    """A sign of work that is not an event: it restarts the idle limit and is not recorded."""
+
+    grace_seconds: float = 0.0
+    """The next item may take at least this long, even where the idle limit is shorter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrying:
+    """The source retries after a pause; the limit for the first event then applies again."""
+
+    after_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionWithdrawn:
+    """The agent no longer waits for the answer to a question."""
+
+    question_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unrecognized:
+    """Output that is not in the agent's format: counted, reported once, and not a sign of work."""
+
+    text: str
+
+
+SourceItem = Event | AgentFinished | Heartbeat | Retrying | Question | QuestionWithdrawn | Unrecognized
+
+
+class Source(Protocol):
+    """One attempt of one agent. All methods are asynchronous, and none waits for the user.
+
+    The driver makes one call at a time, except for ``answer``, which is called from another task while the driver reads
+    ``items``.
+    """
+
+    subject: str
+    """Its name in messages, as the beginning of a sentence: ``Delegator 'claude'``, ``Model server 'local'``."""
+    redactor: Redactor
+    """Replaces the secrets that the agent was given. The driver applies it to all items."""
+
+    def items(self) -> AsyncIterator[SourceItem]:
+        """Start the agent with the task's prompt, yield its output, and return when it has ended.
+
+        After an interrupted iteration (cancelled or closed), a new one continues where it stopped; a source that cannot
+        continue yields nothing. May raise ``UnderstudyError``.
+        """
+        ...
+
+    async def answer(self, question_id: str, option: PermissionOption, note: str | None) -> None:
+        """Answer a question. An answer that the agent can no longer receive is dropped."""
+        ...
+
+    async def interrupt(self) -> None:
+        """Ask the agent to end its turn, if its protocol supports that; ``items`` then yields its last output."""
+        ...
+
+    async def send(self, message: str) -> None:
+        """Deliver another user message; raise ``invalid_params`` when this agent takes none while it works."""
+        ...
+
+    async def explain(self) -> ErrorInfo | None:
+        """Return why the agent failed (exit code, standard error, an incomplete line), None if it did not.
+
+        Called after ``close``. The driver itself reports an agent that exited without a result.
+        """
+        ...
+
+    async def close(self) -> Sequence[Event]:
+        """End everything that the source started, and return the last events (leftover processes, usage).
+
+        Returns within a few seconds, even if the agent ignores signals. Calling it again does nothing.
+        """
+        ...

@@ -1,0 +1,146 @@
+"""The interface of every runner: ``Task`` in, events through ``emit``, ``Outcome`` out.
+
+Failures are raised as ``UnderstudyError``; there is no failed ``Outcome``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+from understudy.model.capabilities import Capabilities
+from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
+from understudy.model.config.recipes import Recipe
+from understudy.model.confinement import Confinement
+from understudy.model.delegations import PermissionKind, PermissionOption, Usage
+from understudy.model.events import Event
+
+FIRST_EVENT_SECONDS = 300.0
+"""Local models may load for minutes before their first token, and agent CLIs retry silently for as long."""
+IDLE_SECONDS = 600.0
+"""Agents run test suites between two events; ten minutes without an event is a stall."""
+AFTER_RESULT_SECONDS = 30.0
+"""Some CLIs never exit after their result; thirty seconds is the usual grace."""
+
+Emit = Callable[[Event], None]
+"""Takes one event without ``seq``, ``at`` and ``attempt``; returns at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """An agent's request for permission to use one of its tools."""
+
+    question_id: str
+    """The agent's own id; it never leaves the runner."""
+    title: str
+    detail: str
+    options: list[PermissionOption]
+    """At least one rejects. Choose by ``kind``, never by ``id``."""
+    tool: str
+    """The tool, as the agent names it."""
+    kind: PermissionKind
+    command: str | None = None
+    """For ``execute``: the complete command line as the agent shows it."""
+    paths: list[str] | None = None
+    """All files that it would read or change: relative to the worktree where they are inside it, else as given."""
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields that ``PermissionRequest`` and the ``Permission`` event share with this."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "question_id"}
+
+
+Ask = Callable[[Question], Awaitable[tuple[PermissionOption, str | None]]]
+"""Asks the user; returns the chosen option and a note.
+
+It appends ``permission`` and ``permission_answered`` itself, asks one question at a time, and chooses the option that
+rejects when no answer arrives within the limit ``answer_seconds``. Idle limits must not run while it waits.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpServer:
+    """A tool server of Understudy that the agent may use for this attempt. ``argv`` must not contain a secret."""
+
+    name: str
+    argv: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """The work of one attempt, completely resolved."""
+
+    delegation_id: str
+    recipe: Recipe
+    prompt: str
+    """The exact text that the agent gets, including prefix, suffix and files (see ``decorate``)."""
+    prompt_file: Path
+    """The same text on disk, outside the worktree."""
+    worktree: Path | None
+    """The isolated worktree; None for recipes that return text."""
+    delegator: Delegator
+    model_server: ModelServer | None = None
+    files: list[str] = field(default_factory=list)
+    """The files to work on: POSIX paths relative to the workspace."""
+    target: str | None = None
+    """The file to write, for recipes that return a file; POSIX, relative."""
+    interpreter: str | None = None
+    """The project's Python."""
+    limits: Limits = field(default_factory=Limits)
+    """The effective limits, including the delegator's own."""
+    session_id: str | None = None
+    """The tool's session to resume."""
+    trusted: bool = False
+    """Whether the user trusts the workspace, so that its settings for agents may be used."""
+    mcp_servers: list[McpServer] = field(default_factory=list)
+    sandbox: Confinement = Confinement.NAMESPACE
+    """The requested level."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The delegator's environment variables."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Names of the ``environment`` variables that were copied from this process: they must not be written anywhere."""
+    key: Callable[[], str | None] | None = None
+    """Reads the model server's key on demand."""
+    ask: Ask | None = None
+    """Asks the user the agent's questions; None where no one can be asked."""
+    stdout_log: Path | None = None
+    stderr_log: Path | None = None
+    """Where raw output is kept, up to a limit; None: it is not kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The result of an attempt that succeeded."""
+
+    text: str | None = None
+    summary: str | None = None
+    session_id: str | None = None
+    usage: Usage
+    cost_usd: str | None = None
+    """As the tool or the server reported it; None: not reported."""
+    estimated: bool = False
+    """Whether the usage is Understudy's estimate because it was not reported."""
+
+
+class Runner(Protocol):
+    """Drives one kind of agent."""
+
+    capabilities: Capabilities
+
+    async def run(self, task: Task, emit: Emit) -> Outcome:
+        """Do ``task`` and report events through ``emit``; raise ``UnderstudyError`` when it fails.
+
+        Cancelling the call ends everything that it started before it raises ``CancelledError``.
+        """
+        ...
+
+
+def decorate(prompt: str, launch: Launch | None) -> str:
+    """Return ``prompt`` between the delegator's ``promptPrefix`` and ``promptSuffix``.
+
+    Every prompt is built with this, so that a preview shows exactly what will be sent.
+    """
+    if launch is None:
+        return prompt
+    return "\n\n".join(part for part in (launch.prompt_prefix, prompt, launch.prompt_suffix) if part)

@@ -1,0 +1,162 @@
+"""Several attempts of one delegation, on several candidates, in a real worker with a policy of the test's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from understudy.engine.planning.plan import plan
+from understudy.engine.worktrees import record
+from understudy.git import diff
+from understudy.journal import delegation_folder
+from understudy.model import events
+from understudy.model.config.delegators import Limits
+from understudy.model.delegations import AskedBy, StartParams
+from understudy.model.errors import ErrorScope
+
+WORKER = Path(__file__).with_name("policy_worker.py")
+
+FAILS = """
+    prompt = sys.stdin.read()
+    pathlib.Path("started.txt").write_text("half of the work")
+    say(type="session", sessionId="session of first")
+    say(type="usage", inputTokens=100, outputTokens=10, turns=1)
+    say(type="result", ok=False, error={"kind": "rate_limited", "message": "Too many requests."})
+"""
+FINISHES = """
+    prompt = sys.stdin.read()
+    assert pathlib.Path("started.txt").read_text() == "half of the work"
+    pathlib.Path("finished.txt").write_text("the other half")
+    say(type="session", sessionId="session of second")
+    say(type="usage", inputTokens=7, outputTokens=3, turns=1)
+    say(type="result", ok=True, text="Done.")
+"""
+
+
+def run(project, names, *decisions, limits=None):
+    """Run a delegation with these candidates; return it when it has finished."""
+    plans = [
+        plan(
+            StartParams(recipe="implement", task="Do it.", delegator=name, workspace=str(project.top), limits=limits),
+            {},
+            project.top,
+        )
+        for name in names
+    ]
+
+    def build(identifier):
+        spec = plans[0].spec(identifier, "2026-11-22T04:00:00.000Z", AskedBy(frontend="test", depth=0))
+        candidates = [one.candidates[0] for one in plans]
+        return msgspec.structs.replace(spec, candidates=candidates)
+
+    folder, lock = delegation_folder.create(build, {})
+    argv = [sys.executable, str(WORKER), folder.id, str(lock), *decisions]
+    worker = subprocess.Popen(argv, pass_fds=[lock], cwd="/")
+    os.close(lock)
+    assert worker.wait(60) == 0
+    done = project.finish(folder.id)
+    return done, project.events(folder.id)
+
+
+def files_of(project, done, commit):
+
+    found, objects = record.load_record(delegation_folder.open_folder(done.id))
+    return sorted(path.decode() for _, path in diff.changed_paths(objects, found.base_commit, commit))
+
+
+@pytest.fixture
+def two(project):
+    project.program("first", FAILS)
+    project.program("second", FINISHES)
+    return project
+
+
+def test_the_second_candidate_continues_where_the_first_one_failed(two):
+    done, told = run(two, ["first", "second"], "next")
+    assert (done.state, done.error) == ("finished", None)
+    assert sorted(stat.path for stat in done.result.files) == ["finished.txt", "started.txt"]
+
+    first, second = done.attempts
+    assert (first.number, first.delegator, second.number, second.delegator) == (1, "first", 2, "second")
+    assert (first.failure.kind, second.failure) == ("rate_limited", None)
+    assert first.failure.scope is ErrorScope.ACCOUNT, "the agent named no scope; the kind determines it"
+    assert first.finished_at <= second.started_at <= second.finished_at
+
+    assert first.start_commit == done.base
+    assert files_of(two, done, first.end_commit) == ["started.txt"], "a checkpoint holds what the first one left"
+    assert second.start_commit == first.end_commit
+    assert second.end_commit == done.head
+
+    assert (done.usage.input_tokens, done.usage.output_tokens, done.usage.turns) == (107, 13, 2)
+    assert [event.commit for event in told if isinstance(event, events.Checkpoint)] == [
+        first.end_commit,
+        second.end_commit,
+    ]
+    [failed] = [event for event in told if isinstance(event, events.AttemptFailed)]
+    assert (failed.attempt, failed.will_retry, failed.next_delegator) == (1, False, "second")
+    assert len([event for event in told if isinstance(event, events.Finished)]) == 1
+    assert len([event for event in told if isinstance(event, events.Result)]) == 1
+
+
+def test_a_session_is_resumed_by_its_own_tool_only(project):
+    source = """
+        sys.stdin.read()
+        say(type="session", sessionId="session of " + {name!r})
+        say(type="text", text="resumes " + repr(sys.argv[1:]))
+        say(type="result", ok={ok}, text="Done.", error={{"kind": "overloaded", "message": "Busy."}})
+    """
+    for name, ok in (("first", False), ("second", False)):
+        project.program(name, source.format(name=name, ok=ok))
+        file = project.config / "delegators" / f"{name}.toml"
+        file.write_text(file.read_text().replace('.py"]', '.py", "{sessionId}"]'))
+    done, told = run(project, ["first", "second"], "retry", "next", "retry")
+    said = [event.text for event in told if isinstance(event, events.Text)]
+    assert said == [
+        "resumes []",
+        "resumes ['session of first']",
+        "resumes []",
+        "resumes ['session of second']",
+    ]
+    assert [attempt.session_id for attempt in done.attempts] == ["session of first"] * 2 + ["session of second"] * 2
+    # A reply goes to the first delegator, and gets that one's session although another one came later.
+    child = project.finish(project.call("delegations/reply", id=done.id, text="Again.").id)
+    [again] = [event.text for event in project.events(child.id) if isinstance(event, events.Text)]
+    assert again == "resumes ['session of first']"
+
+
+def test_all_attempts_together_have_one_total_time(project):
+    project.program("slow", "sys.stdin.read()\ntime.sleep(60)")
+    project.program("failing", FAILS)
+    done, told = run(project, ["slow"], *["retry"] * 5, limits=Limits(total_seconds=2))
+    assert (done.verdict, len(done.attempts)) == ("timed_out", 1), "nothing is left for a second attempt"
+    [failed] = [event for event in told if isinstance(event, events.AttemptFailed)]
+    assert failed.will_retry is False
+
+    done, _ = run(project, ["failing", "slow"], "retry:0.5", "retry:0.5", "next", limits=Limits(total_seconds=3))
+    assert [attempt.delegator for attempt in done.attempts] == ["failing"] * 3 + ["slow"]
+    began, ended = done.attempts[0].started_at, done.attempts[-1].finished_at
+    assert done.verdict == "timed_out"
+    assert 2.5 < seconds_between(began, ended) < 6, "the last attempt gets the remaining time"
+
+
+def test_a_pause_longer_than_what_is_left_ends_it(two):
+    done, _ = run(two, ["first"], "retry:1000", limits=Limits(total_seconds=30))
+    assert (done.verdict, len(done.attempts)) == ("failed", 1)
+    assert done.error.kind == "rate_limited"
+    assert [stat.path for stat in done.result.files] == ["started.txt"], "partial work is kept"
+
+
+def test_a_policy_cannot_retry_forever(two):
+    done, _ = run(two, ["first"], *["retry"] * 100)
+    assert (done.verdict, len(done.attempts)) == ("failed", 20)
+
+
+def seconds_between(began, ended):
+
+    return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()

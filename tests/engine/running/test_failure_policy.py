@@ -1,0 +1,41 @@
+"""What follows a failed attempt: today nothing, whatever failed and however often."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.engine.running.failure_policy import Stop, decide
+from understudy.model.delegations import Attempt, no_usage
+from understudy.model.errors import ErrorInfo, ErrorKind, ErrorScope
+
+FAILURES = st.builds(
+    ErrorInfo,
+    kind=st.sampled_from(ErrorKind),
+    message=st.text(max_size=20),
+    retry_at=st.none() | st.datetimes().map(lambda moment: moment.isoformat() + "Z") | st.text(max_size=5),
+    scope=st.none() | st.sampled_from(ErrorScope),
+)
+ATTEMPTS = st.lists(
+    st.builds(
+        Attempt,
+        number=st.integers(1, 50),
+        delegator=st.text(max_size=5),
+        model=st.text(max_size=5),
+        started_at=st.just("2026-11-22T04:00:00.000Z"),
+        usage=st.builds(no_usage),
+        failure=st.none() | FAILURES,
+    ),
+    max_size=5,
+)
+
+
+@given(ATTEMPTS, FAILURES, st.datetimes(timezones=st.just(UTC)))
+def test_every_failure_ends_the_delegation(attempts: list[Attempt], failure: ErrorInfo, clock: datetime) -> None:
+    before = msgspec.json.encode([attempts, failure])
+    assert decide(attempts, failure, clock) == Stop()
+    assert decide(attempts, failure, clock) == decide(attempts, failure, clock), "the same input, the same decision"
+    assert msgspec.json.encode([attempts, failure]) == before, "the input is not changed"

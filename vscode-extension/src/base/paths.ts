@@ -1,0 +1,13 @@
+/** Paths on disk. */
+
+import { realpathSync } from "node:fs";
+import * as path from "node:path";
+
+/** Resolve symbolic links; a path that does not exist is only made absolute. */
+export function realPath(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch {
+    return path.resolve(file);
+  }
+}

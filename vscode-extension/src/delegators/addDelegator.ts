@@ -1,0 +1,161 @@
+/** Add or edit a delegator: source → model → options → name → scope → test with a real task → save. */
+
+import { t } from "../base/l10n.ts";
+import { toErrorInfo } from "../sidecar/connection.ts";
+import { folderOf } from "../state/workspaceFolders.ts";
+import type { Delegator, DelegatorEntry, ModelServerEntry, ConnectionTest } from "../protocol.ts";
+import { removeModelServer } from "./modelServers.ts";
+import { runSteps } from "../base/wizard.ts";
+import {
+  type AddDelegatorDeps,
+  canChooseScope,
+  createSteps,
+  type Draft,
+  type Question,
+  type WizardContext,
+  type WorkspaceParam,
+} from "./addDelegatorSteps.ts";
+
+/** Ask, test and save. Returns the saved entry, or undefined if the user cancelled. */
+export async function addDelegator(
+  given: AddDelegatorDeps,
+  entry?: DelegatorEntry,
+): Promise<DelegatorEntry | undefined> {
+  const deps: WizardContext = { ...given, listedFrom: new Map(), listedServers: [], createdServers: [] };
+  const steps = createSteps(deps, entry);
+  const folder = folderOf(entry?.location?.uri, deps.folders());
+  let draft: Draft = {
+    delegator: entry?.delegator ?? { name: "" },
+    scope: entry?.scope === "workspace" ? "workspace" : "user",
+    ...(folder ? { folder: folder.uri } : {}),
+    ...(entry ? { entry } : {}),
+  };
+  let first: Question = "source";
+  let saved: DelegatorEntry | undefined;
+  while (!saved) {
+    const asked = await runSteps(steps, first, draft, () => (canChooseScope(deps, draft) ? 5 : 4));
+    if (!asked) break;
+    draft = asked;
+    const outcome = await testAndSave(deps, draft);
+    if (outcome.kind === "dropped") break;
+    if (outcome.kind === "saved") saved = outcome.entry;
+    else first = outcome.from;
+  }
+  for (const server of deps.createdServers) {
+    if (server.modelServer.name !== saved?.delegator.modelServer) void offerToRemove(deps, server);
+  }
+  return saved;
+}
+
+type SaveOutcome =
+  | { readonly kind: "saved"; readonly entry: DelegatorEntry }
+  | { readonly kind: "change"; readonly from: Question }
+  | { readonly kind: "dropped" };
+
+/** Test the delegator; save it if it works or the user wants to save it anyway. */
+async function testAndSave(deps: AddDelegatorDeps, draft: Draft): Promise<SaveOutcome> {
+  const { name } = draft.delegator;
+  const delegator = withoutEmptyFields(draft.delegator);
+  const tested = await runTest(deps, name, { name, delegator, scope: draft.scope, ...workspaceParam(draft) });
+  if (!tested.ok) {
+    const [change, save] = [t("Edit"), t("Save Anyway")];
+    const options = { buttons: [change, save], modal: true, detail: tested.detail };
+    const answer = await deps.windows.message("warning", tested.message, options);
+    if (answer === change) return { kind: "change", from: "source" };
+    if (answer !== save) return { kind: "dropped" };
+  }
+  try {
+    const entry = await save(deps, draft);
+    if (tested.ok) void deps.windows.message("info", t("{0} saved. {1}", name, tested.message));
+    return { kind: "saved", entry };
+  } catch (error) {
+    const { kind, message, hint } = toErrorInfo(error);
+    const change = t("Edit");
+    const text = hint ? `${message} ${hint}` : message;
+    if ((await deps.windows.message("error", text, { buttons: [change] })) !== change) return { kind: "dropped" };
+    return { kind: "change", from: kind === "already_exists" ? "name" : "options" };
+  }
+}
+
+/** Test a saved delegator and report the outcome. `change`: the user wants to edit it. */
+export async function testDelegator(deps: AddDelegatorDeps, entry: DelegatorEntry): Promise<"kept" | "change"> {
+  const { name } = entry.delegator;
+  const workspace = entry.scope === "workspace" ? folderOf(entry.location?.uri, deps.folders())?.uri : undefined;
+  const tested = await runTest(deps, name, workspace === undefined ? { name } : { name, workspace });
+  if (tested.ok) {
+    void deps.windows.message("info", t("{0} works: {1}", name, tested.message));
+    return "kept";
+  }
+  if (tested.cancelled) return "kept";
+  const change = t("Edit");
+  return (await deps.windows.message("warning", tested.message, { buttons: [change] })) === change ? "change" : "kept";
+}
+
+type TestOutcome =
+  | { readonly ok: true; readonly message: string }
+  | { readonly ok: false; readonly message: string; readonly detail: string; readonly cancelled: boolean };
+
+async function runTest(
+  deps: AddDelegatorDeps,
+  name: string,
+  params: Parameters<typeof deps.requester.request<"understudy/delegators/test">>[1],
+): Promise<TestOutcome> {
+  let result: ConnectionTest;
+  try {
+    result = await deps.windows.progress(
+      { title: t("Testing {0}…", name), where: "notification", cancellable: true },
+      ({ signal }) => deps.requester.request("understudy/delegators/test", params, signal),
+    );
+  } catch (error) {
+    const { kind, message, hint } = toErrorInfo(error);
+    const cancelled = kind === "cancelled";
+    const text = cancelled ? t("The test of {0} was cancelled.", name) : t("{0} could not be tested.", name);
+    return { ok: false, message: text, detail: cancelled ? "" : [message, hint ?? ""].join(" ").trim(), cancelled };
+  }
+  if (result.ok) return { ok: true, message: result.steps.at(-1)?.message ?? "" };
+  const failed = result.steps.find((step) => !step.ok);
+  const message = t("{0} does not work: {1}", name, failed?.message ?? "");
+  const detail = result.steps.map((step) => `${step.ok ? "✓" : "✗"} ${step.message}`).join("\n");
+  return { ok: false, message, detail, cancelled: false };
+}
+
+/** Offer to remove a model server that was added for a delegator that was not saved. */
+async function offerToRemove(deps: AddDelegatorDeps, server: ModelServerEntry): Promise<void> {
+  const remove = t("Remove Server");
+  const text = t("The model server {0} was saved, but no delegator uses it.", server.modelServer.name);
+  if ((await deps.windows.message("info", text, { buttons: [remove] })) !== remove) return;
+  try {
+    await removeModelServer(deps, server);
+  } catch (error) {
+    await deps.windows.message("error", toErrorInfo(error).message);
+  }
+}
+
+async function save(deps: AddDelegatorDeps, draft: Draft): Promise<DelegatorEntry> {
+  const delegator = withoutEmptyFields(draft.delegator);
+  if (draft.entry) {
+    const { name } = draft.entry.delegator;
+    const { revision } = draft.entry;
+    return deps.requester.request("understudy/delegators/update", {
+      name,
+      delegator,
+      revision,
+      ...workspaceParam(draft),
+    });
+  }
+  return deps.requester.request("understudy/delegators/create", {
+    delegator,
+    scope: draft.scope,
+    ...workspaceParam(draft),
+  });
+}
+
+function workspaceParam(draft: Draft): WorkspaceParam {
+  return draft.folder === undefined ? {} : { workspace: draft.folder };
+}
+
+/** Leave out empty fields to keep the file short. */
+function withoutEmptyFields(delegator: Delegator): Delegator {
+  const kept = Object.entries(delegator).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return Object.fromEntries(kept) as unknown as Delegator;
+}

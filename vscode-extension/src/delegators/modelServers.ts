@@ -1,0 +1,180 @@
+/** Add a model server, remove it, set its API key. */
+
+import { t } from "../base/l10n.ts";
+import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
+import type { Host, PickItem } from "../host/host.ts";
+import { DEFAULT_PROTOCOL, type ModelServerEntry, type ConnectionTest, type ServerPreset } from "../protocol.ts";
+import { VALID_NAME } from "./names.ts";
+import { runSteps, type Step } from "../base/wizard.ts";
+
+export interface ModelServerDeps {
+  readonly requester: Requester;
+  readonly windows: Pick<Host["windows"], "pick" | "input" | "message" | "progress">;
+}
+
+interface Draft {
+  /** Absent until the user has chosen one. */
+  readonly preset?: ServerPreset;
+  readonly url: string;
+  readonly name: string;
+}
+
+type Question = "kind" | "url" | "name";
+
+/** Ask, save and test. Returns undefined if the user cancelled. */
+export async function addModelServer(deps: ModelServerDeps): Promise<ModelServerEntry | undefined> {
+  let draft: Draft | undefined = { url: "", name: "" };
+  for (let first: Question = "kind"; ; first = "url") {
+    draft = await runSteps<Draft, Question>(createSteps(deps), first, draft, () => 3);
+    if (!draft) return undefined;
+    const made = await createAndTest(deps, draft);
+    if (made !== "change") return made;
+  }
+}
+
+/** Save and test. `change`: the user wants other answers; the server was removed again. */
+async function createAndTest(deps: ModelServerDeps, draft: Draft): Promise<ModelServerEntry | "change" | undefined> {
+  if (!draft.preset) return undefined;
+  const { kind, title, protocol, needsKey } = draft.preset;
+  const other = draft.preset.baseUrl === "";
+  let entry: ModelServerEntry;
+  try {
+    entry = await deps.requester.request("understudy/modelServers/create", {
+      modelServer: {
+        name: draft.name,
+        kind,
+        baseUrl: draft.url,
+        ...(other ? {} : { displayName: title }),
+        ...(protocol === DEFAULT_PROTOCOL ? {} : { protocol }),
+      },
+    });
+  } catch (error) {
+    const { message, hint } = toErrorInfo(error);
+    await deps.windows.message("error", hint ? `${message} ${hint}` : message);
+    return undefined;
+  }
+  if (needsKey || other) await setKey(deps, draft.name, {}, "optional");
+  const connectionTest = await testServer(deps, draft.name);
+  const wrong = connectionTest.steps.find((step) => !step.ok);
+  if (!wrong) return entry;
+  const [change, keep] = [t("Edit"), t("Save Anyway")];
+  const answer = await deps.windows.message("warning", t("Can't reach {0}.", draft.name), {
+    buttons: [change, keep],
+    modal: true,
+    detail: wrong.message,
+  });
+  if (answer === keep) return entry;
+  await removeModelServer(deps, entry);
+  return answer === change ? "change" : undefined;
+}
+
+/** Remove a server that was just added. No revision is sent: setting its key has changed the file. */
+export async function removeModelServer(deps: ModelServerDeps, { modelServer }: ModelServerEntry): Promise<void> {
+  await deps.requester.request("understudy/modelServers/delete", { name: modelServer.name });
+}
+
+/** Ask for the API key of a server and store it. Returns false if none was entered. */
+export async function setKey(
+  deps: ModelServerDeps,
+  name: string,
+  where: { readonly workspace?: string } = {},
+  need: "required" | "optional" = "required",
+): Promise<boolean> {
+  const kept = t(
+    "Stored in the keyring of this machine, or in a file that only you can read. Never stored in the workspace.",
+  );
+  const outcome = await deps.windows.input({
+    title: t("API Key for {0}", name),
+    prompt: need === "optional" ? t("{0} Leave empty if the server needs no key.", kept) : kept,
+    password: true,
+    validate: (key) => (need === "required" && key.trim() === "" ? t("Paste the key.") : undefined),
+  });
+  if (outcome.kind !== "accepted" || outcome.value.trim() === "") return false;
+  await deps.requester.request("understudy/modelServers/setKey", { name, key: outcome.value.trim(), ...where });
+  return true;
+}
+
+async function testServer(deps: ModelServerDeps, name: string): Promise<ConnectionTest> {
+  try {
+    return await deps.windows.progress({ title: t("Testing {0}…", name), where: "notification" }, ({ signal }) =>
+      deps.requester.request("understudy/modelServers/test", { name }, signal),
+    );
+  } catch (error) {
+    return { ok: false, steps: [{ name: "endpoint", ok: false, message: toErrorInfo(error).message, seconds: 0 }] };
+  }
+}
+
+function createSteps(deps: ModelServerDeps): Record<Question, Step<Draft, Question>> {
+  const title = t("Add Model Server");
+  return {
+    async kind(draft, place) {
+      const { presets } = await deps.requester.request("understudy/modelServers/presets", {});
+      const outcome = await deps.windows.pick({
+        ...place,
+        back: true,
+        title,
+        placeholder: t("What kind of server?"),
+        ...(draft.preset ? { active: draft.preset.kind } : {}),
+        items: [...presets.filter(({ running }) => running), ...presets.filter(({ running }) => !running)].map(
+          presetItem,
+        ),
+      });
+      if (outcome.kind !== "picked") return outcome.kind === "back" ? { kind: "back" } : { kind: "cancelled" };
+      const preset = presets.find(({ kind }) => kind === outcome.ids[0]);
+      if (!preset) return { kind: "again", state: draft };
+      const same = preset.kind === draft.preset?.kind;
+      const answers = same ? draft : { url: preset.baseUrl, name: preset.kind };
+      return { kind: "next", to: "url", state: { ...answers, preset } };
+    },
+    async url(draft, place) {
+      const outcome = await deps.windows.input({
+        ...place,
+        title,
+        prompt: t("Base URL (without /chat/completions)."),
+        value: draft.url,
+        placeholder: "http://127.0.0.1:8000/v1",
+        validate: validateUrl,
+      });
+      if (outcome.kind !== "accepted") return { kind: outcome.kind };
+      return { kind: "next", to: "name", state: { ...draft, url: outcome.value.trim().replace(/\/+$/, "") } };
+    },
+    async name(draft, place) {
+      const { modelServers } = await deps.requester.request("understudy/modelServers/list", {});
+      const taken = new Set(modelServers.map(({ modelServer }) => modelServer.name));
+      let free = draft.name;
+      for (let number = 2; taken.has(free); number += 1) free = `${draft.name}-${number}`;
+      const outcome = await deps.windows.input({
+        ...place,
+        title,
+        prompt: t("Name of the server."),
+        value: free,
+        validate: (name) => {
+          if (!VALID_NAME.test(name))
+            return t("Use lowercase letters, digits, dots, hyphens and underscores. Start with a letter or digit.");
+          return taken.has(name) ? t("A model server with this name already exists.") : undefined;
+        },
+      });
+      if (outcome.kind !== "accepted") return { kind: outcome.kind };
+      return { kind: "next", state: { ...draft, name: outcome.value } };
+    },
+  };
+}
+
+function presetItem({ kind, title, baseUrl, running, models = [] }: ServerPreset): PickItem {
+  const detail =
+    models.length > 0 ? t("Running on this machine: {0}", models.join(", ")) : t("Running on this machine");
+  return { id: kind, label: title, description: baseUrl, ...(running ? { detail } : {}) };
+}
+
+export function validateUrl(value: string): string | undefined {
+  let url: URL;
+  try {
+    url = new URL(value.trim());
+  } catch {
+    return t("Enter a URL such as http://127.0.0.1:8000/v1.");
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") return t("The URL must begin with http:// or https://.");
+  if (url.username || url.password) return t("Do not put a key in the URL. You can enter it later.");
+  if (/\/chat\/completions\/?$/.test(url.pathname)) return t("Remove /chat/completions from the URL.");
+  return undefined;
+}

@@ -1,0 +1,113 @@
+/** Register the status item, the commands on the sidecar, crash messages and workspace trust. */
+
+import * as path from "node:path";
+import type { App } from "../appContext.ts";
+import { type Disposable, DisposableStore, serialize } from "../base/events.ts";
+import { t } from "../base/l10n.ts";
+import { sidecarEnvironment } from "../sidecar/childProcess.ts";
+import { install, InstallError, hasWheels } from "../sidecar/installer.ts";
+import { untrustedFolders } from "../state/workspaceFolders.ts";
+import { registerDiagnostics } from "./diagnosticsPage.ts";
+import { createReport } from "./issueReport.ts";
+import { registerStatus, mismatchText } from "./statusBar.ts";
+import { syncWorkspaceTrust } from "./workspaceTrust.ts";
+
+export function registerHealth(app: App): Disposable {
+  const { host, sidecar, store } = app;
+  const disposables = new DisposableStore();
+  disposables.add(registerStatus({ host, sidecar, store }));
+  disposables.add(host.commands.register("understudy.restart", () => sidecar.restart()));
+  disposables.add(host.commands.register("understudy.showOutput", () => host.output.show()));
+  let installing: Promise<void> | undefined;
+  disposables.add(
+    host.commands.register(
+      "understudy.install",
+      () => (installing ??= installSidecar(app).finally(() => (installing = undefined))),
+    ),
+  );
+  disposables.add(
+    host.commands.register("understudy.reportIssue", async () => {
+      const text = await createReport({
+        environment: host.environment,
+        output: host.output,
+        requester: sidecar,
+        state: () => sidecar.state,
+        store,
+        folders: () => host.workspace.folders.map((folder) => folder.path),
+      });
+      await host.documents.showText(text, "markdown");
+    }),
+  );
+  disposables.add(registerDiagnostics({ host, requester: sidecar }));
+  disposables.add(host.workspace.onDidGrantTrust(() => void sidecar.restart()));
+  let path = host.workspace.setting("path", "");
+  disposables.add(
+    host.workspace.onDidChangeSettings(() => {
+      const next = host.workspace.setting("path", "");
+      if (next === path) return;
+      path = next;
+      void sidecar.restart();
+    }),
+  );
+  let told = "";
+  disposables.add(
+    sidecar.onDidChange((state) => {
+      if (state.kind === "off") told = ""; // the user has restarted the sidecar
+
+      // The first crash is repaired at once without a message; a second one is reported.
+      const crashed = state.kind === "failed" || (state.kind === "crashed" && state.againInMs > 0);
+      if (!crashed && state.kind !== "mismatch") return;
+      const text = state.kind === "mismatch" ? mismatchText(state) : t("Understudy keeps crashing: {0}", state.cause);
+      if (told === text) return;
+      told = text;
+      const more = t("Show Options");
+      void host.windows.message("error", text, { buttons: [more] }).then(async (answer) => {
+        if (answer === more) await host.commands.run("understudy.showStatus");
+      });
+    }),
+  );
+  return disposables;
+}
+
+export function registerTrust({ host, sidecar, store }: App): Disposable {
+  const disposables = new DisposableStore();
+  const settle = serialize(() => syncWorkspaceTrust({ requester: sidecar, host })); // avoid asking twice at the same time
+  disposables.add(sidecar.onDidChange(({ kind }) => kind === "running" && settle()));
+  disposables.add(store.onDidChange((change) => change.trust && settle()));
+  disposables.add(host.workspace.onDidChangeFolders(() => sidecar.state.kind === "running" && settle()));
+  return disposables;
+}
+
+/** Install the engine on request, with progress that can be cancelled. */
+async function installSidecar({ host, sidecar }: App): Promise<void> {
+  const { extensionPath, extensionVersion, storagePath, platform, variables } = host.environment;
+  const wheelsPath = path.join(extensionPath, "wheels");
+  try {
+    await host.windows.progress(
+      { title: t("Installing Understudy"), where: "notification", cancellable: true },
+      (progress) =>
+        install(
+          {
+            wheelsPath,
+            storagePath,
+            version: extensionVersion,
+            python: host.workspace.setting("python", ""),
+            platform,
+            env: sidecarEnvironment(variables, untrustedFolders(host)),
+            log: (line) => host.output.info(line),
+          },
+          (message, percent) => progress.report(message, percent),
+          progress.signal,
+        ),
+    );
+  } catch (error) {
+    if (!(error instanceof InstallError)) throw error;
+    host.output.error(error.message);
+    const show = t("Show Output");
+    const text = error.hint ? `${error.message} ${error.hint}` : error.message;
+    const buttons = (await hasWheels(wheelsPath)) ? [show] : [];
+    if ((await host.windows.message("error", text, { buttons })) === show) host.output.show();
+    return;
+  }
+  await sidecar.restart();
+}

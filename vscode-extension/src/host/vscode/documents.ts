@@ -1,0 +1,226 @@
+/** Documents, diagnostics, file systems, links and folding ranges. */
+
+import * as vscode from "vscode";
+import { DisposableStore, Emitter } from "../../base/events.ts";
+import { t } from "../../base/l10n.ts";
+import { escapeMarkup } from "../../base/untrustedText.ts";
+import { toErrorInfo } from "../../sidecar/connection.ts";
+import type * as h from "../host.ts";
+import { EXTENSION_ID, fromRange, toShowOptions, toRange } from "./convert.ts";
+
+export function documentsOf(disposables: DisposableStore): h.Documents {
+  const closed = disposables.add(new Emitter<string>());
+  const saved = disposables.add(new Emitter<string>());
+  const activeChanged = disposables.add(new Emitter<h.ActiveEditor | undefined>());
+  const ownChanged = disposables.add(new Emitter<string>());
+  disposables.add(
+    vscode.window.onDidChangeTextEditorVisibleRanges(({ textEditor, visibleRanges }) => {
+      const state = followed.get(textEditor.document);
+      if (state && isVisible(visibleRanges, state.last)) state.arrived = true;
+    }),
+  );
+  disposables.add(
+    vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
+      if (contentChanges.length > 0 && document.uri.scheme.startsWith(`${EXTENSION_ID}-`)) {
+        ownChanged.fire(document.uri.toString());
+      }
+    }),
+  );
+  disposables.add(vscode.workspace.onDidCloseTextDocument((document) => closed.fire(document.uri.toString())));
+  disposables.add(vscode.workspace.onDidSaveTextDocument((document) => saved.fire(document.uri.toString())));
+  disposables.add(vscode.window.onDidChangeActiveTextEditor((editor) => activeChanged.fire(activeOf(editor))));
+  return {
+    get active() {
+      return activeOf(vscode.window.activeTextEditor);
+    },
+    onDidChangeActive: activeChanged.subscribe,
+    open: (uris) =>
+      vscode.workspace.textDocuments
+        .filter((document) => (uris ? uris.includes(document.uri.toString()) : document.isDirty))
+        .map((document) => ({
+          uri: document.uri.toString(),
+          language: document.languageId,
+          text: document.getText(),
+          dirty: document.isDirty,
+        })),
+    diagnostics: (uri) =>
+      vscode.languages.getDiagnostics(vscode.Uri.parse(uri)).map((found) => ({
+        range: fromRange(found.range),
+        severity: (["error", "warning", "information", "hint"] as const)[found.severity],
+        message: found.message,
+        ...(found.source === undefined ? {} : { source: found.source }),
+        ...(found.code === undefined
+          ? {}
+          : { code: String(typeof found.code === "object" ? found.code.value : found.code) }),
+      })),
+    async show(uri, options = {}) {
+      const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(uri));
+      await vscode.window.showTextDocument(document, toShowOptions(options));
+    },
+    select(uri, where) {
+      const editor = vscode.window.activeTextEditor;
+      if (editor?.document.uri.toString() !== vscode.Uri.parse(uri).toString()) return false;
+      const { start } = toRange(where);
+      editor.selection = new vscode.Selection(start, start);
+      editor.revealRange(toRange(where), vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+      return true;
+    },
+    async save(uri) {
+      const wanted = vscode.Uri.parse(uri).toString();
+      const document = vscode.workspace.textDocuments.find((open) => open.uri.toString() === wanted);
+      return document?.save() ?? false;
+    },
+    preview: async (uri) => {
+      await vscode.commands.executeCommand("markdown.showPreview", vscode.Uri.parse(uri));
+    },
+    async showText(text, language) {
+      await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content: text, language }));
+    },
+    provide(scheme, source) {
+      const own = new DisposableStore();
+      const changed = own.add(new vscode.EventEmitter<vscode.Uri>());
+      own.add(source.onDidChange((uri) => changed.fire(vscode.Uri.parse(uri))));
+      own.add(
+        vscode.workspace.registerTextDocumentContentProvider(scheme, {
+          onDidChange: changed.event,
+          provideTextDocumentContent: (uri) => source.text(uri.toString()),
+        }),
+      );
+      return disposables.add(own);
+    },
+    provideFiles: (scheme, source) => disposables.add(fileSystem(scheme, source)),
+    follow(uri) {
+      for (const editor of vscode.window.visibleTextEditors) {
+        if (editor.document.uri.toString() !== uri) continue;
+        const last = editor.document.lineCount - 1;
+        // If the user has scrolled up, they are reading: scroll only if the end was visible before the text grew. An
+        // editor that is still being restored may ignore the request, so repeat it until the end was visible once.
+        const before = followed.get(editor.document);
+        if (before?.arrived && !isVisible(editor.visibleRanges, before.last)) {
+          before.last = last;
+          continue;
+        }
+        followed.set(editor.document, { last, arrived: false });
+        editor.revealRange(new vscode.Range(last, 0, last, 0), vscode.TextEditorRevealType.Default);
+      }
+    },
+    onDidClose: closed.subscribe,
+    onDidSave: saved.subscribe,
+    onDidChangeOwn: ownChanged.subscribe,
+    links: (scheme, source) =>
+      disposables.add(
+        vscode.languages.registerDocumentLinkProvider(
+          { scheme },
+          {
+            provideDocumentLinks: (document) =>
+              source(document.uri.toString(), document.getText()).map((found) => {
+                const link = new vscode.DocumentLink(toRange(found.range), vscode.Uri.parse(found.target));
+                if (found.tooltip !== undefined) link.tooltip = found.tooltip;
+                return link;
+              }),
+          },
+        ),
+      ),
+    folds: (scheme, source) =>
+      disposables.add(
+        vscode.languages.registerFoldingRangeProvider(
+          { scheme },
+          {
+            provideFoldingRanges: (document) =>
+              source(document.uri.toString(), document.getText()).map(
+                (fold) => new vscode.FoldingRange(fold.start, fold.end),
+              ),
+          },
+        ),
+      ),
+    async edit(changes, label) {
+      const edit = new vscode.WorkspaceEdit();
+      for (const change of changes) {
+        edit.replace(vscode.Uri.parse(change.uri), toRange(change.range), change.text, {
+          label,
+          needsConfirmation: false,
+        });
+      }
+      return vscode.workspace.applyEdit(edit);
+    },
+  };
+}
+
+/** For each followed document: its last line when it was scrolled last, and whether that line was visible since. */
+const followed = new WeakMap<vscode.TextDocument, { last: number; arrived: boolean }>();
+
+function isVisible(visible: readonly vscode.Range[], line: number): boolean {
+  return (visible.at(-1)?.end.line ?? 0) >= line - 2;
+}
+
+function activeOf(editor: vscode.TextEditor | undefined): h.ActiveEditor | undefined {
+  return (
+    editor && {
+      uri: editor.document.uri.toString(),
+      language: editor.document.languageId,
+      selection: fromRange(editor.selection),
+      selectionEmpty: editor.selection.isEmpty,
+    }
+  );
+}
+
+function fileSystem(scheme: string, source: h.VirtualFiles): DisposableStore {
+  const own = new DisposableStore();
+  const changed = own.add(new vscode.EventEmitter<vscode.FileChangeEvent[]>());
+  let clock = Date.now();
+  own.add(
+    source.onDidChange((uris) => {
+      clock += 1;
+      changed.fire(uris.map((uri) => ({ type: vscode.FileChangeType.Changed, uri: vscode.Uri.parse(uri) })));
+    }),
+  );
+  const refuse = (): never => {
+    throw vscode.FileSystemError.NoPermissions(t("Only existing files of a result can be edited."));
+  };
+  own.add(
+    vscode.workspace.registerFileSystemProvider(
+      scheme,
+      {
+        onDidChangeFile: changed.event,
+        watch: () => new vscode.Disposable(() => {}),
+        async stat(uri) {
+          const name = uri.toString();
+          const { size, changed: mtime } = await toFileSystemError(
+            uri,
+            source.stat?.(name) ?? source.read(name).then((content) => ({ size: content.byteLength, changed: clock })),
+          );
+          return { type: vscode.FileType.File, ctime: 0, mtime, size };
+        },
+        readFile: (uri) => toFileSystemError(uri, source.read(uri.toString())),
+        async writeFile(uri, content) {
+          if (!source.write) return refuse();
+          try {
+            await source.write(uri.toString(), content);
+            clock += 1;
+            return undefined;
+          } catch (error) {
+            const { message, hint } = toErrorInfo(error);
+            throw new Error(escapeMarkup(hint ? `${message} ${hint}` : message), { cause: error });
+          }
+        },
+        readDirectory: () => [],
+        createDirectory: refuse,
+        delete: refuse,
+        rename: refuse,
+      },
+      { isReadonly: source.write === undefined, isCaseSensitive: true },
+    ),
+  );
+  return own;
+}
+
+/** Convert errors for the editor: a file that cannot be read right now is not deleted, and its tab stays. */
+async function toFileSystemError<T>(uri: vscode.Uri, found: Promise<T>): Promise<T> {
+  try {
+    return await found;
+  } catch (error) {
+    const { kind, message, hint } = toErrorInfo(error);
+    if (kind !== "connection_failed" && kind !== "timed_out") throw vscode.FileSystemError.FileNotFound(uri);
+    throw vscode.FileSystemError.Unavailable(hint ? `${message} ${hint}` : message);
+  }
+}

@@ -1,0 +1,138 @@
+/** Diff editors, the merge editor, code lenses and comment threads. */
+
+import * as vscode from "vscode";
+import { toShowOptions, toRange, toCommand, EXTENSION_ID } from "./convert.ts";
+import type * as h from "../host.ts";
+import { sanitize } from "../../base/untrustedText.ts";
+import { t } from "../../base/l10n.ts";
+import { DisposableStore } from "../../base/events.ts";
+
+/** Limit of the wait for the editor that a command has opened. */
+const ACTIVE_MS = 2_000;
+
+/**
+ * Wait until a document has the active editor, and move its cursor. VS Code reports the editor that a command has
+ * opened only after the command, and the cursor after that: a key pressed at once would find the old place.
+ */
+async function placeCursor(uri: string, position: vscode.Position): Promise<void> {
+  const isIt = (editor: vscode.TextEditor | undefined): boolean =>
+    editor?.document.uri.toString() === vscode.Uri.parse(uri).toString();
+  if (!isIt(vscode.window.activeTextEditor)) {
+    const waiting = new DisposableStore();
+    await new Promise<void>((resolve) => {
+      const limit = setTimeout(resolve, ACTIVE_MS);
+      waiting.add({ dispose: () => clearTimeout(limit) });
+      waiting.add(vscode.window.onDidChangeActiveTextEditor((editor) => isIt(editor) && resolve()));
+    });
+    waiting.dispose();
+  }
+  const editor = vscode.window.activeTextEditor;
+  if (editor && isIt(editor)) editor.selection = new vscode.Selection(position, position);
+}
+
+/** A tab with a multi-file diff has no input type of its own. */
+export function isMultiDiff({ input, label }: vscode.Tab, title: string): boolean {
+  const known = [vscode.TabInputText, vscode.TabInputTextDiff, vscode.TabInputCustom, vscode.TabInputWebview];
+  return label.startsWith(title) && !known.some((kind) => input instanceof kind);
+}
+
+export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
+  let controller: vscode.CommentController | undefined;
+  // Give the empty side the path of the other one, so that both have the same language.
+  const empty = (other: string | undefined): vscode.Uri =>
+    vscode.Uri.from({ scheme: "understudy-empty", path: other === undefined ? "/" : vscode.Uri.parse(other).path });
+  disposables.add(
+    vscode.workspace.registerTextDocumentContentProvider("understudy-empty", { provideTextDocumentContent: () => "" }),
+  );
+  const side = (uri: string | undefined): vscode.Uri | undefined =>
+    uri === undefined ? undefined : vscode.Uri.parse(uri);
+  return {
+    async diff(pair, options = {}) {
+      await vscode.commands.executeCommand(
+        "vscode.diff",
+        side(pair.base) ?? empty(pair.result),
+        side(pair.result) ?? empty(pair.base),
+        pair.label,
+        toShowOptions(options),
+      );
+      if (options.range && pair.result) await placeCursor(pair.result, toRange(options.range).start);
+    },
+    async diffs(title, pairs) {
+      const before = vscode.window.tabGroups.all.flatMap(({ tabs }) =>
+        tabs.filter((tab) => isMultiDiff(tab, title) && !tab.isDirty),
+      );
+      await vscode.commands.executeCommand(
+        "vscode.changes",
+        title,
+        pairs.map((pair) => [side(pair.result ?? pair.base), side(pair.base), side(pair.result)]),
+      );
+      // It opens as a preview, which the next opened file would replace.
+      await vscode.commands.executeCommand("workbench.action.keepEditor");
+      await vscode.window.tabGroups.close(before); // a new tab opens each time
+    },
+    async merge({ base, yours, theirs, output }) {
+      // Not part of the public API; it may be removed.
+      if (!(await vscode.commands.getCommands(false)).includes("_open.mergeEditor")) return false;
+      await vscode.commands.executeCommand("_open.mergeEditor", {
+        base: vscode.Uri.parse(base),
+        input1: { uri: vscode.Uri.parse(yours), title: t("Yours") },
+        input2: { uri: vscode.Uri.parse(theirs), title: t("Delegated") },
+        output: vscode.Uri.parse(output),
+      });
+      return true;
+    },
+    async close(schemes, titles) {
+      const ours = (tab: vscode.Tab): boolean => {
+        const { input, label, isDirty } = tab;
+        if (isDirty) return false;
+        if (input instanceof vscode.TabInputText) return schemes.includes(input.uri.scheme);
+        if (input instanceof vscode.TabInputTextDiff) {
+          return [input.original, input.modified].some(({ scheme }) => schemes.includes(scheme));
+        }
+        if (input instanceof vscode.TabInputWebview) return titles.some((title) => label.endsWith(title)); // a Markdown preview
+        return titles.some((title) => isMultiDiff(tab, title));
+      };
+      await vscode.window.tabGroups.close(vscode.window.tabGroups.all.flatMap(({ tabs }) => tabs.filter(ours)));
+    },
+    lenses(scheme, source) {
+      const own = new DisposableStore();
+      const changed = own.add(new vscode.EventEmitter<void>());
+      own.add(source.onDidChange(() => changed.fire()));
+      own.add(
+        vscode.languages.registerCodeLensProvider(
+          { scheme },
+          {
+            onDidChangeCodeLenses: changed.event,
+            provideCodeLenses: (document) =>
+              source
+                .lenses(document.uri.toString())
+                .map((lens) => new vscode.CodeLens(toRange(lens.range), toCommand(lens.command))),
+          },
+        ),
+      );
+      return disposables.add(own);
+    },
+    thread(id, uri, where) {
+      controller ??= disposables.add(vscode.comments.createCommentController(EXTENSION_ID, "Understudy"));
+      const thread = controller.createCommentThread(vscode.Uri.parse(uri), toRange(where), []);
+      thread.canReply = false;
+      thread.collapsibleState = vscode.CommentThreadCollapsibleState.Expanded;
+      threadIds.set(thread, id);
+      return {
+        set(content) {
+          thread.label = sanitize(content.label);
+          // Without a comment, the bar has a trash button that deletes it. A comment with an empty body does not open
+          // the Comments view; the name of its author is what the user reads.
+          const note = { body: "", mode: vscode.CommentMode.Preview, author: { name: sanitize(content.note) } };
+          thread.comments = [note];
+          thread.contextValue = content.context;
+          thread.range = toRange(content.range);
+        },
+        dispose: () => thread.dispose(),
+      };
+    },
+  };
+}
+
+/** IDs of bars: menus pass the comment thread itself. */
+export const threadIds = new WeakMap<object, string>();

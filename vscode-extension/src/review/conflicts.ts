@@ -1,0 +1,196 @@
+/**
+ * Open conflicts in the merge editor and mark them as resolved. The user resolves a conflict in their own file: in the
+ * merge editor, or next to two diffs where the editor has none. After a save they are asked whether it is resolved.
+ */
+
+import { lstat, readFile } from "node:fs/promises";
+import * as path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
+import { t } from "../base/l10n.ts";
+import type { Host } from "../host/host.ts";
+import type { Decision, Delegation, FileDiff } from "../protocol.ts";
+import { displayPath } from "../state/formatting.ts";
+import { applyHunks, fileRow, isPending, type ReviewTarget } from "./hunks.ts";
+import type { OpenResult, OpenResults } from "./openResults.ts";
+import { documentUri } from "./reviewEditor.ts";
+import { BASE, parseReviewUri, reviewUri, THEIRS, YOURS } from "./reviewUris.ts";
+import { LINK } from "./reviewWording.ts";
+
+/** How many conflict documents are kept; the editor keeps the text of older ones that are still open. */
+const MAX_SIDES = 60;
+
+export interface ConflictDeps {
+  readonly host: Pick<Host, "windows" | "documents" | "commands" | "review">;
+  readonly openResults: OpenResults;
+  readonly delegation: (id: string) => Promise<Delegation>;
+  readonly decide: (result: OpenResult, decisions: readonly Decision[]) => Promise<void>;
+}
+
+export class Conflicts implements Disposable {
+  readonly #deps: ConflictDeps;
+  readonly #disposables = new DisposableStore();
+  /** Both sides of conflicts, as they were when the conflict was opened: URI → text. */
+  readonly #sides = new Map<string, string>();
+  readonly #sidesChanged = this.#disposables.add(new Emitter<string>());
+  /** The user's files in which a conflict is being resolved. */
+  readonly #merging = new Map<string, { readonly id: string; readonly path: string }>();
+  /** Files whose conflict was opened before. */
+  readonly #opened = new Set<string>();
+
+  constructor(deps: ConflictDeps) {
+    this.#deps = deps;
+    const { documents } = deps.host;
+    const source = {
+      text: (uri: string) => this.#sides.get(sideKey(uri)) ?? "",
+      onDidChange: this.#sidesChanged.subscribe,
+    };
+    for (const scheme of [YOURS, THEIRS]) this.#disposables.add(documents.provide(scheme, source));
+    this.#disposables.add(documents.onDidSave((uri) => void this.#onSave(uri)));
+  }
+
+  /** Whether the user has opened the conflict of a file before. */
+  wasOpened(id: string, filePath: string): boolean {
+    return this.#opened.has(`${id}:${filePath}`);
+  }
+
+  /** Stop asking about saved files: the review is closed. */
+  clear(): void {
+    this.#merging.clear();
+  }
+
+  async open(result: OpenResult, filePath: string): Promise<void> {
+    const { host } = this.#deps;
+    const file = result.file(filePath);
+    if (!file) return;
+    this.#opened.add(`${result.id}:${file.path}`);
+    const delegation = await this.#deps.delegation(result.id);
+    const name = displayPath(file.path);
+    const open = file.hunks.filter((hunk) => hunk.conflict && isPending(hunk));
+    if (open.some((hunk) => result.conflict(hunk.id)?.blocked)) {
+      await host.windows.message("warning", t("{0} is not a regular file. Move it, then accept again.", name));
+      return;
+    }
+    const mine = path.join(delegation.workspace, ...name.split("/"));
+    const output = pathToFileURL(mine).toString();
+    const kind = await fileKind(mine);
+    const yours = kind === "other" ? undefined : (host.documents.open([output])[0]?.text ?? (await readText(mine)));
+    const [base, theirs] = await Promise.all([result.content(file.path, "base"), result.content(file.path, "result")]);
+    const isText = !file.binary && base.mode !== LINK && theirs.mode !== LINK;
+    if (!isText || base.text === undefined || theirs.text === undefined || yours === undefined) {
+      await this.#resolveWholeFile(result, file, kind === "file" ? output : undefined);
+      return;
+    }
+    // What was accepted, and what conflicts; nothing that was rejected or is still pending without a conflict.
+    const wanted = file.hunks.filter((hunk) => hunk.state === "accepted" || open.includes(hunk));
+    const baseUri = reviewUri(BASE, result.id, displayPath(file.from ?? file.path));
+    const sides = { yours: reviewUri(YOURS, result.id, name), theirs: reviewUri(THEIRS, result.id, name) };
+    this.#setSide(sides.yours, yours);
+    this.#setSide(sides.theirs, applyHunks(base.text, theirs.text, wanted));
+    this.#merging.set(mine, { id: result.id, path: file.path });
+    if (await host.review.merge({ base: baseUri, ...sides, output })) return;
+    // Without a merge editor: what each side changed; the user's own file is editable.
+    await host.review.diffs(t("{0}: Conflict", name), [
+      { label: t("Result"), base: baseUri, result: sides.theirs },
+      { label: t("Yours"), base: baseUri, result: output },
+    ]);
+  }
+
+  /** Accept conflicting hunks without touching any file: the user has merged them. */
+  async markResolved(result: OpenResult, target: ReviewTarget): Promise<void> {
+    const file = result.file(target.path);
+    const resolved = file?.hunks.filter(
+      (hunk) => hunk.conflict && isPending(hunk) && (target.kind === "file" || target.hunk === hunk.id),
+    );
+    if (!file || !resolved || resolved.length === 0) {
+      await this.#deps.host.windows.message("info", t("No conflicts here."));
+      return;
+    }
+    const { path: filePath } = file;
+    await this.#deps.decide(
+      result,
+      resolved.map(({ id }) => ({ path: filePath, hunk: id, decision: "accept" as const, mergedManually: true })),
+    );
+  }
+
+  dispose(): void {
+    this.#disposables.dispose();
+  }
+
+  /** Nothing can be merged line by line: one side lacks the file, or it is not text. */
+  async #resolveWholeFile(result: OpenResult, file: FileDiff, yours: string | undefined): Promise<void> {
+    const { host } = this.#deps;
+    const name = displayPath(file.path);
+    await host.review.diff({
+      label: t("{0}: Result ↔ Yours", path.posix.basename(name)),
+      ...(file.status === "deleted" ? {} : { result: documentUri(result.id, file) }),
+      ...(yours === undefined ? {} : { base: yours }),
+    });
+    const [keep, resolved] = [t("Keep Mine"), t("Mark as Resolved")];
+    const answer = await host.windows.message(
+      "info",
+      t(
+        "{0} cannot be merged line by line. Keep your version, or merge the change yourself and mark the conflict as resolved.",
+        name,
+      ),
+      { buttons: [keep, resolved] },
+    );
+    const row = fileRow(result.id, file.path);
+    if (answer === keep) await host.commands.run("understudy.review.rejectFile", row);
+    if (answer === resolved) await host.commands.run("understudy.review.markResolved", row);
+  }
+
+  /** Ask whether the conflict is resolved when its file was saved. */
+  async #onSave(uri: string): Promise<void> {
+    const { host, openResults } = this.#deps;
+    const saved = uri.startsWith("file:") ? fileURLToPath(uri) : undefined;
+    const merging = saved === undefined ? undefined : this.#merging.get(saved);
+    if (saved === undefined || !merging) return;
+    // One question at a time; if it is not answered, the next save asks again.
+    this.#merging.delete(saved);
+    const result = await openResults.result(merging.id);
+    const file = result.file(merging.path);
+    if (!file?.hunks.some((hunk) => hunk.conflict && isPending(hunk))) return;
+    const [yes, no] = [t("Mark as Resolved"), t("Not Yet")];
+    const answer = await host.windows.message(
+      "info",
+      t("{0} saved. Mark the conflict as resolved?", path.basename(saved)),
+      { buttons: [yes, no] },
+    );
+    if (answer === yes) await host.commands.run("understudy.review.markResolved", fileRow(merging.id, merging.path));
+    else this.#merging.set(saved, merging);
+  }
+
+  #setSide(uri: string, text: string): void {
+    this.#sides.set(sideKey(uri), text);
+    for (const oldest of this.#sides.keys()) {
+      if (this.#sides.size <= MAX_SIDES) break;
+      this.#sides.delete(oldest);
+    }
+    this.#sidesChanged.fire(uri);
+  }
+}
+
+function sideKey(uri: string): string {
+  const parsed = parseReviewUri(uri);
+  return parsed ? `${parsed.scheme} ${parsed.id} ${parsed.path}` : uri;
+}
+
+/** The text of a file; undefined if it cannot be read or is not UTF-8 text. */
+async function readText(file: string): Promise<string | undefined> {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await readFile(file));
+    return text.includes("\0") ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Does not follow links: writing to a link would change the file that it points to. */
+async function fileKind(file: string): Promise<"file" | "other" | undefined> {
+  try {
+    return (await lstat(file)).isFile() ? "file" : "other";
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,102 @@
+/** Send decisions on a result: ask for the confirmations they need, and report conflicts and the end of the review. */
+
+import { t } from "../base/l10n.ts";
+import type { Host } from "../host/host.ts";
+import { displayPath, oneLine } from "../state/formatting.ts";
+import type { Decision, FileDiff } from "../protocol.ts";
+import { isPending } from "./hunks.ts";
+import type { OpenResult } from "./openResults.ts";
+
+export interface DecisionDeps {
+  readonly host: Pick<Host, "windows" | "commands">;
+  /** Whether the user opened this conflict before. */
+  readonly wasOpened: (id: string, path: string) => boolean;
+}
+
+export class Decisions {
+  readonly #deps: DecisionDeps;
+
+  constructor(deps: DecisionDeps) {
+    this.#deps = deps;
+  }
+
+  /** Send decisions. Ask first if a file has a flag reason, and report conflicts. */
+  async send(result: OpenResult, wishes: readonly Decision[]): Promise<void> {
+    const { host } = this.#deps;
+    const before = pendingCount(result);
+    const asked = flaggedBy(result, wishes);
+    let meant = wishes;
+    if (asked.length > 0) {
+      const others = result.files.filter((file) => file.flagReason === undefined && file.hunks.some(isPending));
+      const everything = wishes.some((wish) => wish.path === undefined);
+      const [all, rest] = [t("Accept All"), t("Accept Only the Other Files")];
+      const answer = await host.windows.message(
+        "warning",
+        t("Some of these files affect what runs on your machine once they are accepted."),
+        {
+          modal: true,
+          // One line each: a file name may contain line feeds with text of its own.
+          detail: asked
+            .map(({ path: name, flagReason: flagged }) => `${oneLine(displayPath(name), 200)} ${flagged ?? ""}`)
+            .join("\n"),
+          buttons: everything && others.length > 0 ? [rest, all] : [all],
+        },
+      );
+      if (answer === undefined) return;
+      if (answer === rest) meant = others.map((file) => ({ path: file.path, decision: "accept" as const }));
+    }
+    const done = await result.decide(meant, asked.length > 0 && meant === wishes);
+    if (done.conflicts.length > 0) {
+      void this.#reportConflicts(result, done.conflicts);
+    } else if (before > 0 && pendingCount(result) === 0) {
+      void this.#reportDone(result);
+    }
+  }
+
+  async #reportConflicts(result: OpenResult, found: readonly { path: string; hunk: string }[]): Promise<void> {
+    const { host } = this.#deps;
+    const names = [...new Set(found.map((conflict) => displayPath(conflict.path)))].join(", ");
+    const [resolve, mergedManually] = [t("Resolve…"), t("Mark as Resolved")];
+    const text = t("{0} has a conflict: you and the agent both changed it. Your file was not modified.", names);
+    const [first] = found;
+    if (!first) return;
+    // After opening the merge editor, the user may have resolved the conflict there.
+    const tried = found.every(({ path: name }) => this.#deps.wasOpened(result.id, name));
+    const answer = await host.windows.message("warning", text, {
+      buttons: tried ? [resolve, mergedManually] : [resolve],
+    });
+    const row = `hunk:${result.id}:${first.path}:${first.hunk}`;
+    if (answer === resolve) await host.commands.run("understudy.review.openConflict", row);
+    if (answer === mergedManually) await host.commands.run("understudy.review.markResolved", row);
+  }
+
+  async #reportDone(result: OpenResult): Promise<void> {
+    const { host } = this.#deps;
+    const { hunks: spots } = result;
+    const rejected = spots.filter(({ hunk }) => hunk.state === "rejected").length;
+    const accepted = spots.filter(({ hunk }) => hunk.state === "accepted").length;
+    const [back, close] = [t("Send Back…"), t("Close Review")];
+    const answer = await host.windows.message(
+      "info",
+      t("Review complete: {0} accepted, {1} rejected.", accepted, rejected),
+      { buttons: rejected > 0 ? [back, close] : [close] },
+    );
+    if (answer === back) await host.commands.run("understudy.review.sendBack");
+    if (answer === close) await host.commands.run("understudy.review.close");
+  }
+}
+
+/** The number of hunks without a decision. */
+export function pendingCount(result: OpenResult): number {
+  return result.hunks.filter(({ hunk }) => hunk.state === "pending").length;
+}
+
+/** Files with a flag reason that these decisions would accept. */
+function flaggedBy(result: OpenResult, wishes: readonly Decision[]): readonly FileDiff[] {
+  const accepts = ({ path: name, hunk, decision, mergedManually }: Decision, file: FileDiff): boolean =>
+    decision === "accept" &&
+    mergedManually !== true &&
+    (name === undefined || name === file.path) &&
+    file.hunks.some((one) => (hunk === undefined ? isPending(one) : hunk === one.id && one.state !== "accepted"));
+  return result.files.filter((file) => file.flagReason !== undefined && wishes.some((wish) => accepts(wish, file)));
+}

@@ -1,0 +1,69 @@
+import { t } from "../base/l10n.ts";
+import { escapeMarkdown } from "../base/markdown.ts";
+import { RESERVATION_REASONS, VERDICT_MEANINGS, type Delegation } from "../protocol.ts";
+import { stateName } from "../state/wording.ts";
+import { capitalizedSentence, checkLabel, checkFacts } from "./reviewWording.ts";
+
+/** The evidence document: everything known about a result as Markdown. Text of agents and tools is quoted. */
+export function evidence(delegation: Delegation): string {
+  const out = [`# ${stateName(delegation)}: ${inline(delegation.title)}`, ""];
+  if (delegation.verdict) out.push(capitalizedSentence(VERDICT_MEANINGS[delegation.verdict]), "");
+  if (delegation.error) out.push(`**${inline(delegation.error.message)}** ${inline(delegation.error.hint ?? "")}`, "");
+  if (delegation.reservations.length > 0) {
+    out.push(`## ${t("Why it is not verified")}`, "");
+    for (const one of delegation.reservations) out.push(`- ${capitalizedSentence(RESERVATION_REASONS[one].reason)}`);
+    out.push("");
+  }
+  out.push(`## ${t("Checks")}`, "");
+  const again = delegation.result !== undefined && delegation.state === "checking";
+  if (delegation.checks.length === 0) out.push(again ? t("The checks are running.") : t("No check ran."), "");
+  else if (again)
+    out.push(`**${t("The checks are running again. The results below are from the previous run.")}**`, "");
+  for (const check of delegation.checks) {
+    out.push(`### ${inline(check.name)}: ${checkLabel(check, delegation).text}`, "", checkFacts(check).join(" · "), "");
+    out.push(fenced(check.argv.map(shellQuoted).join(" ")), "");
+    if (check.mutation && check.mutation.survived.length > 0) {
+      out.push(t("These tests still pass when the code under test is broken:"), "");
+      out.push(...check.mutation.survived.map((name) => `- ${inline(name)}`), "");
+    }
+    if (check.checkoutFiles && check.checkoutFiles.length > 0) {
+      out.push(
+        t("It loaded these files from your checkout:"),
+        "",
+        ...check.checkoutFiles.map((name) => `- ${inline(name)}`),
+        "",
+      );
+    }
+    if (check.outputTail.trim() !== "") out.push(t("End of its output:"), "", fenced(check.outputTail.trimEnd()), "");
+  }
+  const { summary, text } = delegation.result ?? {};
+  if (summary ?? text) out.push(`## ${t("Agent's summary")}`, "", fenced((summary ?? text ?? "").trim()), "");
+  out.push(`## ${t("Attempts")}`, "");
+  for (const attempt of delegation.attempts) {
+    const facts = [attempt.delegator, attempt.tool, attempt.model].filter((fact) => fact);
+    out.push(`${attempt.number}. ${facts.map((fact) => inline(fact ?? "")).join(" · ")}`);
+  }
+  if (delegation.sandbox) {
+    const text = delegation.confined
+      ? t("The agent ran in a sandbox.")
+      : t("No sandbox: the agent had your permissions.");
+    out.push("", text, "");
+  }
+  return out.join("\n");
+}
+
+/** Escape a text for Markdown, on one line. */
+function inline(text: string): string {
+  return escapeMarkdown(text.replace(/\s+/gu, " "));
+}
+
+/** Put text into a fence that it cannot close. */
+export function fenced(text: string): string {
+  const longest = Math.max(2, ...[...text.matchAll(/`+/gu)].map(([run]) => run.length));
+  const fence = "`".repeat(longest + 1);
+  return `${fence}text\n${text}\n${fence}`;
+}
+
+export function shellQuoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/u.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}

@@ -1,0 +1,438 @@
+/** Commands of a review, from the view, a bar, a lens, a key or the palette. */
+
+import * as path from "node:path";
+import { DisposableStore, type Disposable } from "../base/events.ts";
+import { t } from "../base/l10n.ts";
+import type { Requester } from "../sidecar/connection.ts";
+import type { DiffPair, Host, Tree } from "../host/host.ts";
+import type { Store } from "../state/store.ts";
+import { isToReview } from "../state/wording.ts";
+import { displayPath, oneLine } from "../state/formatting.ts";
+import type { Delegation, FileDiff } from "../protocol.ts";
+import { delegationIdOf } from "../state/delegationUris.ts";
+import { Conflicts } from "./conflicts.ts";
+import { Decisions, pendingCount } from "./decisions.ts";
+import { exportResult } from "./exportResult.ts";
+import type { OpenResults, OpenResult } from "./openResults.ts";
+import {
+  hunkAt,
+  linesOf,
+  parseRowId,
+  adjacentHunk,
+  rejectionReasons,
+  type ReviewTarget,
+  type HunkRef,
+} from "./hunks.ts";
+import { BASE, EVIDENCE, parseReviewUri, RESULT, THEIRS, reviewUri, YOURS } from "./reviewUris.ts";
+import {
+  evidenceName,
+  evidenceUri,
+  lineBeforeEdits,
+  documentUri,
+  hunkRange,
+  type ReviewEditor,
+} from "./reviewEditor.ts";
+import { verdictLine } from "./reviewWording.ts";
+
+export interface ReviewCommandDeps {
+  readonly host: Pick<Host, "windows" | "documents" | "commands" | "review" | "environment">;
+  readonly requester: Requester;
+  readonly store: Pick<Store, "delegation" | "delegations" | "read">;
+  readonly openResults: OpenResults;
+  readonly tree: Pick<Tree, "reveal" | "selection">;
+  readonly reviewEditor: Pick<ReviewEditor, "resetBar">;
+  /** Called when a delegation was started here: its result is reported to the user. */
+  readonly started: (id: string) => void;
+}
+
+export function registerReviewCommands(deps: ReviewCommandDeps): DisposableStore {
+  const disposables = new DisposableStore();
+  const commands = disposables.add(new ReviewCommands(deps));
+  const add = (name: string, work: (value: unknown) => Promise<void> | void): void =>
+    void disposables.add(deps.host.commands.register(`understudy.review.${name}`, work));
+  add("open", (value) => commands.open(value));
+  add("close", () => commands.close());
+  add("show", (value) => commands.show(value));
+  add("evidence", (value) => commands.evidence(value));
+  add("acceptHunk", (value) => commands.accept(value));
+  add("rejectHunk", (value) => commands.reject(value, false));
+  add("rejectHunkWithReason", (value) => commands.reject(value, true));
+  add("acceptFile", (value) => commands.accept(value, "file"));
+  add("rejectFile", (value) => commands.reject(value, false, "file"));
+  add("acceptAll", () => commands.acceptAll());
+  add("undo", () => commands.undo());
+  add("next", () => commands.goTo(1));
+  add("previous", () => commands.goTo(-1));
+  add("sendBack", () => commands.sendBack());
+  add("openConflict", (value) => commands.openConflict(value));
+  add("markResolved", (value) => commands.markResolved(value));
+  add("check", () => commands.check());
+  add("export", () => commands.export());
+  return disposables;
+}
+
+class ReviewCommands implements Disposable {
+  readonly #deps: ReviewCommandDeps;
+  /** The hunk visited last. */
+  #last: HunkRef | undefined;
+  /** The hunk that is being opened. */
+  #opening: HunkRef | undefined;
+  readonly #conflicts: Conflicts;
+  readonly #decisions: Decisions;
+
+  constructor(deps: ReviewCommandDeps) {
+    this.#deps = deps;
+    this.#decisions = new Decisions({
+      host: deps.host,
+      wasOpened: (id, file) => this.#conflicts.wasOpened(id, file),
+    });
+    this.#conflicts = new Conflicts({
+      host: deps.host,
+      openResults: deps.openResults,
+      delegation: (id) => this.#delegation(id),
+      decide: (result, decisions) => this.#decisions.send(result, decisions),
+    });
+  }
+
+  dispose(): void {
+    this.#conflicts.dispose();
+  }
+
+  async open(value: unknown): Promise<void> {
+    const { host, store, openResults, tree } = this.#deps;
+    const id = delegationIdOf(value) ?? (await this.#pickResult());
+    if (id === undefined) return;
+    const delegation = await this.#delegation(id);
+    if (delegation.state !== "finished") {
+      await host.windows.message("info", t("“{0}” is not finished yet.", delegation.title));
+      return;
+    }
+    if (delegation.head === undefined || (delegation.result?.files.length ?? 0) === 0) {
+      await host.windows.message("info", t("“{0}” has no changes to review.", delegation.title));
+      return;
+    }
+    const before = openResults.current?.id;
+    const result = await host.windows.progress({ title: t("Reading the result…"), where: "status" }, () =>
+      openResults.review(id),
+    );
+    this.#last = undefined;
+    host.commands.setContext("understudy.reviewing", true);
+    const pairs = result.files.map((file) => diffPair(id, file));
+    // Only one review at a time: tabs of two reviews look the same.
+    if (before !== undefined && before !== id) await this.#closeTabs(before);
+    await host.review.diffs(reviewTitle(delegation), pairs);
+    // The view appears once its condition holds; until then there is nothing to reveal.
+    await tree.reveal(`verdict:${id}`, { expand: true }).catch(() => {});
+    await store.read(id);
+  }
+
+  async close(): Promise<void> {
+    const { host, openResults } = this.#deps;
+    const id = openResults.current?.id;
+    openResults.close();
+    this.#last = undefined;
+    this.#conflicts.clear();
+    host.commands.setContext("understudy.reviewing", false);
+    host.commands.setContext("understudy.reviewEditor", false);
+    if (id !== undefined) await this.#closeTabs(id);
+  }
+
+  async show(value: unknown): Promise<void> {
+    const place = parseRowId(value);
+    if (!place) return;
+    const result = await this.#deps.openResults.result(place.id);
+    const file = result.file(place.path);
+    if (!file) return;
+    const hunkRef =
+      place.kind === "hunk" ? result.hunk(place.path, place.hunk) : result.hunks.find((one) => one.file === file);
+    if (!hunkRef) return;
+    this.#deps.reviewEditor.resetBar(hunkRef);
+    await this.#reveal(hunkRef);
+  }
+
+  async evidence(value: unknown): Promise<void> {
+    const id = delegationIdOf(value) ?? this.#deps.openResults.current?.id;
+    if (id !== undefined) await this.#deps.host.documents.preview(evidenceUri(id));
+  }
+
+  async accept(value: unknown, whole?: "file"): Promise<void> {
+    const target = await this.#targetOf(value, whole);
+    if (!target || (await this.#hasUnsavedEdits(target.result, [target.named.path]))) return;
+    await this.#decisions.send(target.result, [{ ...decisionTarget(target.named), decision: "accept" }]);
+    if (value === undefined) await this.#revealNext(target);
+  }
+
+  async reject(value: unknown, why: boolean, whole?: "file"): Promise<void> {
+    const target = await this.#targetOf(value, whole);
+    if (!target || (await this.#hasUnsavedEdits(target.result, [target.named.path]))) return;
+    const hunkRef = target.named.kind === "hunk" ? target.result.hunk(target.named.path, target.named.hunk) : undefined;
+    let reason: string | undefined;
+    if (why) {
+      const outcome = await this.#deps.host.windows.input({
+        title: t("Reject with Reason"),
+        prompt: t("What is wrong with this change? The agent gets the reason when you send the result back."),
+        placeholder: t("For example: keep the old name"),
+        ...(hunkRef?.hunk.reason === undefined ? {} : { value: hunkRef.hunk.reason }),
+        validate: (text) => (text.trim() === "" ? t("Enter a reason, or use Reject Change instead.") : undefined),
+      });
+      if (outcome.kind !== "accepted") return;
+      reason = outcome.value.trim();
+    }
+    await this.#decisions.send(target.result, [
+      { ...decisionTarget(target.named), decision: "reject", ...(reason === undefined ? {} : { reason }) },
+    ]);
+    if (value === undefined) await this.#revealNext(target);
+  }
+
+  async acceptAll(): Promise<void> {
+    const result = await this.#current();
+    if (!result) return;
+    const paths = result.files.filter(({ hunks }) => hunks.some(({ state }) => state === "pending")).map((f) => f.path);
+    if (paths.length === 0) {
+      await this.#deps.host.windows.message("info", t("There are no pending changes."));
+      return;
+    }
+    if (await this.#hasUnsavedEdits(result, paths)) return;
+    await this.#decisions.send(result, [{ decision: "accept" }]);
+  }
+
+  async undo(): Promise<void> {
+    const { host } = this.#deps;
+    const result = await this.#current();
+    if (!result) return;
+    const token = result.undoToken;
+    if (token === undefined) {
+      await host.windows.message("info", t("There is no accept to undo in this review."));
+      return;
+    }
+    await result.undo(token);
+  }
+
+  async goTo(step: 1 | -1): Promise<void> {
+    const result = await this.#current();
+    if (!result) return;
+    const hunkRef = adjacentHunk(result.hunks, this.#opening ?? this.#atCursor(result) ?? this.#last, step);
+    if (hunkRef) await this.#reveal(hunkRef);
+  }
+
+  async sendBack(): Promise<void> {
+    const { host, requester } = this.#deps;
+    const result = await this.#currentSaved();
+    if (!result) return;
+    const { hunks: spots } = result;
+    const rejected = spots.filter(({ hunk }) => hunk.state === "rejected");
+    const said = rejectionReasons(spots);
+    const pending = pendingCount(result);
+    const along = [
+      ...(rejected.length > 0 ? [t("{0} rejected", rejected.length)] : []),
+      ...(pending > 0 ? [t("{0} pending", pending)] : []),
+    ];
+    const outcome = await host.windows.input({
+      title: t("Send Back"),
+      prompt:
+        along.length > 0
+          ? t("What should change? Included: {0} and your reasons.", along.join(", "))
+          : t("What should change?"),
+      value: said
+        .map(({ reason, places }) => `${places.map((place) => oneLine(place, 60)).join(", ")}: ${reason}`)
+        .join("; "),
+      validate: (text) => (text.trim() === "" ? t("Enter instructions.") : undefined),
+    });
+    if (outcome.kind !== "accepted") return;
+    const { id } = await requester.request("understudy/delegations/reply", {
+      id: result.id,
+      text: outcome.value.trim(),
+    });
+    this.#deps.started(id); // its progress confirms that it was started
+    await result.read();
+  }
+
+  async check(): Promise<void> {
+    const { host, requester } = this.#deps;
+    const result = await this.#currentSaved();
+    if (!result) return;
+    await host.windows.progress({ title: t("Running the checks again…"), where: "notification" }, () =>
+      requester.request("understudy/delegations/check", { id: result.id }),
+    );
+    await this.#deps.store.read(result.id);
+  }
+
+  async export(): Promise<void> {
+    const result = await this.#current();
+    if (result) await exportResult(this.#deps, result.id);
+  }
+
+  async openConflict(value: unknown): Promise<void> {
+    const target = await this.#targetOf(value);
+    if (target) await this.#conflicts.open(target.result, target.named.path);
+  }
+
+  async markResolved(value: unknown): Promise<void> {
+    const target = await this.#targetOf(value);
+    if (target) await this.#conflicts.markResolved(target.result, target.named);
+  }
+
+  /** Whether the result has unsaved edits; offers to save them. The user must decide on what they see. */
+  async #hasUnsavedEdits(result: OpenResult, paths: readonly string[]): Promise<boolean> {
+    const { host } = this.#deps;
+    const shown = new Set(paths.map(displayPath));
+    const dirty = host.documents.open().filter(({ uri, dirty: changed }) => {
+      const place = parseReviewUri(uri);
+      return changed && place?.scheme === RESULT && place.id === result.id && shown.has(place.path);
+    });
+    if (dirty.length === 0) return false;
+    const save = t("Save");
+    const answer = await host.windows.message(
+      "warning",
+      t("You have unsaved edits in this result. Save them before you decide."),
+      { buttons: [save] },
+    );
+    if (answer === save) for (const { uri } of dirty) await host.documents.save(uri);
+    return true;
+  }
+
+  /**
+   * The target of a command: the row, bar or lens it came from, otherwise the cursor, otherwise the selection of the
+   * view.
+   */
+  async #targetOf(value: unknown, whole?: "file"): Promise<{ result: OpenResult; named: ReviewTarget } | undefined> {
+    const { openResults, host, tree } = this.#deps;
+    const told = parseRowId(value);
+    if (told) {
+      const result = await openResults.result(told.id);
+      return { result, named: whole ? { kind: "file", id: told.id, path: told.path } : told };
+    }
+    const result = await this.#current();
+    if (!result) return undefined;
+    const here = this.#atCursor(result, whole === undefined);
+    if (here) return { result, named: whole ? fileTarget(here) : hunkTarget(here) };
+    const selected = this.#inEditor(result) ? undefined : parseRowId(tree.selection[0]);
+    if (selected?.id === result.id) return { result, named: whole ? { ...selected, kind: "file" } : selected };
+    await host.windows.message("info", t("Place the cursor on a change, or select one in the Review view."));
+    return undefined;
+  }
+
+  #inEditor(result: OpenResult): boolean {
+    const { active } = this.#deps.host.documents;
+    const place = active && parseReviewUri(active.uri);
+    return place?.id === result.id;
+  }
+
+  /** The change at the cursor. `exactly`: on it or on an adjacent line. */
+  #atCursor(result: OpenResult, exactly = false): HunkRef | undefined {
+    const { documents } = this.#deps.host;
+    const { active } = documents;
+    const place = active && parseReviewUri(active.uri);
+    if (!active || place?.id !== result.id) return undefined;
+    const side = place.scheme === BASE ? "base" : "result";
+    const file = result.fileByDisplayPath(place.path, side);
+    if (!file) return undefined;
+    const read = result.knownText(file.path, side) ?? "";
+    const line = lineBeforeEdits(active.selection.start.line, read, documents.open([active.uri])[0]?.text ?? read);
+    const lineSide = side === "base" ? "old" : "new";
+    const last = this.#last?.id === result.id && this.#last.file.path === file.path ? this.#last.hunk : undefined;
+    const hunk = hunkAt(file, line, lineSide, last);
+    if (!hunk) return undefined;
+    const { start, end } = linesOf(hunk, lineSide);
+    const on = file.hunks.length === 1 || (start - 1 <= line && line <= end + 1);
+    return exactly && !on ? undefined : { id: result.id, file, hunk };
+  }
+
+  async #reveal(hunkRef: HunkRef): Promise<void> {
+    const { host, tree } = this.#deps;
+    this.#last = hunkRef;
+    this.#opening = hunkRef;
+    const range = hunkRange(hunkRef);
+    try {
+      if (!host.documents.select(documentUri(hunkRef.id, hunkRef.file), range)) {
+        await host.review.diff(diffPair(hunkRef.id, hunkRef.file), { range: { start: range.start, end: range.start } });
+      }
+    } finally {
+      if (this.#opening === hunkRef) this.#opening = undefined;
+    }
+    await tree.reveal(`hunk:${hunkRef.id}:${hunkRef.file.path}:${hunkRef.hunk.id}`).catch(() => {});
+  }
+
+  /** After a decision by key: go to the next pending change. */
+  async #revealNext({ result, named: place }: { result: OpenResult; named: ReviewTarget }): Promise<void> {
+    const from = result.hunks.find(
+      ({ file, hunk }) => file.path === place.path && (place.kind === "file" || hunk.id === place.hunk),
+    );
+    if (pendingCount(result) === 0) return;
+    const next = adjacentHunk(result.hunks, from, 1);
+    if (next) await this.#reveal(next);
+  }
+
+  async #current(): Promise<OpenResult | undefined> {
+    const { openResults, host } = this.#deps;
+    if (!openResults.current) await host.commands.run("understudy.review.open");
+    return openResults.current;
+  }
+
+  /** The review, unless it has unsaved edits: what is sent must be what the user sees. */
+  async #currentSaved(): Promise<OpenResult | undefined> {
+    const result = await this.#current();
+    const paths = result?.files.map((file) => file.path) ?? [];
+    return result && !(await this.#hasUnsavedEdits(result, paths)) ? result : undefined;
+  }
+
+  async #pickResult(): Promise<string | undefined> {
+    const { host, store, openResults } = this.#deps;
+    const waiting = store.delegations.filter(isToReview);
+    // The open review, unless it is complete and others have pending changes.
+    if (openResults.current && (pendingCount(openResults.current) > 0 || waiting.length === 0))
+      return openResults.current.id;
+    if (waiting.length === 0) {
+      await host.windows.message("info", t("There are no results to review."));
+      return undefined;
+    }
+    const outcome = await host.windows.pick({
+      title: t("Review"),
+      placeholder: t("Choose a result to review"),
+      items: waiting.map((delegation) => ({
+        id: delegation.id,
+        label: delegation.title,
+        description: delegation.delegator,
+        detail: verdictLine(delegation),
+      })),
+    });
+    return outcome.kind === "picked" ? outcome.ids[0] : undefined;
+  }
+
+  async #delegation(id: string): Promise<Delegation> {
+    const found = this.#deps.store.delegation(id) ?? (await this.#deps.store.read(id));
+    return found ?? this.#deps.requester.request("understudy/delegations/get", { id });
+  }
+
+  async #closeTabs(id: string): Promise<void> {
+    const titles = [reviewTitle(await this.#delegation(id)), evidenceName()];
+    await this.#deps.host.review.close([BASE, RESULT, YOURS, THEIRS, EVIDENCE], titles);
+  }
+}
+
+/** Both sides of a file. A side that does not exist is absent. */
+export function diffPair(id: string, file: FileDiff): DiffPair {
+  const name = displayPath(file.path);
+  return {
+    label: t("{0}: Review", path.posix.basename(name)),
+    ...(file.status === "added" ? {} : { base: reviewUri(BASE, id, displayPath(file.from ?? file.path)) }),
+    ...(file.status === "deleted" ? {} : { result: reviewUri(RESULT, id, name) }),
+  };
+}
+
+/** Without the verdict: it changes with edits and checks, but the title of a tab does not. */
+function reviewTitle(delegation: Delegation): string {
+  return t("Review: {0}", delegation.title);
+}
+
+function decisionTarget(place: ReviewTarget): { path: string; hunk?: string } {
+  return place.kind === "hunk" ? { path: place.path, hunk: place.hunk } : { path: place.path };
+}
+
+const hunkTarget = ({ id, file, hunk }: HunkRef): ReviewTarget => ({
+  kind: "hunk",
+  id,
+  path: file.path,
+  hunk: hunk.id,
+});
+const fileTarget = ({ id, file }: HunkRef): ReviewTarget => ({ kind: "file", id, path: file.path });

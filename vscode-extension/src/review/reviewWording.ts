@@ -1,0 +1,114 @@
+/** Verdict, checks and changes as labels with icons. */
+
+import { t } from "../base/l10n.ts";
+import { stateIcon, stateName } from "../state/wording.ts";
+import { RESERVATION_REASONS, type CheckResult, type Delegation, type FileDiff, type Hunk } from "../protocol.ts";
+import { displayPath } from "../state/formatting.ts";
+
+export interface Label {
+  readonly text: string;
+  readonly icon: string;
+  readonly color?: string;
+}
+
+const GREEN = "charts.green";
+const RED = "list.errorForeground";
+const YELLOW = "list.warningForeground";
+
+/** The verdict with its icon. */
+export function verdictLabel(delegation: Pick<Delegation, "state" | "verdict" | "rescueRef" | "review">): Label {
+  const { id, color } = stateIcon(delegation);
+  return { text: stateName(delegation), icon: id, ...(color === undefined ? {} : { color }) };
+}
+
+/** A required check passed, but a reservation says that no check ran: it ran before the result was edited. */
+function isStale(check: CheckResult, delegation: Pick<Delegation, "reservations">): boolean {
+  return check.ok && check.required && delegation.reservations.includes("no_checks");
+}
+
+export function checkLabel(check: CheckResult, delegation: Pick<Delegation, "reservations">): Label {
+  if (isStale(check, delegation)) return { text: t("passed before your edits"), icon: "history" };
+  if (check.ok && check.flaky) return { text: t("flaky"), icon: "warning", color: YELLOW };
+  if (check.ok) return { text: t("passed"), icon: "pass", color: GREEN };
+  if (check.failsOnBase)
+    return { text: t("failed, and also failed before the changes"), icon: "warning", color: YELLOW };
+  return { text: t("failed"), icon: "error", color: RED };
+}
+
+/** The known numbers of a check. */
+export function checkFacts(check: CheckResult): readonly string[] {
+  const facts: string[] = [];
+  if (check.passed !== undefined) facts.push(t("{0} passed", check.passed));
+  if (check.failed) facts.push(t("{0} failed", check.failed));
+  if (check.skipped) facts.push(t("{0} skipped", check.skipped));
+  if (check.mutation) {
+    const tests = check.mutation.killed + check.mutation.survived.length;
+    facts.push(t("{0} of {1} tests catch injected bugs", check.mutation.killed, tests));
+  }
+  if (check.exitCode !== undefined && check.exitCode !== 0) facts.push(t("exit code {0}", check.exitCode));
+  if (!check.required) facts.push(t("not required"));
+  facts.push(t("{0} s", check.seconds.toFixed(1)));
+  return facts;
+}
+
+/** The verdict with all failed checks and reservations in one line, for bars, lenses and titles. */
+export function verdictLine(delegation: Delegation): string {
+  const against = delegation.reservations.map((reservation) => RESERVATION_REASONS[reservation].reason);
+  const failed = delegation.checks.filter(({ ok }) => !ok).map(({ name }) => t("{0} failed", name));
+  const rest = [...failed, ...against];
+  return rest.length > 0 ? `${stateName(delegation)}: ${rest.join("; ")}` : stateName(delegation);
+}
+
+export function hunkLabel(hunk: Hunk): Label {
+  if (hunk.state === "accepted") return { text: t("accepted"), icon: "pass-filled", color: GREEN };
+  if (hunk.state === "rejected") return { text: t("rejected"), icon: "circle-slash", color: RED };
+  if (hunk.state === "superseded") return { text: t("sent back"), icon: "reply" };
+  if (hunk.conflict) return { text: t("conflict"), icon: "warning", color: YELLOW };
+  return { text: t("pending"), icon: "circle-large-outline" };
+}
+
+const EXECUTABLE = "100755";
+export const LINK = "120000";
+
+/** What happened to a file besides its lines. `mode` is git's mode, if known. */
+export function fileChange(file: FileDiff, mode: string | undefined): string {
+  switch (file.status) {
+    case "added":
+      if (mode === LINK) return t("new link");
+      return mode === EXECUTABLE ? t("new, executable") : t("new");
+    case "deleted":
+      return t("deleted");
+    case "renamed":
+      return t("was {0}", displayPath(file.from ?? ""));
+    case "mode":
+      return modeChange(mode);
+    case "type":
+      return mode === LINK ? t("now a link") : t("other type");
+    case "modified":
+      if (mode === LINK) return t("link");
+      return file.binary ? t("binary") : "";
+  }
+}
+
+/** Label of a change without lines. */
+export function wholeFile(file: FileDiff, mode: string | undefined): string {
+  if (file.binary) return t("the whole file");
+  switch (file.status) {
+    case "renamed":
+      return t("the name");
+    case "added":
+    case "deleted":
+      return file.hunks.some(({ oldLines, newLines }) => oldLines + newLines > 0) ? t("the file") : t("an empty file");
+    default:
+      return modeChange(mode);
+  }
+}
+
+function modeChange(mode: string | undefined): string {
+  if (mode === undefined) return t("other mode");
+  return mode === EXECUTABLE ? t("now executable") : t("no longer executable");
+}
+
+export function capitalizedSentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+}

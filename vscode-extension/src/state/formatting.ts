@@ -1,0 +1,114 @@
+/** Format durations, amounts, paths and lines of text. */
+
+import { t } from "../base/l10n.ts";
+import type { Delegation } from "../protocol.ts";
+
+/** Milliseconds from start to end, or to `now`. */
+export function elapsed(delegation: Pick<Delegation, "startedAt" | "finishedAt">, now: number): number {
+  const end = delegation.finishedAt === undefined ? now : Date.parse(delegation.finishedAt);
+  return Math.max(0, end - Date.parse(delegation.startedAt));
+}
+
+/** `0:42`, `12:03`, `1:02:03`. */
+export function duration(milliseconds: number): string {
+  const seconds = Math.floor(milliseconds / 1_000);
+  const two = (value: number): string => String(value).padStart(2, "0");
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60
+    ? `${minutes}:${two(seconds % 60)}`
+    : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(seconds % 60)}`;
+}
+
+/** For a screen reader: `42 seconds`, `12 minutes 3 seconds`. */
+export function spokenDuration(milliseconds: number): string {
+  const seconds = Math.floor(milliseconds / 1_000);
+  const minutes = Math.floor(seconds / 60);
+  return minutes === 0 ? t("{0} seconds", seconds) : t("{0} minutes {1} seconds", minutes, seconds % 60);
+}
+
+/** Time since, or the date: `just now`, `5 min ago`, `3 h ago`, `21 Nov`. */
+export function relativeTime(time: string, now: number): string {
+  const minutes = Math.floor((now - Date.parse(time)) / 60_000);
+  if (minutes < 1) return t("just now");
+  if (minutes < 60) return t("{0} min ago", minutes);
+  if (minutes < 24 * 60) return t("{0} h ago", Math.floor(minutes / 60));
+  return new Date(time).toLocaleDateString([], { day: "numeric", month: "short" });
+}
+
+/** `812`, `4.8k`, `1.2M`. */
+export function compactNumber(value: number): string {
+  if (value < 1_000) return String(value);
+  if (value < 999_500) return `${short(value / 1_000)}k`;
+  return `${short(value / 1_000_000)}M`;
+}
+
+function short(value: number): string {
+  return value < 99.95 ? value.toFixed(1).replace(/\.0$/, "") : value.toFixed(0);
+}
+
+/** Input and output tokens together; undefined if unknown. */
+export function tokensText(delegation: Pick<Delegation, "usage">): string | undefined {
+  const all = delegation.usage.inputTokens + delegation.usage.outputTokens;
+  return all > 0 ? t("{0} tokens", compactNumber(all)) : undefined;
+}
+
+/** The cost; undefined if unknown or zero. */
+export function costText(delegation: Pick<Delegation, "costUsd" | "attempts">): string | undefined {
+  const amounts = delegation.attempts.flatMap(({ costUsd }) => (costUsd === undefined ? [] : [Number(costUsd)]));
+  const value = delegation.costUsd === undefined ? sum(amounts) : Number(delegation.costUsd);
+  if (value === undefined || !(value > 0)) return undefined;
+  const about = delegation.attempts.some(({ costEstimated }) => costEstimated) ? "~" : "";
+  return `${about}$${value < 0.1 ? value.toFixed(4).replace(/0{1,2}$/, "") : value.toFixed(2)}`;
+}
+
+function sum(values: readonly number[]): number | undefined {
+  return values.length === 0 ? undefined : values.reduce((all, value) => all + value, 0);
+}
+
+/** Collapse white space and truncate to `most` characters. */
+export function oneLine(text: string, most = 120): string {
+  const line = text.split(/\s+/).join(" ").trim();
+  return line.length <= most ? line : `${line.slice(0, most - 1)}…`;
+}
+
+/** Capitalize the first letter and add a missing full stop. */
+export function toSentence(text: string): string {
+  const trimmed = text.trim();
+  const ended = /[.!?…]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+  return trimmed === "" ? "" : ended.charAt(0).toUpperCase() + ended.slice(1);
+}
+
+/** Join lines with a separator. */
+export function joinLines(text: string, most = 200): string {
+  const lines = text.split("\n").map((line) => line.trim());
+  return oneLine(lines.filter((line) => line !== "").join(" · "), most);
+}
+
+/** Undo git's quoting of a path for display. Bytes that are not UTF-8 become U+FFFD. */
+export function displayPath(path: string): string {
+  if (!path.startsWith('"')) return path;
+  const bytes: number[] = [];
+  const inner = path.slice(1, -1);
+  const plain: Record<string, number> = { a: 7, b: 8, t: 9, n: 10, v: 11, f: 12, r: 13, '"': 34, "\\": 92 };
+  for (let index = 0; index < inner.length;) {
+    const octal = /^\\([0-3][0-7]{2})/u.exec(inner.slice(index, index + 4))?.[1];
+    const char = inner[index] ?? "";
+    if (octal !== undefined) {
+      bytes.push(parseInt(octal, 8));
+      index += 4;
+    } else if (char === "\\") {
+      bytes.push(plain[inner[index + 1] ?? ""] ?? 63);
+      index += 2;
+    } else {
+      const whole = String.fromCodePoint(inner.codePointAt(index) ?? 63);
+      bytes.push(...Buffer.from(whole));
+      index += whole.length;
+    }
+  }
+  return Buffer.from(bytes).toString("utf8");
+}
+
+/** The time of day in the locale of the editor: `14:05`. */
+export function timeOfDay(time: string): string {
+  return new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+}

@@ -1,0 +1,201 @@
+/** States and results of delegations as text, the same in every view. */
+
+import { t } from "../base/l10n.ts";
+import {
+  RESERVATION_REASONS,
+  VERDICT_MEANINGS,
+  type CheckResult,
+  type Delegation,
+  type DelegatorEntry,
+  type PermissionOption,
+  type PermissionRequest,
+  type Reservation,
+  type Verdict,
+} from "../protocol.ts";
+
+/** The state in a word; the verdict if finished. */
+export function stateName(delegation: Pick<Delegation, "state" | "verdict" | "rescueRef">): string {
+  switch (delegation.state) {
+    case "preparing":
+      return t("Preparing");
+    case "queued":
+      return t("Queued");
+    case "running":
+      return t("Running");
+    case "waiting":
+      return t("Waiting for you");
+    case "checking":
+      return t("Checking");
+    case "finished":
+      return delegation.rescueRef !== undefined
+        ? t("Discarded")
+        : delegation.verdict
+          ? verdictName(delegation.verdict)
+          : t("Finished");
+  }
+}
+
+/** The current activity, with the state if the activity does not say it. */
+export function activityText(delegation: Pick<Delegation, "state" | "verdict" | "rescueRef" | "activity">): string {
+  const state = stateName(delegation);
+  const activity = (delegation.activity ?? "").trim();
+  if (activity === "") return state;
+  if (delegation.state === "running") return activity;
+  const said = activity.charAt(0).toUpperCase() + activity.slice(1);
+  return said.startsWith(state) ? said : `${state}: ${activity}`;
+}
+
+/** Name of a verdict. */
+export function verdictName(verdict: Verdict): string {
+  switch (verdict) {
+    case "answered":
+      return t("Answered");
+    case "verified":
+      return t("Verified");
+    case "unverified":
+      return t("Unverified");
+    case "checks_failed":
+      return t("Checks failed");
+    case "no_changes":
+      return t("No changes");
+    case "failed":
+      return t("Failed");
+    case "cancelled":
+      return t("Cancelled");
+    case "timed_out":
+      return t("Timed out");
+    case "budget_exhausted":
+      return t("Limit reached");
+    case "interrupted":
+      return t("Interrupted");
+  }
+}
+
+/** "Verified: a required check passed …", or the reservations instead of the meaning. */
+export function verdictSummary(verdict: Verdict, reservations: readonly Reservation[]): string {
+  const because = reservations.map((reservation) => RESERVATION_REASONS[reservation].reason).join("; ");
+  if (verdict === "answered" && because === "") return verdictName(verdict);
+  return `${verdictName(verdict)}: ${because || VERDICT_MEANINGS[verdict]}`;
+}
+
+/** The tool or model server, and the model, for quick picks. */
+export function toolAndModel({ delegator, toolDisplayName }: DelegatorEntry): string {
+  const { tool, modelServer, model } = delegator;
+  return [toolDisplayName ?? tool ?? modelServer ?? "", model ?? ""].filter((part) => part !== "").join(" · ");
+}
+
+export function isLive(delegation: Pick<Delegation, "state">): boolean {
+  return delegation.state !== "finished";
+}
+
+/** Finished, with pending hunks. */
+export function isToReview(delegation: Pick<Delegation, "state" | "review" | "rescueRef">): boolean {
+  return delegation.state === "finished" && delegation.review.pending > 0 && delegation.rescueRef === undefined;
+}
+
+/** `1 change in 1 file`, `3 changes in 2 files`. */
+export function pendingText(delegation: Pick<Delegation, "review" | "result">): string {
+  const { pending } = delegation.review;
+  const files = delegation.result?.files.length ?? 0;
+  const changes = pending === 1 ? t("1 change") : t("{0} changes", pending);
+  if (files === 0) return changes;
+  return files === 1 ? t("{0} in 1 file", changes) : t("{0} in {1} files", changes, files);
+}
+
+/** The outcome of a check: `4 passed (1.9 s)`. */
+export function checkText(
+  check: Pick<CheckResult, "ok" | "passed" | "failed" | "skipped" | "exitCode" | "seconds">,
+): string {
+  const parts: string[] = [];
+  if (check.failed) parts.push(t("{0} failed", check.failed));
+  if (check.passed) parts.push(t("{0} passed", check.passed));
+  if (check.skipped) parts.push(t("{0} skipped", check.skipped));
+  if (parts.length === 0) {
+    parts.push(
+      check.ok ? t("passed") : check.exitCode === undefined ? t("failed") : t("failed, exit code {0}", check.exitCode),
+    );
+  }
+  return `${parts.join(", ")} (${check.seconds.toFixed(1)} s)`;
+}
+
+/** The result of a delegation in sentences, for a notification. */
+export function endMessage(delegation: Delegation): string {
+  const { title, delegator, verdict, reservations, error } = delegation;
+  const parts = [
+    t("“{0}” by {1}.", title, delegator),
+    `${verdict ? verdictSummary(verdict, reservations) : t("Finished")}.`,
+  ];
+  if (error) parts.push([error.message, error.hint ?? ""].filter((part) => part !== "").join(" "));
+  if (isToReview(delegation)) {
+    parts.push(t("{0} to review.", pendingText(delegation)));
+  }
+  return parts.join(" ");
+}
+
+/** Severity of the notification for a verdict. */
+export function endSeverity(verdict: Verdict | undefined): "info" | "warning" | "error" {
+  switch (verdict) {
+    case "verified":
+    case "answered":
+    case "cancelled":
+      return "info";
+    case "unverified":
+    case "checks_failed":
+    case "no_changes":
+      return "warning";
+    default:
+      return "error";
+  }
+}
+
+/** A codicon for the state, and the ID of a theme color. */
+export function stateIcon(delegation: Pick<Delegation, "state" | "verdict" | "rescueRef" | "review">): {
+  id: string;
+  color?: string;
+} {
+  switch (delegation.state) {
+    case "preparing":
+    case "queued":
+      return { id: "clock" };
+    case "running":
+      return { id: "loading~spin", color: "charts.blue" };
+    case "checking":
+      return { id: "beaker", color: "charts.blue" };
+    case "waiting":
+      return { id: "bell-dot", color: "list.warningForeground" };
+    case "finished":
+      return delegation.rescueRef === undefined ? verdictIcon(delegation.verdict) : { id: "trash" };
+  }
+}
+
+function verdictIcon(verdict: Verdict | undefined): { id: string; color?: string } {
+  switch (verdict) {
+    case "verified":
+      return { id: "verified-filled", color: "charts.green" };
+    case "answered":
+      return { id: "comment", color: "charts.green" };
+    case "unverified":
+      return { id: "unverified", color: "list.warningForeground" };
+    case "checks_failed":
+      return { id: "warning", color: "list.warningForeground" };
+    case "no_changes":
+      return { id: "circle-slash" };
+    case "cancelled":
+      return { id: "debug-stop" };
+    case "timed_out":
+    case "budget_exhausted":
+      return { id: "watch", color: "list.errorForeground" };
+    default:
+      return { id: "error", color: "list.errorForeground" };
+  }
+}
+
+/** Options of a permission request in the order in which they are offered: the first is never an "always". */
+export function orderedOptions(request: Pick<PermissionRequest, "options">): readonly PermissionOption[] {
+  return [...request.options.filter((option) => !isAlways(option)), ...request.options.filter(isAlways)];
+}
+
+/** Whether it also applies to later requests. */
+export function isAlways(option: Pick<PermissionOption, "kind">): boolean {
+  return option.kind.endsWith("_always");
+}

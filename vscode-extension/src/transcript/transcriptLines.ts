@@ -1,0 +1,310 @@
+/** Render one event of a delegation as lines of Markdown. */
+
+import { t } from "../base/l10n.ts";
+import { RESERVATION_REASONS, VERDICT_MEANINGS, type Delegation, type Event, type FileStat } from "../protocol.ts";
+import { checkText, isLive, orderedOptions, stateName, verdictName, verdictSummary } from "../state/wording.ts";
+import { duration, elapsed, timeOfDay, tokensText, costText, oneLine, toSentence } from "../state/formatting.ts";
+import { questionText } from "../state/questions.ts";
+
+/** Lines of a tool's input or output that are shown; the middle is omitted. */
+export const MAX_LINES = 200;
+
+/** Characters of one line that are shown. */
+export const MAX_LINE_LENGTH = 2_000;
+
+/** One line, with the paths it links to. */
+export interface Line {
+  readonly text: string;
+  readonly links?: readonly { readonly text: string; readonly path: string }[];
+  /** The number of following lines that fold under this one. */
+  readonly folds?: number;
+}
+
+export type EventOf<T extends Event["type"]> = Extract<Event, { type: T }>;
+
+export interface ToolCall {
+  readonly call: EventOf<"tool_call">;
+  result?: EventOf<"tool_result">;
+}
+
+export function headLines(delegation: Delegation, now: number): Line[] {
+  const { title, recipe, delegator, workspace, startedAt, verdict, reservations } = delegation;
+  const amounts = [duration(elapsed(delegation, now)), tokensText(delegation), costText(delegation)];
+  const state = isLive(delegation)
+    ? stateName(delegation)
+    : verdict
+      ? `${verdictSummary(verdict, reservations)}.`
+      : stateName(delegation);
+  const when = new Date(startedAt).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  return [
+    { text: `# ${oneLine(removeEscapes(title), 200)}` },
+    { text: "" },
+    { text: `**${state}**` },
+    { text: "" },
+    // Show amounts only at the end: a line that keeps changing is distracting.
+    {
+      text: [t("{0} by {1}", recipe, delegator), when, ...(isLive(delegation) ? [] : amounts.filter(Boolean))].join(
+        " · ",
+      ),
+    },
+    { text: workspace },
+  ];
+}
+
+export function startedLines(event: EventOf<"started">): Line[] {
+  const who = [event.tool ?? event.modelServer, event.model].filter((part) => part !== undefined && part !== "");
+  const name = who.length > 0 ? `${event.delegator} (${who.join(", ")})` : event.delegator;
+  return [
+    { text: t("## Attempt {0}: {1}", event.attempt, name) },
+    { text: "" },
+    ...textLines(toSentence(event.reason)),
+  ];
+}
+
+export function textLines(text: string): Line[] {
+  return removeEscapes(text)
+    .replace(/^\n+|\s+$/g, "")
+    .split("\n")
+    .map((line) => ({ text: line }));
+}
+
+export function thinkingLines(text: string): Line[] {
+  const lines = removeEscapes(text).trim().split("\n");
+  return [{ text: t("> *Thinking*"), folds: lines.length }, ...lines.map((line) => ({ text: `> ${line}` }))];
+}
+
+export function toolLines({ call, result }: ToolCall): Line[] {
+  const title = oneLine(removeEscapes(call.title || call.name), 200);
+  const mark = result === undefined ? "○" : result.ok ? "✓" : "✗";
+  const path = pathArgument(call.input);
+  const links = path !== undefined && title.includes(path) ? [{ text: path, path }] : [];
+  const input = inputLines(call.input, title);
+  const output = result === undefined ? [] : outputLines(result.output, result.truncatedBytes ?? 0);
+  const body = [...fenced(input), ...(input.length > 0 && output.length > 0 ? [""] : []), ...fenced(output)];
+  return [
+    { text: `${mark} ${title}`, links, ...(body.length > 0 ? { folds: body.length } : {}) },
+    ...body.map((text) => ({ text })),
+  ];
+}
+
+/** The input of a tool, unless its title shows it already. */
+function inputLines(input: unknown, title: string): string[] {
+  if (input === null || input === undefined) return [];
+  if (typeof input === "string") return title.includes(input.trim()) ? [] : outputLines(input, 0);
+  if (typeof input !== "object" || Object.keys(input).length === 0) return [];
+  const values = Object.entries(input);
+  if (values.every(([, value]) => typeof value === "string" && title.includes(value))) return [];
+  const lines = values.flatMap(([name, value]) => {
+    const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+    const own = text.split("\n");
+    return own.length === 1 ? [`${name}: ${text}`] : [`${name}:`, ...own.map((line) => `  ${line}`)];
+  });
+  return outputLines(lines.join("\n"), 0);
+}
+
+function outputLines(text: string, truncated: number): string[] {
+  const trimmed = removeEscapes(text).replace(/\s+$/, "");
+  const lines = trimmed === "" ? [] : trimmed.split("\n").map(truncateLine);
+  const half = MAX_LINES / 2;
+  const shown =
+    lines.length <= MAX_LINES
+      ? lines
+      : [...lines.slice(0, half), t("… {0} lines …", lines.length - MAX_LINES), ...lines.slice(-half)];
+  return truncated > 0 ? [...shown, t("… {0} bytes omitted", truncated)] : shown;
+}
+
+/** Split a line: editors do not draw very long ones completely. */
+function splitLongLine(line: string): string[] {
+  return line.length <= MAX_LINE_LENGTH ? [line] : (line.match(/[^]{1,2000}/gu) ?? []);
+}
+
+function truncateLine(line: string): string {
+  return line.length <= MAX_LINE_LENGTH
+    ? line
+    : `${line.slice(0, MAX_LINE_LENGTH)}${t("… {0} characters …", line.length - MAX_LINE_LENGTH)}`;
+}
+
+/** Choose a fence that the text cannot close. */
+function fenced(lines: readonly string[]): string[] {
+  if (lines.length === 0) return [];
+  const longest = lines.reduce((most, line) => Math.max(most, /^\s*(`{3,})/.exec(line)?.[1]?.length ?? 0), 2);
+  const ticks = "`".repeat(longest + 1);
+  return [ticks, ...lines, ticks];
+}
+
+export function planLines(entries: readonly unknown[]): Line[] {
+  const lines = entries.map((entry): Line => {
+    const { content, status } = (typeof entry === "object" && entry !== null ? entry : { content: entry }) as {
+      content?: unknown;
+      status?: unknown;
+    };
+    const words = typeof content === "string" ? content : JSON.stringify(content ?? entry);
+    const box = status === "completed" ? "x" : " ";
+    return { text: `- [${box}] ${oneLine(removeEscapes(words), 200)}${status === "in_progress" ? " …" : ""}` };
+  });
+  return [{ text: t("**Plan**") }, ...lines];
+}
+
+export function permissionLines(
+  event: EventOf<"permission">,
+  answer: EventOf<"permission_answered"> | undefined,
+): Line[] {
+  // Never truncated: the user must be able to read the complete request before allowing it.
+  const question = removeEscapes(questionText(event)).trimEnd();
+  const detail = question.trim() === "" ? [] : ["", ...fenced(question.split("\n").flatMap(splitLongLine))];
+  const lines = [`**${t("Question: {0}", oneLine(removeEscapes(event.title), Infinity))}**`, ...detail, ""];
+  const title = (id: string): string => event.options.find((option) => option.id === id)?.title ?? id;
+  if (answer === undefined) {
+    const choices = orderedOptions(event).map((option) => option.title);
+    lines.push(
+      t(
+        "Answer above the question, in the Delegations view, or with “Answer Question…”: {0}.",
+        choices.join(t(" or ")),
+      ),
+    );
+    if (event.deadline !== undefined) {
+      lines.push(t("If you do not answer by {0}: {1}.", timeOfDay(event.deadline), title(event.deadlineAction)));
+    }
+  } else {
+    lines.push(`→ ${title(answer.option)}, ${answeredBy(answer.by)}`);
+  }
+  return lines.map((text) => ({ text }));
+}
+
+function answeredBy(by: string): string {
+  switch (by) {
+    case "deadline":
+      return t("because no one answered in time");
+    case "withdrawn": // english: allow withdrawn - a wire value
+      return t("the agent cancelled the question");
+    case "cli":
+      return t("answered in a terminal");
+    case "lsp":
+      return t("answered in an editor");
+    default:
+      return t("answered by {0}", by);
+  }
+}
+
+export function attemptFailedLines(event: EventOf<"attempt_failed">): Line[] {
+  const next =
+    event.nextDelegator !== undefined
+      ? t("Continuing with {0}.", event.nextDelegator)
+      : event.willRetry
+        ? t("Retrying.")
+        : "";
+  const wait = event.waitSeconds === undefined ? "" : t("Waiting {0} s.", event.waitSeconds);
+  return singleLine(
+    ["✗", removeEscapes(event.error.message), event.error.hint ?? "", next, wait]
+      .filter((part) => part !== "")
+      .join(" "),
+  );
+}
+
+export function checkLines(event: EventOf<"check_finished">): Line[] {
+  const body = fenced([`$ ${event.argv.join(" ")}`, ...outputLines(event.outputTail, 0)]);
+  const lines: Line[] = [
+    { text: `${event.ok ? "✓" : "✗"} ${event.name}: ${checkText(event)}`, folds: body.length },
+    ...body.map((text) => ({ text })),
+  ];
+  if (event.mutation) {
+    const { killed: bitten, survived } = event.mutation;
+    lines.push({
+      text: t("With the code under test broken, {0} of {1} new tests fail.", bitten, bitten + survived.length),
+    });
+    for (const test of survived) lines.push({ text: t("- still passes: {0}", test) });
+  }
+  if (event.flaky) lines.push({ text: `⚠ ${RESERVATION_REASONS.flaky.reason}` });
+  if (event.failsOnBase) lines.push({ text: `⚠ ${RESERVATION_REASONS.fails_on_base.reason}` });
+  if (event.checkoutFiles?.length)
+    lines.push({ text: `⚠ ${RESERVATION_REASONS.loaded_checkout.reason}: ${event.checkoutFiles.join(", ")}` });
+  return lines;
+}
+
+export function resultLines(event: EventOf<"result">, before: string): Line[] {
+  const lines: Line[] = [{ text: t("## Result") }, { text: "" }];
+  const fresh = (text: string | undefined): text is string => text !== undefined && !["", before].includes(text.trim());
+  if (fresh(event.summary)) lines.push(...textLines(event.summary), { text: "" });
+  // With files, the text repeats what the agent said.
+  if (fresh(event.text) && event.files.length === 0) lines.push(...textLines(event.text), { text: "" });
+  for (const file of event.files)
+    lines.push(fileLine(file.path, statusName(file), `+${file.additions} −${file.deletions}`));
+  if (lines.at(-1)?.text === "") lines.pop();
+  return lines.length > 1 ? lines : [];
+}
+
+export function finishedLines(event: EventOf<"finished">): Line[] {
+  // The answer is above, and the head shows the verdict.
+  if (event.verdict === "answered" && event.reservations.length === 0 && !event.error) return [];
+  const lines: Line[] = [
+    { text: `## ${verdictName(event.verdict)}` },
+    { text: "" },
+    { text: toSentence(VERDICT_MEANINGS[event.verdict]) },
+  ];
+  for (const reservation of event.reservations) lines.push({ text: `- ${RESERVATION_REASONS[reservation].reason}` });
+  if (event.error) {
+    lines.push({ text: "" }, ...textLines([event.error.message, event.error.hint ?? ""].join("\n").trim()));
+  }
+  return lines;
+}
+
+export function decisionLines(event: EventOf<"decided">, hunks: number): Line[] {
+  const what = hunks === 1 ? t("1 change") : t("{0} changes", hunks);
+  const words = event.conflict
+    ? t("{0} in {1} had a conflict with your file.", what, event.path)
+    : event.decision === "accept"
+      ? t("Accepted {0} in {1}.", what, event.path)
+      : event.decision === "reject"
+        ? t("Rejected {0} in {1}.", what, event.path)
+        : t("{0} in {1} pending again.", what, event.path);
+  return [
+    {
+      text: event.reason ? `${words} ${oneLine(removeEscapes(event.reason), 200)}` : words,
+      links: pathLinks([event.path]),
+    },
+  ];
+}
+
+export function fileLine(path: string, what: string, amount = ""): Line {
+  return { text: `- ${path} ${[what, amount].filter((part) => part !== "").join(", ")}`, links: pathLinks([path]) };
+}
+
+export function changeName(change: EventOf<"file">["change"]): string {
+  return { added: t("added"), modified: t("changed"), deleted: t("deleted"), renamed: t("renamed") }[change];
+}
+
+function statusName({ status }: FileStat): string {
+  const known: Record<string, string> = {
+    added: t("added"),
+    modified: t("changed"),
+    deleted: t("deleted"),
+    renamed: t("renamed"),
+  };
+  return known[status] ?? status;
+}
+
+export function pathLinks(names: readonly string[]): { text: string; path: string }[] {
+  return names.map((path) => ({ text: path, path }));
+}
+
+/** The file of a tool call, under the argument names that tools use. */
+function pathArgument(input: unknown): string | undefined {
+  if (typeof input !== "object" || input === null) return undefined;
+  for (const name of ["path", "file_path", "filePath", "file", "filename"]) {
+    const value = (input as Record<string, unknown>)[name];
+    if (typeof value === "string" && value !== "") return value;
+  }
+  return undefined;
+}
+
+export function singleLine(text: string): Line[] {
+  return [{ text }];
+}
+
+/** Remove terminal escape sequences and control characters; normalize line ends. */
+export function removeEscapes(text: string): string {
+  return text
+    .replaceAll(/\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g, "")
+    .replaceAll(/\r\n?/g, "\n")
+    .replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g, "");
+}
