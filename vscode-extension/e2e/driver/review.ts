@@ -35,6 +35,8 @@ export async function reviewing(
   await vs.pick("prices.py");
   await vs.waitForRow(VIEW, verdict);
   if (bars) await vs.bar("Change 1 of").waitFor();
+  // Opening ends with the selection of this row. A row that is clicked before loses its selection, and does not open.
+  await until(async () => (await vs.selectedRow(VIEW)).includes(verdict), "the verdict is selected");
   return id;
 }
 

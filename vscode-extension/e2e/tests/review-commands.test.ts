@@ -87,7 +87,7 @@ describe("review commands", () => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs);
       await vs.row(VIEW, "What a cart costs").click();
-      await vs.editor("Review: Write tests: prices.py").waitFor();
+      await vs.editor("test_prices_more.py: Review").waitFor();
       const keys: string[] = [];
       const at = async (key: string, text: string): Promise<void> => {
         await vs.page.keyboard.press(key);

@@ -350,6 +350,7 @@ class ReviewCommands implements Disposable {
     } finally {
       if (this.#opening === hunkRef) this.#opening = undefined;
     }
+    if (this.#last !== hunkRef) return; // another one was asked for meanwhile
     await tree.reveal(`hunk:${hunkRef.id}:${hunkRef.file.path}:${hunkRef.hunk.id}`).catch(() => {});
   }
 
