@@ -16,6 +16,7 @@ LAYERS: dict[str, int] = {
     "process": 1,
     "files": 1,
     "secrets": 1,
+    "mutants": 1,
     "journal": 2,
     "config": 2,
     "git": 2,

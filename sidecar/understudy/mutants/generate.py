@@ -1,0 +1,270 @@
+"""Make all mutants of a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from understudy.mutants.language import EXACT_OPPOSITES, Language, text_of
+from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.mutant import Mutant
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MOST_BYTES = 2 * 1024 * 1024
+"""Largest file that is mutated. Larger ones are generated, or data."""
+_CALL_PREFIX = 200
+"""Characters of a call that say whether it only logs, or makes an error."""
+_BLOCKS = re.compile(r"block|body|^(?:module|program|source_file|statement_list|declaration_list|compilation_unit)$")
+_LOOP = re.compile(r"^(?:for|while|do|loop|enhanced_for)_")
+_SWITCH = re.compile(r"switch|select")
+_STRING_PREFIX = re.compile(r"""[a-zA-Z]*\#*(?:\"\"\"|'''|["'`])""")
+_WHOLE_NUMBER = re.compile(r"(\d[\d_]*)([a-zA-Z]\w*)?")
+_DECIMAL = re.compile(r"(\d[\d_]*)(\.\d[\d_]*\w*)")
+
+Edit = tuple[int, int, str, str]
+"""Start, end, text and kind of a change."""
+
+
+def mutants_of(path: str, source: bytes) -> list[Mutant]:
+    """Return all mutants of a file in the order of their positions; none if its language is unknown.
+
+    The suffix of ``path`` decides the language. Two mutants never have the same source. What no test can see is left
+    out: log calls, texts of errors, imports, types, guards for platforms. A mutant may fail to compile.
+    """
+    language = language_of(path)
+    if language is None or len(source) > _MOST_BYTES:
+        return []
+    found: dict[tuple[int, int, bytes], Mutant] = {}
+    for mutant in _walk(language, language.parse(source)):
+        found.setdefault(_smallest(source, mutant), mutant)
+    return sorted(found[key] for key in found if key[2] or key[1] > key[0])
+
+
+def still_parses(path: str, source: bytes, mutant: Mutant) -> bool:
+    """Return whether the mutated file has no syntax error that the file did not have."""
+    language = language_of(path)
+    if language is None:
+        return False
+    return not language.parse(mutant.apply(source)).has_error or language.parse(source).has_error
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What is known of the code around a node."""
+
+    function: str = ""
+    scope: str = ""
+    """The names of the classes and functions around it."""
+    statement_line: int = 1
+    body: tuple[int, int] | None = None
+    """Lines of a function's body, within its default values."""
+    message: bool = False
+    """It is part of an error that is raised, so its texts are for people."""
+
+
+def _walk(language: Language, root: Node) -> Iterator[Mutant]:
+    stack = [(root, _Context())]
+    while stack:
+        node, context = stack.pop()
+        if node.type == "ERROR" or node.type in language.skipped or language.skip(node) or _is_quiet(language, node):
+            continue
+        context = _entered(language, node, context)
+        if context.message and _is_text(language, node):
+            continue
+        for start, end, text, operator in _edits(language, node):
+            line = node.start_point[0] + 1 if start == node.start_byte else _line_at(node, start)
+            reached = _in_default(language, node, context) if operator == "default" else context
+            first, last = reached.body or (min(reached.statement_line, line), line)
+            yield Mutant(
+                start=start,
+                end=end,
+                text=text.encode("utf-8", "surrogateescape"),
+                operator=operator,
+                line=line,
+                first_line=first,
+                last_line=last,
+                function=context.function,
+            )
+        stack.extend((child, _below(language, node, child, context)) for child in reversed(node.children))
+
+
+def _entered(language: Language, node: Node, context: _Context) -> _Context:
+    """Return what holds for a node and everything in it."""
+    parent = node.parent
+    line = node.start_point[0] + 1
+    if (parent is not None and _BLOCKS.search(parent.type)) or node.type.endswith("_clause"):
+        context = replace(context, statement_line=line)
+    if node.type in language.functions or node.type in language.classes:
+        scope = ".".join(filter(None, (context.scope, _name_of(node))))
+        context = replace(context, scope=scope, body=None)
+        if node.type in language.functions:
+            context = replace(context, function=scope or f"line {line}")
+    if node.type in language.messages or language.message_calls.match(_beginning(node)):
+        context = replace(context, message=True)
+    return context
+
+
+def _below(language: Language, node: Node, child: Node, context: _Context) -> _Context:
+    in_default = node.type in language.defaults and child == _default_of(node)
+    return _in_default(language, node, context) if in_default else context
+
+
+def _in_default(language: Language, parameter: Node, context: _Context) -> _Context:
+    """Return the context of a default value: what it changes shows when the function runs."""
+    function = parameter.parent
+    while function is not None and function.type not in language.functions | language.results.keys():
+        function = function.parent
+    body = function.child_by_field_name("body") if function is not None else None
+    if body is None:
+        return context
+    return replace(context, body=(body.start_point[0] + 1, body.end_point[0] + 1))
+
+
+def _edits(language: Language, node: Node) -> Iterator[Edit]:
+    kind = node.type
+    if kind in language.operators:
+        yield from _operator_edits(language, node)
+    if kind in language.conditions:
+        yield from _condition_edits(language, node)
+    if kind in language.negations and node.children[0].type == language.negations[kind]:
+        yield node.start_byte, node.end_byte, text_of(node.children[-1]), "negation"
+    word = language.words.get(text_of(node)) if kind in language.word_nodes else None
+    if word is not None and (not kind.startswith("break") or _ends_a_loop(node)):
+        yield node.start_byte, node.end_byte, word, "boolean" if node.child_count == 0 else "loop"
+    if kind in language.numbers and (number := _next_number(text_of(node))) is not None:
+        yield node.start_byte, node.end_byte, number, "number"
+    if kind in language.strings and (prefix := _STRING_PREFIX.match(text_of(node))):
+        at = node.start_byte + len(prefix.group().encode())
+        yield at, at, "XX", "string"
+    yield from _value_edits(language, node)
+    if kind in language.throws:
+        yield node.start_byte, node.end_byte, language.throws[kind], "raise"
+    if kind in language.statements and node.named_child_count and node.named_children[0].type in language.calls:
+        yield node.start_byte, node.end_byte, language.removed, "call"
+
+
+def _operator_edits(language: Language, node: Node) -> Iterator[Edit]:
+    kind, operators = language.operators[node.type]
+    for child in node.children:
+        operator = " ".join(text_of(child).split())
+        if not child.is_named and operator in operators:
+            yield child.start_byte, child.end_byte, operators[operator], kind
+
+
+def _condition_edits(language: Language, node: Node) -> Iterator[Edit]:
+    where = language.conditions[node.type]
+    if isinstance(where, str):
+        condition = node.child_by_field_name(where)
+    else:
+        condition = node.named_children[where] if where < node.named_child_count else None
+    if condition is None or condition.type.startswith("let_"):
+        return
+    inner = condition
+    while inner.type == "parenthesized_expression" and inner.named_child_count == 1:
+        inner = inner.named_children[0]
+    # These have another mutant with the same meaning.
+    if inner.type in language.negations and inner.children[0].type == language.negations[inner.type]:
+        return
+    if inner.type in language.word_nodes:
+        return
+    tokens = [" ".join(text_of(child).split()) for child in inner.children if not child.is_named]
+    if inner.type in language.operators and len(tokens) == 1 and tokens[0] in EXACT_OPPOSITES:
+        return
+    yield condition.start_byte, condition.end_byte, language.negated % text_of(condition), "condition"
+
+
+def _value_edits(language: Language, node: Node) -> Iterator[Edit]:
+    """Yield changes of what a function returns and of what it takes by default."""
+    kind = node.type
+    if kind in language.returns and node.named_child_count:
+        text = language.zero_value(node) if language.returns[kind] == "zero" else language.returns[kind]
+        values = [child for child in node.named_children if child.type not in {"comment", "line_comment"}]
+        if text is not None and values:
+            yield values[0].start_byte, values[-1].end_byte, text, "return"
+    if kind in language.results:
+        body = node.child_by_field_name("body")
+        if body is not None and not _BLOCKS.search(body.type):
+            yield body.start_byte, body.end_byte, language.results[kind], "return"
+    if kind in language.functions and (tail := language.tail(node)) is not None:
+        yield tail.start_byte, tail.end_byte, "Default::default()", "return"
+    if kind in language.defaults and (value := _default_of(node)) is not None:
+        literal = value.type in language.numbers | language.strings | language.word_nodes
+        if not literal:  # a literal has mutants of its own
+            other = next((word for word in language.words if word.lower() == "false"), language.none)
+            yield (
+                value.start_byte,
+                value.end_byte,
+                other if text_of(value) == language.none else language.none,
+                "default",
+            )
+
+
+def _default_of(parameter: Node) -> Node | None:
+    return parameter.child_by_field_name("value") or parameter.child_by_field_name("right")
+
+
+def _ends_a_loop(node: Node) -> bool:
+    """Return whether a ``break`` ends a loop, where ``continue`` is allowed, and not a ``switch``."""
+    at = node.parent
+    while at is not None:
+        if _SWITCH.search(at.type):
+            return False
+        if _LOOP.search(at.type):
+            return True
+        at = at.parent
+    return False
+
+
+def _next_number(text: str) -> str | None:
+    if match := _WHOLE_NUMBER.fullmatch(text):
+        return f"{int(match[1].replace('_', '')) + 1}{match[2] or ''}"
+    if match := _DECIMAL.fullmatch(text):
+        return f"{int(match[1].replace('_', '')) + 1}{match[2]}"
+    return None
+
+
+def _is_text(language: Language, node: Node) -> bool:
+    """Return whether a node is a string, or is put together from one."""
+    if node.type in language.operators:
+        return any(_is_text(language, child) for child in node.named_children)
+    return node.type in language.strings
+
+
+def _is_quiet(language: Language, node: Node) -> bool:
+    if node.type not in language.statements or not node.named_child_count:
+        return False
+    inner = node.named_children[0]
+    return inner.type in language.calls and language.quiet.match(_beginning(inner)) is not None
+
+
+def _beginning(node: Node) -> str:
+    return (node.text or b"")[:_CALL_PREFIX].decode("utf-8", "replace")
+
+
+def _name_of(node: Node) -> str:
+    """Return the name of a function or class; that of the variable or key it is assigned to, if it has none."""
+    name = node.child_by_field_name("name") or node.child_by_field_name("type")
+    if name is None and (parent := node.parent) is not None:
+        name = next(filter(None, map(parent.child_by_field_name, ("name", "key", "left", "property"))), None)
+    return "" if name is None else " ".join(text_of(name).split())
+
+
+def _line_at(node: Node, start: int) -> int:
+    """Return the line of the byte ``start`` within a node."""
+    return node.start_point[0] + 1 + (node.text or b"")[: start - node.start_byte].count(b"\n")
+
+
+def _smallest(source: bytes, mutant: Mutant) -> tuple[int, int, bytes]:
+    """Return the smallest edit that makes the same source, to recognise mutants that are the same."""
+    old, new = source[mutant.start : mutant.end], mutant.text
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return mutant.start + head, mutant.end - tail, new[head : len(new) - tail]

@@ -1,0 +1,90 @@
+"""JavaScript, and TypeScript with and without JSX."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from understudy.mutants.language import ARITHMETIC, ASSIGNMENTS, COMPARISONS, LOGIC, STEPS, Language, text_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_BINARY = {
+    **COMPARISONS, **ARITHMETIC, **LOGIC,
+    "===": "!==", "!==": "===", "??": "&&", "**": "*", ">>>": "<<",
+}  # fmt: skip
+_LOADS = re.compile(r"(?:require|import)\s*\(")
+_GUARDS = re.compile(r"require\.main\s*===|import\.meta\.main\b|process\.(?:platform|version)")
+
+
+def _skip(node: Node) -> bool:
+    match node.type:
+        case "if_statement":
+            condition = node.child_by_field_name("condition")
+            return condition is not None and _GUARDS.search(text_of(condition)) is not None
+        case "call_expression":
+            return _LOADS.match(text_of(node)) is not None
+        case "expression_statement":
+            only = node.named_children[0] if node.named_child_count == 1 else None
+            return only is not None and only.type == "string"  # "use strict"
+        case _:
+            return False
+
+
+JAVASCRIPT = Language(
+    name="javascript",
+    suffixes=(".js", ".mjs", ".cjs", ".jsx"),
+    grammar="tree_sitter_javascript",
+    operators={
+        "binary_expression": ("operator", _BINARY),
+        "augmented_assignment_expression": ("arithmetic", {**ASSIGNMENTS, "**=": "*="}),
+        "update_expression": ("arithmetic", STEPS),
+    },
+    conditions={
+        "if_statement": "condition",
+        "while_statement": "condition",
+        "do_statement": "condition",
+        "ternary_expression": "condition",
+    },
+    negated="(!(%s))",
+    negations={"unary_expression": "!"},
+    words={"true": "false", "false": "true", "break;": "continue;", "continue;": "break;"},
+    word_nodes=frozenset({"true", "false", "break_statement", "continue_statement"}),
+    numbers=frozenset({"number"}),
+    strings=frozenset({"string", "template_string"}),
+    returns={"return_statement": "undefined"},
+    results={"arrow_function": "undefined"},
+    throws={"throw_statement": ";"},
+    statements=frozenset({"expression_statement"}),
+    removed=";",
+    calls=frozenset({"call_expression", "await_expression"}),
+    defaults=frozenset({"assignment_pattern", "required_parameter", "optional_parameter"}),
+    none="null",
+    functions=frozenset(
+        {"function_declaration", "function_expression", "method_definition", "arrow_function"}
+        | {"generator_function_declaration", "generator_function"}
+    ),
+    classes=frozenset({"class_declaration", "class"}),
+    skipped=frozenset(
+        {"import_statement", "export_clause", "comment", "decorator", "jsx_attribute", "regex"}
+        | {"type_annotation", "type_arguments", "type_parameters", "interface_declaration", "type_alias_declaration"}
+        | {"literal_type", "ambient_declaration", "function_signature", "implements_clause"}
+    ),
+    skip=_skip,
+    quiet=re.compile(r"(?:await\s+)?(?:this\.)?_?(?:console|debug|log|logger)\b|super\("),
+    messages=frozenset({"throw_statement"}),
+    message_calls=re.compile(r"(?:new\s+)?\w*Error\("),
+    comment="// %s",
+    dead_store="var %s = 0;",
+)
+
+TYPESCRIPT = replace(
+    JAVASCRIPT,
+    name="typescript",
+    suffixes=(".ts", ".mts", ".cts"),
+    grammar="tree_sitter_typescript",
+    entry="language_typescript",
+)
+TSX = replace(TYPESCRIPT, suffixes=(".tsx",), entry="language_tsx")

@@ -1,0 +1,73 @@
+"""Rust."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from understudy.mutants.language import ARITHMETIC, ASSIGNMENTS, COMPARISONS, LOGIC, Language, text_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_TEST = re.compile(r"#!?\[\s*(?:cfg\s*\(.*\btest\b|(?:\w+::)*test\b|bench\b)")
+
+
+def _skip(node: Node) -> bool:
+    match node.type:
+        case "mod_item" | "function_item":
+            attribute = node.prev_named_sibling
+            while attribute is not None and attribute.type in {"attribute_item", "line_comment", "block_comment"}:
+                if _TEST.match(text_of(attribute)):
+                    return True
+                attribute = attribute.prev_named_sibling
+            return False
+        case "impl_item":
+            trait = node.child_by_field_name("trait")
+            return trait is not None and text_of(trait).rpartition("::")[2] == "Debug"
+        case _:
+            return False
+
+
+def _tail(function: Node) -> Node | None:
+    body = function.child_by_field_name("body")
+    if function.child_by_field_name("return_type") is None or body is None or not body.named_children:
+        return None
+    last = body.named_children[-1]
+    return None if last.type.endswith(("_statement", "_declaration", "_item", "_comment")) else last
+
+
+RUST = Language(
+    name="rust",
+    suffixes=(".rs",),
+    grammar="tree_sitter_rust",
+    operators={
+        "binary_expression": ("operator", {**COMPARISONS, **ARITHMETIC, **LOGIC}),
+        "compound_assignment_expr": ("arithmetic", ASSIGNMENTS),
+    },
+    conditions={"if_expression": "condition", "while_expression": "condition"},
+    negated="!(%s)",
+    negations={"unary_expression": "!"},
+    words={"true": "false", "false": "true", "break": "continue", "continue": "break"},
+    word_nodes=frozenset({"boolean_literal", "break_expression", "continue_expression"}),
+    numbers=frozenset({"integer_literal", "float_literal"}),
+    strings=frozenset({"string_literal", "raw_string_literal"}),
+    returns={"return_expression": "Default::default()"},
+    statements=frozenset({"expression_statement"}),
+    removed="",
+    calls=frozenset({"call_expression", "macro_invocation", "await_expression"}),
+    functions=frozenset({"function_item"}),
+    classes=frozenset({"impl_item", "trait_item"}),
+    skipped=frozenset(
+        {"attribute_item", "inner_attribute_item", "use_declaration", "array_type", "const_parameter"}
+        | {"line_comment", "block_comment", "type_arguments", "macro_definition"}
+    ),
+    skip=_skip,
+    quiet=re.compile(r"(?:log::|tracing::)?(?:trace|debug|info|warn|error|e?print(?:ln)?|debug_assert\w*)!"),
+    message_calls=re.compile(
+        r"(?:panic|unreachable|todo|unimplemented|assert\w*|bail|anyhow|ensure)!|.*\.expect\(", re.DOTALL
+    ),
+    tail=_tail,
+    comment="// %s",
+    dead_store="const _: u8 = 0; // %s",
+)
