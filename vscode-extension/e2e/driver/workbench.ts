@@ -215,6 +215,20 @@ export class Workbench {
     return oneLine(await this.view(view).locator(".monaco-list-row.selected").first().innerText({ timeout: 1_000 }));
   }
 
+  /**
+   * Press something until what it opens is there. On a busy machine, VS Code can lose a press on something that it is
+   * drawing again; a user would press again, too.
+   */
+  async pressUntil(target: Locator, opened: Locator | (() => Promise<boolean>), what = "it opens"): Promise<void> {
+    const isOpen = typeof opened === "function" ? opened : (): Promise<boolean> => opened.isVisible();
+    for (let attempt = 0; attempt < 4; attempt++) {
+      if (await isOpen().catch(() => false)) return;
+      await target.click();
+      await until(isOpen, what, 8_000).catch(() => {});
+    }
+    await until(isOpen, what, 1_000);
+  }
+
   /** Press an inline action of a row, by its title. */
   async rowAction(view: string, text: string, action: string): Promise<void> {
     const row = await this.waitForRow(view, text);

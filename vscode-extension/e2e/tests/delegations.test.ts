@@ -94,8 +94,7 @@ describe("delegations in the editor", () => {
       await vs.command("Understudy: Delegate Tests for This File");
       await vs.waitForRow(VIEW, "prices.py");
       await vs.shot("1 running");
-      await vs.row(VIEW, "prices.py").click();
-      await vs.waitForText("Considering case");
+      await vs.pressUntil(vs.row(VIEW, "prices.py"), async () => (await vs.editorText()).includes("Considering case"));
       await vs.shot("2 transcript");
       await vs.reload();
       await until(() => vs.world.sidecars().length === 1, "a new sidecar runs");
@@ -160,8 +159,7 @@ describe("delegations in the editor", () => {
       await vs.waitForRow(VIEW, "Waiting for You");
       await vs.notification(/rm -rf build/).waitFor();
       await vs.shot("1 asked");
-      await vs.row(VIEW, "prices.py").click();
-      await vs.page.locator(".codelens-decoration a").first().waitFor();
+      await vs.pressUntil(vs.row(VIEW, "prices.py"), vs.page.locator(".codelens-decoration a").first());
       await vs.shot("2 transcript");
       await vs.page.mouse.move(700, 400); // away from the icon, whose tooltip would be in the way
       await vs.rowAction(VIEW, "prices.py", "Answer");

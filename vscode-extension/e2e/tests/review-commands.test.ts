@@ -72,8 +72,7 @@ describe("review commands", () => {
       await vs.notification("Running the checks again").waitFor({ state: "hidden" });
       await vs.shot("2 verified");
 
-      await vs.row(VIEW, "Verified").click();
-      await vs.webview().locator("h1", { hasText: "Verified" }).waitFor();
+      await vs.pressUntil(vs.row(VIEW, "Verified"), vs.webview().locator("h1", { hasText: "Verified" }));
       await vs.command("Understudy: Close Review");
       await vs.view(VIEW).waitFor({ state: "hidden" });
       await until(async () => (await vs.tabs()).length === 1, "its tabs are closed");
@@ -86,8 +85,7 @@ describe("review commands", () => {
     inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs);
-      await vs.row(VIEW, "What a cart costs").click();
-      await vs.editor("test_prices_more.py: Review").waitFor();
+      await vs.pressUntil(vs.row(VIEW, "What a cart costs"), vs.editor("test_prices_more.py: Review"));
       const keys: string[] = [];
       const at = async (key: string, text: string): Promise<void> => {
         await vs.page.keyboard.press(key);

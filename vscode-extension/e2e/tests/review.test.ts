@@ -43,8 +43,9 @@ describe("review", () => {
       await vs.shot("4 accepted");
 
       // Reject the next one by keys, with a reason; the last one is next.
-      await vs.row(VIEW, "test_more_than").click();
-      await until(async () => (await vs.statusBar()).some((item) => item.startsWith("Ln 14,")), "it is at the change");
+      await vs.pressUntil(vs.row(VIEW, "test_more_than"), async () =>
+        (await vs.statusBar()).some((item) => item.startsWith("Ln 14,")),
+      );
       await vs.page
         .locator(".editor-instance .modified .view-line", { hasText: "discounted(1000, 101)" })
         .first()
@@ -114,11 +115,9 @@ describe("review", () => {
       // Collapsed bars come back, and nothing else opens.
       await vs.barAction("Change 1 of 1", "Collapse");
       await vs.bar("Change 1 of 1").waitFor({ state: "hidden" });
-      await vs.barSigns().first().click();
-      await vs.bar("no new test fails").waitFor();
+      await vs.pressUntil(vs.barSigns().first(), vs.bar("no new test fails"));
       assert.equal(await vs.view("Comments").isVisible(), false);
-      await vs.row(VIEW, "Unverified").click();
-      await vs.webview().locator("h1", { hasText: "Unverified" }).waitFor();
+      await vs.pressUntil(vs.row(VIEW, "Unverified"), vs.webview().locator("h1", { hasText: "Unverified" }));
       await vs.shot("2 evidence");
       await vs.theme("Dark Modern");
       await vs.shot("3 evidence dark");

@@ -33,8 +33,7 @@ describe("the sidebar", () => {
         );
         await vs.shot("delegators");
         await vs.waitForRow("Delegators", "config.toml:4");
-        await vs.row("Delegators", "config.toml:4").click();
-        await vs.editor("config.toml").waitFor();
+        await vs.pressUntil(vs.row("Delegators", "config.toml:4"), vs.editor("config.toml"));
         await until(async () => (await vs.statusBar()).some((item) => item.startsWith("Ln 4,")), "line 4 is shown");
         await vs.shot("problem");
         await vs.theme("Dark High Contrast");
