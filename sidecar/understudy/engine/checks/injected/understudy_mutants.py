@@ -1,0 +1,450 @@
+"""Run tests on the code as it is, and on mutants of it: ``python understudy_mutants.py record|judge JOB``.
+
+JOB is a JSON file; the result is written to the file that it names. ``record`` runs the tests once and records which
+test executes which line. ``judge`` puts one mutant after another in place of its file and runs the tests that execute
+it. Where it can, it forks a process for each mutant after the test runner and third-party modules are loaded, which
+saves most of the time; otherwise each mutant gets a new interpreter. Tests run the same way in both, so that nothing
+shows a test that it runs on a mutant.
+
+A process of tests reports through a pipe: one line for each test. It ends with a line that only its parent knows
+beforehand, so a process that ended early is recognised.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gc
+import importlib
+import importlib.util
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple  # noqa: UP035 - Python 3.8
+
+import pytest
+
+Json = Dict[str, Any]  # noqa: UP006
+
+_PYTEST_OPTIONS = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header", "--tb=no", "-W"]
+_PYTEST_WARNING = "ignore::pytest.PytestAssertRewriteWarning"
+"""Plugins are loaded before the fork, so pytest can no longer rewrite their assertions, and says so."""
+_ONE_PROCESS: Json = {"numprocesses": None, "maxprocesses": None, "dist": "no", "tx": []}
+"""Options of pytest-xdist, where the project's configuration may have set others."""
+_MOST_BYTES = 16 * 1024 * 1024
+"""Most bytes of reports that one process may write."""
+_GRACE_SECONDS = 5.0
+
+
+class Reporter:
+    """Writes one line for each test: ``+`` passed, ``-`` failed, ``!`` could not be collected; then the id."""
+
+    def __init__(self, descriptor: int, last: bytes) -> None:
+        """Write to ``descriptor``; ``last`` ends the report."""
+        self._descriptor = descriptor
+        self._last = last
+        self._write = os.write
+
+    def line(self, sign: str, test: str) -> None:
+        """Report one test."""
+        data = (sign + json.dumps(test) + "\n").encode()
+        while data:
+            data = data[self._write(self._descriptor, data) :]
+
+    def end(self) -> None:
+        """Report that all tests ran."""
+        self._write(self._descriptor, self._last + b"\n")
+
+
+class PytestReports:
+    """A pytest plugin that passes outcomes on."""
+
+    def __init__(self, reporter: Any) -> None:
+        """Report to ``reporter``."""
+        self._reporter = reporter
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_load_initial_conftests(self, early_config: Any) -> None:
+        """Switch pytest-cov off: two tracers would disturb each other, and its report is not needed."""
+        if hasattr(early_config.known_args_namespace, "cov_source"):
+            early_config.known_args_namespace.cov_source = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: Any) -> None:
+        """Run all tests in this process."""
+        for name, value in _ONE_PROCESS.items():
+            if hasattr(config.option, name):
+                setattr(config.option, name, value)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Report a failure in setup or call, and a pass."""
+        if report.outcome == "failed" and report.when != "teardown":
+            self._reporter.line("-", report.nodeid)
+        elif report.when == "call" and report.outcome == "passed" and getattr(report, "wasxfail", None) is None:
+            self._reporter.line("+", report.nodeid)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """Report a file that cannot be collected."""
+        if report.failed:
+            self._reporter.line("!", report.nodeid)
+
+
+class RecordedRun:
+    """A reporter that keeps the outcomes, with the lines that each test executed."""
+
+    def __init__(self, files: List[str]) -> None:  # noqa: UP006
+        """Record lines of ``files``: absolute paths, links resolved."""
+        self.passed: Dict[str, float] = {}  # noqa: UP006
+        self.failed: Set[str] = set()  # noqa: UP006
+        self.modules: List[str] = []  # noqa: UP006
+        self.lines = Lines(files)
+        self._began = time.perf_counter()
+
+    def line(self, sign: str, test: str) -> None:
+        """Keep one outcome."""
+        if sign == "+":
+            self.passed[test] = round(time.perf_counter() - self._began, 6)
+        else:
+            self.failed.add(test)
+
+    def starts(self, test: Optional[str]) -> None:  # noqa: UP045
+        """Record lines as those of ``test`` from now on; None: of no test."""
+        self._began = time.perf_counter()
+        self.lines.starts(test)
+
+
+class Lines:
+    """Records the executed lines of some files for each test."""
+
+    def __init__(self, files: List[str]) -> None:  # noqa: UP006
+        """Record nothing yet."""
+        self.found: Dict[str, Dict[str, Set[int]]] = {file: {} for file in files}  # noqa: UP006
+        self._names: Dict[str, Optional[str]] = {}  # noqa: UP006, UP045
+        self._test = ""
+        self._began = False
+        self._watch: Any = getattr(sys, "monitoring", None)  # Python 3.12: each line reports once for each test
+
+    def begin(self) -> None:
+        """Start recording lines that run outside tests."""
+        self._began = True
+        if self._watch is not None:
+            self._watch.use_tool_id(self._watch.COVERAGE_ID, "lines")
+            self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.LINE, self._on_line)
+            self._watch.set_events(self._watch.COVERAGE_ID, self._watch.events.LINE)
+        self.starts(None)
+
+    def starts(self, test: Optional[str]) -> None:  # noqa: UP045
+        """Record the lines of ``test`` from now on."""
+        self._test = test or ""
+        if self._watch is not None:
+            self._watch.restart_events()
+        else:
+            import threading
+
+            threading.settrace(self._trace)
+            sys.settrace(self._trace)
+
+    def end(self) -> None:
+        """Stop recording."""
+        if not self._began:
+            return
+        if self._watch is not None:
+            self._watch.set_events(self._watch.COVERAGE_ID, 0)
+            self._watch.free_tool_id(self._watch.COVERAGE_ID)
+        else:
+            sys.settrace(None)
+
+    def _file(self, name: str) -> Optional[str]:  # noqa: UP045
+        if name not in self._names:
+            path = os.path.realpath(name)
+            self._names[name] = path if path in self.found else None
+        return self._names[name]
+
+    def _on_line(self, code: Any, line: int) -> Any:
+        file = self._file(code.co_filename)
+        if file is not None:
+            self.found[file].setdefault(self._test, set()).add(line)
+        return self._watch.DISABLE
+
+    def _trace(self, frame: Any, event: str, argument: Any) -> Any:  # noqa: ARG002 - the interpreter's signature
+        file = self._file(frame.f_code.co_filename)
+        if file is None:
+            return None
+        if event == "line":
+            self.found[file].setdefault(self._test, set()).add(frame.f_lineno)
+        return self._trace
+
+
+class PytestRecord(PytestReports):
+    """A pytest plugin that records a whole run."""
+
+    def __init__(self, recorded: RecordedRun, root: str) -> None:
+        """Record into ``recorded``; modules below ``root`` are those of the project."""
+        super().__init__(recorded)
+        self._recorded = recorded
+        self._root = root
+
+    def pytest_sessionstart(self) -> None:
+        """Start recording lines. Not earlier, because a tracer would slow down the imports of all plugins."""
+        self._recorded.lines.begin()
+
+    def pytest_collection_finish(self) -> None:
+        """Record the modules that a run needs and that are not the project's."""
+        self._recorded.modules = [
+            name for name, module in list(sys.modules.items()) if _is_foreign(module, self._root) and name != "__main__"
+        ]
+
+    def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:  # noqa: ARG002 - the hook's own signature
+        """Start recording the lines of a test."""
+        self._recorded.starts(nodeid)
+
+    def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:  # noqa: ARG002
+        """Stop recording the lines of a test."""
+        self._recorded.starts(None)
+
+
+def _is_foreign(module: Any, root: str) -> bool:
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and not os.path.realpath(file).startswith(root + os.sep)
+
+
+def run_pytest(tests: List[str], plugin: Any, stop: bool = True) -> int:  # noqa: UP006
+    """Run tests with pytest; return its exit code."""
+    options = [*_PYTEST_OPTIONS, _PYTEST_WARNING]
+    if not stop:
+        options.remove("-x")
+    return int(pytest.main(options + tests, plugins=[plugin]))
+
+
+def record(job: Json) -> Json:
+    """Run all tests once and return their outcomes and lines."""
+    recorded = RecordedRun(job["files"])
+    began = time.perf_counter()
+    code = run_pytest(job["tests"], PytestRecord(recorded, job["root"]), stop=False)
+    seconds = time.perf_counter() - began
+    recorded.lines.end()
+    return {
+        "code": code,
+        "seconds": seconds,
+        "passed": {test: spent for test, spent in recorded.passed.items() if test not in recorded.failed},
+        "failed": sorted(recorded.failed),
+        "lines": {
+            file: {test: sorted(lines) for test, lines in tests.items()} for file, tests in recorded.lines.found.items()
+        },
+        "modules": recorded.modules,
+    }
+
+
+class Judge:
+    """Runs tests on one mutant after another."""
+
+    def __init__(self, job: Json) -> None:
+        """Load what all runs need."""
+        self._job = job
+        self._root = job["root"]
+        self._forks = bool(job["forks"])
+        if self._forks:
+            self._preload()
+        self.forks = self._forks
+
+    def _preload(self) -> None:
+        for name in self._job["modules"]:
+            try:
+                importlib.import_module(name)
+            except BaseException:  # noqa: S112 - a child imports it again, and reports why it fails
+                continue
+        ours = [module for module in list(sys.modules.values()) if not _is_foreign(module, self._root)]
+        if any(isinstance(getattr(module, "__file__", None), str) for module in ours):
+            self._forks = False  # the runner itself uses the code under test, and would keep the version it has
+        gc.collect()
+        gc.freeze()
+
+    def run(self, run: Json) -> Json:
+        """Put a mutant in place, run its tests and put the file back; return what happened."""
+        path = os.path.join(self._root, run["path"])  # noqa: PTH118
+        with open(path, "rb") as stream:  # noqa: PTH123
+            source = stream.read()
+        times = os.stat(path)  # noqa: PTH116
+        mutated = source[: run["start"]] + base64.b64decode(run["text"]) + source[run["end"] :]
+        try:
+            self._put(path, mutated, times)
+            return self._outcome(run)
+        finally:
+            self._put(path, source, times)
+
+    def _put(self, path: str, data: bytes, times: Any) -> None:
+        # A compiled file of the same size and time would run instead.
+        with contextlib.suppress(OSError, NotImplementedError):
+            os.unlink(importlib.util.cache_from_source(path))  # noqa: PTH108
+        with open(path, "r+b") as stream:  # noqa: PTH123 - the same file: links to it stay
+            stream.write(data)
+            stream.truncate()
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def _outcome(self, run: Json) -> Json:
+        read, write = os.pipe()
+        last = os.urandom(12).hex().encode()
+        began = time.perf_counter()
+        child = self._start(run["tests"], write, last)
+        os.close(write)
+        report, timed_out = _read(read, run["seconds"])
+        os.close(read)
+        code = _end(child, timed_out)
+        lines = report.split(b"\n")
+        ended = last in lines
+        signs: Dict[str, List[str]] = {"+": [], "-": [], "!": []}  # noqa: UP006
+        for line in lines:
+            text = line.decode("utf-8", "replace")
+            if text[:1] in signs and text[1:]:
+                try:
+                    signs[text[0]].append(str(json.loads(text[1:])))
+                except ValueError:
+                    continue  # cut off by the end of the process
+        return {
+            "passed": signs["+"],
+            "failed": signs["-"],
+            "errors": signs["!"],
+            "code": code,
+            "ended": ended,
+            "timed_out": timed_out,
+            "seconds": round(time.perf_counter() - began, 4),
+        }
+
+    def _start(self, tests: List[str], write: int, last: bytes) -> int:  # noqa: UP006
+        if not self._forks:
+            argv = [sys.executable, os.path.abspath(__file__), "child", str(write)]  # noqa: PTH100
+            # By standard input: there may be more tests than arguments, and arguments can be read by anyone.
+            process = subprocess.Popen(
+                argv, cwd=self._root, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                pass_fds=[write], start_new_session=True,
+            )  # fmt: skip
+            assert process.stdin is not None  # noqa: S101 - it is a pipe
+            try:
+                process.stdin.write(json.dumps({"root": self._root, "tests": tests, "last": last.decode()}).encode())
+                process.stdin.close()
+            except OSError:
+                pass  # it is dead already, which its report shows
+            process.returncode = 0  # reaped below, by its id
+            return process.pid
+        child = os.fork()
+        if child == 0:
+            code = 70
+            try:
+                os.setsid()
+                null = os.open(os.devnull, os.O_RDWR)
+                for descriptor in (0, 1, 2):
+                    os.dup2(null, descriptor)
+                for descriptor in _open_descriptors():
+                    if descriptor > 2 and descriptor != write:
+                        with contextlib.suppress(OSError):
+                            os.close(descriptor)
+                code = run_child(tests, write, last)
+            finally:
+                os._exit(code)
+        return child
+
+
+def _open_descriptors() -> List[int]:  # noqa: UP006
+    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"  # noqa: PTH112
+    return [int(name) for name in os.listdir(folder)]  # noqa: PTH208
+
+
+def run_child(tests: List[str], write: int, last: bytes) -> int:  # noqa: UP006
+    """Run tests in this process, which is for them alone; return the exit code."""
+    _limit()
+    importlib.invalidate_caches()
+    reporter = Reporter(write, last)
+
+    class Ends(PytestReports):
+        def pytest_sessionfinish(self, exitstatus: Any) -> None:
+            # Everything is known; collecting the garbage of a whole interpreter takes longer than most tests.
+            reporter.end()
+            os._exit(int(exitstatus))
+
+    code = run_pytest(tests, Ends(reporter))
+    reporter.end()
+    return code
+
+
+def _limit() -> None:
+    for limit, most in ((resource.RLIMIT_DATA, 4 << 30), (resource.RLIMIT_FSIZE, 256 << 20), (resource.RLIMIT_CORE, 0)):
+        _, hard = resource.getrlimit(limit)
+        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(limit, (allowed, allowed))
+
+
+def _read(descriptor: int, seconds: float) -> Tuple[bytes, bool]:  # noqa: UP006
+    """Return what a process reports until it ends, or until the time is over."""
+    deadline = time.monotonic() + seconds
+    pieces: List[bytes] = []  # noqa: UP006
+    size = 0
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+            return b"".join(pieces), True
+        piece = os.read(descriptor, 65536)
+        size += len(piece)
+        if not piece or size > _MOST_BYTES:
+            return b"".join(pieces), False
+        pieces.append(piece)
+
+
+def _end(child: int, at_once: bool) -> Optional[int]:  # noqa: UP045
+    """End a process and its leftovers; return its exit code, negative for a signal, None if it had to be killed."""
+    deadline = time.monotonic() + (0 if at_once else _GRACE_SECONDS)
+    code: Optional[int] = None  # noqa: UP045
+    while code is None and time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        else:
+            time.sleep(0.001)
+    with contextlib.suppress(OSError):  # nothing is left of it
+        os.killpg(child, signal.SIGKILL)
+    if code is None:
+        os.waitpid(child, 0)
+    return code
+
+
+def judge(job: Json, write: Callable[[Json], None]) -> None:
+    """Judge all mutants of the job within its time."""
+    deadline = time.monotonic() + job["seconds"]
+    judge_ = Judge(job)
+    write({"forks": judge_.forks})
+    for index, run in enumerate(job["runs"]):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return
+        write({"index": index, **judge_.run(dict(run, seconds=min(run["seconds"], left)))})
+    write({"end": True})
+
+
+def main(argv: List[str]) -> int:  # noqa: UP006
+    """Run one command."""
+    if argv[0] == "child":
+        job = json.load(sys.stdin)
+        sys.path[0] = job["root"]
+        return run_child(job["tests"], int(argv[1]), job["last"].encode())
+    with open(argv[1], encoding="utf-8") as stream:  # noqa: PTH123
+        job = json.load(stream)
+    sys.path[0] = job["root"]  # as `python -m pytest` does
+    os.chdir(job["root"])
+    out = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+    def write(entry: Json) -> None:
+        os.write(out, json.dumps(entry).encode() + b"\n")
+
+    if argv[0] == "record":
+        write(record(job))
+    else:
+        judge(job, write)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

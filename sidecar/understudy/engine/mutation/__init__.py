@@ -1,0 +1,6 @@
+"""Mutation testing of a result: find out whether its tests notice when the code is wrong.
+
+``understudy.mutants`` makes the mutants; this package runs tests on them in a copy of the result and reports which ones
+the tests killed. *Killed* means the same for every test runner: a test that passed on the unchanged code fails on the
+mutant. The copy is the only place where a mutant ever stands.
+"""

@@ -1,0 +1,139 @@
+"""Choose the mutants to judge, and add up their results."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from understudy.engine.mutation.mutant_result import MutantResult, MutantStatus
+from understudy.engine.mutation.python_tests import PlannedRun
+from understudy.mutants.generate import mutants_of, still_parses
+from understudy.mutants.mutant import Mutant
+from understudy.mutants.sampling import sample
+from understudy.mutants.sham import sham_mutants
+
+TestsOf = Callable[[str, Mutant], Sequence[str]]
+"""Returns the ids of the tests that execute a mutant of a file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutationPlan:
+    """The runs to make, and how many mutants there are."""
+
+    runs: tuple[PlannedRun, ...]
+    """In the order in which they should be made, sham mutants among them."""
+    executed: int
+    """Mutants on lines that the tests execute."""
+    total: int
+    """All mutants of the files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutationScore:
+    """What the tests noticed."""
+
+    killed: int
+    """Mutants that count and were noticed."""
+    viable: int
+    """Mutants that count."""
+    executed: int
+    total: int
+    survivors: tuple[MutantResult, ...]
+    unreliable: frozenset[str]
+    """Tests that failed on a sham mutant: they look at the source, count their runs, or fail at random."""
+    idle: tuple[str, ...]
+    """Tests that ran on mutants and killed none."""
+
+    @property
+    def share(self) -> float:
+        """Return the share of killed mutants on executed lines; 0 if none counts."""
+        return self.killed / self.viable if self.viable else 0.0
+
+    @property
+    def share_of_file(self) -> float:
+        """Return the estimated share of all mutants of the files: what is not executed is not noticed."""
+        return self.share * self.executed / self.total if self.total else 0.0
+
+
+def plan(
+    sources: Mapping[str, bytes],
+    tests_of: TestsOf,
+    *,
+    count: int,
+    seed: str,
+    lines: Mapping[str, frozenset[int]] | None = None,
+    dismissed: Callable[[str, Mutant], bool] = lambda _path, _mutant: False,
+) -> MutationPlan:
+    """Choose at most ``count`` mutants of the files on executed lines, with three sham mutants among them.
+
+    ``lines`` restricts mutants to some lines of the files, such as the changed ones. The same sources, tests and
+    ``seed`` give the same plan.
+    """
+    found = [
+        (path, mutant)
+        for path, source in sources.items()
+        for mutant in mutants_of(path, source)
+        if (lines is None or mutant.line in lines.get(path, frozenset())) and not dismissed(path, mutant)
+    ]
+    executed = [(path, mutant, tuple(tests)) for path, mutant in found if (tests := tests_of(path, mutant))]
+    tests_by_mutant = {(path, mutant): tests for path, mutant, tests in executed}
+    # A few more than needed, because some of them may break the syntax.
+    ordered = sample(tests_by_mutant, 2 * count + 10, seed)
+    chosen = [(path, mutant) for path, mutant in ordered if still_parses(path, sources[path], mutant)][:count]
+    runs = [PlannedRun(path=path, mutant=mutant, tests=tests_by_mutant[path, mutant]) for path, mutant in chosen]
+    return MutationPlan(runs=tuple(_with_shams(runs, sources, seed)), executed=len(executed), total=len(found))
+
+
+def _with_shams(runs: Sequence[PlannedRun], sources: Mapping[str, bytes], seed: str) -> list[PlannedRun]:
+    """Put sham mutants at random places between the others; each runs all tests that any mutant runs."""
+    if not runs:
+        return []
+    generator = random.Random(f"{seed} sham")  # noqa: S311 - reproducible by design
+    tests = tuple(sorted({test for run in runs for test in run.tests}))
+    mixed = list(runs)
+    paths = sorted({run.path for run in runs})
+    kinds = zip(*(sham_mutants(path, sources[path], seed) for path in paths), strict=True)
+    for of_kind in kinds:
+        path, mutant = generator.choice(list(zip(paths, of_kind, strict=True)))
+        place = generator.randint(0, len(mixed))
+        mixed.insert(place, PlannedRun(path=path, mutant=mutant, tests=tests, sham=True))
+    return mixed
+
+
+def score(planned: MutationPlan, results: Iterable[MutantResult]) -> MutationScore:
+    """Add up the results. Kills by tests that fail on sham mutants do not count."""
+    results = list(results)
+    shams = [one for one in results if one.sham]
+    unreliable = frozenset(test for one in shams for test in one.killers)
+    real = [_without(one, unreliable) for one in results if not one.sham]
+    if any(one.status is MutantStatus.TIMEOUT for one in shams):
+        # The tests get stuck without a cause, so being stuck does not show a mutant.
+        real = [
+            replace(one, status=MutantStatus.PENDING) if one.status is MutantStatus.TIMEOUT else one for one in real
+        ]
+    viable = [one for one in real if one.viable]
+    killers = {test for one in viable for test in one.killers}
+    ran = {test for one in viable for test in one.ran}
+    return MutationScore(
+        killed=sum(one.noticed for one in viable),
+        viable=len(viable),
+        executed=planned.executed,
+        total=planned.total,
+        survivors=tuple(one for one in viable if not one.noticed),
+        unreliable=unreliable,
+        idle=tuple(sorted(ran - killers)),
+    )
+
+
+def _without(result: MutantResult, unreliable: frozenset[str]) -> MutantResult:
+    """Return a result as if ``unreliable`` tests had not run."""
+    if result.status is not MutantStatus.KILLED or not unreliable or not result.killers:
+        return result
+    killers = tuple(test for test in result.killers if test not in unreliable)
+    # A run ends at its first failure: what the other tests would have done is not known.
+    return result if killers == result.killers else replace(result, killers=killers, status=_status(killers))
+
+
+def _status(killers: Sequence[str]) -> MutantStatus:
+    return MutantStatus.KILLED if killers else MutantStatus.PENDING

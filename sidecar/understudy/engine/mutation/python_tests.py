@@ -1,0 +1,254 @@
+"""Run pytest on mutants, in the project's own interpreter (``injected/understudy_mutants``)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from understudy.engine.checks.interpreter import PROBE_FOLDER
+from understudy.engine.mutation.mutant_result import MutantResult, MutantStatus
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.mutants.mutant import Mutant
+from understudy.process.children import run as run_process
+
+_MOST_RESULT_BYTES = 256 * 1024 * 1024
+_OUTPUT_BYTES = 64 * 1024
+_SLOWER = 10.0
+"""A mutant may make its tests this much slower before they count as stuck."""
+_LEAST_SECONDS = {True: 1.0, False: 3.0}
+"""Least time limit of a run: with a fork, and with a new interpreter."""
+_START_SECONDS = {True: 0.3, False: 1.0}
+"""What a run takes before its first test, at most."""
+_MOST_IDS = 400
+"""More tests than this are named by their files: pytest's time to find ids grows with their number."""
+_END_SECONDS = 30.0
+_WHOLE_RUNS = frozenset({0, 1, 5})
+"""Exit codes of pytest for a run that was complete: all passed, some failed, no tests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestEnvironment:
+    """How the tests of a project are run."""
+
+    __test__ = False  # not a test class
+
+    python: str
+    """The project's interpreter."""
+    environment: Mapping[str, str]
+    """The variables of a check."""
+    tree: Path
+    """A copy of the result, in which mutants are put in place."""
+    scratch: Path
+    """A folder outside the tree whose path no test gets."""
+    mark: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedTests:
+    """One run on the unchanged code."""
+
+    passed: Mapping[str, float]
+    """Test id → seconds."""
+    failed: frozenset[str]
+    lines: Mapping[str, Mapping[str, frozenset[int]]]
+    """File (relative to the tree) → test id → executed lines; the empty id has those that run when it is loaded."""
+    modules: tuple[str, ...]
+    """Modules outside the tree that the tests need."""
+    seconds: float
+
+    def tests_of(self, path: str, mutant: Mutant) -> list[str]:
+        """Return the tests that execute the mutated line, the fastest first. Code that runs at import: all tests."""
+        lines = range(mutant.first_line, mutant.last_line + 1)
+        by_test = self.lines.get(path, {})
+        reached = [test for test, executed in by_test.items() if test and executed.intersection(lines)]
+        if not reached and by_test.get("", frozenset()).intersection(lines):
+            reached = list(by_test) if mutant.function else list(self.passed)
+        return sorted((test for test in reached if test in self.passed), key=lambda test: (self.passed[test], test))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """A mutant with the tests to run on it."""
+
+    path: str
+    mutant: Mutant
+    tests: tuple[str, ...]
+    sham: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutantRuns:
+    """The results of one batch."""
+
+    results: list[MutantResult] = field(default_factory=list)
+    forked: bool = False
+    """One interpreter served all mutants."""
+    complete: bool = False
+    """All planned runs were made."""
+
+
+async def record(
+    where: TestEnvironment, files: Sequence[str], tests: Sequence[str], *, seconds: float
+) -> RecordedTests:
+    """Run ``tests`` (files or ids) once and record which test executes which lines of ``files``.
+
+    Both are relative to the tree. Raise ``tool_crashed`` if the run does not complete, with the end of its output.
+    """
+    absolute = {str((where.tree / file).resolve()): file for file in files}
+    job = {"files": list(absolute), "tests": list(tests)}
+    entries, output = await _run(where, "record", job, seconds)
+    if not entries or entries[0]["code"] not in _WHOLE_RUNS:
+        raise UnderstudyError(
+            ErrorKind.TOOL_CRASHED,
+            "The tests could not be run to record which lines they execute.",
+            hint=f"The end of the output: {output[-400:].strip() or 'there is none'}",
+        )
+    entry = entries[0]
+    return RecordedTests(
+        passed=entry["passed"],
+        failed=frozenset(entry["failed"]),
+        lines={
+            absolute[file]: {test: frozenset(lines) for test, lines in by_test.items()}
+            for file, by_test in entry["lines"].items()
+            if file in absolute
+        },
+        modules=tuple(entry["modules"]),
+        seconds=entry["seconds"],
+    )
+
+
+async def run_mutants(
+    where: TestEnvironment, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float
+) -> MutantRuns:
+    """Run the tests of each mutant in turn within ``seconds``; later ones are ``PENDING`` when the time is over.
+
+    The first run is on the unchanged code. If its tests do not pass in a forked process, each mutant gets a new
+    interpreter; if they do not pass there either, nothing was learned and all results are ``PENDING``.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    everything = tuple(sorted({test for run in planned for test in run.tests}))
+    unchanged = Mutant(start=0, end=0, text=b"", operator="none", line=1, first_line=1, last_line=1, function="")
+    pending = [_pending(run) for run in planned]
+    if not everything:
+        return MutantRuns(results=pending)
+    plan = [PlannedRun(path=planned[0].path, mutant=unchanged, tests=everything), *planned]
+    for forks in (True, False):
+        left = deadline - loop.time()
+        if left <= 0:
+            break
+        job = {
+            "forks": forks,
+            "modules": list(recorded.modules),
+            "seconds": left,
+            "runs": [_as_job(run, recorded, forks=forks) for run in plan],
+        }
+        entries, _ = await _run(where, "judge", job, left + _END_SECONDS)
+        by_index = {entry["index"]: entry for entry in entries if "index" in entry}
+        clean = by_index.get(0)
+        if clean is None or clean["failed"] or clean["errors"] or clean["code"] != 0 or not clean["ended"]:
+            continue
+        results = [
+            _result(run, by_index[index], recorded) if index in by_index else _pending(run)
+            for index, run in enumerate(planned, start=1)
+        ]
+        forked = any(entry.get("forks") is True for entry in entries)
+        return MutantRuns(results=results, forked=forked, complete=any(entry.get("end") for entry in entries))
+    return MutantRuns(results=pending)
+
+
+def _as_job(run: PlannedRun, recorded: RecordedTests, *, forks: bool) -> dict[str, Any]:
+    clean = _START_SECONDS[forks] + sum(recorded.passed.get(test, 0.0) for test in run.tests)
+    tests = list(run.tests)
+    if len(tests) > _MOST_IDS:
+        tests = sorted({test.partition("::")[0] for test in tests})
+    return {
+        "path": run.path,
+        "start": run.mutant.start,
+        "end": run.mutant.end,
+        "text": base64.b64encode(run.mutant.text).decode("ascii"),
+        "tests": tests,
+        "seconds": max(_LEAST_SECONDS[forks], _SLOWER * clean),
+    }
+
+
+def _pending(run: PlannedRun) -> MutantResult:
+    status = MutantStatus.PENDING if run.tests else MutantStatus.NO_COVERAGE
+    return MutantResult(path=run.path, mutant=run.mutant, status=status, sham=run.sham)
+
+
+def _result(run: PlannedRun, entry: Mapping[str, Any], recorded: RecordedTests) -> MutantResult:
+    killers = tuple(test for test in entry["failed"] if test in recorded.passed)
+    ran = tuple(dict.fromkeys([*entry["passed"], *entry["failed"]]))
+    return MutantResult(
+        path=run.path,
+        mutant=run.mutant,
+        status=_status(run, entry, killers),
+        killers=killers,
+        ran=ran,
+        seconds=entry["seconds"],
+        sham=run.sham,
+    )
+
+
+def _status(run: PlannedRun, entry: Mapping[str, Any], killers: Sequence[str]) -> MutantStatus:
+    if not run.tests:
+        return MutantStatus.NO_COVERAGE
+    if killers:
+        return MutantStatus.KILLED
+    if entry["timed_out"]:
+        return MutantStatus.TIMEOUT
+    if entry["code"] is not None and entry["code"] < 0 and not entry["ended"]:
+        return MutantStatus.KILLED  # a signal, such as a stack that overflowed: the test that ran did not pass
+    if entry["ended"] and entry["code"] == 0 and entry["passed"]:
+        return MutantStatus.SURVIVED
+    if entry["ended"] and not entry["passed"]:
+        return MutantStatus.COMPILE_ERROR
+    return MutantStatus.PENDING  # it ended early by itself: that proves nothing
+
+
+async def _run(
+    where: TestEnvironment, command: str, job: Mapping[str, Any], seconds: float
+) -> tuple[list[dict[str, Any]], str]:
+    """Run the injected program; return the entries that it wrote, and the end of its output."""
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="mutants-", dir=where.scratch))
+    job_file, out = folder / "job.json", folder / "out.jsonl"
+    content = {**job, "root": str(where.tree.resolve()), "out": str(out)}
+    await asyncio.to_thread(job_file.write_text, json.dumps(content), encoding="utf-8")
+    environment = dict(where.environment)
+    # Compiled files save a third of a second for each start, and must not be put into the tree.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment["PYTHONPYCACHEPREFIX"] = str(where.scratch / "compiled")
+    environment.setdefault("PYTHONHASHSEED", "0")
+    completed = await run_process(
+        [where.python, str(PROBE_FOLDER / "understudy_mutants.py"), command, str(job_file)],
+        cwd=where.tree,
+        env=environment,
+        mark=where.mark,
+        timeout_seconds=seconds,
+        stdin=None,
+        output_limit=_OUTPUT_BYTES,
+    )
+    text = (completed.stdout + completed.stderr).decode("utf-8", "replace")
+    return await asyncio.to_thread(_entries, out), text
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    try:
+        with path.open("rb") as stream:
+            lines = stream.read(_MOST_RESULT_BYTES).splitlines()
+    except OSError:
+        return []
+    entries = []
+    for line in lines:
+        try:
+            entries.append(json.loads(line))
+        except ValueError:
+            break  # cut off when the process was killed
+    return entries

@@ -1,0 +1,100 @@
+"""Which mutants are judged, and what their results add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.engine.mutation.mutant_result import MutantResult, MutantStatus
+from understudy.engine.mutation.planning import MutationPlan, plan, score
+from understudy.engine.mutation.python_tests import PlannedRun
+from understudy.mutants.mutant import Mutant
+
+SOURCES = {
+    "a.py": b"".join(b"def f%d(a):\n    return a + %d\n" % (index, index) for index in range(10)),
+    "b.py": b"def g(a):\n    return a * 2\n",
+}
+
+
+def everything(path: str, mutant: Mutant) -> Sequence[str]:
+    return [f"test_{path}"]
+
+
+def test_only_executed_mutants_are_chosen_and_three_shams_are_among_them() -> None:
+    chosen = plan(SOURCES, lambda path, one: ["t"] if path == "b.py" or one.function == "f3" else [], count=4, seed="s")
+    real = [run for run in chosen.runs if not run.sham]
+    assert (len(real), len(chosen.runs), chosen.executed, chosen.total) == (4, 7, 6, 33)
+    assert {(run.path, run.mutant.function) for run in real} == {("a.py", "f3"), ("b.py", "g")}
+    assert {run.tests for run in chosen.runs} == {("t",)}
+
+
+def test_only_the_changed_lines_and_none_that_is_dismissed() -> None:
+    chosen = plan(SOURCES, everything, count=50, seed="s", lines={"a.py": frozenset({2, 4})})
+    assert {run.mutant.line for run in chosen.runs if not run.sham} == {2, 4}
+    left = plan(SOURCES, everything, count=50, seed="s", dismissed=lambda _, one: one.operator == "number")
+    assert {run.mutant.operator for run in left.runs if not run.sham} == {"arithmetic", "return"}
+
+
+@given(st.text(max_size=10), st.integers(min_value=1, max_value=40))
+def test_the_same_seed_gives_the_same_plan(seed: str, count: int) -> None:
+    first = plan(SOURCES, everything, count=count, seed=seed)
+    assert first == plan(dict(reversed(SOURCES.items())), everything, count=count, seed=seed)
+    assert sum(not run.sham for run in first.runs) == min(count, 33)
+
+
+def test_nothing_executed_means_nothing_to_run() -> None:
+    assert plan(SOURCES, lambda _, __: [], count=5, seed="s") == MutationPlan(runs=(), executed=0, total=33)
+
+
+PLAN = plan(SOURCES, everything, count=5, seed="s")
+REAL = [run for run in PLAN.runs if not run.sham]
+SHAM = [run for run in PLAN.runs if run.sham]
+
+
+def result(run: PlannedRun, status: MutantStatus, *killers: str, ran: Sequence[str] = ("t1", "t2")) -> MutantResult:
+    return MutantResult(path=run.path, mutant=run.mutant, status=status, killers=killers, ran=tuple(ran), sham=run.sham)
+
+
+def test_what_counts() -> None:
+    added = score(
+        PLAN,
+        [
+            result(REAL[0], MutantStatus.KILLED, "t1"),
+            result(REAL[1], MutantStatus.TIMEOUT),
+            result(REAL[2], MutantStatus.SURVIVED, ran=("t1", "t3")),
+            result(REAL[3], MutantStatus.COMPILE_ERROR),
+            result(REAL[4], MutantStatus.PENDING),
+            result(SHAM[0], MutantStatus.SURVIVED),
+        ],
+    )
+    assert (added.killed, added.viable) == (2, 3)
+    assert [one.mutant for one in added.survivors] == [REAL[2].mutant]
+    assert added.idle == ("t2", "t3")
+    assert (added.share, added.share_of_file) == (2 / 3, 2 / 3 * 33 / 33)
+
+
+def test_kills_by_tests_that_fail_on_a_sham_do_not_count() -> None:
+    added = score(
+        PLAN,
+        [
+            result(SHAM[0], MutantStatus.KILLED, "looks"),
+            result(REAL[0], MutantStatus.KILLED, "looks"),
+            result(REAL[1], MutantStatus.KILLED, "t1"),
+            result(REAL[2], MutantStatus.SURVIVED),
+        ],
+    )
+    assert added.unreliable == {"looks"}
+    assert (added.killed, added.viable) == (1, 2)
+
+
+def test_tests_that_get_stuck_without_a_cause_do_not_kill_by_being_stuck() -> None:
+    stuck = [result(SHAM[1], MutantStatus.TIMEOUT), result(REAL[0], MutantStatus.TIMEOUT)]
+    added = score(PLAN, [*stuck, result(REAL[1], MutantStatus.KILLED, "t1")])
+    assert (added.killed, added.viable) == (1, 1)
+
+
+def test_without_any_mutant_that_counts_the_share_is_zero() -> None:
+    added = score(PLAN, [])
+    assert (added.share, added.share_of_file) == (0.0, 0.0)

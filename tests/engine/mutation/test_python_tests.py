@@ -1,0 +1,253 @@
+"""Real pytest runs on mutants: what is killed, what survives, and what proves nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from understudy.engine.checks.interpreter import PROBE_FOLDER
+from understudy.engine.mutation.mutant_result import MutantStatus
+from understudy.engine.mutation.python_tests import (
+    MutantRuns,
+    PlannedRun,
+    RecordedTests,
+    TestEnvironment,
+    record,
+    run_mutants,
+)
+from understudy.model.errors import UnderstudyError
+from understudy.mutants.generate import mutants_of
+from understudy.mutants.sham import sham_mutants
+from understudy.process.environment import base_environment
+
+CALC = """\
+RATE = 2
+
+def double(x):
+    return x * RATE
+
+def sign(x):
+    if x < 0:
+        return -1
+    return 1
+
+def unused(x):
+    return x + 1
+"""
+TESTS = """\
+from calc import double, sign
+
+def test_double():
+    assert double(4) == 8
+
+def test_sign():
+    assert sign(5) == 1
+"""
+
+
+LIGHT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""A project without plugins starts several times faster than the environment of these tests."""
+
+
+class Place:
+    """A tree with a module and its tests."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree = folder / "tree"
+        self.tree.mkdir()
+        self.helpers = folder / "helpers"
+        self.helpers.mkdir()
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        self.where = TestEnvironment(
+            python=sys.executable,
+            environment=base_environment(
+                {"PYTHONPATH": f"{PROBE_FOLDER}:{self.helpers}", "HOME": str(self.helpers), **LIGHT}
+            ),
+            tree=self.tree,
+            scratch=scratch,
+            mark="20261122-100000-mutants",
+        )
+        self.has("calc.py", CALC)
+
+    def has(self, name: str, text: str) -> None:
+        (self.tree / name).write_text(text)
+
+    async def record(self, tests: str = TESTS) -> RecordedTests:
+        self.has("test_calc.py", tests)
+        return await record(self.where, ["calc.py"], ["test_calc.py"], seconds=60)
+
+    async def run(self, recorded: RecordedTests, planned: Sequence[PlannedRun], seconds: float = 60) -> MutantRuns:
+        before = {path: path.read_bytes() for path in self.tree.iterdir() if path.is_file()}
+        runs = await run_mutants(self.where, recorded, planned, seconds=seconds)
+        assert {path: path.read_bytes() for path in self.tree.iterdir() if path.is_file()} == before
+        return runs
+
+    async def judge(self, tests: str = TESTS, *, seconds: float = 60) -> MutantRuns:
+        recorded = await self.record(tests)
+        return await self.run(recorded, self.plan(recorded), seconds)
+
+    def plan(self, recorded: RecordedTests) -> list[PlannedRun]:
+        return [
+            PlannedRun(path="calc.py", mutant=one, tests=tuple(recorded.tests_of("calc.py", one)))
+            for one in mutants_of("calc.py", (self.tree / "calc.py").read_bytes())
+        ]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def statuses(runs: MutantRuns) -> dict[str, str]:
+    return {f"{one.mutant.function} {one.mutant.operator} {one.mutant.line}": one.status.value for one in runs.results}
+
+
+async def test_which_test_executes_which_line(place: Place) -> None:
+    recorded = await place.record(f"{TESTS}\ndef test_red():\n    assert double(1) == 3\n")
+    assert set(recorded.passed) == {"test_calc.py::test_double", "test_calc.py::test_sign"}
+    assert recorded.failed == {"test_calc.py::test_red"}
+    lines = recorded.lines["calc.py"]
+    assert lines["test_calc.py::test_double"] == {4}
+    assert lines["test_calc.py::test_sign"] == {7, 9}
+    assert lines[""] >= {1, 3, 6, 11}
+
+
+async def test_killed_survived_and_not_executed(place: Place) -> None:
+    runs = await place.judge()
+    assert runs.complete
+    assert runs.forked
+    assert statuses(runs) == {
+        " number 1": "Killed",
+        "double return 4": "Killed",
+        "double arithmetic 4": "Killed",
+        "sign condition 7": "Killed",
+        "sign comparison 7": "Survived",
+        "sign number 7": "Survived",
+        "sign return 8": "NoCoverage",
+        "sign number 8": "NoCoverage",
+        "sign return 9": "Killed",
+        "sign number 9": "Killed",
+        "unused return 12": "NoCoverage",
+        "unused arithmetic 12": "NoCoverage",
+        "unused number 12": "NoCoverage",
+    }
+    by_line = {one.mutant.line: one for one in runs.results if one.status is MutantStatus.KILLED}
+    assert by_line[4].killers == ("test_calc.py::test_double",)
+
+
+async def test_tests_that_look_at_no_value_kill_only_what_raises(place: Place) -> None:
+    runs = await place.judge("from calc import *\ndef test_it():\n    double(4)\n    assert sign(5) == sign(5)\n")
+    assert {one.status for one in runs.results} == {MutantStatus.SURVIVED, MutantStatus.NO_COVERAGE}
+
+
+async def test_a_new_interpreter_for_each_mutant_gives_the_same_results(place: Place) -> None:
+    forked = await place.judge()
+    # The tests need a module outside the tree that loads the code under test, so the runner would keep it.
+    (place.helpers / "helper.py").write_text("import calc\n")
+    fresh = await place.judge(f"import helper\n{TESTS}")
+    assert (forked.forked, fresh.forked) == (True, False)
+    assert statuses(fresh) == statuses(forked)
+
+
+async def test_what_cannot_be_loaded_was_not_killed(place: Place) -> None:
+    recorded = await place.record()
+    [one, *_] = place.plan(recorded)
+    broken = replace(one, mutant=replace(one.mutant, text=b"("))
+    missing = replace(one, mutant=replace(one.mutant, start=0, end=len(CALC), text=b""))
+    runs = await place.run(recorded, [broken, missing, one])
+    assert [result.status.value for result in runs.results] == ["CompileError", "CompileError", "Killed"]
+
+
+async def test_a_mutant_that_never_ends_is_stopped_and_counts(place: Place) -> None:
+    place.has("calc.py", "def count(n):\n    while n > 0:\n        n -= 1\n    return n\n")
+    runs = await place.judge("import calc\ndef test_it():\n    assert calc.count(3) == 0\n")
+    assert "Timeout" in statuses(runs).values()
+
+
+async def test_a_run_that_ends_early_proves_nothing(place: Place) -> None:
+    recorded = await place.record()
+    place.has("test_calc.py", f"import os, calc\nif calc.double(1) != 2: os._exit(0)\n{TESTS}")
+    runs = await place.run(recorded, place.plan(recorded))
+    assert statuses(runs)["double arithmetic 4"] == "Pending"
+
+
+async def test_a_mutant_that_crashes_the_interpreter_is_killed(place: Place) -> None:
+    place.has("calc.py", "import os\ndef stop(really):\n    if really:\n        os.abort()\n    return 1\n")
+    runs = await place.judge("import calc\ndef test_it():\n    calc.stop(False)\n")
+    assert statuses(runs)["stop condition 3"] == "Killed"
+
+
+async def test_tests_that_fail_without_a_mutant_teach_nothing(place: Place) -> None:
+    recorded = await place.record()
+    place.has("test_calc.py", TESTS.replace("== 8", "== 9"))
+    runs = await place.run(recorded, place.plan(recorded))
+    assert {one.status for one in runs.results} == {MutantStatus.PENDING, MutantStatus.NO_COVERAGE}
+
+
+async def test_the_time_of_all_mutants_is_limited(place: Place) -> None:
+    recorded = await place.record(f"import time\n{TESTS}    time.sleep(0.4)\n")
+    runs = await place.run(recorded, place.plan(recorded) * 40, seconds=6)
+    assert not runs.complete
+    assert {MutantStatus.PENDING, MutantStatus.KILLED} <= {one.status for one in runs.results}
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param("import pathlib\nassert pathlib.Path('calc.py').stat().st_size == {size}", id="source"),
+        pytest.param(
+            "import os\nassert os.system('echo >> $HOME/runs; test $(wc -l < $HOME/runs) -lt 4') == 0", id="count"
+        ),
+    ],
+)
+async def test_sham_mutants_expose_tests_that_do_not_look_at_values(place: Place, looks: str) -> None:
+    looks = looks.format(size=len(CALC)).replace("\n", "\n    ")
+    recorded = await place.record(f"{TESTS}\ndef test_looks():\n    import calc; calc.double(1)\n    {looks}\n")
+    shams = [
+        PlannedRun(path="calc.py", mutant=one, tests=tuple(recorded.passed), sham=True)
+        for one in sham_mutants("calc.py", CALC.encode(), "seed")
+    ]
+    runs = await place.run(recorded, [*shams, *shams])
+    assert {killer for one in runs.results for killer in one.killers} == {"test_calc.py::test_looks"}
+    assert all(one.sham for one in runs.results)
+
+
+async def test_nothing_shows_a_test_that_it_runs_on_a_mutant(place: Place) -> None:
+    spy = (
+        "import json, os, sys, pathlib, calc\n"
+        "def test_spy():\n"
+        "    calc.double(1)\n"
+        "    seen = [sorted(os.environ.items()), sys.argv[1:], sorted(os.listdir('.')), sorted(os.listdir('/proc/self/fd'))[:3],\n"
+        "            open('/proc/self/cmdline').read().count('child')]\n"
+        "    with open(os.environ['HOME'] + '/spy', 'a') as stream:\n"
+        "        stream.write(json.dumps(seen) + '\\n')\n"
+    )
+    runs = await place.judge(spy)
+    seen = (place.helpers / "spy").read_text().splitlines()
+    assert len(seen) > len([one for one in runs.results if one.ran]) >= 3
+    assert len(set(seen[1:])) == 1, "the runs on mutants and the one on the code as it is look the same"
+
+
+async def test_processes_that_a_test_leaves_behind_are_killed(place: Place, tmp_path: Path) -> None:
+    beats = tmp_path / "beats"
+    leaves = f"import subprocess\ndef test_leaves():\n    import calc; calc.double(1)\n    subprocess.Popen(['sh', '-c', 'while :; do echo >> {beats}; sleep 0.02; done'])\n"
+    recorded = await place.record()
+    place.has("test_calc.py", TESTS + leaves)
+    recorded = await record(place.where, ["calc.py"], ["test_calc.py"], seconds=60)
+    await place.run(recorded, place.plan(recorded)[:2])
+    size = beats.stat().st_size
+    runs = await place.run(recorded, [])
+    assert runs.results == []
+    assert beats.stat().st_size == size
+
+
+async def test_tests_that_cannot_start_are_told(place: Place) -> None:
+    place.where = replace(place.where, environment={**place.where.environment, "PYTEST_ADDOPTS": "--no-such-option"})
+    with pytest.raises(UnderstudyError, match="could not be run") as caught:
+        await place.record()
+    assert "no-such-option" in (caught.value.hint or "")
