@@ -150,6 +150,13 @@ def test_what_no_test_can_see_is_left_out(source: str) -> None:
     assert left == []
 
 
+def test_only_the_text_of_an_error_is_left_out() -> None:
+    rust = b'fn f(m: M) -> u8 { let a = m.get("key").expect("text").len("more"); a }'
+    assert sum(one.operator == "string" for one in mutants_of("a.rs", rust)) == 2
+    go = b'package p\nfunc f() { g("seen", fmt.Errorf("unseen %d", a)) }'
+    assert [one.start for one in mutants_of("a.go", go) if one.operator == "string"] == [go.index(b"seen")]
+
+
 @pytest.mark.parametrize("path", ["data.json", "README.md", "Makefile", "script"])
 def test_an_unknown_language_has_no_mutants(path: str) -> None:
     assert mutants_of(path, b"x = 1\n") == []
@@ -180,10 +187,17 @@ def test_no_two_mutants_are_the_same() -> None:
     assert changes("a.py", source) == ["==→!=", "1→2", "not b→b", "True→False", "is→is not"]
 
 
-@given(st.lists(st.sampled_from(["ä = 1", "b = 'ö' + \"\u00fc\"", "if a and not b: c(2)", "\tx", "(", "é[3]"])))
-def test_a_mutant_is_one_exact_edit(lines: list[str]) -> None:
+PIECES = [
+    *("ä = 1;", "b = 'ö' + \"ü\"", "if (a && !b) { c(2); }", "if a and not b: c(2)", "\tx", "(", "}", "é[3]"),
+    *("fn f() -> u8 { g(1) }", "func f() int { return 1 }", "def f(a=1): return a", "const f = (a = {}) => a + 1;"),
+    *("class A { int f() { throw new E('x'); } }", "raise E(f'{a + 1}')", "// x", "# x", '"""', "break;"),
+]
+
+
+@given(st.sampled_from(["a.py", "a.js", "a.tsx", "a.go", "a.rs", "a.java"]), st.lists(st.sampled_from(PIECES)))
+def test_a_mutant_is_one_exact_edit(path: str, lines: list[str]) -> None:
     source = "\r\n".join(lines).encode()
-    for one in mutants_of("a.py", source):
+    for one in mutants_of(path, source):
         mutated = one.apply(source)
         assert mutated != source
         assert mutated[: one.start] == source[: one.start]

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _MOST_BYTES = 2 * 1024 * 1024
 """Largest file that is mutated. Larger ones are generated, or data."""
 _CALL_PREFIX = 200
-"""Characters of a call that say whether it only logs, or makes an error."""
+"""Characters of a call that show whether it only logs."""
 _BLOCKS = re.compile(r"block|body|^(?:module|program|source_file|statement_list|declaration_list|compilation_unit)$")
+_ARGUMENTS = frozenset({"argument_list", "arguments", "token_tree"})
 _LOOP = re.compile(r"^(?:for|while|do|loop|enhanced_for)_")
 _SWITCH = re.compile(r"switch|select")
 _STRING_PREFIX = re.compile(r"""[a-zA-Z]*\#*(?:\"\"\"|'''|["'`])""")
@@ -103,12 +104,15 @@ def _entered(language: Language, node: Node, context: _Context) -> _Context:
         context = replace(context, scope=scope, body=None)
         if node.type in language.functions:
             context = replace(context, function=scope or f"line {line}")
-    if node.type in language.messages or language.message_calls.match(_beginning(node)):
+    if node.type in language.messages:
         context = replace(context, message=True)
     return context
 
 
 def _below(language: Language, node: Node, child: Node, context: _Context) -> _Context:
+    """Return the context of a child, which may be a default value or the text of an error."""
+    if child.type in _ARGUMENTS and language.message_calls.fullmatch(_callee(node, child)):
+        return replace(context, message=True)
     in_default = node.type in language.defaults and child == _default_of(node)
     return _in_default(language, node, context) if in_default else context
 
@@ -225,6 +229,11 @@ def _next_number(text: str) -> str | None:
     if match := _DECIMAL.fullmatch(text):
         return f"{int(match[1].replace('_', '')) + 1}{match[2]}"
     return None
+
+
+def _callee(call: Node, arguments: Node) -> str:
+    """Return what a call calls: its text before the arguments."""
+    return (call.text or b"")[: arguments.start_byte - call.start_byte].decode("utf-8", "replace").strip()
 
 
 def _is_text(language: Language, node: Node) -> bool:

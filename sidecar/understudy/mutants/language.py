@@ -91,7 +91,7 @@ class Language:
     messages: frozenset[str] = frozenset()
     """Node types in which a string is the text of an error."""
     message_calls: re.Pattern[str] = _NOTHING
-    """Matches the beginning of a call whose strings are the text of an error."""
+    """Matches what a call calls, if the strings among its arguments are the text of an error."""
     zero_value: Callable[[Node], str | None] = lambda _: None
     """Return the zero value of the result type of the function around a node; None if there is none."""
     tail: Callable[[Node], Node | None] = lambda _: None

@@ -70,7 +70,7 @@ GO = Language(
     classes=frozenset(),
     skipped=frozenset({"import_declaration", "field_declaration", "array_type", "comment", "package_clause"}),
     quiet=re.compile(r"(?:\w+\.)?_?(?:log|slog|glog|klog|logger|Logger)\.|fmt\.(?:P|Fp)rint"),
-    message_calls=re.compile(r"panic\(|(?:fmt\.)?Errorf\(|errors\.New\(|errors\.Wrap"),
+    message_calls=re.compile(r"panic|(?:\w+\.)?Errorf|errors\.(?:New|Wrapf?)"),
     zero_value=_zero_value,
     comment="// %s",
     dead_store="var _ = 0 // %s",

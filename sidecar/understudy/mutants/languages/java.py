@@ -59,7 +59,7 @@ JAVA = Language(
     ),
     quiet=re.compile(r"(?:this\.)?_?(?:log|LOG|logger|LOGGER)\.|System\.(?:out|err)\.|super\."),
     messages=frozenset({"throw_statement"}),
-    message_calls=re.compile(r"new\s+\w*(?:Exception|Error)\("),
+    message_calls=re.compile(r"new\s+[\w.]*(?:Exception|Error)"),
     zero_value=_zero_value,
     comment="// %s",
     dead_store=None,

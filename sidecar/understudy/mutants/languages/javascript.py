@@ -75,7 +75,7 @@ JAVASCRIPT = Language(
     skip=_skip,
     quiet=re.compile(r"(?:await\s+)?(?:this\.)?_?(?:console|debug|log|logger)\b|super\("),
     messages=frozenset({"throw_statement"}),
-    message_calls=re.compile(r"(?:new\s+)?\w*Error\("),
+    message_calls=re.compile(r"(?:new\s+)?[\w.]*Error"),
     comment="// %s",
     dead_store="var %s = 0;",
 )

@@ -65,7 +65,8 @@ RUST = Language(
     skip=_skip,
     quiet=re.compile(r"(?:log::|tracing::)?(?:trace|debug|info|warn|error|e?print(?:ln)?|debug_assert\w*)!"),
     message_calls=re.compile(
-        r"(?:panic|unreachable|todo|unimplemented|assert\w*|bail|anyhow|ensure)!|.*\.expect\(", re.DOTALL
+        r"(?:panic|unreachable|todo|unimplemented|(?:debug_)?assert\w*|bail|anyhow|ensure)!|.*\.expect(?:_err)?",
+        re.DOTALL,
     ),
     tail=_tail,
     comment="// %s",
