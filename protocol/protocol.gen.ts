@@ -66,8 +66,12 @@ export const RESERVATIONS = [
   "flaky",
   /** A check fails on the result and failed before the work began. */
   "fails_on_base",
-  /** The result changes a file that configures a check. */
+  /** A check passes only with files that the result changed and that decide what it does. */
   "check_changed",
+  /** Earlier tests pass only with this result's edits, or no longer run. */
+  "tests_changed",
+  /** Earlier tests cannot be compiled or loaded with this result. */
+  "base_tests_do_not_build",
   /** The result changes files that the recipe does not write, or removes tests. */
   "outside_scope",
   /** A check loaded files of the user's checkout instead of the result. */
@@ -254,8 +258,16 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
     "advice": "fix it first, then delegate again"
   },
   "check_changed": {
-    "reason": "the result changes a file that decides what a check does",
-    "advice": "read that file in the diff first"
+    "reason": "a check passes only with files that the result changed and that decide what it does",
+    "advice": "read those files in the diff first"
+  },
+  "tests_changed": {
+    "reason": "earlier tests pass only with this result's edits, or no longer run",
+    "advice": "compare the changed tests in the diff with what you asked for"
+  },
+  "base_tests_do_not_build": {
+    "reason": "earlier tests cannot be loaded with this result",
+    "advice": "the usual cause is a changed name or signature: did you ask for that change?"
   },
   "outside_scope": {
     "reason": "the result changes files that this recipe does not write, or removes tests",
@@ -1007,6 +1019,8 @@ export interface CheckResult {
   required: boolean;
   /** The isolation of its process; absent when it could not be started. */
   sandbox?: Sandbox;
+  /** What the base's tests show; absent if they agree with the result's, or were not needed. */
+  base?: BaseComparison;
 }
 
 /** The result of the mutation test: the new tests run against deliberately broken code. */
@@ -1021,6 +1035,28 @@ export interface MutationResult {
 export interface Sandbox {
   asked: Confinement;
   reached: Confinement;
+}
+
+/** What differs when the tests and the check-deciding files of the base judge the result. */
+export interface BaseComparison {
+  /** Tests that passed before. */
+  earlier: number;
+  /** How many of them do not pass without the result's edits, or no longer run. */
+  lost: number;
+  /** Those tests, at most 100; fewer if the runner names none. */
+  tests: ChangedTest[];
+  /** Files that were restored or taken out, at most 100. */
+  restored: string[];
+}
+
+/** A test that passed on the base, and whose outcome on the result depends on what the result changed. */
+export interface ChangedTest {
+  /** Its id. */
+  test: string;
+  /** The outcome of the base's version on the result: `passed`, `failed`, `skipped` or `missing`. */
+  restored: string;
+  /** The outcome of the result's version. */
+  result: string;
 }
 
 /** How many hunks are pending, accepted and rejected. */
@@ -1610,6 +1646,7 @@ export interface CheckFinishedEvent {
   ok: boolean;
   required: boolean;
   sandbox?: Sandbox;
+  base?: BaseComparison;
 }
 
 /** A message for the user. */

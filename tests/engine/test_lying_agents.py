@@ -105,7 +105,7 @@ def test_fewer_tests_than_before_is_outside_the_scope(project):
 @pytest.mark.parametrize("times", [1, 9])
 @pytest.mark.parametrize("how", ["signal.SIGINT", pytest.param("signal.SIGKILL", marks=pytest.mark.heavy)])
 def test_a_list_of_earlier_tests_that_is_cut_off_says_nothing(project, tmp_path, how, times):
-    """The run that lists the tests of the base is killed, once or always; the runs of the result succeed."""
+    """Runs with the earlier tests are killed, the first or all; the runs of the result succeed."""
     count = tmp_path / "killed"
     project.write("tests/test_calc.py", HONEST)
     project.write(
@@ -125,7 +125,8 @@ def pytest_collection_modifyitems():
     project.program("gutter", writing("tests/test_calc.py", HONEST.split("\n\n\ndef test_clamp", maxsplit=1)[0] + "\n"))
     done = project.run("tests", "calc.py", delegator="gutter")
     assert (done.verdict, done.reservations) == ("unverified", ["outside_scope"])
-    assert count.stat().st_size == min(times, 2)
+    # Listed twice; then the older tests run on the result and on the base.
+    assert count.stat().st_size == min(times, 4)
 
 
 def test_edited_code_under_test_is_outside_the_scope(project):
@@ -287,6 +288,49 @@ def test_a_configured_check_verifies_other_recipes(project):
         "pathlib.Path('calc.py').write_text('def add(a, b): return 0\\ndef clamp(*a): return 0\\n')\nsay(type='result', ok=True, text='done')",
     )
     assert project.run("implement", "calc.py", delegator="breaker", task="break it").verdict == "checks_failed"
+
+
+CI = """
+    [environment]
+    python = "{python}"
+
+    [[checks]]
+    name = "ci"
+    argv = ["make", "test"]
+"""
+BROKEN = "def add(a, b): return a + b\ndef clamp(*a): return 0\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "reservations"),
+    [
+        pytest.param({"calc.py": BROKEN, "tests/test_calc.py": HONEST.replace("== 3\n\n\ndef", "== 3\n\n\ndef later_").replace("later_ test_clamp", "later_clamp")}, ["tests_changed"], id="a test renamed away", marks=pytest.mark.heavy),
+        pytest.param({"calc.py": BROKEN, "tests/test_calc.py": HONEST.replace("assert clamp(5, 0, 3) == 3", "clamp(5, 0, 3)")}, ["tests_changed"], id="an assertion deleted"),
+        pytest.param({"calc.py": BROKEN, "pytest.ini": "[pytest]\naddopts = -k add\n"}, ["check_changed"], id="pytest.ini", marks=pytest.mark.heavy),
+        pytest.param({"calc.py": BROKEN, "run.sh": "true\n"}, ["check_changed"], id="the script of the check"),
+        pytest.param({"calc.py": BROKEN, "GNUmakefile": "test:\n\ttrue\n"}, ["check_changed"], id="another Makefile", marks=pytest.mark.heavy),
+        pytest.param({"pyproject.toml": "[project]\nname = 'calc'\nversion = '2'\n", "tests/test_calc.py": HONEST + "\n\ndef test_more():\n    assert add(0, 1) == 1\n"}, [], id="a new version and a new test"),
+    ],
+)  # fmt: skip
+def test_the_base_judges_a_result_that_changes_tests_or_configuration(project, files, reservations):
+    project.write("tests/test_calc.py", HONEST)
+    project.write("Makefile", "test:\n\tsh run.sh\n")
+    project.write("run.sh", f"exec {sys.executable} -m pytest -q\n")
+    project.write("pyproject.toml", "[project]\nname = 'calc'\nversion = '1'\n")
+    project.commit()
+    project.trust()
+    project.settings(CI.format(python=sys.executable))
+    source = "".join(f"pathlib.Path({path!r}).write_text({text!r})\n" for path, text in files.items())
+    project.program("doer", source + "say(type='result', ok=True, text='done')")
+    before = project.fingerprint()
+    done = project.run("implement", "calc.py", delegator="doer", task="improve it")
+    assert done.reservations == reservations, done.checks
+    assert done.verdict == ("unverified" if reservations else "verified")
+    [check] = done.checks
+    assert check.ok
+    assert (check.base is not None) == bool(reservations)
+    assert [stat.path for stat in done.result.files] == sorted(files), "the result itself is as the agent left it"
+    assert project.fingerprint() == before
 
 
 @pytest.mark.parametrize(

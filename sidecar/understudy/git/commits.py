@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from understudy.git.changes import OTHER, Change, Entry, Reader
 from understudy.git.diff import read_file
@@ -57,6 +57,44 @@ def write_commit(store: ObjectStore, parent: str, changes: Iterable[Change], mes
     if tree == store.git_output("rev-parse", "--verify", "--end-of-options", parent + "^{tree}").decode().split()[-1]:
         return parent
     return store.git_output("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode()).decode().strip()
+
+
+def write_mixed(store: ObjectStore, head: str, base: str, files: Mapping[bytes, bytes | None]) -> str:
+    """Commit ``head`` with some files replaced; return ``head`` if nothing differs.
+
+    A file gets the given content (and its mode in ``head``); for None, or if it is a link in ``head``, it becomes as it
+    is in ``base``, or is removed if ``base`` has no such file.
+    """
+    if not files:
+        return head
+    at_head = listing(store, head)
+    files = {path: None if at_head.get(path, b"").startswith(b"12") else content for path, content in files.items()}
+    null = "0" * len(store.empty_tree)
+    lines = [f"0 {null}\t".encode() + path + b"\0" for path in files]
+    lines += [
+        details.replace(b" blob ", b" ").replace(b" commit ", b" ") + b"\t" + path + b"\0"
+        for path, details in listing(store, base).items()
+        if path in files and files[path] is None
+    ]
+    for path, content in files.items():
+        if content is not None:
+            mode = at_head.get(path, b"100644").partition(b" ")[0]
+            lines.append(mode + b" " + write_blob(store, content).encode() + b"\t" + path + b"\0")
+    with store.temporary() as folder:
+        index = folder / "index"
+        store.git_output("read-tree", head, index=index)
+        store.git_output("update-index", "--replace", "-z", "--index-info", stdin=b"".join(lines), index=index)
+        tree = store.git_output("write-tree", index=index).decode().strip()
+    if tree == store.git_output("rev-parse", "--verify", "--end-of-options", head + "^{tree}").decode().split()[-1]:
+        return head
+    message = b"The result with files of its base"
+    return store.git_output("commit-tree", tree, "-p", head, "-F", "-", stdin=message).decode().strip()
+
+
+def listing(store: ObjectStore, commit: str) -> dict[bytes, bytes]:
+    """Return path → ``MODE KIND OBJECT`` of every file, link and submodule in a commit."""
+    entries = store.git_output("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit).split(b"\0")[:-1]
+    return {path: details for details, _, path in (entry.partition(b"\t") for entry in entries)}
 
 
 def amend(store: ObjectStore, base: str, head: str, path: bytes, content: bytes) -> str:

@@ -17,6 +17,30 @@ class MutationResult(Wire, kw_only=True):
     """Ids of tests that pass although the code under test raises."""
 
 
+class ChangedTest(Wire, kw_only=True):
+    """A test that passed on the base, and whose outcome on the result depends on what the result changed."""
+
+    test: str
+    """Its id."""
+    restored: str
+    """The outcome of the base's version on the result: `passed`, `failed`, `skipped` or `missing`."""
+    result: str
+    """The outcome of the result's version."""
+
+
+class BaseComparison(Wire, kw_only=True):
+    """What differs when the tests and the check-deciding files of the base judge the result."""
+
+    earlier: int
+    """Tests that passed before."""
+    lost: int
+    """How many of them do not pass without the result's edits, or no longer run."""
+    tests: list[ChangedTest]
+    """Those tests, at most 100; fewer if the runner names none."""
+    restored: list[str]
+    """Files that were restored or taken out, at most 100."""
+
+
 class CheckResult(Wire, kw_only=True):
     """The result of one check on one tree."""
 
@@ -39,6 +63,8 @@ class CheckResult(Wire, kw_only=True):
     required: bool
     sandbox: Sandbox | None = None
     """The isolation of its process; absent when it could not be started."""
+    base: BaseComparison | None = None
+    """What the base's tests show; absent if they agree with the result's, or were not needed."""
 
 
 class Check(Strict, kw_only=True):
@@ -57,4 +83,7 @@ class Check(Strict, kw_only=True):
     required: bool = True
     """Whether a result can be `verified` only if this passes."""
     configured_by: list[str] = msgspec.field(default_factory=list)
-    """Globs of the files that decide what this check does; a result that changes one gets ``check_changed``."""
+    """Globs of further files that decide what this check does; scripts, tests and known configuration files are found.
+
+    If the check passes only with a result's changes to such files, the result gets ``check_changed``.
+    """

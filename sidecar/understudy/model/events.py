@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model.checks import CheckResult, MutationResult
+from understudy.model.checks import BaseComparison, CheckResult, MutationResult
 from understudy.model.confinement import Sandbox
 from understudy.model.delegations import FileStat, PermissionKind, PermissionOption
 from understudy.model.errors import ErrorInfo
@@ -218,6 +218,7 @@ class CheckFinished(Event, tag="check_finished", kw_only=True):
     ok: bool
     required: bool
     sandbox: Sandbox | None = None
+    base: BaseComparison | None = None
 
     @classmethod
     def of(cls, result: CheckResult) -> CheckFinished:

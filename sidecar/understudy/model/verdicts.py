@@ -43,7 +43,11 @@ class Reservation(enum.StrEnum):
     FAILS_ON_BASE = "fails_on_base"
     """A check fails on the result and failed before the work began."""
     CHECK_CHANGED = "check_changed"
-    """The result changes a file that configures a check."""
+    """A check passes only with files that the result changed and that decide what it does."""
+    TESTS_CHANGED = "tests_changed"
+    """Earlier tests pass only with this result's edits, or no longer run."""
+    BASE_TESTS_DO_NOT_BUILD = "base_tests_do_not_build"
+    """Earlier tests cannot be compiled or loaded with this result."""
     OUTSIDE_SCOPE = "outside_scope"
     """The result changes files that the recipe does not write, or removes tests."""
     LOADED_CHECKOUT = "loaded_checkout"
@@ -83,8 +87,16 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
         "fix it first, then delegate again",
     ),
     Reservation.CHECK_CHANGED: (
-        "the result changes a file that decides what a check does",
-        "read that file in the diff first",
+        "a check passes only with files that the result changed and that decide what it does",
+        "read those files in the diff first",
+    ),
+    Reservation.TESTS_CHANGED: (
+        "earlier tests pass only with this result's edits, or no longer run",
+        "compare the changed tests in the diff with what you asked for",
+    ),
+    Reservation.BASE_TESTS_DO_NOT_BUILD: (
+        "earlier tests cannot be loaded with this result",
+        "the usual cause is a changed name or signature: did you ask for that change?",
     ),
     Reservation.OUTSIDE_SCOPE: (
         "the result changes files that this recipe does not write, or removes tests",

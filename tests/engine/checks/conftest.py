@@ -9,7 +9,7 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,9 @@ class FolderTree:
             file = self.path / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
+            file.chmod(0o755 if name in self.executable else 0o644)
+
+    executable: tuple[str, ...] = ()
 
     def now(self) -> dict[str, bytes]:
         return {
@@ -75,6 +78,22 @@ class FolderTree:
 
     def read(self, commit: str, path: str) -> bytes | None:
         return self.commits[commit].get(path)
+
+    def paths(self, commit: str) -> list[str]:
+        return list(self.commits[commit])
+
+    def compose(self, head: str, base: str, files: Mapping[str, bytes | None]) -> str:
+        mixed = dict(self.commits[head])
+        for path, content in files.items():
+            mixed.pop(path, None)
+            wanted = self.commits[base].get(path) if content is None else content
+            if wanted is not None:
+                mixed[path] = wanted
+        if mixed == self.commits[head]:
+            return head
+        name = f"restored: {', '.join(sorted(files))}"
+        self.commits[name] = mixed
+        return name
 
 
 def link_packages(libraries: Path, packages: tuple[str, ...]) -> None:

@@ -102,10 +102,17 @@ async def test_editing_the_code_under_test_is_outside_the_scope(project: Any) ->
     assert "calc.py" in judged.notes
 
 
-async def test_an_edited_conftest_changes_the_check(project: Any) -> None:
+async def test_a_conftest_that_tests_need_changes_the_check(project: Any) -> None:
+    fixture = "import pytest\n\n@pytest.fixture\ndef one():\n    return 1\n"
+    test = HONEST.replace("test_add()", "test_add(one)").replace("add(1, 2)", "add(one, 2)")
+    judged = await project.judge({"tests/test_calc.py": test, "tests/conftest.py": fixture})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.CHECK_CHANGED)
+
+
+async def test_a_conftest_on_which_nothing_depends_is_clean(project: Any) -> None:
     files = {"tests/test_calc.py": HONEST, "tests/conftest.py": "def pytest_runtest_call(item): pass\n"}
     judged = await project.judge(files)
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.CHECK_CHANGED)
+    assert judged.is_(Verdict.VERIFIED)
 
 
 async def test_deleted_tests_are_outside_the_scope(project: Any) -> None:

@@ -214,6 +214,12 @@ export function checkLines(event: EventOf<"check_finished">): Line[] {
     });
     for (const test of survived) lines.push({ text: t("- still passes: {0}", test) });
   }
+  if (event.base) {
+    const { earlier, lost, tests } = event.base;
+    if (earlier > 0)
+      lines.push({ text: t("{0} of {1} earlier tests do not pass as they were, or no longer run.", lost, earlier) });
+    for (const { test, restored, result } of tests) lines.push({ text: `- ${test}: ${restored} → ${result}` });
+  }
   if (event.flaky) lines.push({ text: `⚠ ${RESERVATION_REASONS.flaky.reason}` });
   if (event.failsOnBase) lines.push({ text: `⚠ ${RESERVATION_REASONS.fails_on_base.reason}` });
   if (event.checkoutFiles?.length)

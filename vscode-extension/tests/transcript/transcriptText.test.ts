@@ -204,6 +204,16 @@ describe("TranscriptText", () => {
     );
   });
 
+  it("shows how earlier tests end without the result's edits", () => {
+    const check = DONE.checks[0];
+    if (!check) throw new Error("the golden delegation has a check");
+    const tests = [{ test: "test_a.py::test_one", restored: "failed", result: "passed" }];
+    const base = { earlier: 312, lost: 1, tests, restored: ["test_a.py"] };
+    const shown = text({ ...FRAME, ...check, base, type: "check_finished", seq: 1 });
+    expect(shown).toContain("1 of 312 earlier tests do not pass as they were, or no longer run.");
+    expect(shown).toContain("- test_a.py::test_one: failed → passed");
+  });
+
   it("removes terminal escape sequences", () => {
     expect(removeEscapes("\u001b[31mred\u001b[0m\r\nnext\u0007\u0000 \u001b]0;title\u0007tab\there")).toBe(
       "red\nnext tab\there",

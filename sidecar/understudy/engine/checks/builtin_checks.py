@@ -22,19 +22,6 @@ from understudy.model.checks import Check
 Read = Callable[[str], bytes | None]
 """Returns the content of a file of the result."""
 
-CONFIGURED_BY: dict[Kind, list[str]] = {
-    "pytest": [
-        *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "setup.cfg"),
-        *("setup.py", "tox.ini", "noxfile.py", ".coveragerc", "requirements*.txt", "*.pth"),
-    ],
-    "unittest": ["pyproject.toml", "setup.cfg", "setup.py", "load_tests.py", "*.pth"],
-    "jest": ["package.json", "jest.config.*", "babel.config.*", ".babelrc*", "tsconfig*.json", "jest.setup.*"],
-    "vitest": ["package.json", "vitest.config.*", "vitest.workspace.*", "vite.config.*", "tsconfig*.json"],
-    "go": ["go.mod", "go.sum", "go.work", "testmain_test.go"],
-    "cargo": ["Cargo.toml", "Cargo.lock", "build.rs", ".cargo/", "rust-toolchain*"],
-}
-"""Files that configure a built-in check, as globs of ``.gitignore``."""
-
 _PYTEST_DEFAULT_FILES = ("test_*.py", "*_test.py")
 _NO_TESTS = frozenset({"conftest.py", "__init__.py"})
 _SCRIPT_TEST = re.compile(r"(?:\.(?:test|spec)\.[cm]?[jt]sx?$)|(?:(?:^|/)__tests__/.*\.[cm]?[jt]sx?$)")
@@ -70,7 +57,7 @@ def detect(changes: Sequence[Change], tree: Path, read: Read, *, has_python: boo
 def test_files(changes: Sequence[Change], read: Read) -> list[str]:
     """Return the added or changed test files of every built-in check: the value of ``{tests}``."""
     changed = [path for status, path in changes if status[:1] != "D"]
-    patterns = _python_patterns(read)
+    patterns = python_patterns(read)
     return [
         path
         for path in changed
@@ -85,7 +72,7 @@ Found = tuple[PreparedCheck | None, str | None]
 
 
 def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest: bool) -> Found:
-    patterns = _python_patterns(read)
+    patterns = python_patterns(read)
     tests = [path for path in changed if _is_python_test(path, patterns)]
     if not tests:
         return None, None
@@ -154,7 +141,7 @@ def _cargo(changed: Sequence[str], read: Read) -> Found:
 
 
 def _plan(kind: Kind, argv: list[str], tests: Sequence[str]) -> PreparedCheck:
-    check = Check(name=f"tests-{kind}", argv=argv, configured_by=CONFIGURED_BY[kind])
+    check = Check(name=f"tests-{kind}", argv=argv)
     return PreparedCheck(check=check, kind=kind, tests=tuple(tests), builtin=True, uses_tests=True)
 
 
@@ -170,7 +157,7 @@ def _is_python_test(path: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(f"/{path}" if "/" in pattern else name, pattern) for pattern in patterns)
 
 
-def _python_patterns(read: Read) -> Sequence[str]:
+def python_patterns(read: Read) -> Sequence[str]:
     """Return ``python_files`` of the project's pytest configuration; files are searched in pytest's order."""
     for file, section in (
         *((name, "pytest") for name in ("pytest.ini", ".pytest.ini")),

@@ -1,4 +1,4 @@
-"""Find the changed paths that a recipe does not allow, and those that change what a check does.
+"""Find the changed paths that a recipe does not allow.
 
 Globs have the syntax of ``.gitignore``: a pattern without a slash matches at any depth, ``**`` matches any folders.
 """
@@ -11,22 +11,6 @@ from pathlib import Path, PurePosixPath
 
 from understudy.engine.checks.judged_tree import Change
 
-DECIDES_ANY_CHECK = (
-    "conftest.py",
-    "sitecustomize.py",
-    "usercustomize.py",
-    "understudy_*.py",
-    "/pytest.py",
-    "/pytest/",
-    "/_pytest/",
-    "/unittest.py",
-    "/unittest/",
-    "/pluggy.py",
-    "/pluggy/",
-)
-"""Files that change the behaviour of every Python check: hooks of the interpreter and of pytest, and names at the top
-of the worktree that hide the test runner (and its probe) on the import path."""
-
 
 def matching(paths: Iterable[str], globs: Sequence[str]) -> list[str]:
     """Return the paths that one of ``globs`` matches."""
@@ -34,11 +18,6 @@ def matching(paths: Iterable[str], globs: Sequence[str]) -> list[str]:
 
     spec = pathspec.GitIgnoreSpec.from_lines(globs)
     return [path for path in paths if spec.match_file(path)]
-
-
-def check_changing(changes: Iterable[Change], configured_by: Sequence[str]) -> list[str]:
-    """Return the changed paths that can change what a check does."""
-    return matching((path for _, path in changes), [*configured_by, *DECIDES_ANY_CHECK])
 
 
 def leading_out(tree: Path, changes: Sequence[Change]) -> list[str]:

@@ -11,6 +11,13 @@ from typing import Literal
 
 from understudy.engine.checks.editable_installs import Checkout
 from understudy.engine.checks.interpreter import PROBE_FOLDER, ImportPlan, InterpreterFacts, check_environment
+from understudy.engine.checks.outcomes.console_reports import (
+    build_failed,
+    printed_counts,
+    printed_outcomes,
+    reported_outcomes,
+)
+from understudy.engine.checks.outcomes.outcome_comparison import Observed
 from understudy.engine.checks.runner_reports import (
     Counts,
     ProbeReport,
@@ -26,6 +33,7 @@ from understudy.model.checks import Check
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.children import run as run_process
+from understudy.process.unguarded import Completed
 
 Kind = Literal["pytest", "unittest", "jest", "vitest", "go", "cargo", "command"]
 
@@ -35,6 +43,8 @@ _OUTPUT_BYTES = 16 * 1024 * 1024
 """Output kept of a check; the counts of go and cargo are read from it."""
 _MOST_WRONG_FILES = 20
 _ADDOPTS = "-p understudy_pytest"
+_KEEP_GOING = " --continue-on-collection-errors"
+_MOST_NAMED = 5
 
 PYTHON_SLOT, TESTS_SLOT, REPORT_SLOT = "{python}", "{tests}", "{report}"
 """Slots of ``argv``; the report (a JSON file the runner writes) is for the built-in checks."""
@@ -91,6 +101,8 @@ class CheckOutcome:
     """The isolation of its process; None if it could not be started."""
     output: str
     """The end of its output, plus the reason for a failure that the exit code does not show."""
+    observed: Observed
+    """What it shows about single tests, from the probe, the runner's report or its output."""
 
     @property
     def listed(self) -> bool:
@@ -103,9 +115,17 @@ class CheckOutcome:
 
 
 async def run_once(
-    plan: PreparedCheck, setting: CheckContext, *, mutated: bool = False, collect_only: bool = False
+    plan: PreparedCheck,
+    setting: CheckContext,
+    *,
+    mutated: bool = False,
+    collect_only: bool = False,
+    keep_going: bool = False,
 ) -> CheckOutcome:
-    """Run the check; ``mutated`` arms the broken code, ``collect_only`` makes a Python runner only list its tests."""
+    """Run the check; ``mutated`` arms the broken code, ``collect_only`` makes a Python runner only list its tests.
+
+    ``keep_going`` makes pytest run the other files if one cannot be collected.
+    """
     folder = Path(tempfile.mkdtemp(prefix="report-", dir=setting.scratch))
     argv = list(plan.check.argv)
     environment = check_environment(
@@ -116,7 +136,7 @@ async def run_once(
         tree=setting.tree,
         extra=plan.check.env or {},
     )
-    _add_probe(environment, folder, setting, mutated=mutated, collect_only=collect_only)
+    _add_probe(environment, folder, setting, mutated=mutated, collect_only=collect_only, keep_going=keep_going)
     timeout = plan.check.timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     try:
         argv = expanded(plan, setting, folder)
@@ -141,10 +161,11 @@ async def run_once(
     elif completed.code == 0:
         reason = _why_red(plan, report, counts, collect_only=collect_only)
     text = tail(completed.stdout, completed.stderr)
+    green = completed.code == 0 and reason is None
     return CheckOutcome(
         argv=argv,
         started=True,
-        green=completed.code == 0 and reason is None,
+        green=green,
         code=completed.code,
         seconds=completed.seconds,
         timed_out=completed.timed_out,
@@ -153,6 +174,27 @@ async def run_once(
         sandbox=completed.sandbox,
         wrong=wrong_files(report, setting.checkout, setting.tree)[:_MOST_WRONG_FILES],
         output=text if reason is None else f"{text}\n{reason}".strip(),
+        observed=_observed(plan, report, counts, completed, folder, green=green),
+    )
+
+
+def _observed(
+    plan: PreparedCheck, report: ProbeReport, counts: Counts | None, done: Completed, folder: Path, *, green: bool
+) -> Observed:
+    outcomes = report.outcomes
+    unbuilt = bool(report.collect_errors)
+    if not report.started:
+        runner = read_json(folder / "runner.json") if plan.kind in {"jest", "vitest"} else {}
+        outcomes = reported_outcomes(runner) or printed_outcomes(done.stdout, done.stderr)
+        counts = counts or printed_counts(done.stdout, done.stderr)
+        unbuilt = not green and build_failed(done.stdout, done.stderr)
+    return Observed(
+        green=green,
+        outcomes=outcomes,
+        passed=counts.passed if counts is not None else None,
+        skipped=counts.skipped if counts is not None else None,
+        unbuilt=unbuilt,
+        timed_out=done.timed_out,
     )
 
 
@@ -195,7 +237,13 @@ def _as_argument(path: str) -> str:
 
 
 def _add_probe(
-    environment: dict[str, str], folder: Path, setting: CheckContext, *, mutated: bool, collect_only: bool
+    environment: dict[str, str],
+    folder: Path,
+    setting: CheckContext,
+    *,
+    mutated: bool,
+    collect_only: bool,
+    keep_going: bool,
 ) -> None:
     environment["UNDERSTUDY_PROBE_FOLDER"] = str(folder)
     environment["UNDERSTUDY_PROBE_ROOT"] = str(setting.workspace)
@@ -205,6 +253,8 @@ def _add_probe(
     if collect_only:
         environment["UNDERSTUDY_PROBE_COLLECT"] = "1"
         own += " --collect-only"
+    if keep_going:
+        own += _KEEP_GOING
     environment["UNDERSTUDY_PROBE_ADDOPTS"] = own
     environment["PYTEST_ADDOPTS"] = f"{environment.get('PYTEST_ADDOPTS', '')} {own}".strip()
     # Node parses NODE_OPTIONS like a shell: in quotes, with backslashes escaped (see `node --help`).
@@ -234,6 +284,10 @@ def _why_red(plan: PreparedCheck, report: ProbeReport, counts: Counts | None, *,
         return "The check did not report which tests ran." if plan.kind != "command" else None
     if counts.failed:
         return f"{counts.failed} tests failed, although the exit code is 0."
+    silent = report.silent
+    if silent:
+        more = f" and {len(silent) - _MOST_NAMED} more" if len(silent) > _MOST_NAMED else ""
+        return f"{len(silent)} collected tests have no outcome: {', '.join(silent[:_MOST_NAMED])}{more}."
     if counts.passed == 0:
         return "No test passed." if not counts.skipped else f"No test passed: all {counts.skipped} were skipped."
     return None
@@ -253,4 +307,5 @@ def _not_started(argv: Sequence[str], error: UnderstudyError) -> CheckOutcome:
         sandbox=None,
         wrong=[],
         output=f"{' '.join(argv[:1])} could not be run: {error.message}{hint}",
+        observed=Observed(green=False, started=False),
     )

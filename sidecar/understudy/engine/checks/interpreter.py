@@ -28,7 +28,7 @@ _ASK_BYTES = 8 * 1024 * 1024
 _DESCRIBE = """
 import sys
 del sys.path[0]
-import importlib.util, json, os, re, sysconfig
+import importlib.util, json, os, pkgutil, re, sysconfig
 hooks = {}
 for folder in sys.path:
     try:
@@ -50,6 +50,9 @@ for folder in sys.path:
                     with open(file, encoding="utf-8", errors="replace") as stream:
                         hooks[module] = stream.read()
 paths = sysconfig.get_paths()
+installed = [folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))]
+modules = set(getattr(sys, "stdlib_module_names", ()))
+modules.update(module.name for module in pkgutil.iter_modules(installed))
 print("\\n" + json.dumps({
     "executable": sys.executable,
     "version": list(sys.version_info[:3]),
@@ -58,6 +61,7 @@ print("\\n" + json.dumps({
     "libraries": [paths[key] for key in ("purelib", "platlib", "stdlib", "platstdlib", "scripts") if key in paths],
     "has_pytest": importlib.util.find_spec("pytest") is not None,
     "hooks": hooks,
+    "modules": sorted(modules),
 }))
 """
 """Run in the project's interpreter: prints its import path and the modules that its ``.pth`` files import."""
@@ -83,6 +87,8 @@ class InterpreterFacts:
     has_pytest: bool
     hooks: Mapping[str, str] = field(default_factory=dict)
     """Modules that ``.pth`` files import: name → source."""
+    modules: frozenset[str] = frozenset()
+    """Top-level modules of its standard library (from Python 3.10) and of its installed packages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +152,7 @@ def describe(interpreter: Interpreter, *, neutral: Path) -> InterpreterFacts:
             prefixes=(*facts["prefixes"], *facts["libraries"]),
             has_pytest=facts["has_pytest"],
             hooks=facts["hooks"],
+            modules=frozenset(facts["modules"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise UnderstudyError(

@@ -12,9 +12,12 @@ from pathlib import Path
 
 from understudy.engine.checks import builtin_checks, change_scope
 from understudy.engine.checks import interpreter as environment
+from understudy.engine.checks.base_judge.restored_runs import BaseJudge, Finding, Trial
 from understudy.engine.checks.check_run import TESTS_SLOT, CheckContext, CheckOutcome, PreparedCheck, run_once
 from understudy.engine.checks.judged_tree import Change, JudgedTree
 from understudy.engine.checks.mutation import MutationRun, can_mutate, run_mutated
+from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
+from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
 from understudy.engine.checks.verdict_rules import in_order
 from understudy.model.checks import Check, CheckResult
 from understudy.model.config.recipes import Recipe
@@ -53,6 +56,8 @@ class JudgeRequest:
     """The project's interpreter, if it is configured or was selected in the editor."""
     scratch: Path
     """A folder for temporary files, outside worktree and checkout; created if missing, emptied afterwards."""
+    cache: Path | None = None
+    """A folder that keeps what checks showed on bases; created if missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +91,7 @@ class _Judge:
         self._reservations: set[Reservation] = set()
         self._scratch = scratch
         self._setting: CheckContext
+        self._base_judge: BaseJudge
         self._changes: list[Change] = []
         self._tree_id = ""
         self._detected = False
@@ -104,6 +110,7 @@ class _Judge:
         await self._materialise(request.head)
         self._check_scope()
         self._setting = await asyncio.to_thread(self._prepare)
+        self._base_judge = await asyncio.to_thread(self._prepare_base_judge)
         plans = await asyncio.to_thread(self._plans)
         for text in self._pending:
             self._note(text)
@@ -147,6 +154,22 @@ class _Judge:
             facts=facts,
             plan=plan,
             shadows=environment.write_shadows(plan, self._scratch / "shadows"),
+        )
+
+    def _prepare_base_judge(self) -> BaseJudge:
+        request = self._request
+        return BaseJudge(
+            Trial(
+                tree=self._tree,
+                base=request.base,
+                head=request.head,
+                changes=self._changes,
+                code=request.files,
+                context=self._setting,
+                test_patterns=builtin_checks.python_patterns(lambda path: self._tree.read(request.base, path)),
+                cache=OutcomeCache(request.cache),
+                run=self._once,
+            )
         )
 
     def _plans(self) -> list[PreparedCheck]:
@@ -199,17 +222,18 @@ class _Judge:
             if not last.green and not plan.uses_tests:
                 on_base = await self._once(plan, request.base)
                 seconds += on_base.seconds
-                fails_on_base = not on_base.green
+                # Another test that passed before must still pass.
+                fails_on_base = not on_base.green and not newly_red(on_base.observed, last.observed)
         mutation = MutationRun()
         if last.green and self._writes_tests and (plan.uses_tests or not self._detected):
             before = await self._compare_collections(plan, last)
             mutation = await self._mutate(plan, last, before)
             seconds += mutation.outcome.seconds if mutation.outcome is not None else 0.0
+        finding = await self._judge_with_base(plan, last)
+        seconds += finding.seconds
         await self._materialise(request.head)
         if check.required:
-            self._reserve_for(
-                plan, flaky=flaky, fails_on_base=fails_on_base, wrong=sorted(wrong), plugins=last.report.plugins
-            )
+            self._reserve_for(plan, flaky=flaky, fails_on_base=fails_on_base, wrong=sorted(wrong))
         counts = last.counts
         result = CheckResult(
             name=check.name,
@@ -220,36 +244,43 @@ class _Judge:
             passed=counts.passed if counts is not None else None,
             failed=counts.failed if counts is not None else None,
             skipped=counts.skipped if counts is not None else None,
-            output_tail=last.output,
+            output_tail=f"{last.output}\n{_printable(finding.red)}".strip() if finding.red else last.output,
             mutation=mutation.result,
             flaky=flaky,
             fails_on_base=fails_on_base,
             checkout_files=[_printable(path) for path in sorted(wrong)] or None,
-            ok=last.green,
+            ok=last.green and not finding.red,
             required=check.required,
             sandbox=last.sandbox,
+            base=finding.comparison,
         )
         self._emit(CheckFinished.of(result))
         return result
 
-    async def _once(self, plan: PreparedCheck, commit: str, *, collect_only: bool = False) -> CheckOutcome:
+    async def _judge_with_base(self, plan: PreparedCheck, last: CheckOutcome) -> Finding:
+        """Let the base's tests and configuration judge a required check that passed."""
+        if not last.green or not plan.check.required:
+            return Finding()
+        if self._writes_tests:
+            finding = await self._base_judge.judge_tests(plan, last, last.seconds)
+        else:
+            finding = await self._base_judge.judge_code(plan, last)
+        for reservation, text in finding.reservations:
+            self._reserve(reservation, text)
+        for text in [*finding.notes, *([finding.red] if finding.red else [])]:
+            self._note(text)
+        return finding
+
+    async def _once(
+        self, plan: PreparedCheck, commit: str, *, collect_only: bool = False, keep_going: bool = False
+    ) -> CheckOutcome:
         """Run the check on exactly ``commit``; its changes to the worktree are discarded before the next run."""
         await self._materialise(commit)
         self._clean_at = None
-        return await run_once(plan, self._setting, collect_only=collect_only)
+        return await run_once(plan, self._setting, collect_only=collect_only, keep_going=keep_going)
 
-    def _reserve_for(
-        self, plan: PreparedCheck, *, flaky: bool, fails_on_base: bool, wrong: list[str], plugins: frozenset[str]
-    ) -> None:
+    def _reserve_for(self, plan: PreparedCheck, *, flaky: bool, fails_on_base: bool, wrong: list[str]) -> None:
         name = plan.check.name
-        # Every loaded plugin can change test outcomes, wherever it is and however pytest found it.
-        top = self._tree.path.resolve()
-        loaded = [path for _, path in self._changes if str(top / path) in plugins]
-        changing = sorted({*change_scope.check_changing(self._changes, plan.check.configured_by), *loaded})
-        if changing:
-            self._reserve(
-                Reservation.CHECK_CHANGED, f"The result changes what the check {name} does: {_named(changing)}."
-            )
         if flaky:
             self._reserve(Reservation.FLAKY, f"The check {name} failed once and passed once on the same files.")
         if fails_on_base:
@@ -286,7 +317,7 @@ class _Judge:
         before = listed.report.collected
         after = green.report.collected
         # Count cases by function: the id of a case may change.
-        gone = Counter(map(_function, before)) - Counter(map(_function, after))
+        gone = Counter(map(function_of, before)) - Counter(map(function_of, after))
         if gone:
             self._reserve(Reservation.OUTSIDE_SCOPE, f"Tests or test cases were removed: {_named(sorted(gone))}.")
         return before
@@ -338,11 +369,6 @@ class _Judge:
 def _named(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _function(test: str) -> str:
-    """Return a test's id without its parameters."""
-    return test.partition("[")[0]
 
 
 def _printable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -32,4 +33,15 @@ class JudgedTree(Protocol):
 
     def read(self, commit: str, path: str) -> bytes | None:
         """Return the content of a file in ``commit``; None if there is no such file."""
+        ...
+
+    def paths(self, commit: str) -> list[str]:
+        """Return the paths of all files of ``commit``."""
+        ...
+
+    def compose(self, head: str, base: str, files: Mapping[str, bytes | None]) -> str:
+        """Return a commit that is ``head`` with some files replaced, or ``head`` itself if nothing differs.
+
+        A file gets the given content; for None it becomes as it is in ``base``, or is removed if ``base`` lacks it.
+        """
         ...

@@ -340,6 +340,7 @@ class DelegationRun:
                 checks=self.spec.checks,
                 interpreter=self.spec.interpreter,
                 scratch=self.folder.path / "checks",
+                cache=self.root / "base-outcomes",
             ),
             self._emit,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from understudy.engine.worktrees import ownership
 from understudy.engine.worktrees.record import WorktreeRecord, load_record, tree_of
 from understudy.engine.worktrees.review_file import write_review
 from understudy.files import nofollow
-from understudy.git import command, diff, repository
+from understudy.git import command, commits, diff, repository
 from understudy.git.base import capture as git_base
 from understudy.git.base import pins
 from understudy.git.object_store import ObjectStore
@@ -308,6 +308,15 @@ class JudgedWorktree:
         """Return the content of a file in a commit."""
         found = diff.read_file(self._store, commit, os.fsencode(path))
         return found[0] if found is not None else None
+
+    def paths(self, commit: str) -> list[str]:
+        """Return the surrogate-escaped paths of all files of a commit."""
+        return [os.fsdecode(path) for path in commits.listing(self._store, commit)]
+
+    def compose(self, head: str, base: str, files: Mapping[str, bytes | None]) -> str:
+        """Return a commit that is ``head`` with some files replaced."""
+        changed = {os.fsencode(path): content for path, content in files.items()}
+        return commits.write_mixed(self._store, head, base, changed)
 
 
 _LETTERS = {"added": "A", "deleted": "D", "modified": "M", "renamed": "R", "mode": "M", "type": "T"}

@@ -16,7 +16,7 @@ from understudy.frontends.cli.review import diff, hunk_targets
 from understudy.frontends.cli.terminal import terminal
 from understudy.model import events as e
 from understudy.model import verdicts as verdict_words
-from understudy.model.checks import CheckResult, MutationResult
+from understudy.model.checks import BaseComparison, ChangedTest, CheckResult, MutationResult
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.delegations import Attempt, DelegationResult, FileStat, Usage, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind
@@ -91,6 +91,20 @@ def test_a_verified_card(delegation) -> None:
         "\n"
         "next: understudy diff 20261121-004512-k3f9q   understudy check 20261121-004512-k3f9q\n"
     )
+
+
+def test_a_card_shows_how_earlier_tests_end(delegation) -> None:
+    tests = [ChangedTest(test="test_a.py::test_one", restored="failed", result="passed")]
+    base = BaseComparison(earlier=312, lost=1, tests=tests, restored=["test_a.py"])
+    found = delegation(
+        verdict=Verdict.UNVERIFIED, reservations=[Reservation.TESTS_CHANGED], checks=[check_result(base=base)]
+    )
+    card = verdict_card.card(found, PLAIN)
+    assert "! tests changed: earlier tests pass only with this result's edits, or no longer run\n" in card
+    assert (
+        "    earlier tests: 1 of 312 do not pass as they were, or no longer run (as they were → in the result)\n"
+        "      test_a.py::test_one: failed → passed\n"
+    ) in card
 
 
 def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:

@@ -8,7 +8,7 @@ from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.output.units import duration, thousands
 from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, one_line, path, sanitize
-from understudy.model.checks import CheckResult
+from understudy.model.checks import BaseComparison, CheckResult
 from understudy.model.delegations import Delegation
 from understudy.model.states import State
 from understudy.model.verdicts import RESERVATIONS, VERDICTS, Verdict
@@ -61,6 +61,13 @@ def mutation_text(result: CheckResult) -> str | None:
     return f"{killed} of {total} new tests {verb} when the code under test is broken; {rest}: {_some(survived)}"
 
 
+def comparison_text(base: BaseComparison) -> str:
+    """Return how many earlier tests depend on what the result changed."""
+    if not base.earlier:
+        return "the check passes only with what the result changed"
+    return f"{base.lost} of {base.earlier} do not pass as they were, or no longer run (as they were → in the result)"
+
+
 def _head(delegation: Delegation, paint: Paint) -> str:
     word = state_word(delegation)
     meaning = (
@@ -103,6 +110,11 @@ def _checks(delegation: Delegation, paint: Paint) -> str:
         shown = mutation_text(result)
         if shown:
             rows.append(f"    mutation test: {shown}")
+        if result.base is not None:
+            rows.append(f"    earlier tests: {comparison_text(result.base)}")
+            rows += [
+                f"      {one_line(each.test)}: {each.restored} → {each.result}" for each in result.base.tests[:_SHOWN]
+            ]
         if result.checkout_files:
             rows.append(f"    loaded from your checkout: {_some(result.checkout_files)}")
         if not result.ok and result.output_tail.strip():

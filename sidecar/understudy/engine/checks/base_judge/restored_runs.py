@@ -1,0 +1,380 @@
+"""Run checks on a result with the files of its base, and say what depends on the difference."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from understudy.engine.checks.base_judge import suites
+from understudy.engine.checks.check_run import PYTHON_SLOT, TESTS_SLOT, CheckContext, CheckOutcome, PreparedCheck
+from understudy.engine.checks.deciding import deciding_files
+from understudy.engine.checks.deciding.deciding_files import CheckFacts, Reason, Restored, Trees
+from understudy.engine.checks.deciding.runner_modules import RUNNER_MODULES
+from understudy.engine.checks.judged_tree import Change, JudgedTree
+from understudy.engine.checks.outcomes import outcome_comparison as compare
+from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
+from understudy.engine.checks.outcomes.outcome_comparison import Losses, Observed
+from understudy.model.checks import BaseComparison, ChangedTest
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.verdicts import Reservation
+
+_MOST_LISTED = 100
+"""Most tests and files that a result lists."""
+_MOST_NAMES = 10
+"""Most tests or files that one sentence names."""
+
+
+class Run(Protocol):
+    """Runs a check on exactly one commit."""
+
+    def __call__(self, plan: PreparedCheck, commit: str, *, keep_going: bool) -> Awaitable[CheckOutcome]:
+        """Return the outcome; ``keep_going`` makes pytest run the other files if one cannot be collected."""
+        ...
+
+
+@dataclass(kw_only=True)
+class Finding:
+    """What the base showed about one check of a result."""
+
+    reservations: list[tuple[Reservation, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    red: str = ""
+    """Why the check counts as failed although it passed; empty if it does not."""
+    seconds: float = 0.0
+    comparison: BaseComparison | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """The two commits and how to run checks on them."""
+
+    tree: JudgedTree
+    base: str
+    head: str
+    changes: Sequence[Change]
+    code: Collection[str]
+    """The files named as the code under change."""
+    context: CheckContext
+    test_patterns: Sequence[str]
+    cache: OutcomeCache
+    run: Run
+
+
+class BaseJudge:
+    """Judges the checks of one result."""
+
+    def __init__(self, trial: Trial) -> None:
+        """Read nothing yet."""
+        self._trial = trial
+        self._trees: Trees | None = None
+
+    async def judge_code(self, plan: PreparedCheck, green: CheckOutcome) -> Finding:
+        """Judge a check that passed, of a recipe that changes code: with the base's tests and deciding files."""
+        finding = Finding()
+        restored = await self._decides(plan, green)
+        commit = await self._compose(restored)
+        result = green.observed
+        if commit == self._trial.head:
+            await self._same_tree(plan, result, finding)
+            return finding
+        limited = suites.within(plan, green.seconds)
+        run = await self._observe(limited, commit, finding)
+        if not run.all_passed:
+            base = await self._base(plan, finding)
+            lost = compare.losses(base, run)
+            if lost:
+                run = await self._observe(limited, commit, finding)
+                lost = lost.still(compare.losses(base, run))
+            if lost:
+                await self._blame(plan, green, finding, restored=restored, lost=lost, run=run)
+                return finding
+        self._gone(run, result, restored, finding)
+        return finding
+
+    async def judge_tests(self, plan: PreparedCheck, green: CheckOutcome, seconds: float) -> Finding:
+        """Judge a check that passed, of the recipe ``tests``: without the result's configuration, then older tests.
+
+        ``seconds`` is the duration of the check, which sets the time limit of the whole suite.
+        """
+        finding = Finding()
+        deciding = [each for each in await self._decides(plan, green) if each.reason is not Reason.TEST]
+        commit = await self._compose(deciding)
+        if commit != self._trial.head:
+            lost = compare.losses(green.observed, await self._observe(plan, commit, finding))
+            if lost:
+                lost = lost.still(compare.losses(green.observed, await self._observe(plan, commit, finding)))
+            if lost:
+                self._check_changed(plan, deciding, finding)
+        await self._older_tests(plan, green, seconds, finding, configured=bool(deciding))
+        return finding
+
+    # -- recipes that change code ------------------------------------------------------------------------------
+
+    async def _same_tree(self, plan: PreparedCheck, result: Observed, finding: Finding) -> None:
+        """Judge a result that restores nothing: one run is enough unless it shows less than every test passing."""
+        hidden = any(test.strip().endswith((".js", ".mjs", ".cjs", ".ts", ".mts")) for test in result.outcomes)
+        unseen = result.passed is None and suites.runs_tests(plan.check.argv)
+        if not (result.skipped or result.passed == 0 or hidden or unseen or self._inline_tests()):
+            return
+        base = await self._base(plan, finding)
+        lost = compare.losses(base, result)
+        if not lost:
+            return
+        missing = {test for test, outcome in lost.tests.items() if outcome == compare.MISSING}
+        finding.comparison = _comparison(lost, base, result, ())
+        if lost.tests and len(missing) == len(lost.tests) < lost.earlier:
+            text = f"{_tests(lost)} no longer run: {_named(lost.tests)}."
+            finding.reservations.append((Reservation.TESTS_CHANGED, text))
+        else:
+            finding.red = f"{_tests(lost)} passed before and did not pass now{_listed(lost.tests)}."
+
+    def _inline_tests(self) -> bool:
+        """Return whether a changed file contains code and tests, which cannot be restored separately."""
+        assert self._trees is not None  # noqa: S101 - set by `_decides`
+        return any(
+            path.endswith(".rs") and b"#[cfg(test)]" in (self._trees.read_base(path) or b"")
+            for _, path in self._trial.changes
+        )
+
+    async def _blame(
+        self,
+        plan: PreparedCheck,
+        green: CheckOutcome,
+        finding: Finding,
+        *,
+        restored: Sequence[Restored],
+        lost: Losses,
+        run: Observed,
+    ) -> None:
+        """Report which restored files the lost tests depend on: tests, files that decide the check, or both."""
+        tests = [each for each in restored if each.reason is Reason.TEST]
+        deciding = [each for each in restored if each.reason is not Reason.TEST]
+        by_tests = by_deciding = bool(tests) and bool(deciding)
+        if not by_tests:
+            by_tests, by_deciding = bool(tests), bool(deciding)
+        else:
+            limited = suites.within(plan, green.seconds)
+            alone = await self._observe(limited, await self._compose(deciding), finding)
+            by_deciding = _depends(lost, green.observed, alone)
+            if by_deciding:
+                alone = await self._observe(limited, await self._compose(tests), finding)
+                by_tests = _depends(lost, green.observed, alone)
+            if not by_tests and not by_deciding:
+                by_tests = by_deciding = True
+        finding.comparison = _comparison(lost, run, green.observed, restored)
+        if by_deciding:
+            self._check_changed(plan, deciding, finding)
+        if not by_tests:
+            return
+        unbuilt = run.unbuilt and all(outcome == compare.MISSING for outcome in lost.tests.values())
+        failed = {test: how for test, how in lost.tests.items() if not (run.unbuilt and how == compare.MISSING)}
+        if unbuilt or (run.unbuilt and len(failed) < len(lost.tests)):
+            absent = sorted(lost.tests.keys() - failed.keys())
+            text = f"Earlier tests cannot be loaded with the result{_listed(absent)}."
+            finding.reservations.append((Reservation.BASE_TESTS_DO_NOT_BUILD, text))
+        if not unbuilt:
+            named = failed or lost.tests
+            text = (
+                f"{len(named) or lost.unnamed} of {lost.earlier} earlier tests pass only with this result's edits"
+                if lost.earlier
+                else f"The check {plan.check.name} passes only with this result's edits of tests"
+            )
+            shown = named or [each.path for each in tests]
+            finding.reservations.append((Reservation.TESTS_CHANGED, f"{text}{_listed(shown)}."))
+
+    def _gone(self, run: Observed, result: Observed, restored: Sequence[Restored], finding: Finding) -> None:
+        """Report tests of the base that pass on the result, but that the result's own run does not show passing."""
+        fewer = compare.fewer(run, result)
+        if not fewer:
+            renamed = compare.losses(run, result).tests
+            if renamed:
+                finding.notes.append(
+                    f"Tests were renamed or replaced; their earlier versions pass on the result: {_named(renamed)}."
+                )
+            return
+        finding.comparison = _comparison(fewer, run, result, restored)
+        if fewer.unnamed and not fewer.tests:
+            text = f"The check no longer shows a passing test; with the base's files, {fewer.unnamed} pass."
+            deciding = any(each.reason is not Reason.TEST for each in restored)
+            finding.reservations.append((Reservation.CHECK_CHANGED if deciding else Reservation.TESTS_CHANGED, text))
+            return
+        text = f"{_tests(fewer)} are gone or skipped, although they pass on the result: {_named(fewer.tests)}."
+        finding.reservations.append((Reservation.TESTS_CHANGED, text))
+
+    def _check_changed(self, plan: PreparedCheck, deciding: Iterable[Restored], finding: Finding) -> None:
+        names = [f"{each.path} ({each.reason})" for each in deciding]
+        text = f"The check {plan.check.name} passes only with files of the result that decide what it does"
+        finding.reservations.append((Reservation.CHECK_CHANGED, f"{text}{_listed(names)}."))
+
+    # -- the recipe tests --------------------------------------------------------------------------------------
+
+    async def _older_tests(
+        self, plan: PreparedCheck, green: CheckOutcome, seconds: float, finding: Finding, *, configured: bool
+    ) -> None:
+        """Run the base's tests on the result; the check counts as failed if one of them no longer passes."""
+        trees = self._known()
+        suite = suites.suite_of(plan, green, trees.base_paths)
+        if suite is None:
+            return
+        existing = set(trees.base_paths)
+        tests = [
+            Restored(path=path, reason=Reason.TEST)
+            for _, path in self._trial.changes
+            if path in existing and deciding_files.is_test_file(path, self._trial.test_patterns)
+        ]
+        commit = await self._compose(tests)
+        limited = suites.within(suite, seconds)
+        if suite is plan and commit == self._trial.head:
+            run = green.observed
+        else:
+            run = await self._observe(limited, commit, finding)
+        if run.timed_out:
+            limit = limited.check.timeout_seconds or 0
+            finding.notes.append(f"The earlier tests did not finish on the result within {limit:g} seconds.")
+            return
+        if run.all_passed and not configured:
+            return
+        base = await self._base(limited, finding)
+        lost = compare.losses(base, run)
+        if lost:
+            lost = lost.still(compare.losses(base, await self._observe(limited, commit, finding)))
+        if lost and (lost.tests or not run.green):
+            finding.comparison = _comparison(lost, run, green.observed, tests)
+            finding.red = f"{_tests(lost)} passed before and do not pass with this result{_listed(lost.tests)}."
+
+    # -- runs --------------------------------------------------------------------------------------------------
+
+    async def _observe(self, plan: PreparedCheck, commit: str, finding: Finding) -> Observed:
+        outcome = await self._trial.run(plan, commit, keep_going=True)
+        finding.seconds += outcome.seconds
+        return outcome.observed
+
+    async def _base(self, plan: PreparedCheck, finding: Finding) -> Observed:
+        """Return what the check shows on the base, from the cache if it ran there before."""
+        key = await asyncio.to_thread(self._key, plan)
+        known = self._trial.cache.get(key)
+        if known is not None:
+            return known
+        observed = await self._observe(plan, self._trial.base, finding)
+        await asyncio.to_thread(self._trial.cache.put, key, observed)
+        return observed
+
+    def _key(self, plan: PreparedCheck) -> str:
+        """Return what decides the outcome on the base: its tree, the check, and the state of the environment."""
+        context = self._trial.context
+        facts = context.facts
+        places = [*(facts.prefixes if facts is not None else ()), str(context.tree / "node_modules")]
+        times = [_changed_at(place) for place in places]
+        check = msgspec.structs.replace(plan.check, timeout_seconds=None, name="")
+        interpreter = (facts.executable, facts.version) if facts is not None else None
+        parts = (self._trial.tree.tree_of(self._trial.base), msgspec.json.encode(check), plan.kind, plan.tests)
+        return repr((*parts, interpreter, times, os.environ.get("PATH"), str(context.workspace)))
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    async def _decides(self, plan: PreparedCheck, green: CheckOutcome) -> list[Restored]:
+        return await asyncio.to_thread(self._decide, plan, green)
+
+    def _decide(self, plan: PreparedCheck, green: CheckOutcome) -> list[Restored]:
+        trial, facts = self._trial, self._trial.context.facts
+        top = trial.tree.path.resolve()
+        argv = [argument.replace(PYTHON_SLOT, "python") for argument in plan.check.argv if TESTS_SLOT not in argument]
+        roots = [os.path.relpath(path, trial.tree.path) for path in trial.context.plan.paths]
+        check = CheckFacts(
+            argv=argv,
+            folder="" if plan.check.cwd in {None, ".", "./"} else os.path.normpath(plan.check.cwd or ""),
+            configured_by=plan.check.configured_by,
+            test_patterns=trial.test_patterns,
+            modules=RUNNER_MODULES | (facts.modules if facts is not None else frozenset()),
+            import_roots=[*(root for root in roots if root != "." and not root.startswith("..")), "src"],
+            plugins={path for _, path in trial.changes if str(top / path) in green.report.plugins},
+        )
+        return deciding_files.decides(self._known(), check)
+
+    def _known(self) -> Trees:
+        if self._trees is None:
+            trial = self._trial
+            self._trees = Trees(
+                changes=trial.changes,
+                base_paths=frozenset(trial.tree.paths(trial.base)),
+                result_paths=frozenset(trial.tree.paths(trial.head)),
+                read_base=_reader(trial.tree, trial.base),
+                read_result=_reader(trial.tree, trial.head),
+                code=frozenset(trial.code),
+            )
+        return self._trees
+
+    async def _compose(self, restored: Iterable[Restored]) -> str:
+        files = deciding_files.contents(restored)
+        return await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
+
+
+def _reader(tree: JudgedTree, commit: str) -> Callable[[str], bytes | None]:
+    """Return a function that reads files of a commit; a file that is too large is restored as a whole."""
+
+    def read(path: str) -> bytes | None:
+        try:
+            return tree.read(commit, path)
+        except UnderstudyError as error:
+            if error.kind is not ErrorKind.FILE_TOO_LARGE:
+                raise
+            return None
+
+    return read
+
+
+def _depends(lost: Losses, result: Observed, alone: Observed) -> bool:
+    """Return whether the lost tests depend on the files that were restored in ``alone``, and only there."""
+    for test in lost.tests:
+        outcome = alone.outcomes.get(test, compare.MISSING)
+        passed = result.outcomes.get(test) == compare.PASSED
+        if outcome == compare.FAILED or (passed and outcome != compare.PASSED):
+            return True
+        if outcome == compare.MISSING and alone.unbuilt:
+            return True
+    return not lost.tests and result.green and not alone.green
+
+
+def _comparison(lost: Losses, run: Observed, result: Observed, restored: Iterable[Restored]) -> BaseComparison:
+    changed = [
+        ChangedTest(
+            test=test,
+            restored=run.outcomes.get(test, compare.MISSING),
+            result=result.outcomes.get(test, compare.MISSING),
+        )
+        for test in lost.tests
+    ]
+    return BaseComparison(
+        earlier=lost.earlier,
+        lost=lost.count,
+        tests=changed[:_MOST_LISTED],
+        restored=[each.path for each in restored][:_MOST_LISTED],
+    )
+
+
+def _tests(lost: Losses) -> str:
+    return f"{lost.count} of {lost.earlier} earlier tests"
+
+
+def _listed(names: Iterable[str]) -> str:
+    text = _named(names)
+    return f": {text}" if text else ""
+
+
+def _named(names: Iterable[str]) -> str:
+    every = list(names)
+    more = len(every) - _MOST_NAMES
+    return ", ".join(every[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _changed_at(place: str) -> int | None:
+    try:
+        return Path(place).stat().st_mtime_ns
+    except OSError:
+        return None

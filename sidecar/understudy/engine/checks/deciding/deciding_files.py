@@ -1,0 +1,204 @@
+"""Find which changed files decide a check, and the content with which the base judges a result."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from understudy.engine.checks.change_scope import matching
+from understudy.engine.checks.deciding import known_files, sections
+from understudy.engine.checks.deciding.started_files import Read, started_files
+from understudy.engine.checks.judged_tree import Change
+
+
+class Reason(enum.StrEnum):
+    """Why a changed file decides a check."""
+
+    TEST = "it belongs to the tests"
+    DECLARED = "configured_by names it"
+    CONFIGURATION = "it configures a test runner"
+    STARTED = "the check names or starts it"
+    SHADOWS = "it hides a module that the test runner imports"
+    PLUGIN = "it is a plugin of the test runner"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored:
+    """A file that differs between the result and what the base judges."""
+
+    path: str
+    reason: Reason
+    content: bytes | None = None
+    """The content if only sections are restored; None for the base's file, or no file if the base has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trees:
+    """What deciding needs to know about the two trees; paths are POSIX and relative to the top."""
+
+    changes: Sequence[Change]
+    base_paths: Collection[str]
+    result_paths: Collection[str]
+    read_base: Read
+    read_result: Read
+    code: Collection[str] = ()
+    """The files named as the code under change, which are never restored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckFacts:
+    """What deciding needs to know about a check."""
+
+    argv: Sequence[str]
+    folder: str = ""
+    """Where it runs, relative to the top."""
+    configured_by: Sequence[str] = ()
+    test_patterns: Sequence[str] = ()
+    """Further names of test files, as globs of ``.gitignore``."""
+    modules: Collection[str] = ()
+    """Top-level modules that its interpreter provides."""
+    import_roots: Sequence[str] = ("",)
+    """Folders of the tree on the import path, relative to the top."""
+    plugins: Collection[str] = field(default_factory=frozenset)
+    """Files of the tree that were loaded as plugins of the runner."""
+
+
+def decides(trees: Trees, check: CheckFacts) -> list[Restored]:
+    """Return the changed files that decide the check, each with the first reason that applies, sorted by path.
+
+    A file whose deciding sections are unchanged is left out, and so is a lock file that follows a changed manifest.
+    """
+    letters = {path: letter for letter, path in trees.changes}
+    found = []
+    for path, reason in sorted(_reasons(trees, check).items()):
+        name = PurePosixPath(path).name
+        content: bytes | None = None
+        sums = name in {"go.sum", "go.work.sum"}
+        if reason is Reason.CONFIGURATION and letters[path] != "T" and (sums or sections.splits(path)):
+            base, result = trees.read_base(path), trees.read_result(path)
+            if result is not None and base != result:
+                # A new manifest loses its deciding sections only: without it, the code may not build.
+                empty = b"{}" if path.endswith(".json") else b""
+                restore = (lambda _, old, new: sections.merged_sums(old, new)) if sums else sections.restored
+                content = restore(path, empty if base is None else base, result)
+                if content == result:
+                    continue
+        found.append(Restored(path=path, reason=reason, content=content))
+    return found
+
+
+def is_test(path: str, patterns: Sequence[str] = ()) -> bool:
+    """Return whether a file is a test or is in a folder of tests."""
+    return bool(matching([path], [*known_files.TESTS, *known_files.TEST_FOLDERS, *patterns]))
+
+
+def is_test_file(path: str, patterns: Sequence[str] = ()) -> bool:
+    """Return whether the name of a file is that of a test."""
+    return bool(matching([path], [*known_files.TESTS, *patterns]))
+
+
+def _reasons(trees: Trees, check: CheckFacts) -> dict[str, Reason]:
+    changed = [path for _, path in trees.changes if path not in trees.code]
+    reasons: dict[str, Reason] = {}
+
+    def add(reason: Reason, paths: Iterable[str]) -> None:
+        for path in paths:
+            reasons.setdefault(path, reason)
+
+    add(Reason.PLUGIN, (path for path in changed if path in check.plugins))
+    add(Reason.DECLARED, matching(changed, check.configured_by) if check.configured_by else ())
+    # A file with sections is split even if `configured_by` names it, but not if it is data of a test.
+    tests = set(matching(changed, [*known_files.TESTS, *known_files.TEST_FOLDERS, *check.test_patterns]))
+    split = [path for path in changed if sections.splits(path)]
+    reasons.update(dict.fromkeys(split, Reason.CONFIGURATION))
+    reasons.update(dict.fromkeys(tests.intersection(split), Reason.TEST))
+    add(Reason.CONFIGURATION, matching(changed, known_files.CONFIGURATION))
+    add(Reason.CONFIGURATION, _locks(changed, trees))
+    add(Reason.SHADOWS, _shadows(changed, trees, check))
+    add(Reason.TEST, tests)
+    add(Reason.TEST, _test_packages(changed, trees, check))
+    for paths, read in ((trees.base_paths, trees.read_base), (trees.result_paths, trees.read_result)):
+        names = started_files(check.argv, check.folder, paths, read)
+        add(Reason.STARTED, (path for path in changed if path in names))
+    return reasons
+
+
+def _locks(changed: Sequence[str], trees: Trees) -> list[str]:
+    found = []
+    for path in changed:
+        manifest = known_files.LOCKS.get(PurePosixPath(path).name)
+        if manifest is None:
+            continue
+        beside = str(PurePosixPath(path).with_name(manifest))
+        merged = path.endswith((".sum",))
+        if merged or not sections.dependencies_changed(beside, trees.read_base(beside), trees.read_result(beside)):
+            found.append(path)
+    return found
+
+
+def _test_packages(changed: Sequence[str], trees: Trees, check: CheckFacts) -> list[str]:
+    """Return the changed ``__init__.py`` of folders that contain tests and no code."""
+    found = []
+    for path in changed:
+        if PurePosixPath(path).name != "__init__.py":
+            continue
+        folder = str(PurePosixPath(path).parent)
+        beside = {
+            other
+            for other in {*trees.base_paths, *trees.result_paths}
+            if other.endswith(".py") and str(PurePosixPath(other).parent) == folder and other != path
+        }
+        tests = set(matching(beside, [*known_files.TESTS, "conftest.py", *check.test_patterns]))
+        if beside and tests == beside:
+            found.append(path)
+    return found
+
+
+def _shadows(changed: Sequence[str], trees: Trees, check: CheckFacts) -> list[str]:
+    """Return the changed modules that hide one of the interpreter's, unless the base has a module of that name.
+
+    In a folder of tests, which comes first on the import path, a module can hide the code under test as well.
+    """
+    found = []
+    roots = list(dict.fromkeys(["", check.folder, *check.import_roots]))
+    own = {_top(_below(path, root)) for path in trees.base_paths for root in roots if _is_below(path, root)}
+    packages = {path.rpartition("/")[0] for path in trees.result_paths if path.endswith("/__init__.py")}
+    for path in matching(changed, known_files.TEST_FOLDERS):
+        folder, _, last = path.removesuffix("/__init__.py").rpartition("/")
+        module = last if path.endswith("/__init__.py") else _top(last)
+        if module is None or folder in packages or module not in own | set(check.modules):
+            continue
+        if module not in {_top(_below(other, folder)) for other in trees.base_paths if _is_below(other, folder)}:
+            found.append(path)
+    for root in roots:
+        before = {_top(_below(path, root)) for path in trees.base_paths if _is_below(path, root)}
+        for path in changed:
+            if _is_below(path, root):
+                name = _top(_below(path, root))
+                if name is not None and name in check.modules and name not in before:
+                    found.append(path)
+    return found
+
+
+def _is_below(path: str, root: str) -> bool:
+    return not root or path.startswith(f"{root}/")
+
+
+def _below(path: str, root: str) -> str:
+    return path[len(root) + 1 :] if root else path
+
+
+def _top(path: str) -> str | None:
+    """Return the top-level module that a file is or belongs to, or None for a file that cannot be imported."""
+    first, _, rest = path.partition("/")
+    if rest:
+        return first if rest.endswith((".py", ".pyc", ".so", ".pyd")) else None
+    name, _, suffix = first.partition(".")
+    return name if suffix.endswith(("py", "pyc", "so", "pyd")) else None
+
+
+def contents(restored: Iterable[Restored]) -> Mapping[str, bytes | None]:
+    """Return path → content for ``JudgedTree.compose``; None stands for the base's file."""
+    return {each.path: each.content for each in restored}

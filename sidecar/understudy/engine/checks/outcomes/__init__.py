@@ -1,0 +1,1 @@
+"""Read, compare and keep the outcomes of single tests."""

@@ -1,0 +1,115 @@
+"""Compare the outcomes of tests in two runs of a check, test by test where the runs name them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+PASSED, FAILED, SKIPPED, MISSING = "passed", "failed", "skipped", "missing"
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run of a check showed."""
+
+    green: bool
+    outcomes: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Test id → ``passed``, ``failed`` or ``skipped``; empty for a runner whose output names no tests."""
+    passed: int | None = None
+    """How many tests passed; None if the run did not tell."""
+    skipped: int | None = None
+    unbuilt: bool = False
+    """Test files could not be compiled or loaded."""
+    timed_out: bool = False
+    started: bool = True
+
+    @property
+    def passing(self) -> frozenset[str]:
+        """Return the tests that passed."""
+        return frozenset(test for test, outcome in self.outcomes.items() if outcome == PASSED)
+
+    @property
+    def all_passed(self) -> bool:
+        """Return whether the run was green and nothing in it was skipped or hidden."""
+        return self.green and not self.unbuilt and not self.skipped and self.passed != 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Losses:
+    """Tests that passed in an earlier run and did not pass in a later one."""
+
+    tests: Mapping[str, str] = field(default_factory=dict)
+    """Test id → its outcome in the later run: ``failed``, ``skipped`` or ``missing``."""
+    unnamed: int = 0
+    """Losses of runs that name no tests, at least 1 if the whole check is lost."""
+    earlier: int = 0
+    """How many tests passed in the earlier run."""
+
+    def __bool__(self) -> bool:
+        """Return whether anything was lost."""
+        return bool(self.tests) or self.unnamed > 0
+
+    @property
+    def count(self) -> int:
+        """Return how many tests were lost."""
+        return len(self.tests) or self.unnamed
+
+    def still(self, later: Losses) -> Losses:
+        """Return what was lost in this and in a later comparison."""
+        tests = {test: outcome for test, outcome in self.tests.items() if test in later.tests}
+        return Losses(tests=tests, unnamed=min(self.unnamed, later.unnamed), earlier=self.earlier)
+
+
+def losses(before: Observed, after: Observed) -> Losses:
+    """Return the tests that passed in ``before`` and not in ``after``.
+
+    A case of a parametrised test that got another id is not lost while as many cases of the test pass. Without ids,
+    counts are compared; without counts, whether the check passed.
+    """
+    earlier = len(before.passing) or before.passed or 0
+    if before.outcomes:
+        cases = Counter(function_of(test) for test in after.passing)
+        cases_before = Counter(function_of(test) for test in before.passing)
+        lost = {}
+        for test in sorted(before.passing):
+            outcome = after.outcomes.get(test, MISSING)
+            function = function_of(test)
+            if outcome == PASSED or (
+                outcome == MISSING and function != test and cases[function] >= cases_before[function]
+            ):
+                continue
+            lost[test] = outcome
+        if lost:
+            return Losses(tests=lost, earlier=earlier)
+    elif before.passed and before.passed > (after.passed or 0):
+        return Losses(unnamed=before.passed - (after.passed or 0), earlier=earlier)
+    return Losses(unnamed=int(before.green and not after.green), earlier=earlier)
+
+
+def fewer(restored: Observed, result: Observed) -> Losses:
+    """Return the tests of the base that pass on the result but no longer run, or are skipped, in the result's own run.
+
+    Tests that were renamed are not among them: for each, the result has a new test that passes.
+    """
+    lost = losses(restored, result)
+    if not lost.tests:
+        return lost if restored.passed and not result.passed else Losses(earlier=lost.earlier)
+    added = len(result.passing - restored.outcomes.keys())
+    missing = [test for test, outcome in lost.tests.items() if outcome == MISSING]
+    kept = {test: outcome for test, outcome in lost.tests.items() if outcome == SKIPPED}
+    if len(missing) > added:
+        kept.update(dict.fromkeys(missing, MISSING))
+    return Losses(tests=kept, earlier=lost.earlier)
+
+
+def newly_red(before: Observed, after: Observed) -> list[str]:
+    """Return the tests that passed in ``before`` and fail in ``after``, or can no longer be loaded."""
+    bad = {FAILED, MISSING} if after.unbuilt else {FAILED}
+    return [test for test, outcome in losses(before, after).tests.items() if outcome in bad]
+
+
+def function_of(test: str) -> str:
+    """Return a test's id without its parameters."""
+    return test.partition("[")[0]
