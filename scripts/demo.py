@@ -141,7 +141,7 @@ class Demo:
     def written_by(self) -> str:
         """Return the author of the tests, as the end of a sentence."""
         if self.delegator is None:
-            return ", written by ghostwriter (Hypothesis; no model, no key, no network)"
+            return ", written by ghostwriter (no model, no key, no network)"
         if self.scripted:
             return f", by an agent that writes {SCENARIOS[self.delegator]} and claims success"
         return f", by your delegator {self.delegator}"

@@ -29,16 +29,22 @@ LAYERS: dict[str, int] = {
 
 ALONE = {
     "testing": "replaces programs of other vendors: it imports no package, and no package imports it",
-    "runners/agent_clis/ghostwriter_agent.py": "is an agent CLI, run as a child in the project's interpreter",
+    "ghostwriter/inside": "is loaded into the project's interpreter, where there is no Understudy",
     "engine/checks/injected": "is loaded into the project's interpreter, where there is no Understudy",
 }
 """Code that ships with Understudy but runs without it: it must not import Understudy."""
+
+PROGRAMS = {
+    "ghostwriter": ({"mutants"}, "is an agent CLI: a program of its own, which starts the project's interpreter")
+}
+"""Packages that are programs → the packages that they import, and why. No package imports them."""
 
 STARTS_PROCESSES = {
     "process": "the only way to start a program",
     "git/command.py": "the only way to call git",
     "frontends/cli/terminal/pager.py": "the user's pager needs the user's terminal and environment",
     "frontends/cli/terminal/editor.py": "so does the user's editor",
+    **{name: why for name, (_, why) in PROGRAMS.items()},
     **ALONE,
 }
 SPEAKS_HTTP = {
@@ -98,15 +104,20 @@ def upward_imports(path: Path, found: list[tuple[int, str]]) -> list[str]:
     """Every import of ``path`` that does not go down."""
     own = path.relative_to(PACKAGE).with_suffix("").parts[0]
     wrong = []
+    # Code of one folder may be loaded together, under another name.
+    siblings = tuple(f"understudy.{place.replace('/', '.')}." for place in ALONE if below(path, {place}))
     for line, name in found:
         head, _, rest = name.partition(".")
         package = rest.partition(".")[0]
         if head != "understudy" or package in {"", "__version__"}:
             continue
-        if package == own == "testing":
+        if package == own == "testing" or name.startswith(siblings):
             continue
         if below(path, ALONE):
             wrong.append(f"{relative(path)}:{line} imports {name}, but it runs without Understudy")
+        elif own in PROGRAMS:
+            if package not in {own, *PROGRAMS[own][0]}:
+                wrong.append(f"{relative(path)}:{line} imports {name}, but it is a program of its own")
         elif package not in LAYERS:
             wrong.append(f"{relative(path)}:{line} imports {name}, which no package may")
         elif package != own and LAYERS[package] >= LAYERS[own]:
@@ -138,7 +149,9 @@ def starts_processes(source: str) -> list[int]:
 
 def test_every_package_has_a_layer():
     packages = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert packages - {"testing"} <= set(LAYERS), "add the new package here and to the table in sidecar/README.md"
+    assert packages - {"testing", *PROGRAMS} <= set(LAYERS), (
+        "add the new package here and to the table in sidecar/README.md"
+    )
 
 
 def test_the_readme_has_the_same_layers():

@@ -155,7 +155,7 @@ def test_every_command_works_as_written(tmp_path: Path, own_home: Path, ollama: 
     path = f"{own_home}/.local/bin:{agent.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     terminal = Terminal(TOP, {**os.environ, "PATH": path, "TERM": "dumb", "PAGER": "cat"})
     words: dict[str, str] = {}
-    written = project / "tests" / "test_parser_properties.py"
+    written = project / "tests" / "test_parser.py"
     for command in COMMANDS:
         if command in NOT_RUN:
             continue

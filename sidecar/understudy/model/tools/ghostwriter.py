@@ -1,4 +1,4 @@
-"""The built-in agent that writes property tests without a model."""
+"""The built-in agent that writes tests without a model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from understudy.model.capabilities import Capabilities
 CAPABILITIES = Capabilities(
     name="ghostwriter",
     title="Ghostwriter",
-    description="Built in. Writes property tests without a model.",
+    description="Built in. Records what Python code does as tests, without a model.",
     built_in=True,
     runner="understudy.runners.agent_clis.ghostwriter:Runner",
     returns=frozenset({"tree"}),

@@ -1,12 +1,11 @@
-"""The built-in agent that needs no model and no key: it writes property tests with ``hypothesis write``.
+"""The built-in agent that needs no model and no key: it writes tests that record what a module does.
 
-The agent itself is ``ghostwriter_agent``, a separate program that is driven like any other agent CLI.
+The agent itself is the program ``understudy.ghostwriter``, which is driven like any other agent CLI.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.ghostwriter import CAPABILITIES
@@ -16,7 +15,7 @@ from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Emit, Outcome, Task
 
-AGENT = Path(__file__).with_name("ghostwriter_agent.py")
+AGENT = "understudy.ghostwriter"
 
 
 class Runner:
@@ -25,13 +24,13 @@ class Runner:
     capabilities = CAPABILITIES
 
     async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Write property tests for ``task.files``; kinds: ``tool_missing``, ``input_empty``, those of ``driver``."""
+        """Write tests for ``task.files``; kinds: ``tool_missing``, ``input_empty``, those of ``driver``."""
         if task.worktree is None or not task.files:
             raise UnderstudyError(
                 ErrorKind.INPUT_EMPTY,
                 "The ghostwriter was given no file to write tests for.",
                 hint="Name a Python file, for example `understudy start tests path/to/module.py`.",
             )
-        argv = [sys.executable, "-I", str(AGENT), "--python", task.interpreter or sys.executable, "--", *task.files]
+        argv = [sys.executable, "-I", "-m", AGENT, "--python", task.interpreter or sys.executable, "--", *task.files]
         source = JsonLinesSource(task, Command(argv=argv, cwd=task.worktree), EventLines())
         return await driver.drive(task, emit, source)

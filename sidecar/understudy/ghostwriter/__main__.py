@@ -1,0 +1,86 @@
+"""The program: write tests for the files in the arguments, and print events."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from .confined_runs import Confinement
+from .module_tests import SEARCH_SECONDS, ModuleTests, run_python
+from .stop import Stop
+
+_NEEDS = """
+from importlib.util import find_spec
+print(*[name for name in ("pytest", "hypothesis") if find_spec(name) is None])
+"""
+
+
+def emit(kind: str, **fields: Any) -> None:
+    """Print one event."""
+    sys.stdout.write(json.dumps({"type": kind, **fields}) + "\n")
+    sys.stdout.flush()
+
+
+def has_hypothesis(confinement: Confinement, root: Path) -> bool:
+    """Return whether Hypothesis is installed; raise ``tool_missing`` when pytest is not."""
+    printed = run_python(confinement, root, "-c", _NEEDS, seconds=60)
+    missing = "pytest" if printed is None else printed
+    if "pytest" in missing:
+        raise Stop(
+            "tool_missing",
+            f"The ghostwriter needs pytest in the project's environment ({confinement.python}).",
+            f"Install it there: {confinement.python} -m pip install pytest hypothesis",
+        )
+    return "hypothesis" not in missing
+
+
+def work(root: Path, name: str, confinement: Confinement, seconds: float) -> str:
+    """Write the tests of one file and return a summary."""
+    path = PurePosixPath(name)
+    if path.suffix != ".py" or path.is_absolute() or ".." in path.parts or not (root / path).is_file():
+        raise Stop(
+            "bad_request",
+            f"{name} is not a Python file of this project.",
+            "The ghostwriter writes tests for Python modules only.",
+        )
+    job = ModuleTests(root, path, confinement, emit, seconds)
+    hypothesis = has_hypothesis(confinement, root)
+    if not hypothesis:
+        emit(
+            "note",
+            level="info",
+            text="Hypothesis is not installed in the project's environment: fewer examples are found.",
+        )
+    target, report = job.run(hypothesis=hypothesis)
+    if target is not None:
+        emit("file", path=target.as_posix(), change="added")
+    return report.text(target)
+
+
+def main() -> int:
+    """Write tests for the files in the arguments."""
+    parser = argparse.ArgumentParser(prog="ghostwriter", description="Write tests that record what a module does.")
+    parser.add_argument("--python", default=sys.executable, help="the project's interpreter")
+    parser.add_argument("--seconds", type=float, default=SEARCH_SECONDS, help="limit of the search, for each file")
+    parser.add_argument("files", nargs="+", help="Python files, relative to the current folder")
+    arguments = parser.parse_args()
+    told: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="ghostwriter-") as top:
+        try:
+            confinement = Confinement(Path(top), arguments.python, Path.cwd())
+            for name in arguments.files:
+                told.append(work(Path.cwd(), name, confinement, arguments.seconds))
+                emit("text", text=told[-1] + "\n")
+        except Stop as stop:
+            emit("result", ok=False, text="\n".join(told), error=stop.error)
+            return 1
+    emit("result", ok=True, text="\n".join(told), summary=told[-1])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Choose the examples to keep: each kills a mutant that those before it do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST = 40
+DOCUMENTED = 0
+
+
+@dataclass
+class Found:
+    """An example as ``inside/search`` reports it."""
+
+    unit: str
+    setup: list[str]
+    expression: str
+    outcome: tuple[str, str, str]
+    """``value``, empty, its text; or ``raises``, the exception's name, its module (empty: builtin, ``.``: the same)."""
+    origin: int
+    cost: int
+    kills: set[int] = field(default_factory=set)
+
+    @classmethod
+    def decode(cls, answer: dict[str, Any]) -> Found:
+        """Return the example of an answer."""
+        kind, name, text = answer["outcome"]
+        kills = set(answer["kills"])
+        setup, expression = list(answer["setup"]), str(answer["expression"])
+        return cls(str(answer["unit"]), setup, expression, (kind, name, text), answer["origin"], answer["cost"], kills)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Identify the example."""
+        return (*self.setup, self.expression)
+
+
+def merged(found: Iterable[Found]) -> list[Found]:
+    """Return each example once, with everything that it kills; the documentation's own come first."""
+    by_key: dict[tuple[str, ...], Found] = {}
+    for one in found:
+        known = by_key.setdefault(one.key, one)
+        known.kills |= one.kills
+        known.origin = min(known.origin, one.origin)
+        known.unit = known.unit or one.unit
+    return sorted(by_key.values(), key=lambda one: (one.origin != DOCUMENTED, one.cost))
+
+
+def choose(found: list[Found], most: int = MOST) -> list[Found]:
+    """Return the examples to keep, the documentation's own first, then those that kill most for their cost."""
+    killed: set[int] = set()
+    kept: list[Found] = []
+    for waiting in (
+        [one for one in found if one.origin == DOCUMENTED],
+        [one for one in found if one.origin != DOCUMENTED],
+    ):
+        while waiting and len(kept) < most:
+            best = max(waiting, key=lambda one: len(one.kills - killed) / (one.cost + 40))
+            if not best.kills - killed:
+                break
+            waiting.remove(best)
+            kept.append(best)
+            killed |= best.kills
+    for one in sorted(kept, key=lambda one: (one.origin == DOCUMENTED, -one.cost)):
+        # What the author wrote is not replaced by what was invented.
+        rivals = [other for other in kept if one.origin != DOCUMENTED or other.origin == DOCUMENTED]
+        others = set().union(*(other.kills for other in rivals if other is not one))
+        if one.kills <= others:
+            kept.remove(one)
+    return kept

@@ -1,0 +1,322 @@
+"""Build calls of a function or a class of the module under test: from known calls, type hints, and guesses."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import itertools
+import random
+import re
+import typing
+from typing import Any, Iterable, Iterator
+
+from .audit import Guard, Refused, TooSlow
+from .exact import exact
+from .loading import Example, Outcome, drained, evaluate
+from .shapes import Shape, Vocabulary, guesses, pool, shape_of_hint, shape_of_text, strategy
+
+MOST_CALLS = 160
+MOST_GUESSES = 36
+VARIANTS = 2
+
+
+class Known:
+    """Expressions of the documentation and the tests, with the arguments that they pass to each name."""
+
+    def __init__(self, texts: Iterable[tuple[str, int]]) -> None:
+        """Collect the calls in ``texts``, pairs of an expression and its origin."""
+        self.calls: dict[str, list[tuple[list[str], dict[str, str], int]]] = {}
+        for text, origin in texts:
+            try:
+                tree = ast.parse(text)
+            except (SyntaxError, ValueError):
+                continue
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call):
+                    self._add(node, text, origin)
+
+    def _add(self, node: ast.Call, text: str, origin: int) -> None:
+        name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+        starred = any(isinstance(one, ast.Starred) for one in node.args) or any(k.arg is None for k in node.keywords)
+        if name is None or starred:
+            return
+        arguments = [ast.get_source_segment(text, one) or "" for one in node.args]
+        keywords = {str(one.arg): ast.get_source_segment(text, one.value) or "" for one in node.keywords}
+        if not all(map(_stands_alone, [*arguments, *keywords.values()])):
+            return
+        entry = (arguments, keywords, origin)
+        if entry not in self.calls.setdefault(name, []) and len(self.calls[name]) < 60:
+            self.calls[name].append(entry)
+
+
+def _stands_alone(text: str) -> bool:
+    """Return whether an argument is a literal, a builtin or a lambda, and short."""
+    if not text or len(text) > 100 or "\n" in text:
+        return False
+    tree = ast.parse(text, mode="eval")
+    bound = {item.arg for item in ast.walk(tree) if isinstance(item, ast.arg)}
+    names = {item.id for item in ast.walk(tree) if isinstance(item, ast.Name)} - bound
+    return all(hasattr(builtins, name) or name in {"datetime", "decimal", "fractions"} for name in names)
+
+
+class Parameter:
+    """One parameter of a target."""
+
+    def __init__(self, name: str, kind: Any, *, required: bool, default: str | None, shape: Shape | None) -> None:
+        """Store what is known of it."""
+        self.name = name
+        self.keyword = kind == inspect.Parameter.KEYWORD_ONLY or (
+            not required and kind != inspect.Parameter.POSITIONAL_ONLY
+        )
+        self.rest = kind == inspect.Parameter.VAR_POSITIONAL
+        self.required = required
+        self.default = default
+        self.shape = shape
+
+
+class Target:
+    """What is called: ``prefix`` is the text before the parenthesis."""
+
+    def __init__(self, prefix: str, function: Any, name: str, *, bound: bool) -> None:
+        """Look at the signature; ``bound`` says that the first parameter is already given."""
+        self.prefix = prefix
+        self.name = name
+        self.function = function
+        self.bound = bound
+        self.parameters: list[Parameter] = []
+        self.variants: list[list[Shape]] = []
+
+    def read_signature(self, context: Context) -> bool:
+        """Fill the parameters; return False when there is no signature."""
+        try:
+            listed = list(inspect.signature(self.function).parameters.values())
+        except (ValueError, TypeError):
+            return False
+        hints = _hints(self.function, context)
+        known = context.known.calls.get(self.name, [])
+        for position, one in enumerate(listed[1:] if self.bound else listed):
+            if one.kind == inspect.Parameter.VAR_KEYWORD:
+                continue
+            required = one.default is inspect.Parameter.empty and one.kind != inspect.Parameter.VAR_POSITIONAL
+            default = None if one.default is inspect.Parameter.empty else exact(one.default, context.scope)
+            shape = shape_of_hint(hints[one.name], context.made) if one.name in hints else None
+            values = [keywords[one.name] for _, keywords, _ in known if one.name in keywords]
+            values += [arguments[position] for arguments, _, _ in known if len(arguments) > position]
+            shapes = list(dict.fromkeys(filter(None, map(shape_of_text, values))))
+            if shape is None and shapes:
+                shape = ("union", *shapes[:3]) if len(shapes) > 1 else shapes[0]
+            if shape is None and default not in (None, "None"):
+                shape = shape_of_text(default or "")
+            if values and shape is not None:
+                shape = ("union", ("literal", *dict.fromkeys(values[:12])), shape)
+            self.parameters.append(Parameter(one.name, one.kind, required=required, default=default, shape=shape))
+        return True
+
+    def text(self, required: Iterable[str], optional: dict[str, str]) -> str:
+        """Return a call."""
+        values = iter(required)
+        given = []
+        for one in self.parameters:
+            if one.required:
+                value = next(values)
+                given.append(f"{one.name}={value}" if one.keyword else value)
+            elif optional.get(one.name, one.default) != one.default:
+                value = optional[one.name]
+                given.append(value if one.rest or not one.keyword else f"{one.name}={value}")
+        return "{}({})".format(self.prefix, ", ".join(given))
+
+
+class Context:
+    """The module under test as the calls see it."""
+
+    def __init__(self, scope: dict[str, Any], module: dict[str, Any], guard: Guard, known: Known) -> None:
+        """Start without expressions for the module's own classes."""
+        self.scope = scope
+        self.module = module
+        self.guard = guard
+        self.known = known
+        self.words = Vocabulary([], [])
+        self.made: dict[str, list[str]] = {}
+        self.seen: dict[str, Outcome] = {}
+
+    def outcome(self, text: str) -> Outcome:
+        """Return how the original evaluates ``text``."""
+        if text not in self.seen:
+            try:
+                self.seen[text] = evaluate(Example(text), self.scope, self.guard)
+            except (SyntaxError, ValueError, MemoryError):
+                self.seen[text] = Outcome("unusable")
+        return self.seen[text]
+
+
+def _hints(function: Any, context: Context) -> dict[str, Any]:
+    target = function.__init__ if inspect.isclass(function) else function
+    target = inspect.unwrap(target)
+    found = {}
+    for name, value in getattr(target, "__annotations__", {}).items():
+        try:  # one by one: a name that exists for type checkers only must not cost all of them
+            found[name] = eval(value, {**vars(typing), **context.module}) if isinstance(value, str) else value  # noqa: S307
+        except Exception:
+            continue
+    return found
+
+
+def known_calls(target: Target, context: Context) -> Iterator[tuple[str, int]]:
+    """Yield the calls of this target that the documentation or the tests make, with their origins."""
+    for arguments, keywords, origin in context.known.calls.get(target.name, []):
+        defaults = {one.name: one.default for one in target.parameters}
+        given = [*arguments, *("{}={}".format(*pair) for pair in keywords.items() if defaults.get(pair[0]) != pair[1])]
+        yield "{}({})".format(target.prefix, ", ".join(given)), origin
+
+
+def settle_variants(target: Target, context: Context) -> None:
+    """Find shapes for the parameters that have none: those with which most calls succeed."""
+    required = [one for one in target.parameters if one.required]
+    options = [[one.shape] if one.shape is not None else guesses(one.name) for one in required]
+    ranked = []
+    by_guess = sorted(itertools.islice(itertools.product(*[range(len(o)) for o in options]), 5000), key=sum)
+    for number, places in enumerate(by_guess[:MOST_GUESSES]):
+        shapes: list[Shape] = [o[place] for o, place in zip(options, places)]
+        rows = list(itertools.islice(_rows([pool(s, context.words) for s in shapes], 5), 5))
+        ended = [context.outcome(target.text(row, {})) for row in rows]
+        good = sum(1 for one in ended if one.kind == "value" and one.value is not NotImplemented)
+        fair = sum(1 for one in ended if one.kind == "raises" and isinstance(one.value, ValueError))
+        if good or fair:
+            ranked.append((-(good + 0.4 * fair) / max(1, len(rows)), number, shapes))
+        if context.guard.events:
+            return
+    target.variants = [shapes for _, _, shapes in sorted(ranked, key=lambda item: item[:2])[:VARIANTS]]
+    for one in target.parameters:
+        if not one.required and one.shape is None:
+            one.shape = _shape_of_optional(target, one, context)
+
+
+def _shape_of_optional(target: Target, one: Parameter, context: Context) -> Shape | None:
+    """Return a shape that the optional parameter accepts, or None."""
+    rows = list(first_rows(target, context))[:2]
+    for shape in guesses(one.name):
+        texts = [target.text(row, {one.name: value}) for row in rows for value in pool(shape, context.words)[:2]]
+        if texts and all(context.outcome(text).kind == "value" for text in texts):
+            return shape
+    return None
+
+
+def first_rows(target: Target, context: Context) -> Iterator[list[str]]:
+    """Yield rows of required arguments with which the call returns."""
+    for shapes in target.variants:
+        for row in _rows([pool(shape, context.words) for shape in shapes], 12):
+            if context.outcome(target.text(row, {})).kind == "value":
+                yield row
+
+
+def _rows(pools: list[list[str]], most: int) -> Iterator[list[str]]:
+    """Yield rows of values that go through each pool, the first values first."""
+    if not pools:
+        yield []
+    elif all(pools):
+        for number in range(most):
+            yield [p[(number * (place + 1) + (place if number else 0)) % len(p)] for place, p in enumerate(pools)]
+
+
+def invented_calls(target: Target, context: Context) -> Iterator[str]:
+    """Yield calls with readable arguments: one changes at a time, then optional ones are given, then all vary."""
+    rows = list(first_rows(target, context))[:3] or [
+        row for s in target.variants[:1] for row in _rows([pool(x, context.words) for x in s], 1)
+    ]
+    for shapes in target.variants:
+        pools = [pool(shape, context.words) for shape in shapes]
+        for base in [row for row in rows if len(row) == len(pools)][:2]:
+            yield target.text(base, {})
+            for place, values in enumerate(pools):
+                for value in values:
+                    yield target.text([*base[:place], value, *base[place + 1 :]], {})
+        for row in _rows(pools, 12):
+            yield target.text(row, {})
+    for one in target.parameters:
+        if not one.required and one.shape is not None:
+            for value in pool(one.shape, context.words, 10)[:14]:
+                for row in rows[:3]:
+                    if value != one.default:
+                        yield target.text(row, {one.name: value})
+    numbers = random.Random(7)
+    for _ in range(60 if target.parameters else 0):
+        for shapes in target.variants[:1]:
+            row = [numbers.choice(pool(shape, context.words)) for shape in shapes]
+            free = [
+                one
+                for one in target.parameters
+                if not one.required and one.shape is not None and numbers.random() < 0.4
+            ]
+            yield target.text(
+                row, {one.name: numbers.choice(pool(one.shape, context.words)) for one in free if one.shape}
+            )
+
+
+def searched_calls(target: Target, context: Context, patterns: list[Any]) -> Any:
+    """Return a Hypothesis strategy of calls, or None."""
+    from hypothesis import strategies as st
+
+    choices = []
+    for shapes in target.variants:
+        rows = st.tuples(*[strategy(shape, context.words, patterns) for shape in shapes])
+        optional = {
+            one.name: strategy(one.shape, context.words, patterns)
+            for one in target.parameters
+            if not one.required and one.shape is not None
+        }
+        choices.append(st.builds(target.text, rows, st.fixed_dictionaries({}, optional=optional)))
+    return st.one_of(choices) if choices else None
+
+
+def observations(text: str, value: Any, context: Context) -> list[str]:
+    """Return expressions that show an object which has no exact text itself."""
+    context.guard.start()
+    try:
+        items = drained(value)
+    except (Exception, Refused, TooSlow):
+        items = None
+    finally:
+        context.guard.stop()
+    if items is not None:
+        return [f"list({text})"]
+    if hasattr(value, "__next__") or callable(value):
+        return []
+    kind: Any = type(value)
+    found = []
+    printed = kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__
+    if printed and kind.__module__ != "builtins" and " at 0x" not in _printed(value, context):
+        found.append(f"str({text})")
+    found += [f"{text}.{name}" for name in _attributes(value)]
+    found += [
+        f"{name}({text})"
+        for name, dunder in (("len", "__len__"), ("list", "__iter__"), ("bool", "__bool__"))
+        if hasattr(kind, dunder)
+    ]
+    return found
+
+
+def _printed(value: Any, context: Context) -> str:
+    context.guard.start()
+    try:
+        return str(value)
+    except (Exception, Refused, TooSlow):
+        return " at 0x"
+    finally:
+        context.guard.stop()
+
+
+def _attributes(value: Any) -> list[str]:
+    """Return the names of public attributes and properties, not of methods."""
+    kind = type(value)
+    names = [
+        *getattr(value, "__dict__", {}),
+        *(n for base in kind.__mro__ for n, one in vars(base).items() if _is_data(one)),
+    ]
+    return [name for name in dict.fromkeys(names) if re.match(r"[A-Za-z]\w*$", name)][:12]
+
+
+def _is_data(member: Any) -> bool:
+    return (
+        isinstance(member, property) or inspect.ismemberdescriptor(member) or type(member).__name__ == "cached_property"
+    )

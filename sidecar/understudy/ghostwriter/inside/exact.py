@@ -1,0 +1,91 @@
+"""Texts that evaluate to exactly a value, and comparison of outcomes with what a test asserts."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import fractions
+import math
+from typing import Any
+
+LONGEST = 400
+DEEPEST = 5
+HELPERS: dict[str, Any] = {"datetime": datetime, "decimal": decimal, "fractions": fractions}
+"""Modules that a text may name besides the module under test."""
+PLAIN = (int, str, bool, bytes, type(None))
+DATED = (datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal, fractions.Fraction)
+
+
+def exact(value: Any, own: dict[str, Any], depth: int = DEEPEST) -> str | None:
+    """Return a text that evaluates to ``value``, or None when it has no short exact one.
+
+    ``own`` are the names of the module under test, for its enumerations and named tuples.
+    """
+    text = _text(value, own, depth)
+    return text if text is not None and len(text) <= LONGEST else None
+
+
+def _text(value: Any, own: dict[str, Any], depth: int) -> str | None:
+    kind = type(value)
+    if kind is str:
+        return repr(value) if len(value) <= LONGEST and not any("\ud800" <= c <= "\udfff" for c in value) else None
+    if kind is int:
+        return repr(value) if abs(value) < 10**40 else None
+    if kind in PLAIN:
+        return repr(value)
+    if kind is float:
+        return repr(value) if math.isfinite(value) else None
+    if kind is complex:
+        return repr(value) if math.isfinite(value.real) and math.isfinite(value.imag) else None
+    if kind in DATED:
+        text = repr(value)
+        prefix = {decimal.Decimal: "decimal.", fractions.Fraction: "fractions."}.get(kind, "")
+        return prefix + text if "tzinfo" not in text and "nan" not in text.lower() else None
+    if kind is range:
+        return repr(value)
+    if isinstance(value, enum.Enum) and own.get(kind.__name__) is kind:
+        return f"{kind.__name__}.{value.name}" if value.name else None
+    if depth == 0:
+        return None
+    return _container(value, own, depth - 1)
+
+
+def _container(value: Any, own: dict[str, Any], depth: int) -> str | None:
+    kind = type(value)
+    if kind is dict:
+        if len(value) > 60:
+            return None
+        pairs = [(_text(k, own, depth), _text(v, own, depth)) for k, v in value.items()]
+        return "{" + ", ".join("{}: {}".format(*pair) for pair in pairs) + "}" if _complete(pairs) else None
+    named = isinstance(value, tuple) and hasattr(kind, "_fields") and own.get(kind.__name__) is kind
+    if kind not in (list, tuple, set, frozenset) and not named:
+        return None
+    if len(value) > 60:
+        return None
+    texts = [_text(item, own, depth) for item in value]
+    if any(text is None for text in texts):
+        return None
+    known = [text for text in texts if text is not None]
+    if named:
+        return "{}({})".format(kind.__name__, ", ".join("{}={}".format(*pair) for pair in zip(kind._fields, known)))
+    if kind is list:
+        return "[" + ", ".join(known) + "]"
+    if kind is tuple:
+        return "(" + ", ".join(known) + ("," if len(known) == 1 else "") + ")"
+    inner = "{" + ", ".join(sorted(known)) + "}" if known else "set()"
+    return inner if kind is set else "frozenset({})".format(inner if known else "")
+
+
+def _complete(pairs: list[tuple[str | None, str | None]]) -> bool:
+    return all(key is not None and value is not None for key, value in pairs)
+
+
+def agrees(expected: Any, actual: Any) -> bool:
+    """Return whether an assertion that recorded ``expected`` holds for ``actual``."""
+    if expected is None or type(expected) is bool:
+        return actual is expected
+    try:
+        return bool(actual == expected)
+    except Exception:
+        return False

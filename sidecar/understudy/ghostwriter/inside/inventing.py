@@ -1,0 +1,56 @@
+"""Ask Hypothesis for values: many at random, or a simple one."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+SHRINK_EXAMPLES = 120
+
+
+class Late(BaseException):
+    """Ends a run of Hypothesis, which catches exceptions of other kinds."""
+
+
+def generated(strategy: Any, count: int, number: int, late: Callable[[], bool]) -> list[str]:
+    """Return up to ``count`` different values of a strategy of texts; ``number`` selects the sequence."""
+    from hypothesis import HealthCheck, Phase, given, seed, settings
+
+    found: dict[str, None] = {}
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def collect(text: str) -> None:
+        if late():
+            raise Late
+        found[text] = None
+
+    try:
+        collect()
+    except (Exception, Late):
+        return list(found)
+    return list(found)
+
+
+def smallest(strategy: Any, condition: Callable[[str], bool]) -> None:
+    """Let Hypothesis look for a simple text that meets a condition, which keeps what it has seen itself."""
+    from hypothesis import HealthCheck, Phase, find, settings
+
+    options = settings(
+        max_examples=SHRINK_EXAMPLES,
+        database=None,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        find(strategy, condition, settings=options)
+    except (Exception, Late):
+        return

@@ -1,0 +1,254 @@
+"""Load a module's mutants beside the original, and evaluate examples in either."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+from collections import deque
+from typing import Any
+
+from .audit import Guard, Refused, TooSlow
+from .exact import HELPERS, agrees, exact
+
+LONGEST_ITERATION = 50
+INVENTED = 2
+"""The origins of an example: 0 for the documentation, 1 for tests, 2 for invented, 3 for searched."""
+
+
+class Outcome:
+    """How an evaluation ended: ``kind`` is value, raises, hangs or unusable."""
+
+    __slots__ = ("kind", "value")
+
+    def __init__(self, kind: str, value: Any = None) -> None:
+        """Store the value, or the exception."""
+        self.kind = kind
+        self.value = value
+
+
+class Source:
+    """The source of the module under test, compiled statement by statement so that a mutant costs one statement."""
+
+    def __init__(self, module: types.ModuleType, source: bytes, guard: Guard) -> None:
+        """Parse the module's source; raise ``SyntaxError`` as ``ast.parse`` does."""
+        self.module = module
+        self.source = source
+        self.guard = guard
+        self.tree = ast.parse(source)
+        lines = source.splitlines(keepends=True)
+        starts = [0]
+        for line in lines:
+            starts.append(starts[-1] + len(line))
+        self.pieces: list[tuple[int, int, int]] = []  # first line, first byte, end byte
+        for node in self.tree.body:
+            first = min([node.lineno, *[d.lineno for d in getattr(node, "decorator_list", [])]])
+            begin, end = starts[first - 1], starts[min(node.end_lineno or first, len(lines))]
+            if self.pieces and begin < self.pieces[-1][2]:  # several statements on one line
+                self.pieces[-1] = (self.pieces[-1][0], self.pieces[-1][1], max(end, self.pieces[-1][2]))
+            else:
+                self.pieces.append((first, begin, end))
+        self.flags = 0
+        for node in self.tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+                future = __import__("__future__")
+                for alias in node.names:
+                    self.flags |= getattr(future, alias.name).compiler_flag
+        self.codes = [self._compile(first, source[begin:end]) for first, begin, end in self.pieces]
+        self.own = frozenset(_defined(self.tree))
+
+    def _compile(self, first: int, text: bytes) -> types.CodeType:
+        name = self.module.__file__ or "module"
+        padded = b"# -*- coding: utf-8 -*-" + b"\n" * (first - 1) + text if first > 1 else text
+        code: types.CodeType = compile(padded, name, "exec", self.flags, dont_inherit=True)
+        return code
+
+    def piece_of(self, start: int) -> ast.stmt | None:
+        """Return the statement of the module that contains a byte."""
+        for first, begin, end in self.pieces:
+            if begin <= start < end:
+                return next((node for node in self.tree.body if node.lineno >= first), None)
+        return None
+
+    def names(self, namespace: dict[str, Any]) -> dict[str, Any]:
+        """Return the scope in which examples are evaluated: the module's own names, and helper modules."""
+        return {**HELPERS, **{name: namespace[name] for name in self.own if name in namespace}}
+
+    def original(self) -> dict[str, Any]:
+        """Return the scope of the module as it is."""
+        return self.names(vars(self.module))
+
+    def mutated(self, start: int, end: int, text: bytes) -> dict[str, Any] | None:
+        """Return the scope of a mutant, or None when it cannot be imported."""
+        codes = list(self.codes)
+        for number, (first, begin, stop) in enumerate(self.pieces):
+            if begin <= start and end <= stop:
+                try:
+                    codes[number] = self._compile(first, self.source[begin:start] + text + self.source[end:stop])
+                except (SyntaxError, ValueError):
+                    return None
+                break
+        else:
+            return None
+        fresh = types.ModuleType(self.module.__name__, self.module.__doc__)
+        namespace = vars(fresh)
+        for name in ("__file__", "__package__", "__spec__", "__path__", "__builtins__"):
+            if name in vars(self.module):
+                namespace[name] = vars(self.module)[name]
+        name = self.module.__name__
+        sys.modules[name] = fresh  # dataclasses and the like look their module up
+        self.guard.start()
+        try:
+            for code in codes:
+                exec(code, namespace)  # noqa: S102 - the module under test
+        except (Exception, Refused, TooSlow, SystemExit):
+            return None
+        finally:
+            self.guard.stop()
+            sys.modules[name] = self.module
+        return self.names(namespace)
+
+
+def _defined(tree: ast.Module) -> list[str]:
+    """Return the names that the module itself defines, not those that it imports."""
+    found = []
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.append(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found += [item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)]
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            waiting += list(ast.iter_child_nodes(node))
+    return [name for name in found if not (name.startswith("__") and name.endswith("__"))]
+
+
+class Example:
+    """Statements, and an expression whose outcome a test asserts."""
+
+    __slots__ = ("code", "cost", "expected", "expression", "lines", "origin", "setup", "setup_code")
+
+    def __init__(self, expression: str, setup: tuple[str, ...] = (), origin: int = 2, cost: int = 0) -> None:
+        """Compile the texts; ``origin`` is 0 for the documentation, 1 for tests, 2 for invented, 3 for searched."""
+        self.expression = expression
+        self.setup = setup
+        self.origin = origin
+        self.cost = cost
+        self.code = compile(expression, "<example>", "eval", dont_inherit=True)
+        self.setup_code = compile("\n".join(setup), "<example>", "exec", dont_inherit=True) if setup else None
+        self.expected: tuple[str, Any, str] | None = None
+        self.lines: frozenset[int] | None = None
+
+    @property
+    def key(self) -> tuple[tuple[str, ...], str]:
+        """Identify the example."""
+        return self.setup, self.expression
+
+
+def evaluate(example: Example, scope: dict[str, Any], guard: Guard) -> Outcome:
+    """Evaluate an example under the guard."""
+    refused = guard.count
+    scope = dict(scope)
+    try:
+        guard.start()
+        if example.setup_code is not None:
+            try:
+                exec(example.setup_code, scope)  # noqa: S102 - the example
+            except Exception:
+                return Outcome("unusable")
+        value = eval(example.code, scope)  # noqa: S307 - the example
+        guard.stop()
+        return Outcome("value", value) if guard.count == refused else Outcome("unusable")
+    except TooSlow:
+        return Outcome("hangs")
+    except (MemoryError, RecursionError, Refused, SystemExit, KeyboardInterrupt, GeneratorExit):
+        return Outcome("unusable")
+    except Exception as error:
+        return Outcome("raises", error) if guard.count == refused else Outcome("unusable")
+    finally:
+        guard.stop()
+
+
+def executed_lines(example: Example, scope: dict[str, Any], guard: Guard, path: str) -> frozenset[int]:
+    """Return the lines of the file ``path`` that an evaluation executes."""
+    lines: set[int] = set()
+
+    def local(frame: types.FrameType, *_: Any) -> Any:
+        lines.add(frame.f_lineno)
+        return local
+
+    def enter(frame: types.FrameType, *_: Any) -> Any:
+        return local(frame) if frame.f_code.co_filename == path else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        evaluate(example, scope, guard)
+    finally:
+        sys.settrace(before)
+    return frozenset(lines)
+
+
+def record(example: Example, outcome: Outcome, scope: dict[str, Any], guard: Guard) -> bool:
+    """Set what a test of this example expects; return False when it has no exact text."""
+    if outcome.kind == "raises":
+        kind = type(outcome.value)
+        if example.origin >= INVENTED and kind in (TypeError, AttributeError):
+            return False  # more likely the call is wrong than the code means to say so
+        place = _place(kind, scope)
+        if place is None:
+            return False
+        example.expected = ("raises", kind.__name__, place)
+        return True
+    if outcome.kind != "value":
+        return False
+    guard.start()
+    try:
+        text = exact(outcome.value, scope)
+    except (Exception, Refused, TooSlow):
+        return False
+    finally:
+        guard.stop()
+    if text is None:
+        return False
+    example.expected = ("value", outcome.value, text)
+    return True
+
+
+def _place(kind: type, scope: dict[str, Any]) -> str | None:
+    """Return the module to import an exception from: empty for builtins, ``.`` for the module under test."""
+    if kind.__module__ == "builtins":
+        # These say that the call was wrong or the code is; a test that expects them is worth little.
+        return "" if kind not in (Exception, NameError, UnboundLocalError, RecursionError, AssertionError) else None
+    if scope.get(kind.__name__) is kind:
+        return "."
+    if kind.__name__.startswith("_") or "<" in kind.__qualname__ or "." in kind.__qualname__:
+        return None
+    found = sys.modules.get(kind.__module__)
+    return kind.__module__ if getattr(found, kind.__name__, None) is kind and "._" not in kind.__module__ else None
+
+
+def drained(value: Any) -> list[Any] | None:
+    """Return the items of an iterator or a similar object that ends soon, or None."""
+    if not hasattr(value, "__next__") and not isinstance(value, (deque, type({}.keys()), type({}.values()))):
+        return None
+    items = []
+    for item in value:
+        items.append(item)
+        if len(items) > LONGEST_ITERATION:
+            return None
+    return items
+
+
+def detects(example: Example, outcome: Outcome) -> bool:
+    """Return whether a test of this example fails for this outcome of a mutant."""
+    if example.expected is None:
+        return False
+    kind, value, _ = example.expected
+    if outcome.kind == "unusable":
+        return False
+    if kind == "raises":
+        return outcome.kind != "raises" or value not in {base.__name__ for base in type(outcome.value).__mro__}
+    return outcome.kind != "value" or not agrees(value, outcome.value)

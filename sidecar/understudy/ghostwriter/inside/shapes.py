@@ -1,0 +1,295 @@
+"""Kinds of arguments: readable values of each, and a Hypothesis strategy of each. Values are texts of Python."""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import decimal
+import enum
+import fractions
+import typing
+from typing import Any
+
+Shape = typing.Tuple[Any, ...]  # noqa: UP006 - Python 3.8; ("text",), ("list", shape), ("union", shape, …)
+
+TEXT: Shape = ("text",)
+INT: Shape = ("int",)
+FLOAT: Shape = ("float",)
+INTS: Shape = ("list", INT)
+TEXTS: Shape = ("list", TEXT)
+WORDS = [
+    "hello world",
+    "Hello",
+    "a",
+    "",
+    "one two three",
+    "abc",
+    "42",
+    " padded ",
+    "some_name",
+    "CamelCase",
+    "a-b",
+    "É",
+    "x.y",
+]
+NUMBERS = [1, 2, 0, 3, 10, -1, 5, 12, 21, 100, 101, 1000, 1024, 1000000, -5]
+REALS = ["1.5", "0.5", "2.0", "-2.5", "0.0", "1000.25", "3.14159", "1e+16", "1e-05"]
+VALUES: dict[str, list[str]] = {
+    "bool": ["True", "False"],
+    "none": ["None"],
+    "bytes": ["b'abc'", "b''", "b'hello world'", "b'\\x00\\xff'"],
+    "callable": [
+        *(
+            "str",
+            "abs",
+            "lambda x: x * 2",
+            "lambda x: x > 1",
+            "lambda x: x % 2 == 0",
+            "len",
+            "int",
+            "str.upper",
+            "bool",
+        ),
+        *("lambda x, y: x + y", "max", "lambda *args: args", "lambda: 1", "None"),
+    ],
+    "date": ["datetime.date(2024, 2, 29)", "datetime.date(2001, 9, 9)", "datetime.date(1999, 12, 31)"],
+    "datetime": ["datetime.datetime(2024, 2, 29, 13, 5, 9)", "datetime.datetime(2001, 1, 1)"],
+    "time": ["datetime.time(13, 5)", "datetime.time(0, 0, 1)"],
+    "timedelta": [
+        *("datetime.timedelta(seconds=1)", "datetime.timedelta(minutes=5)", "datetime.timedelta(hours=3)"),
+        *("datetime.timedelta(days=1)", "datetime.timedelta(days=45)", "datetime.timedelta(days=400)"),
+        *("datetime.timedelta(seconds=90)", "datetime.timedelta(days=-1)", "datetime.timedelta(0)"),
+        *("datetime.timedelta(days=800, hours=5)", "datetime.timedelta(microseconds=1500)"),
+    ],
+    "decimal": ["decimal.Decimal('1.5')", "decimal.Decimal('0')", "decimal.Decimal('-3.25')"],
+    "fraction": ["fractions.Fraction(1, 3)", "fractions.Fraction(3, 2)"],
+    "complex": ["1j", "(1+2j)"],
+}
+PYTHON_TYPES: dict[Any, Shape] = {
+    str: TEXT,
+    int: INT,
+    float: ("union", FLOAT, INT),
+    bool: ("bool",),
+    bytes: ("bytes",),
+    type(None): ("none",),
+    complex: ("complex",),
+    datetime.date: ("date",),
+    datetime.datetime: ("datetime",),
+    datetime.time: ("time",),
+    datetime.timedelta: ("timedelta",),
+    decimal.Decimal: ("decimal",),
+    fractions.Fraction: ("fraction",),
+    list: INTS,
+    tuple: ("tuple*", INT),
+    set: ("set", INT),
+    dict: ("dict", TEXT, INT),
+    frozenset: ("set", INT),
+    object: ("union", TEXT, INT),
+    type: ("literal", "int", "str"),
+}
+
+
+class Vocabulary:
+    """What the module itself says: words and numbers of its source, its documentation and its tests."""
+
+    def __init__(self, words: list[str], numbers: list[int]) -> None:
+        """Put the module's own values before the general ones."""
+        self.words = list(dict.fromkeys([*words[:40], *WORDS]))
+        near = [near for number in numbers[:15] for near in (number, number + 1, number - 1)]
+        self.numbers = list(dict.fromkeys([*NUMBERS[:4], *near, *NUMBERS]))[:40]
+
+
+def pool(shape: Shape, words: Vocabulary, most: int = 30) -> list[str]:
+    """Return readable values of a shape as texts, the best first."""
+    kind = shape[0]
+    if kind == "text":
+        return [repr(word) for word in words.words[:most]]
+    if kind == "int":
+        return [repr(number) for number in words.numbers[:most]]
+    if kind == "float":
+        return REALS
+    if kind == "literal":
+        return list(shape[1:])
+    if kind == "union":
+        pools = [pool(one, words, most) for one in shape[1:]]
+        return list(dict.fromkeys(p[i] for i in range(max(map(len, pools))) for p in pools if i < len(p)))[: most * 2]
+    if kind in {"list", "tuple*", "set"}:
+        inner = pool(shape[1], words, 8)
+        groups = [inner[:3], inner[:1], [], inner[2::-1], inner[1:3] + inner[1:2], inner[:5], inner[3:8]]
+        if shape[1][0] == "int":
+            groups += [["1", "2", "3", "4", "5"], ["3", "1", "2", "3"], ["0", "0", "7"]]
+        return list(dict.fromkeys(_brackets(kind, group) for group in groups))
+    if kind == "dict":
+        keys, values = pool(shape[1], words, 6), pool(shape[2], words, 6)
+        pairs = [[(keys[0], values[0])], [], list(zip(keys, values))[:3]]
+        return ["{" + ", ".join("{}: {}".format(*pair) for pair in group) + "}" for group in pairs]
+    if kind == "tuple":
+        pools = [pool(one, words, 6) for one in shape[1:]]
+        return [
+            "(" + ", ".join(p[i % len(p)] for p in pools) + ("," if len(pools) == 1 else "") + ")" for i in range(4)
+        ]
+    return VALUES[kind]
+
+
+def _brackets(kind: str, items: list[str]) -> str:
+    if kind == "list":
+        return "[" + ", ".join(items) + "]"
+    if kind == "tuple*":
+        return "(" + ", ".join(items) + ("," if len(items) == 1 else "") + ")"
+    return "{" + ", ".join(dict.fromkeys(items)) + "}" if items else "set()"
+
+
+def shape_of_value(value: Any) -> Shape | None:
+    """Return the shape of values like this one."""
+    kind: Any = type(value)
+    if kind in (list, tuple, set, frozenset) and value:
+        shapes = list(dict.fromkeys(filter(None, map(shape_of_value, list(value)[:5]))))
+        inner = shapes[0] if len(shapes) == 1 else ("union", *shapes) if shapes else INT
+        return ("list" if kind is list else "tuple*" if kind is tuple else "set", inner)
+    if kind is dict and value:
+        key, item = next(iter(value.items()))
+        return ("dict", shape_of_value(key) or TEXT, shape_of_value(item) or INT)
+    if kind is float:
+        return FLOAT
+    return PYTHON_TYPES.get(kind)
+
+
+def shape_of_text(text: str) -> Shape | None:
+    """Return the shape of a literal, or of a lambda."""
+    if text.startswith("lambda"):
+        return ("callable",)
+    try:
+        return shape_of_value(ast.literal_eval(text))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def shape_of_hint(hint: Any, own: dict[str, list[str]], depth: int = 4) -> Shape | None:
+    """Return the shape of a type hint; ``own`` has expressions that make objects of the module's classes."""
+    if hint is None or hint is type(None):
+        return ("none",)
+    if hint is Any or isinstance(hint, typing.TypeVar) or depth == 0:
+        return ("union", INT, TEXT)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        members = [f"{hint.__name__}.{member.name}" for member in hint] if hint.__name__ in own else []
+        return ("literal", *members) if members else None
+    if isinstance(hint, type) and hint.__name__ in own:
+        return ("literal", *own[hint.__name__]) if own[hint.__name__] else None
+    try:
+        if hint in PYTHON_TYPES:
+            return PYTHON_TYPES[hint]
+    except TypeError:
+        return None
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    name = getattr(origin or hint, "__name__", None) or str(hint)
+    if str(origin).endswith(("Literal", "Literal'>")):
+        return ("literal", *map(repr, arguments))
+    if origin is typing.Union or name == "UnionType":
+        shapes = [shape for one in arguments if (shape := shape_of_hint(one, own, depth - 1))]
+        return ("union", *dict.fromkeys(shapes)) if shapes else None
+    return _shape_of_generic(name, arguments, own, depth)
+
+
+def _shape_of_generic(name: str, arguments: tuple[Any, ...], own: dict[str, list[str]], depth: int) -> Shape | None:
+    inner = [
+        shape_of_hint(one, own, depth - 1) or INT
+        for one in arguments
+        if one is not Ellipsis and not isinstance(one, list)
+    ]
+    first = inner[0] if inner else INT
+    if name == "Callable":
+        return ("callable",)
+    if name == "tuple" and inner and Ellipsis not in arguments:
+        return ("tuple", *inner)
+    if name in {"tuple", "Tuple"}:
+        return ("tuple*", first)
+    if name in {"set", "frozenset", "Set", "AbstractSet", "MutableSet", "FrozenSet"}:
+        return ("set", first)
+    if name in {"dict", "Mapping", "MutableMapping", "Dict", "defaultdict"}:
+        return ("dict", first if inner else TEXT, inner[1] if len(inner) > 1 else INT)
+    if name in {
+        "list",
+        "Sequence",
+        "Iterable",
+        "Iterator",
+        "Collection",
+        "List",
+        "MutableSequence",
+        "Sized",
+        "Container",
+    }:
+        return ("list", first)
+    if name in {"Type", "type"}:
+        return ("literal", "int", "str")
+    return {
+        "SupportsFloat": FLOAT,
+        "SupportsInt": INT,
+        "Real": FLOAT,
+        "Number": FLOAT,
+        "Hashable": TEXT,
+        "AnyStr": TEXT,
+    }.get(name)
+
+
+NAMES: list[tuple[str, Shape]] = [
+    ("func function fn f predicate pred key callback callable_ transform default_factory", ("callable",)),
+    ("n i k count num number size width length index depth times limit year month day value x y step start stop", INT),
+    ("iterable iterables seq sequence items xs values elements lst list_ data args collection it", INTS),
+    ("d dict_ mapping dct table params", ("dict", TEXT, INT)),
+    ("date day", ("date",)),
+    ("dt datetime_ when moment", ("datetime",)),
+    ("delta td timedelta", ("timedelta",)),
+    ("flag strict reverse", ("bool",)),
+]
+FREE: list[Shape] = [
+    *(TEXT, INT, INTS, TEXTS, FLOAT, ("dict", TEXT, INT), ("callable",), ("list", ("tuple", INT, INT))),
+    *(("list", INTS), ("bytes",), ("date",), ("timedelta",), ("bool",)),
+]
+
+
+def guesses(name: str) -> list[Shape]:
+    """Return the shapes that a parameter of this name may have, the likeliest first."""
+    first = [shape for names, shape in NAMES if name.strip("_") in names.split()]
+    return list(dict.fromkeys([*first, *FREE]))
+
+
+def strategy(shape: Shape, words: Vocabulary, patterns: list[Any]) -> Any:
+    """Return a Hypothesis strategy of texts."""
+    from hypothesis import strategies as st
+
+    kind = shape[0]
+    readable = st.sampled_from(pool(shape, words) or ["None"])
+    if kind == "text":
+        free = st.text("abcxyzABZ 0129_-.,:/+'", max_size=12).map(repr)
+        matching = [st.from_regex(p, fullmatch=True).filter(_readable).map(repr) for p in patterns[:6]]
+        spliced = st.lists(st.sampled_from([*words.words, " ", "-", "_", "."]), min_size=2, max_size=3).map("".join)
+        return st.one_of(readable, spliced.filter(lambda s: len(s) < 40).map(repr), free, *matching)
+    if kind == "int":
+        return readable | st.integers(-20, 200).map(repr) | st.integers(-(10**6), 10**9).map(repr)
+    if kind == "float":
+        return readable | st.floats(-1e4, 1e7, allow_nan=False, width=32).map(repr)
+    if kind == "bytes":
+        return readable | st.binary(max_size=6).map(repr)
+    if kind == "timedelta":
+        units = st.sampled_from(["days", "hours", "minutes", "seconds", "microseconds"])
+        return readable | st.builds("datetime.timedelta({}={})".format, units, st.integers(-3, 1000))
+    if kind == "date":
+        return readable | st.dates().map(repr)
+    if kind == "datetime":
+        return readable | st.datetimes().map(repr)
+    if kind == "union":
+        return st.one_of([strategy(one, words, patterns) for one in shape[1:]])
+    if kind in {"list", "tuple*", "set"}:
+        inner = strategy(shape[1], words, patterns)
+        return readable | st.lists(inner, max_size=5).map(lambda items: _brackets(kind, items))
+    if kind == "dict":
+        pairs = st.tuples(strategy(shape[1], words, patterns), strategy(shape[2], words, patterns))
+        return readable | st.lists(pairs.map(": ".join), max_size=3).map(lambda items: "{" + ", ".join(items) + "}")
+    if kind == "tuple":
+        inners = [strategy(one, words, patterns) for one in shape[1:]]
+        return st.tuples(*inners).map(lambda items: "(" + ", ".join(items) + ("," if len(items) == 1 else "") + ")")
+    return readable
+
+
+def _readable(text: str) -> bool:
+    return len(text) < 30 and text.isprintable() and text.isascii()

@@ -1,0 +1,232 @@
+"""The candidates of one unit: a public function, or a public class with its methods. Ordered by how well they read."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import types
+from typing import Any, Iterable, Iterator
+
+from .calls import (
+    MOST_CALLS,
+    Context,
+    Target,
+    first_rows,
+    invented_calls,
+    known_calls,
+    observations,
+    settle_variants,
+)
+from .loading import Example, Outcome, record
+from .outside_effects import Effects
+from .shapes import Vocabulary, pool
+
+MOST_CANDIDATES = 500
+MOST_OBJECTS = 16
+COMPARISONS = ("{} == {}", "{} < {}", "{} + {}", "{} - {}", "{} | {}", "{} & {}", "{} * {}", "{} in {}", "{}[{}]")
+DUNDERS = {
+    "__eq__": 0,
+    "__lt__": 1,
+    "__add__": 2,
+    "__sub__": 3,
+    "__or__": 4,
+    "__and__": 5,
+    "__mul__": 6,
+    "__contains__": 7,
+    "__getitem__": 8,
+}
+
+
+def vocabulary(source: str, nodes: Iterable[ast.AST], texts: Iterable[str]) -> Vocabulary:
+    """Return the words and numbers of the functions that a unit may reach, after those of its known calls."""
+    words: list[str] = []
+    numbers: list[int] = []
+    trees: list[ast.AST] = []
+    for text in texts:
+        try:
+            trees.append(ast.parse(text))
+        except (SyntaxError, ValueError):
+            continue
+    for tree in [*trees, *nodes]:
+        for item in ast.walk(tree):
+            if isinstance(item, ast.Constant) and isinstance(item.value, str) and 0 < len(item.value) <= 24:
+                words.append(item.value)
+            elif isinstance(item, ast.Constant) and type(item.value) is int and abs(item.value) < 10**9:
+                numbers.append(item.value)
+    del source
+    readable = [word for word in words if re.fullmatch(r"[\w .,:;/@+'!?&<>=#-]*\w[\w .,:;/@+'!?&<>=#-]*", word)]
+    return Vocabulary(list(dict.fromkeys(readable)), list(dict.fromkeys(numbers)))
+
+
+def is_function(value: Any, module: str) -> bool:
+    """Return whether ``value`` is a function of this module, perhaps decorated."""
+    plain = inspect.unwrap(value) if callable(value) else value
+    return isinstance(plain, types.FunctionType) and plain.__module__ == module and not inspect.isclass(value)
+
+
+def targets_of(name: str, value: Any, effects: Effects) -> list[Target]:
+    """Return what can be called without an object: the function, or the constructor and the class methods."""
+    if not inspect.isclass(value):
+        return [] if inspect.iscoroutinefunction(value) else [Target(name, value, name, bound=False)]
+    found = [] if inspect.isabstract(value) else [Target(name, value, name, bound=False)]
+    for method, member in list(vars(value).items()):
+        if (
+            not method.startswith("_")
+            and isinstance(member, (classmethod, staticmethod))
+            and _may_call(name, method, effects)
+        ):
+            found.append(Target(f"{name}.{method}", getattr(value, method), method, bound=False))
+    return found
+
+
+def _may_call(owner: str, method: str, effects: Effects) -> bool:
+    node = effects.definitions.get(owner)
+    return not isinstance(node, ast.ClassDef) or effects.method_reason(node, method) is None
+
+
+def prepare(targets: list[Target], context: Context) -> list[Target]:
+    """Find arguments for the targets; return those that can be called."""
+    usable = []
+    for target in targets:
+        if target.read_signature(context):
+            settle_variants(target, context)
+            usable.append(target)
+    return usable
+
+
+def make_objects(name: str, value: Any, context: Context, effects: Effects) -> list[str]:
+    """Return expressions that make different objects of a class, the most readable first."""
+    found: dict[str, None] = {}
+    for target in prepare(targets_of(name, value, effects), context):
+        texts = [text for text, _ in known_calls(target, context)]
+        rows = list(first_rows(target, context))
+        optional = [one for one in target.parameters if not one.required and one.shape is not None]
+        texts += [target.text(row, {}) for row in rows[:MOST_OBJECTS]]
+        for place in (0, 1):
+            for one in optional:
+                values = [value for value in pool(one.shape or ("none",), context.words, 6) if value != one.default]
+                texts += [
+                    target.text(row, {one.name: value}) for row in rows[:1] for value in values[place : place + 1]
+                ]
+        for text in texts[:60]:
+            made = context.outcome(text)
+            if made.kind == "value" and isinstance(made.value, value):
+                found[text] = None
+    return list(found)[:MOST_OBJECTS]
+
+
+def candidates(name: str, value: Any, context: Context, effects: Effects) -> tuple[list[Example], list[Target]]:
+    """Return the examples of a unit that the original passes, and the targets for a search."""
+    targets = prepare(targets_of(name, value, effects), context)
+    texts: list[tuple[str, int]] = []
+    for target in targets:
+        texts += known_calls(target, context)
+        most = MOST_CALLS if target.prefix == name else MOST_CALLS // 3
+        texts += [(text, 2) for text, _ in zip(invented_calls(target, context), range(most))]
+    examples = list(recorded_texts(texts, context))
+    if inspect.isclass(value):
+        more, methods = _of_objects(name, value, context, effects)
+        examples += more
+        targets += methods
+    return examples[: MOST_CANDIDATES * 2], targets
+
+
+def recorded_texts(texts: Iterable[tuple[str, int]], context: Context) -> Iterator[Example]:
+    """Yield an example for each text, or for what can be observed of its value."""
+    shown: dict[type, int] = {}
+    seen: set[str] = set()
+    for text, origin in texts:
+        if text in seen:
+            continue
+        seen.add(text)
+        outcome = context.outcome(text)
+        example = _recorded(text, (), origin, outcome, context)
+        if example is not None:
+            yield example
+        elif outcome.kind == "value" and shown.get(type(outcome.value), 0) < 40:
+            shown[type(outcome.value)] = shown.get(type(outcome.value), 0) + 1
+            for more in observations(text, outcome.value, context):
+                example = _recorded(more, (), origin, context.outcome(more), context)
+                if example is not None:
+                    yield example
+
+
+def _recorded(text: str, setup: tuple[str, ...], origin: int, outcome: Outcome, context: Context) -> Example | None:
+    try:
+        example = Example(text, setup, origin)
+    except (SyntaxError, ValueError):
+        return None
+    if not record(example, outcome, context.scope, context.guard):
+        return None
+    example.cost = cost(example)
+    return example
+
+
+def cost(example: Example) -> int:
+    """Return how badly an example reads: its length, its origin, and unusual characters."""
+    shown = example.expected[2] if example.expected and example.expected[0] == "value" else ""
+    text = example.expression + "".join(example.setup)
+    odd = len(re.findall(r"\\x|\\u|\\n|\\t|'[^'\w]+'|''", text + shown))
+    raises = bool(example.expected and example.expected[0] == "raises")
+    return len(text) + len(shown) // 2 + 12 * odd + 12 * example.origin + 15 * raises + 10 * len(example.setup)
+
+
+def _of_objects(name: str, value: Any, context: Context, effects: Effects) -> tuple[list[Example], list[Target]]:
+    """Return examples of attributes, methods and operators of the objects of a class."""
+    objects = context.made.get(name) or make_objects(name, value, context, effects)
+    texts: list[tuple[str, int]] = []
+    found: list[Example] = []
+    targets: list[Target] = []
+    for text in objects:
+        texts += [(more, 2) for more in observations(text, context.outcome(text).value, context)]
+    methods = [(m, f) for base in value.__mro__[:-1] for m, f in vars(base).items() if inspect.isfunction(f)]
+    for method, function in dict(reversed(methods)).items():
+        if (method.startswith("_") and method != "__call__") or not _may_call(name, method, effects):
+            continue
+        for number, text in enumerate(objects[:8]):
+            prefix = text if method == "__call__" else f"{text}.{method}"
+            target = Target(prefix, function, method, bound=True)
+            if not target.read_signature(context):
+                break
+            settle_variants(target, context)
+            calls = [*known_calls(target, context), *((call, 2) for call in invented_calls(target, context))][
+                : 40 if number < 2 else 8
+            ]
+            texts += calls
+            found += _after(name, text, calls, context)
+            targets += [target] if number == 0 else []
+    defined = {m for base in value.__mro__[:-1] for m in vars(base)}
+    for dunder, place in DUNDERS.items():
+        if dunder in defined:
+            others = objects[:6] if place < 7 else []
+            texts += [(COMPARISONS[place].format(a, b), 2) for a in objects[:4] for b in [*others, "1", "'a'", "0"]][
+                :24
+            ]
+    return [*recorded_texts(texts, context), *found], targets
+
+
+def _after(name: str, made: str, calls: list[tuple[str, int]], context: Context) -> Iterator[Example]:
+    """Yield examples of an object's state after a method that returns nothing."""
+    from .loading import evaluate
+
+    variable = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    if variable in context.scope or not variable.isidentifier():
+        variable = "made"
+    count = 0
+    for call, origin in calls:
+        outcome = context.outcome(call)
+        if outcome.kind != "value" or outcome.value is not None or count >= 4:
+            continue
+        count += 1
+        setup = (f"{variable} = {made}", variable + call[len(made) :])
+        for shown in [
+            text.replace(made, variable, 1) for text in observations(made, context.outcome(made).value, context)
+        ][:8]:
+            try:
+                example = Example(shown, setup, origin)
+            except (SyntaxError, ValueError):
+                continue
+            kept = _recorded(shown, setup, origin, evaluate(example, context.scope, context.guard), context)
+            if kept is not None:
+                yield kept

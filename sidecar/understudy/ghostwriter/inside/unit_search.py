@@ -1,0 +1,251 @@
+"""Search one function or class for examples, in a process of its own."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import time
+from typing import TYPE_CHECKING, Any, Callable
+
+from .calls import Context, Known, searched_calls
+from .inventing import Late, generated, smallest
+from .loading import Example, detects, evaluate, executed_lines, record
+from .unit_candidates import candidates, cost, make_objects, recorded_texts, vocabulary
+
+if TYPE_CHECKING:
+    from .search import Coordinator
+
+Say = Callable[..., None]
+SEARCH_EXAMPLES = 300
+ROUNDS = 3
+BADLY = 80
+"""The cost from which an example is shrunk."""
+SECONDS_PER_SEARCH = 0.7
+SEARCHED = 3
+WALL_PER_CPU = 1.5
+"""The limit is CPU time, and this many times as much on the clock: the machine may be busy."""
+REPORT_SECONDS = 1.0
+"""More time after the limit, to find out what each example kills."""
+
+
+class UnitSearch:
+    """The search of one function or class, in its own process. The unit without a name is the documentation."""
+
+    def __init__(self, parent: Coordinator, name: str, value: Any, seconds: float, say: Say) -> None:
+        """Prepare the scope of the original."""
+        self.parent = parent
+        self.name = name
+        self.value = value
+        self.seconds = seconds
+        self.until = min(parent.until, time.monotonic() + WALL_PER_CPU * seconds)
+        self.say = say
+        self.guard = parent.guard
+        self.source = parent.source
+        texts = [(one["expression"], 0) for one in parent.request["documented"]]
+        texts += [(text, 0) for one in parent.request["documented"] for text in one["setup"]]
+        texts += [(text, 1) for text in parent.request["calls"]]
+        self.context = Context(self.source.original(), vars(parent.module), self.guard, Known(texts))
+        self.scopes: dict[int, dict[str, Any] | None] = {}
+        self.kept: list[Example] = []
+
+    def late(self, more: float = 0) -> bool:
+        """Return whether the limit is reached, or ``more`` seconds after it."""
+        return time.process_time() > self.seconds + more or time.monotonic() > self.until + more
+
+    def run(self) -> None:
+        """Report the examples that were found."""
+        if not self.name:
+            self._keep_documented()
+            return
+        effects = self.parent.effects
+        reached = [effects.definitions[one] for one in [self.name, *sorted(effects.reach(self.name) - {self.name})]]
+        known = [text for text, _ in self._known_texts()]
+        self.context.words = vocabulary("", reached, known)
+        for name, value in self.context.scope.items():
+            if name != self.name and inspect.isclass(value) and value.__module__ == self.parent.module.__name__:
+                self.context.made[name] = (
+                    make_objects(name, value, self.context, effects) if effects.reason(name) is None else []
+                )
+        found, targets = candidates(self.name, self.value, self.context, effects)
+        if self.guard.events:
+            self.say("left_out", unit=self.name, why="it tried {}".format(", ".join(sorted(self.guard.events))))
+            return
+        if not found:
+            self.say("left_out", unit=self.name, why="no arguments were found with which it returns")
+            return
+        found.sort(key=lambda one: one.cost)
+        left = self.parent.relevant(self.name)
+        left = [m for m in left if m not in self.parent.killed] + [m for m in left if m in self.parent.killed]
+        survivors = self._kill(left, found)
+        if self.parent.request["hypothesis"]:
+            self._search(survivors, targets)
+        self._report()
+
+    def _known_texts(self) -> list[tuple[str, int]]:
+        calls = self.context.known.calls.get(self.name, [])
+        return [(text, origin) for arguments, keywords, origin in calls for text in [*arguments, *keywords.values()]]
+
+    def scope(self, mutant: int) -> dict[str, Any] | None:
+        """Return the scope of a mutant, None when it cannot be loaded."""
+        if mutant not in self.scopes:
+            one = self.parent.mutants[mutant]
+            self.scopes[mutant] = self.source.mutated(one.start, one.end, one.text)
+        return self.scopes[mutant]
+
+    def _kills(self, example: Example, mutant: int) -> bool:
+        if not self._reaches(example, mutant):
+            return False
+        scope = self.scope(mutant)
+        return scope is not None and detects(example, evaluate(example, scope, self.guard))
+
+    def _reaches(self, example: Example, mutant: int) -> bool:
+        """Return whether the example executes a line of the mutant."""
+        one = self.parent.mutants[mutant]
+        if not one.function:
+            return True
+        if example.lines is None:
+            path = self.parent.module.__file__ or ""
+            example.lines = executed_lines(example, self.context.scope, self.guard, path)
+        return any(one.first <= line <= one.last for line in example.lines)
+
+    def _steady(self, example: Example) -> bool:
+        """Return whether the original gives the same outcome again, whatever the state of ``random``."""
+        for seed in (1, 2):
+            random.seed(seed)
+            if detects(example, evaluate(example, self.context.scope, self.guard)):
+                return False
+        return True
+
+    def _kill(self, mutants: list[int], found: list[Example]) -> list[int]:
+        """Keep the first example for each mutant that those before it do not kill; return the survivors."""
+        survivors = []
+        unsteady: set[Any] = set()
+        for mutant in mutants:
+            if self.late():
+                break
+            if self.scope(mutant) is None or any(self._kills(one, mutant) for one in self.kept):
+                continue
+            for example in found:
+                if example.key in unsteady or not self._kills(example, mutant):
+                    if self.late():
+                        break
+                    continue
+                if self._steady(example):
+                    self._keep(example, mutant)
+                    break
+                unsteady.add(example.key)
+            else:
+                survivors.append(mutant)
+        return survivors
+
+    def _search(self, survivors: list[int], targets: list[Any]) -> None:
+        """Let Hypothesis invent arguments, in rounds, for the mutants that survive; then shrink what reads badly."""
+        patterns = [
+            v for v in vars(self.parent.module).values() if type(v).__name__ == "Pattern" and isinstance(v.pattern, str)
+        ]
+        strategies = [
+            s for target in targets[:6] for s in [searched_calls(target, self.context, patterns)] if s is not None
+        ]
+        for number in range(ROUNDS):
+            if self.late() or not strategies or not survivors:
+                return
+            found = []
+            for calls in strategies:
+                texts = generated(calls, SEARCH_EXAMPLES // len(strategies) + 20, number, self.late)
+                found += [example for text in texts for example in self._examples(text)]
+            found.sort(key=lambda one: one.cost)
+            before = len(self.kept)
+            survivors = self._kill(survivors, found)
+            for place, example in list(enumerate(self.kept))[before:]:
+                if example.cost > BADLY and not example.setup and not self.late():
+                    self.kept[place] = self._shrunk(example, strategies)
+            if len(self.kept) == before:
+                return
+
+    def _shrunk(self, example: Example, strategies: list[Any]) -> Example:
+        """Return a simpler example that kills one of the mutants that this one kills."""
+        killed = [m for m in self.parent.relevant(self.name) if self._kills(example, m)]
+        others = [m for m in killed if not any(self._kills(one, m) for one in self.kept if one is not example)][:3]
+        stop = time.process_time() + SECONDS_PER_SEARCH
+        best = example
+
+        def simpler(text: str) -> bool:
+            nonlocal best
+            if time.process_time() > stop or self.late():
+                raise Late
+            for one in self._examples(text):
+                if all(self._kills(one, m) for m in others) and self._steady(one):
+                    best = min(best, one, key=lambda each: each.cost)
+                    return True
+            return False
+
+        for calls in strategies if others else []:
+            smallest(calls, simpler)
+        if best is not example:
+            self._say_example(best, others)
+        return best
+
+    def _examples(self, text: str) -> list[Example]:
+        return [self._costly(one) for one in recorded_texts([(text, SEARCHED)], self.context)]
+
+    def _costly(self, example: Example) -> Example:
+        example.cost = cost(example)
+        return example
+
+    def _keep(self, example: Example, mutant: int) -> None:
+        """Keep an example, and report it at once: a later evaluation may end this process."""
+        self.kept.append(example)
+        self._say_example(example, [mutant])
+
+    def _keep_documented(self) -> None:
+        """Keep every example of the documentation that is true."""
+        for one in self.parent.request["documented"]:
+            try:
+                example = Example(one["expression"], tuple(one["setup"]), 0)
+            except (SyntaxError, ValueError):
+                continue
+            outcome = evaluate(example, self.context.scope, self.guard)
+            if not record(example, outcome, self.context.scope, self.guard) or not self._as_documented(example, one):
+                continue
+            if self._steady(example):
+                example.cost = cost(example)
+                self.kept.append(example)
+        numbers = random.Random(11)
+        self._report(sample(list(range(len(self.parent.mutants))), 200, numbers))
+
+    def _as_documented(self, example: Example, one: dict[str, Any]) -> bool:
+        kind, value, _ = example.expected or ("", None, "")
+        if kind == "raises":
+            return bool(value == one["raises"])
+        return bool(one["raises"] is None and (one["want"] is None or one["want"] in {repr(value), str(value)}))
+
+    def _report(self, mutants: list[int] | None = None) -> None:
+        chosen = self.parent.relevant(self.name) if mutants is None else mutants
+        kills: list[list[int]] = [[] for _ in self.kept]
+        for mutant in chosen:
+            if self.late(REPORT_SECONDS):
+                break
+            for place, example in enumerate(self.kept):
+                if self._kills(example, mutant):
+                    kills[place].append(mutant)
+            self.scopes.pop(mutant, None)
+        for example, killed in zip(self.kept, kills):
+            self._say_example(example, killed)
+
+    def _say_example(self, example: Example, kills: list[int]) -> None:
+        kind, value, text = example.expected or ("", "", "")
+        self.say(
+            "example",
+            unit=self.name,
+            setup=list(example.setup),
+            expression=example.expression,
+            outcome=[kind, value if kind == "raises" else "", text],
+            origin=example.origin,
+            cost=example.cost,
+            kills=kills,
+        )
+
+
+def sample(mutants: list[int], most: int, numbers: random.Random) -> list[int]:
+    """Return up to ``most`` of the mutants, in order."""
+    return sorted(numbers.sample(mutants, most)) if len(mutants) > most else mutants

@@ -1,0 +1,325 @@
+"""Write the tests of one file: search, choose, confirm, write, run."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import subprocess
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from understudy.mutants.generate import mutants_of
+
+from .choose_examples import Found, choose, merged
+from .confined_runs import Confinement
+from .documented import calls_in_tests, documented_examples
+from .project_layout import choose_name, find_sources, formatters, style_of, why_not_imported
+from .stop import Stop
+from .test_file import Style, TestFunction, write
+
+SEARCH_SECONDS = 30.0
+START_SECONDS = 20.0
+"""For the imports of the project, in addition."""
+CONFIRM_SECONDS = 30.0
+PYTEST_SECONDS = 120.0
+MOST_MUTANTS = 1500
+JOBS = 2
+DAY = 86400
+CONFIRMATIONS = (
+    {"shift": 0, "reverse": False, "environment": {"PYTHONHASHSEED": "1", "TZ": "UTC"}},
+    {"shift": 517 * DAY + 25_000, "reverse": True, "environment": {"PYTHONHASHSEED": "2", "TZ": "Asia/Tokyo"}},
+    {"shift": -302 * DAY - 40_000, "reverse": False, "environment": {"PYTHONHASHSEED": "3", "TZ": "America/Lima"}},
+)
+"""Fresh processes: seconds to move the clock, the order, the environment."""
+
+Emit = Callable[..., None]
+
+
+@dataclass
+class Report:
+    """What happened to one module."""
+
+    module: str
+    mutants: int = 0
+    kept: list[TestFunction] = field(default_factory=list)
+    killed: int = 0
+    left_out: dict[str, str] = field(default_factory=dict)
+    unsteady: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def text(self, target: PurePosixPath | None) -> str:
+        """Return a summary."""
+        told = []
+        if target is None:
+            told.append(f"No useful test of {self.module} was found; nothing was changed.")
+        else:
+            lines = sum(len(test.examples) for test in self.kept)
+            names = ", ".join(test.name for test in self.kept)
+            told.append(f"{target}: {lines} examples in {len(self.kept)} tests ({names}).")
+            told.append(f"They notice {self.killed} of {self.mutants} small changes of {self.module}.")
+        told += self.notes
+        late = {name: why for name, why in self.left_out.items() if "time" in why}
+        if late:
+            told.append(f"The time was not enough for a full search of {', '.join(late)}.")
+        if self.left_out.keys() - late.keys():
+            reasons: dict[str, list[str]] = {}
+            for name, why in self.left_out.items() - late.items():
+                reasons.setdefault(why, []).append(name)
+            parts = [f"{', '.join(names)} ({why})" for why, names in reasons.items()]
+            told.append(f"Not called with invented arguments: {'; '.join(parts)}.")
+        if self.unsteady:
+            told.append(
+                f"{self.unsteady} examples were dropped because they do not hold in other processes or at other dates."
+            )
+        return " ".join(told)
+
+
+class ModuleTests:
+    """The work on one file."""
+
+    def __init__(self, root: Path, path: PurePosixPath, confinement: Confinement, emit: Emit, seconds: float) -> None:
+        """Find the module's name; kinds: ``bad_request``."""
+        self.root = root
+        self.path = path
+        self.confinement = confinement
+        self.emit = emit
+        self.seconds = seconds
+        source, self.module = find_sources(root, path)
+        extra = [root / "src"] if (root / "src").is_dir() else []
+        confinement.sources = list(dict.fromkeys([source, *extra, root]))
+        self.content = (root / path).read_bytes()
+        self.report = Report(self.module)
+        self.own: frozenset[str] = frozenset()
+
+    def run(self, *, hypothesis: bool) -> tuple[PurePosixPath | None, Report]:
+        """Write the tests; return the new file, or None when no test is worth keeping."""
+        self.emit("phase", text=f"Reading {self.module}")
+        found = self._search(hypothesis=hypothesis)
+        self.emit("phase", text=f"Confirming the examples of {self.module}")
+        steady = self._confirmed(found)
+        if not steady:
+            return None, self.report
+        target = choose_name(self.root, self.path, self.module)
+        style = style_of(self.root, target.parent)
+        return self._write(target, steady, style), self.report
+
+    def _search(self, *, hypothesis: bool) -> list[Found]:
+        text = self.content.decode("utf-8", "replace")
+        mutants = mutants_of(self.path.as_posix(), self.content)[:MOST_MUTANTS]
+        self.report.mutants = len(mutants)
+        documented = documented_examples(self.root, text, self.module)
+        request = {
+            "module": self.module,
+            "file": str(self.root / self.path),
+            "root": str(self.root),
+            "mutants": [
+                [m.start, m.end, base64.b64encode(m.text).decode(), m.function, m.first_line, m.last_line]
+                for m in mutants
+            ],
+            "documented": [asdict(one) for one in documented],
+            "calls": calls_in_tests(self.root, text, self.module),
+            "hypothesis": hypothesis,
+            "confined": self.confinement.namespaces,
+            "seconds": self.seconds,
+            "jobs": JOBS,
+        }
+        self.emit("tool_call", callId="search", name="search", title=f"Look for examples of {self.module}", input={})
+        before = _state(self.root)
+        found: list[Found] = []
+        ended = False
+        for answer in self.confinement.ask("search", request, seconds=self.seconds + START_SECONDS):
+            ended = self._heard(answer, found) or ended
+        if not self.confinement.namespaces and _state(self.root) != before:
+            raise Stop(
+                "path_escape",
+                f"Code of {self.module} wrote to the worktree while it was called with invented arguments.",
+                "Its examples are not used. Write these tests by hand, or enable user namespaces.",
+            )
+        if not ended:
+            self.report.notes.append("The search did not end in time.")
+        output = f"{len(found)} examples found for {len(mutants)} mutants."
+        self.emit("tool_result", callId="search", ok=ended, output=output)
+        return merged(found)
+
+    def _heard(self, answer: dict[str, Any], found: list[Found]) -> bool:
+        match answer["type"]:
+            case "import_failed":
+                why = why_not_imported(self.root, str(answer["reason"]))
+                raise Stop(
+                    "bad_request",
+                    f"The module {self.module} cannot be imported: {why}.",
+                    "Make it importable without side effects.",
+                )
+            case "imported_elsewhere":
+                raise Stop(
+                    "bad_request",
+                    f"Importing {self.module} loads {answer['file']} instead of {self.path}.",
+                    "Rename the module, or remove the file that shadows it.",
+                )
+            case "unconfined":
+                self.report.notes.append(
+                    f"{self.module} imports {', '.join(answer['imports'])} and was left alone, because this machine "
+                    f"has no namespaces to confine it ({self.confinement.reason})."
+                )
+                return True
+            case "module":
+                self.own = frozenset(answer["own"])
+            case "example":
+                found.append(Found.decode(answer))
+            case "left_out":
+                self.report.left_out[str(answer["unit"]) or "its own examples"] = str(answer["why"])
+            case "end":
+                return True
+        return False
+
+    def _confirmed(self, found: list[Found]) -> list[Found]:
+        """Return the examples that are worth keeping and hold in fresh processes."""
+        good = found
+        chosen: list[Found] = []
+        for _ in range(3):  # an example that does not hold may be replaced by others
+            chosen = choose(good)
+            bad = self._bad(chosen)
+            if not bad:
+                return chosen
+            self.report.unsteady += len(bad)
+            keys = {chosen[number].key for number in bad}
+            good = [one for one in good if one.key not in keys]
+        bad = self._bad(chosen)
+        return [one for number, one in enumerate(chosen) if number not in bad]
+
+    def _bad(self, examples: list[Found]) -> set[int]:
+        bad: set[int] = set()
+        for one in CONFIRMATIONS if examples else ():
+            request = {
+                "module": self.module,
+                "root": str(self.root),
+                "own": sorted(self.own),
+                "examples": [{"setup": e.setup, "expression": e.expression, "outcome": e.outcome} for e in examples],
+                "shift": one["shift"],
+                "reverse": one["reverse"],
+            }
+            environment: dict[str, str] = one["environment"]  # type: ignore[assignment]
+            answers = list(self.confinement.ask("confirm", request, seconds=CONFIRM_SECONDS, **environment))
+            if not answers:
+                return set(range(len(examples)))
+            if isinstance(answers[0].get("bad"), list):
+                bad.update(answers[0]["bad"])  # type: ignore[arg-type]
+            elif not one["shift"]:
+                return set(range(len(examples)))
+        return bad
+
+    def _write(self, target: PurePosixPath, examples: list[Found], style: Style) -> PurePosixPath | None:
+        """Write the file and run it, without the tests that fail; remove it when none is left."""
+        place = self.root / target
+        made = [parent for parent in place.parents if not parent.exists()]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        kept = False
+        try:
+            for number in (1, 2, 3):
+                text, tests = write(self.module, self.own, examples, style)
+                if not tests:
+                    break
+                place.write_text(text, "utf-8")
+                for formatter in formatters(self.root):
+                    self._python("-m", *formatter, str(place), seconds=30)
+                failing = self._failing(target, tests, number)
+                if failing is None:
+                    break
+                if not failing:
+                    self.report.kept = tests
+                    self.report.killed = len(set().union(*(one.kills for test in tests for one in test.examples)))
+                    kept = True
+                    break
+                self.report.notes.append(f"Dropped because they fail under pytest: {', '.join(sorted(failing))}.")
+                examples = [one for test in tests if test.name not in failing for one in test.examples]
+        finally:
+            if not kept:
+                place.unlink(missing_ok=True)
+                for folder in made:
+                    with contextlib.suppress(OSError):
+                        folder.rmdir()
+        return target if kept else None
+
+    def _failing(self, target: PurePosixPath, tests: list[TestFunction], number: int) -> set[str] | None:
+        """Run the file twice; return the names of tests that do not pass, None when pytest reports nothing."""
+        failing: set[str] = set()
+        for seed, zone in (("1", "UTC"), ("4", "Pacific/Auckland")):
+            call = f"pytest-{number}-{seed}"
+            self.emit("tool_call", callId=call, name="pytest", title=f"pytest {target}", input={})
+            outcomes, said = self._pytest(target, seed, zone)
+            bad = {test.name for test in tests if outcomes.get(test.name) != "passed"}
+            failing |= bad
+            output = said if not outcomes else f"{len(tests) - len(bad)} of {len(tests)} tests pass"
+            self.emit("tool_result", callId=call, ok=not bad, output=output)
+            if not outcomes:
+                self.report.notes.append(f"pytest did not run the tests: {said}")
+                return None
+        return failing
+
+    def _pytest(self, target: PurePosixPath, seed: str, zone: str) -> tuple[dict[str, str], str]:
+        report = self.confinement.top / "report.xml"
+        report.unlink(missing_ok=True)
+        done = self._python(
+            "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist",
+            "--no-header", "--tb=line",
+            "-o", "addopts=", f"--junitxml={report}", str(target),
+            seconds=PYTEST_SECONDS, PYTHONHASHSEED=seed, TZ=zone,
+        )  # fmt: skip
+        outcomes: dict[str, str] = {}
+        with contextlib.suppress(OSError, ET.ParseError):
+            for case in ET.parse(report).iter("testcase"):  # noqa: S314 - written by pytest a moment ago
+                outcomes[case.get("name", "")] = "failed" if len(case) else "passed"
+        lines = [line.strip() for line in (done or "").splitlines() if line.strip()]
+        return outcomes, lines[-1][:300] if lines else "it did not end in time."
+
+    def _python(self, *arguments: str, seconds: float, **environment: str) -> str | None:
+        """Run the project's Python in the worktree and return what it printed; None when it took too long."""
+        return run_python(self.confinement, self.root, *arguments, seconds=seconds, **environment)
+
+
+def run_python(confinement: Confinement, root: Path, *arguments: str, seconds: float, **environment: str) -> str | None:
+    """Run the project's own programs, such as pytest; kinds: ``tool_missing``."""
+    output = confinement.top / "output"
+    try:
+        with output.open("wb") as file:
+            process = subprocess.Popen(
+                [confinement.python, *arguments],
+                cwd=root, env=confinement.environment(NO_COLOR="1", TERM="dumb", **environment),
+                stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+    except OSError as error:
+        raise Stop(
+            "tool_missing",
+            f"The project's Python {confinement.python} cannot be started: {error.strerror}.",
+            "Configure the project's interpreter, or create a virtual environment in `.venv`.",
+        ) from None
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, 9)
+        process.wait()
+    with output.open("rb") as file:
+        return file.read(1 << 20).decode("utf-8", "replace")
+
+
+def _state(root: Path) -> dict[str, tuple[int, int, int]]:
+    """Return inode, size and change time of every file of the worktree."""
+    found = {}
+    until = time.monotonic() + 10
+    for folder, _, files in os.walk(root):
+        for name in files:
+            path = os.path.join(folder, name)  # noqa: PTH118 - faster, and there may be many
+            with contextlib.suppress(OSError):
+                status = os.lstat(path)
+                found[path] = (status.st_ino, status.st_size, status.st_ctime_ns)
+        if time.monotonic() > until:
+            break
+    return found

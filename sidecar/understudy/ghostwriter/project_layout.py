@@ -1,0 +1,155 @@
+"""Where the project keeps its tests, how it names and writes them, and how its modules are imported."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from .stop import Stop
+from .test_file import Style
+
+
+def find_sources(root: Path, path: PurePosixPath) -> tuple[Path, str]:
+    """Return the import root (the first folder above ``path`` that is not a package), and the module's name."""
+    folder = path.parent
+    names = [] if path.stem == "__init__" else [path.stem]
+    while folder.parts and (root / folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    # A namespace package (no __init__.py) below `src`: its name is the whole path below `src`.
+    if "src" in folder.parts and folder.name != "src":
+        while folder.name != "src":
+            names.insert(0, folder.name)
+            folder = folder.parent
+    name = ".".join(names)
+    if not names or not all(part.isidentifier() for part in names):
+        raise Stop(
+            "bad_request",
+            f"{path} cannot be imported: its name is not a valid module name.",
+            "Rename it, or choose another file.",
+        )
+    return root / folder, name
+
+
+def choose_name(root: Path, path: PurePosixPath, module: str) -> PurePosixPath:
+    """Return a free path for the tests: beside existing tests and named by the project's convention."""
+    stem = path.parent.name if path.stem == "__init__" else path.stem
+    folder = test_folder(root, path)
+    habit = "{}_test" if uses_suffix(root, folder) else "test_{}"
+    long = module.replace(".", "_")
+    names = [stem, f"{stem}_examples", f"{long}_examples", *(f"{stem}_examples_{number}" for number in range(2, 100))]
+    taken = {found.name for found in root.rglob("*.py") if "site-packages" not in found.parts}
+    for name in names:
+        candidate = folder / f"{habit.format(name.strip('_'))}.py"
+        # Two test modules with the same name confuse pytest unless both folders are packages.
+        if not os.path.lexists(root / candidate) and candidate.name not in taken:
+            return candidate
+    raise Stop(
+        "target_exists",
+        f"Every file name for the tests of {path} is taken.",
+        "Remove or rename some of its test files.",
+    )
+
+
+def test_folder(root: Path, path: PurePosixPath) -> PurePosixPath:
+    """Return the test folder that fits ``path`` best."""
+    stem = path.parent.name if path.stem == "__init__" else path.stem
+    own = sorted(
+        PurePosixPath(found.relative_to(root).as_posix()).parent
+        for pattern in (f"test_{stem}.py", f"{stem}_test.py", f"test_{stem}_*.py")
+        for found in root.rglob(pattern)
+        if not any(
+            part.startswith(".") or part in {"site-packages", "node_modules"} for part in found.relative_to(root).parts
+        )
+        and not any(parent.is_symlink() for parent in [found, *found.parents])
+    )
+    if own:
+        return own[0]
+    for name in ("tests", "test"):
+        for parent in [*path.parents][::-1]:
+            if (root / parent / name).is_dir() and not (root / parent / name).is_symlink():
+                return parent / name
+    beside = [*(root / path.parent).glob("test_*.py"), *(root / path.parent).glob("*_test.py")]
+    return path.parent if beside else PurePosixPath("tests")
+
+
+test_folder.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it
+
+
+def uses_suffix(root: Path, folder: PurePosixPath) -> bool:
+    """Return whether the project names its tests ``x_test.py``."""
+    return bool([*(root / folder).glob("*_test.py")]) and not [*(root / folder).glob("test_*.py")]
+
+
+def style_of(root: Path, folder: PurePosixPath) -> Style:
+    """Return the line length that the project configures, and the quotes that its tests use."""
+    width = 88
+    tool = _toml(root / "pyproject.toml").get("tool", {})
+    ruff = {**_toml(root / "ruff.toml"), **tool.get("ruff", {})} if isinstance(tool, dict) else {}
+    for value in (_get(tool, "black", "line-length"), ruff.get("line-length"), _flake8(root)):
+        if isinstance(value, int) and 60 <= value <= 200:
+            width = value
+            break
+    single = double = 0
+    for path in sorted((root / folder).glob("*.py"))[:20]:
+        if path.is_file() and not path.is_symlink() and path.stat().st_size < 400_000:
+            text = path.read_text("utf-8", "replace")
+            single += len(re.findall(r"(?<![\w'\"])'[^'\"\n]*'(?!')", text))
+            double += len(re.findall(r"(?<![\w'\"])\"[^'\"\n]*\"(?!\")", text))
+    formatted = bool(_get(tool, "black") or _get(ruff, "format") is not None)
+    return Style(width, formatted or double >= single)
+
+
+def formatters(root: Path) -> list[list[str]]:
+    """Return the arguments of the formatters that the project configures, to be run with ``python -m``."""
+    tool = _toml(root / "pyproject.toml").get("tool", {})
+    found = [["black", "-q"]] if _get(tool, "black") is not None else []
+    if _get(tool, "ruff") is not None or any((root / name).is_file() for name in ("ruff.toml", ".ruff.toml")):
+        found.append(["ruff", "format", "-q"])
+    return found
+
+
+def why_not_imported(root: Path, reason: str) -> str:
+    """Return the reason with what to do, when a module that is missing is generated and ignored by git."""
+    found = re.search(r"No module named '([\w.]+)'", reason)
+    if found:
+        part = found[1].replace(".", "/") + ".py"
+        ignored = (root / ".gitignore").read_text("utf-8", "replace") if (root / ".gitignore").is_file() else ""
+        settings = (
+            (root / "pyproject.toml").read_text("utf-8", "replace") if (root / "pyproject.toml").is_file() else ""
+        )
+        name = part.rpartition("/")[2]
+        if name in ignored or re.search(rf"(?:version_file|write_to|version-file)\s*=.*{re.escape(name)}", settings):
+            return f"`{part}` is generated and ignored by git: list it under `[worktrees] copy`"
+        if "." not in found[1]:
+            return f"{found[1]} is not installed in the project's environment"
+    return reason
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _get(table: Any, *names: str) -> Any:
+    for name in names:
+        table = table.get(name) if isinstance(table, dict) else None
+    return table
+
+
+def _flake8(root: Path) -> int | None:
+    for name in ("setup.cfg", ".flake8", "tox.ini"):
+        path = root / name
+        found = (
+            re.search(r"^max[-_]line[-_]length\s*=\s*(\d+)", path.read_text("utf-8", "replace"), re.MULTILINE)
+            if path.is_file()
+            else None
+        )
+        if found:
+            return int(found[1])
+    return None

@@ -1,0 +1,78 @@
+import textwrap
+
+from understudy.ghostwriter.documented import Documented, calls_in_tests, documented_examples
+
+
+def examples(tmp_path, text, readme=None):
+    if readme is not None:
+        (tmp_path / "README.md").write_text(textwrap.dedent(readme))
+    return documented_examples(tmp_path, textwrap.dedent(text), "shop.prices")
+
+
+def test_docstrings(tmp_path):
+    found = examples(
+        tmp_path,
+        '''
+        def cents(amount):
+            """Return cents.
+
+            >>> from shop.prices import cents
+            >>> cents("1.00")
+            100
+            >>> amount = "2.50"
+            >>> unused = 3
+            >>> print(cents(amount))
+            250
+            >>> cents("x")
+            Traceback (most recent call last):
+            ValueError: x
+            >>> _private(1)
+            2
+            """
+        ''',
+    )
+    assert found == [
+        Documented([], "cents('1.00')", "100"),
+        Documented(['amount = "2.50"'], "cents(amount)", "250"),
+        Documented([], "cents('x')", None, "ValueError"),
+    ]
+
+
+def test_readme_blocks_count_only_when_one_imports_the_module(tmp_path):
+    page = """
+        ```python
+        import shop.prices as p
+        assert p.cents("1") == 100
+        ```
+        ```python
+        self.assertEqual(p.cents("2"), 200)
+        ```
+    """
+    assert examples(tmp_path, "", page) == [Documented([], "cents('1')", "100"), Documented([], "cents('2')", "200")]
+    assert examples(tmp_path, "", page.replace("shop.prices", "other")) == []
+
+
+def test_what_cannot_be_parsed_costs_itself_only(tmp_path):
+    text = '"""\n>>> f(1\n1\n>>> g(2)\n3\n"""\n'
+    assert examples(tmp_path, text) == [Documented([], "g(2)", "3")]
+    assert examples(tmp_path, "def f(:") == []
+
+
+def test_calls_in_tests_with_parameters(tmp_path):
+    (tmp_path / "test_prices.py").write_text(
+        textwrap.dedent(
+            """
+            import pytest
+            from shop import prices
+
+            @pytest.mark.parametrize("text, wanted", [("1", 100), ("2", 200)])
+            def test_cents(text, wanted):
+                assert prices.cents(text) == wanted
+
+            def test_other():
+                assert other(3)
+            """
+        )
+    )
+    source = "def cents(text):\n    return text\n"
+    assert calls_in_tests(tmp_path, source, "shop.prices") == ["cents(text)", "cents('1')", "cents('2')"]
