@@ -62,7 +62,7 @@ export const RESERVATIONS = [
   "no_checks",
   /** New tests ran, and nothing shows that they can fail. */
   "not_mutation_tested",
-  /** A check failed once and passed once on the same tree. */
+  /** A check, or a new test in another order, time zone or hash seed, failed once and passed once on the same tree. */
   "flaky",
   /** A check fails on the result and failed before the work began. */
   "fails_on_base",
@@ -76,8 +76,12 @@ export const RESERVATIONS = [
   "outside_scope",
   /** A check loaded files of the user's checkout instead of the result. */
   "loaded_checkout",
+  /** After a run of a check, tracked files of its worktree differed from the commit. */
+  "tree_changed",
   /** No new test fails when the code under test is broken on purpose. */
   "no_mutant_killed",
+  /** Files outside the worktree changed while the agent or a check ran, and no editor reported that it saved them. */
+  "outside_changed",
   /** The journal contained bytes that its worker did not write. */
   "tampered",
 ] as const;
@@ -251,7 +255,7 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
   },
   "flaky": {
     "reason": "a check failed once and passed once on the same tree",
-    "advice": "run `understudy check ID` again, and look for what is random"
+    "advice": "run `understudy check ID` again, and look for what is random, or depends on order, time zone or date"
   },
   "fails_on_base": {
     "reason": "a check fails, and failed before the work began",
@@ -277,9 +281,17 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
     "reason": "a check loaded files of your checkout instead of the result",
     "advice": "the files are listed below; the usual cause is an absolute path in the environment"
   },
+  "tree_changed": {
+    "reason": "tracked files changed while a check ran",
+    "advice": "the files are listed below: let the check write elsewhere, and look for a program that edits the worktree"
+  },
   "no_mutant_killed": {
     "reason": "no new test fails when the code under test is broken",
     "advice": "these tests prove nothing: ask for tests that fail when the code is wrong"
+  },
+  "outside_changed": {
+    "reason": "files outside the worktree changed while the agent or a check ran",
+    "advice": "you or the agent changed them: `understudy watch ID` names them, and how to see what a file was before"
   },
   "tampered": {
     "reason": "the journal contained lines that its worker did not write; they were removed",
@@ -1012,8 +1024,12 @@ export interface CheckResult {
   outputTail: string;
   mutation?: MutationResult;
   flaky: boolean;
+  /** The tests that passed once and failed once, if the runner names them. */
+  flakyTests?: string[];
   failsOnBase: boolean;
   checkoutFiles?: string[];
+  /** Tracked files that differed from the tree after a run. */
+  changedFiles?: string[];
   /** Whether the check passed on this tree (even if it is flaky). */
   ok: boolean;
   required: boolean;
@@ -1641,8 +1657,10 @@ export interface CheckFinishedEvent {
   outputTail: string;
   mutation?: MutationResult;
   flaky: boolean;
+  flakyTests?: string[];
   failsOnBase: boolean;
   checkoutFiles?: string[];
+  changedFiles?: string[];
   ok: boolean;
   required: boolean;
   sandbox?: Sandbox;

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pathlib
+import shlex
 import subprocess
 import sys
 import textwrap
 
 import pytest
+
+from understudy.journal import delegation_folder
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.failpoints import VARIABLE
 
 HONEST = "from calc import add, clamp\n\n\ndef test_add():\n    assert add(1, 2) == 3\n\n\ndef test_clamp():\n    assert clamp(5, 0, 3) == 3\n"
 
@@ -408,3 +414,183 @@ def test_a_forged_summary_is_not_believed(project):
     folder.summary.write_text(json.dumps(data))
     assert project.call("delegations/get", id=done.id).verdict == "no_changes"
     assert project.call("delegations/list").delegations[0].verdict == "no_changes"
+
+
+REPLACE = """
+import pathlib, zlib
+
+
+def replace(old, new):
+    for store in pathlib.Path(".git/objects/info/alternates").read_text().split():
+        for file in pathlib.Path(store).glob("??/*"):
+            content = zlib.decompress(file.read_bytes())
+            if content.startswith(b"blob") and old in content:
+                body = content.partition(b"\\0")[2].replace(old, new)
+                file.unlink()
+                file.write_bytes(zlib.compress(b"blob %d\\0" % len(body) + body))
+
+
+replace(b"== 3", b"== 4")
+"""
+
+
+def test_an_object_that_the_check_replaces_is_neither_shown_nor_accepted(project):
+    text = HONEST + REPLACE
+    project.program("swapper", writing("tests/test_calc.py", text))
+    done = project.run("tests", "calc.py", delegator="swapper")
+    assert project.call("delegations/file", id=done.id, path="tests/test_calc.py", side="result").text == text
+    project.call("delegations/decide", id=done.id, decisions=[{"decision": "accept"}])
+    assert (project.top / "tests" / "test_calc.py").read_text() == text
+
+
+def test_an_object_that_is_replaced_after_the_verdict_is_neither_shown_nor_accepted(project):
+    project.program("honest", writing("tests/test_calc.py", HONEST))
+    done = project.run("tests", "calc.py", delegator="honest")
+    assert done.verdict == "verified"
+    subprocess.run([sys.executable, "-c", REPLACE], cwd=pathlib.Path(done.worktree), check=True)
+    found = project.call("delegations/diff", id=done.id)
+    assert [file.path for file in found.files] == ["tests/test_calc.py"]
+    project.call("delegations/decide", id=done.id, decisions=[{"decision": "accept"}])
+    assert (project.top / "tests" / "test_calc.py").read_text() == HONEST
+
+
+def test_without_a_good_copy_a_replaced_object_is_not_accepted(project):
+    project.program("honest", writing("tests/test_calc.py", HONEST))
+    done = project.run("tests", "calc.py", delegator="honest")
+    subprocess.run([sys.executable, "-c", REPLACE], cwd=pathlib.Path(done.worktree), check=True)
+    (delegation_folder.open_folder(done.id).path / "result.pack").unlink()
+    with pytest.raises(UnderstudyError) as caught:
+        project.call("delegations/decide", id=done.id, decisions=[{"decision": "accept"}])
+    assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
+    assert "understudy retry" in caught.value.hint
+    assert not (project.top / "tests").exists()
+
+
+def test_a_test_that_edits_the_code_while_it_runs_changes_the_tree(project):
+    swap = "\n\ndef test_swap():\n    import pathlib\n    pathlib.Path('calc.py').write_text('def add(a, b): pass')\n"
+    project.program("editor", writing("tests/test_calc.py", HONEST + swap))
+    done = project.run("tests", "calc.py", delegator="editor")
+    assert done.verdict == "unverified"
+    assert "tree_changed" in done.reservations
+    assert done.checks[0].changed_files == ["calc.py"]
+
+
+def test_a_test_that_needs_an_order_is_flaky(project):
+    text = "\n\nSEEN = []\n\n\ndef test_a():\n    SEEN.append(add(1, 1))\n\n\ndef test_b():\n    assert SEEN == [2]\n"
+    project.program("careless", writing("tests/test_calc.py", HONEST + text))
+    done = project.run("tests", "calc.py", delegator="careless")
+    assert (done.verdict, done.reservations) == ("unverified", ["flaky"])
+    assert done.checks[0].flaky_tests == ["tests/test_calc.py::test_b"]
+
+
+def hide(project):
+    """Configure a hidden check of ``add``."""
+    (project.config / "tests").mkdir(parents=True)
+    secret = "from calc import add\n\n\ndef test_secret():\n    assert add(20, 3) == 23\n"
+    (project.config / "tests" / "test_secret.py").write_text(secret)
+    project.settings(
+        f"""
+        [environment]
+        python = "{sys.executable}"
+
+        [[checks]]
+        name = "secret"
+        argv = ["{{python}}", "-m", "pytest", "-q", "tests/test_secret.py"]
+        hidden = true
+        files = ["tests/test_secret.py"]
+        """
+    )
+
+
+def test_special_cases_fail_a_hidden_check_that_the_agent_never_saw(project):
+    hide(project)
+    special = "def add(a, b):\n    return {(1, 2): 3}[a, b]\n"
+    project.program("special", writing("calc.py", special))
+    done = project.run("implement", "calc.py", delegator="special", task="Make add faster.")
+    assert done.verdict == "checks_failed"
+    assert "test_secret" in done.checks[0].output_tail
+    folder = delegation_folder.open_folder(done.id).path
+    assert "secret" not in (folder / "prompt.md").read_text()
+    assert not (folder / "checks" / "hidden.json").exists()
+    assert not (pathlib.Path(done.worktree) / "tests" / "test_secret.py").exists()
+
+
+def test_hidden_files_are_removed_after_the_worker_was_killed(project, monkeypatch):
+    hide(project)
+    project.program("honest", writing("calc.py", "def add(a, b):\n    return b + a\n"))
+    monkeypatch.setenv(VARIABLE, "hidden files placed:1")
+    done = project.run("implement", "calc.py", delegator="honest", task="Make add faster.")
+    assert done.verdict == "interrupted"
+    assert not (pathlib.Path(done.worktree) / "tests" / "test_secret.py").exists()
+    assert not (delegation_folder.open_folder(done.id).path / "checks" / "hidden.json").exists()
+
+
+WRITE = "calc = pathlib.Path({path!r})\ncalc.write_text(calc.read_text() + '# edited\\n')\n"
+
+
+def edits_outside(project, path, where="agent"):
+    """Run an honest agent, or an honest test, that also appends a line to ``path``."""
+    edit = WRITE.format(path=str(path))
+    if where == "agent":
+        source = edit + textwrap.dedent(writing("tests/test_calc.py", HONEST))
+    else:
+        source = writing("tests/test_calc.py", f"import pathlib\n{HONEST}\n\n{edit}")
+    project.program("outsider", source)
+    return project.run("tests", "calc.py", delegator="outsider")
+
+
+def notes_of(project, done):
+    return "\n".join(event.text for event in project.events(done.id) if hasattr(event, "level"))
+
+
+@pytest.mark.parametrize("where", ["agent", "check"])
+def test_an_edit_of_the_checkout_is_noticed(project, where):
+    done = edits_outside(project, project.top / "calc.py", where)
+    assert done.verdict == "unverified"
+    assert "outside_changed" in done.reservations
+    notes = notes_of(project, done)
+    assert "calc.py" in notes
+    command = notes.partition("To see what a file was: ")[2].splitlines()[0]
+    shown = subprocess.run(shlex.split(command), capture_output=True, text=True, check=True).stdout
+    assert shown == project.git("show", "HEAD:calc.py")
+
+
+def test_an_edit_of_a_linked_item_is_noticed(project):
+    project.write(".gitignore", "ignored.txt\n__pycache__/\nnode_modules/\n")
+    project.commit()
+    program = project.write("node_modules/.bin/tool", "exit 1\n")
+    project.write("node_modules/.cache/x", "1\n")
+    project.settings(f'[environment]\npython = "{sys.executable}"\n[worktrees]\nlink = ["node_modules"]\n')
+    cached = edits_outside(project, "node_modules/.cache/x")
+    assert (cached.verdict, cached.reservations) == ("verified", [])
+    done = edits_outside(project, "node_modules/.bin/tool")
+    assert (done.verdict, done.reservations) == ("unverified", ["outside_changed"])
+    assert str(program) in notes_of(project, done)
+
+
+def test_an_edit_of_the_environment_is_noticed(project, tmp_path):
+    environment = tmp_path / "env"
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", str(environment)], check=True
+    )
+    site = next((environment / "lib").glob("python*/site-packages"))
+    packages = pathlib.Path(pytest.__file__).parent.parent
+    (site / "packages.pth").write_text(f"{packages}\n")
+    project.settings(f'[environment]\npython = "{environment / "bin" / "python"}"\n')
+    done = edits_outside(project, site / "packages.pth")
+    assert (done.verdict, done.reservations) == ("unverified", ["outside_changed"])
+
+
+def test_what_the_persons_editor_saves_is_no_accusation(project):
+    save = "import understudy.journal.editor_saves as saves\n" + WRITE.format(path=str(project.top / "calc.py"))
+    save += "saves.record([calc])\n"
+    project.program("editor", save + textwrap.dedent(writing("tests/test_calc.py", HONEST)))
+    done = project.run("tests", "calc.py", delegator="editor")
+    assert (done.verdict, done.reservations) == ("verified", [])
+
+
+def test_a_file_that_is_written_again_with_the_same_content_is_no_change(project):
+    same = f"calc = pathlib.Path({str(project.top / 'calc.py')!r})\ncalc.write_text(calc.read_text())\n"
+    project.program("toucher", same + textwrap.dedent(writing("tests/test_calc.py", HONEST)))
+    done = project.run("tests", "calc.py", delegator="toucher")
+    assert (done.verdict, done.reservations) == ("verified", [])

@@ -53,7 +53,7 @@ def test_the_sample_configuration_loads(tmp_path, monkeypatch):
     assert [problem.message for problem in loaded.problems] == []
     assert (loaded.defaults.delegator, loaded.defaults.recipes) == ("quick", {"tests": "mine"})
     assert (loaded.slots, loaded.limits.total_seconds, loaded.limits.max_usd) == (4, 1800, "0.50")
-    assert list(loaded.checks) == ["unit"]
+    assert list(loaded.checks) == ["unit", "secret"]
 
 
 @pytest.mark.parametrize("page", ["README.md", "protocol/README.md", "sidecar/README.md", "CHANGELOG.md"])

@@ -85,6 +85,10 @@ class Loader:
         self._judge_delegators(servers)
         for item in self.checks:
             self._note(item, delegator_rules.check_check(item.value))
+            if item.layer.scope is Scope.WORKSPACE:
+                self._note(
+                    item, workspace_rules.check_workspace_check(item.value, self._values(self.checks, Scope.USER))
+                )
         delegators = _winners(self.delegators, lambda item: item.value.name)
         checks = {
             name: item.value

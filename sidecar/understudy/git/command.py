@@ -19,7 +19,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +61,8 @@ _CONFIGURATION: dict[str, str] = {
     "core.safecrlf": "false",
     "core.logAllRefUpdates": "false",
     "core.multiPackIndex": "true",
+    # A commit graph repeats what commits contain, and nothing verifies it.
+    "core.commitGraph": "false",
     "credential.helper": "",
     "protocol.allow": "never",
     "submodule.recurse": "false",
@@ -165,9 +167,11 @@ def run_git(
     extra_config: Mapping[str, str] | None = None,
     user_settings: bool = False,
     literal_pathspecs: bool = True,
+    sink: Callable[[bytes], None] | None = None,
 ) -> Completed:
     """Run git like ``git_output``, but return the outcome instead of raising for an exit code.
 
+    With ``sink``, standard output is passed to it in pieces and not kept, so that it has no limit.
     A full disk, an exceeded limit and a missing git are errors here too.
     """
     program = _program()
@@ -186,7 +190,9 @@ def run_git(
         environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(listed)
     folder = work_tree or (git_dir if git_dir.is_dir() else Path("/"))
     argv: list[str | bytes] = [program, "--no-pager", *(str(a) if isinstance(a, Path) else a for a in arguments)]
-    done = _run(argv, environment, folder, stdin=stdin, timeout_seconds=timeout_seconds, output_limit=output_limit)
+    done = _run(
+        argv, environment, folder, stdin=stdin, timeout_seconds=timeout_seconds, output_limit=output_limit, sink=sink
+    )
     if done.code != 0 and _was_full(done.stderr, (git_dir, work_tree, index, object_directory)):
         raise UnderstudyError(
             ErrorKind.DISK_FULL,
@@ -326,6 +332,7 @@ def _run(
     stdin: bytes | None,
     timeout_seconds: float,
     output_limit: int,
+    sink: Callable[[bytes], None] | None = None,
 ) -> Completed:
     _check_not_aborted(argv)
     try:
@@ -348,7 +355,7 @@ def _run(
     try:
         if _aborted.is_set():
             _kill(process)
-        outcome = _pump(process, stdin, time.monotonic() + timeout_seconds, output_limit)
+        outcome = _pump(process, stdin, time.monotonic() + timeout_seconds, output_limit, sink)
     finally:
         with _running_lock:
             _running.discard(process)
@@ -365,7 +372,11 @@ def _run(
 
 
 def _pump(
-    process: subprocess.Popen[bytes], stdin: bytes | None, deadline: float, output_limit: int
+    process: subprocess.Popen[bytes],
+    stdin: bytes | None,
+    deadline: float,
+    output_limit: int,
+    sink: Callable[[bytes], None] | None,
 ) -> tuple[bytes, bytes, bool] | None:
     """Write to the process and read from it until it ends; return None when the deadline passes first."""
     output = bytearray()
@@ -399,6 +410,8 @@ def _pump(
                     selector.unregister(key.fileobj)
                 elif key.fileobj is process.stderr:
                     errors += chunk[: _ERROR_LIMIT - len(errors)]
+                elif sink is not None:
+                    sink(chunk)
                 else:
                     output += chunk
                     if len(output) > output_limit:

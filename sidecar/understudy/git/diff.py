@@ -11,7 +11,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+from understudy.git import verification
 from understudy.git.object_store import ObjectStore
+from understudy.git.objects import read_blobs
 from understudy.git.path_rules import flagged
 from understudy.model.delegations import FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -133,6 +135,7 @@ _remembered: dict[tuple[str, str, str], list[Split]] = {}
 
 
 def _splits(store: ObjectStore, base: str, head: str) -> list[Split]:
+    verification.require_change(store, base, head)
     output = _diff_tree(store, base, head, "--raw", "-p", "-U0", "-z", "--full-index")
     # Each raw line ends with a NUL, and another NUL follows the last; the patch still quotes its names.
     raw, _, patch = output.partition(b"\0\0")
@@ -160,6 +163,7 @@ def hunk_ids(split: Split) -> list[str]:
 
 def line_splits(store: ObjectStore, base: str, head: str) -> dict[bytes, Split]:
     """Return path → ranges of changed lines between two trees, treating every content as text; for ``merge``."""
+    verification.require_change(store, base, head)
     output = _diff_tree(store, base, head, "--raw", "-p", "-U0", "-z", "--full-index", "--text", "--no-renames")
     raw, _, patch = output.partition(b"\0\0")
     changes = _parse_changes(raw.split(b"\0")) if raw else []
@@ -171,6 +175,7 @@ def line_splits(store: ObjectStore, base: str, head: str) -> dict[bytes, Split]:
 
 def stats(store: ObjectStore, base: str, head: str) -> list[FileStat]:
     """Return the number of added and deleted lines of each changed file; binary files count no lines."""
+    verification.require_change(store, base, head)
     fields = _diff_tree(store, base, head, "--numstat", "-z").split(b"\0")[:-1]
     counts: dict[bytes, tuple[int, int]] = {}
     position = 0
@@ -200,6 +205,7 @@ def unified(store: ObjectStore, base: str, head: str) -> bytes:
     Above 16 MiB, only the headers of large files are included, so that one of them cannot displace the others. If it
     is still too large, it ends before the first file that does not fit, with a line that says so.
     """
+    verification.require_change(store, base, head)
     arguments = ("-r", "-p", "-U3", "--full-index", *_OPTIONS, "--end-of-options", base, head)
     for shown in (FILE_BYTES, UNIFIED_BYTES // 16, UNIFIED_BYTES // 256):
         config = _CONFIG | {"core.bigFileThreshold": str(shown)}
@@ -225,23 +231,16 @@ def read_file(store: ObjectStore, commit: str, path: bytes, *, limit: int = FILE
 
     A link's contents are its target. Raises ``file_too_large`` above ``limit`` bytes.
     """
-    listing = store.run_git("ls-tree", "-z", "--full-tree", "--end-of-options", commit, path)
-    if listing.code != 0:
-        raise _unavailable(commit, commit, listing.stderr)
-    details, _, name = listing.stdout.rstrip(b"\0").partition(b"\t")
-    if name != path or b"\0" in name:
+    last = verification.find_path(store, commit, path)
+    if last is None or last.kind != "blob":
         return None
-    mode, kind, identifier = details.decode().split(" ")
-    if kind != "blob":
-        return None
-    size = int(store.git_output("cat-file", "-s", identifier))
-    if size > limit:
+    if last.size > limit:
         raise UnderstudyError(
             ErrorKind.FILE_TOO_LARGE,
-            f"{quote(path)} has {size} bytes (limit {limit}).",
+            f"{quote(path)} has {last.size} bytes (limit {limit}).",
             hint="Open it in the worktree.",
         )
-    return store.git_output("cat-file", "blob", identifier, output_limit=limit), mode
+    return read_blobs(store, [last.identifier])[last.identifier], last.mode
 
 
 def _hunks(change: RawChange, ranges: list[LineRange], *, binary: bool) -> list[Hunk]:

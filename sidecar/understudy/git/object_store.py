@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +54,8 @@ class ObjectStore:
 
     path: Path
     description: Mapping[str, Any]
+    copies: tuple[Path, ...] = ()
+    """Packs outside the store, some of which may not exist, from which damaged objects are recovered."""
 
     @classmethod
     def create(cls, path: Path, repository: Repository) -> ObjectStore:
@@ -122,6 +124,11 @@ class ObjectStore:
         return self.own / "base.index"
 
     @property
+    def object_format(self) -> str:
+        """The hash of object ids: ``sha1`` or ``sha256``."""
+        return str(self.description["objectFormat"])
+
+    @property
     def empty_tree(self) -> str:
         """Object id of the empty tree."""
         return (
@@ -163,12 +170,18 @@ class ObjectStore:
         return run_git(*arguments, git_dir=self.path, **keywords)
 
     def _protect(self) -> None:
-        """Rewrite the files that decide which programs git runs, if they have changed.
+        """Rewrite the files that decide which programs git runs and which objects it borrows, if they have changed.
 
         An agent without a sandbox can write here, too: git would run a filter from the configuration with an attribute
         that enables it when it next reads the worktree.
         """
-        expected = {"config": _configuration(self.description), "info/attributes": ATTRIBUTES}
+        expected = {
+            "config": _configuration(self.description),
+            "info/attributes": ATTRIBUTES,
+            "objects/info/alternates": _alternates(
+                Path(os.fsdecode(bytes.fromhex(folder))) for folder in self.description["objects"]
+            ),
+        }
         for name, content in expected.items():
             if _copied(self.path / name) != content:
                 with contextlib.suppress(FileNotFoundError):
@@ -338,14 +351,14 @@ def _configuration(description: Mapping[str, Any]) -> bytes:
     return "\n".join([*lines, "[gc]", "\tauto = 0", ""]).encode()
 
 
+def _alternates(objects: Iterable[Path]) -> bytes:
+    raw = (os.fsencode(folder) for folder in objects)
+    return b"".join((path if b"\n" not in path else c_quote(path).encode()) + b"\n" for path in raw)
+
+
 def _write_alternates(git_dir: Path, objects: list[Path]) -> None:
-    lines = []
-    for folder in objects:
-        raw = os.fsencode(folder)
-        plain = raw if b"\n" not in raw else c_quote(raw).encode()
-        lines.append(plain + b"\n")
-    if lines:
-        (git_dir / "objects" / "info" / "alternates").write_bytes(b"".join(lines))
+    if objects:
+        (git_dir / "objects" / "info" / "alternates").write_bytes(_alternates(objects))
 
 
 def _copied(path: Path) -> bytes:

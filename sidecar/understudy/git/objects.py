@@ -5,7 +5,6 @@ An accept has to be about as fast as `git apply`, and each start of git costs ab
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import zlib
@@ -13,34 +12,34 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from understudy.git.command import git_output
+from understudy.git import verification
+from understudy.git.command import Completed, run_git
 from understudy.git.object_store import ObjectStore
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _READ_LIMIT = 1 << 30
 """Bytes read in one call: twice the limit for results (``collect.RESULT_TOTAL_BYTES``)."""
 
+_SHA256_LENGTH = 64
+
 _LOOSE_LIMIT = 8 << 20
 """Largest blob that is read without git; a larger one takes longer than a start of git."""
 
 
 def object_id(kind: str, content: bytes, object_format: str) -> str:
-    """Return the id that git gives an object: the digest of ``<kind> <size>``, a NUL, and the content."""
-    digest = hashlib.new(object_format, usedforsecurity=False)
-    digest.update(f"{kind} {len(content)}\0".encode())
-    digest.update(content)
-    return digest.hexdigest()
+    """Return the id that git gives an object."""
+    return verification.digest(kind, content, object_format)
 
 
 def write_object(git_dir: Path, kind: str, content: bytes, object_format: str, *, sync: bool = False) -> str:
-    """Write a loose object below ``git_dir`` unless it exists, and return its id; ``sync`` makes it durable.
+    """Write a loose object below ``git_dir`` unless it exists undamaged; return its id. ``sync`` makes it durable.
 
     Raises the disk's OSError.
     """
     identifier = object_id(kind, content, object_format)
     folder = git_dir / "objects" / identifier[:2]
     target = folder / identifier[2:]
-    if target.exists():
+    if target.exists() and _loose(target) == f"{kind} {len(content)}\0".encode() + content:
         return identifier
     folder.mkdir(mode=0o700, exist_ok=True)
     # git's own prefix, so that its garbage collection removes the file.
@@ -76,22 +75,31 @@ def write_flat_tree(store: ObjectStore, entries: Iterable[tuple[bytes, str, str]
 
 
 def read_blobs(store: ObjectStore, identifiers: Iterable[str]) -> dict[str, bytes]:
-    """Return the contents of blobs with one call of git; raise ``base_unavailable`` when one is missing."""
+    """Return the verified contents of blobs with one call of git; damaged ones are recovered from their copies.
+
+    Errors: ``base_unavailable`` when one is missing, or damaged without a good copy.
+    """
     asked = list(dict.fromkeys(identifiers))
     if not asked:
         return {}
-    return _contents(
-        asked, store.git_output("cat-file", "--batch", stdin=_lines(asked), output_limit=_READ_LIMIT), store.path
-    )
+    for attempt in (1, 2):
+        done = store.run_git("cat-file", "--batch", stdin=_lines(asked), output_limit=_READ_LIMIT)
+        try:
+            return _contents(asked, done, store.path, store.object_format)
+        except _DamagedError as error:
+            if attempt == 2:
+                raise
+            verification.repair(store, error.damaged)
+    raise AssertionError  # pragma: no cover - the loop returns or raises
 
 
 def read_kept_blobs(git_dir: Path, identifiers: Iterable[str]) -> dict[str, bytes]:
-    """Read blobs as ``read_blobs`` does, from a git directory that is not a store."""
+    """Read blobs as ``read_blobs`` does, from a git directory that is not a store and has no copies."""
     asked = list(dict.fromkeys(identifiers))
     if not asked:
         return {}
-    output = git_output("cat-file", "--batch", git_dir=git_dir, stdin=_lines(asked), output_limit=_READ_LIMIT)
-    return _contents(asked, output, git_dir)
+    done = run_git("cat-file", "--batch", git_dir=git_dir, stdin=_lines(asked), output_limit=_READ_LIMIT)
+    return _contents(asked, done, git_dir, "sha256" if len(asked[0]) == _SHA256_LENGTH else "sha1")
 
 
 def read_loose(git_dir: Path, identifier: str, object_format: str) -> bytes | None:
@@ -99,33 +107,60 @@ def read_loose(git_dir: Path, identifier: str, object_format: str) -> bytes | No
 
     The contents are used only if they have this id.
     """
-    try:
-        packed = (git_dir / "objects" / identifier[:2] / identifier[2:]).read_bytes()
-        unpacker = zlib.decompressobj()
-        whole = unpacker.decompress(packed, _LOOSE_LIMIT)
-    except (OSError, zlib.error):
-        return None
+    whole = _loose(git_dir / "objects" / identifier[:2] / identifier[2:])
     content = whole[whole.find(b"\0") + 1 :]
     return content if object_id("blob", content, object_format) == identifier else None
+
+
+def _loose(path: Path, limit: int = _LOOSE_LIMIT) -> bytes:
+    """Return an unpacked loose object including its header; empty if it cannot be read."""
+    try:
+        return zlib.decompressobj().decompress(path.read_bytes(), limit)
+    except (OSError, zlib.error):
+        return b""
 
 
 def _lines(identifiers: list[str]) -> bytes:
     return "".join(f"{each}\n" for each in identifiers).encode()
 
 
-def _contents(asked: list[str], output: bytes, place: Path) -> dict[str, bytes]:
-    found = {}
+class _DamagedError(UnderstudyError):
+    """An object that is missing or whose content does not match its id."""
+
+    def __init__(self, damaged: list[str], place: Path) -> None:
+        super().__init__(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"The object {damaged[0][:12]} is no longer in {place}, or is damaged.",
+            hint="The result can no longer be reviewed: the commits that it is based on may have been removed.",
+        )
+        self.damaged = damaged
+
+
+def _contents(asked: list[str], done: Completed, place: Path, object_format: str) -> dict[str, bytes]:
+    if done.truncated:
+        raise UnderstudyError(
+            ErrorKind.FILE_TOO_LARGE,
+            f"{len(asked)} objects of {place} have over {_READ_LIMIT >> 20} MiB.",
+            hint="Work in a smaller folder, or have git ignore generated files.",
+        )
+    output = done.stdout
+    found: dict[str, bytes] = {}
+    damaged: list[str] = []
     position = 0
     for identifier in asked:
-        end = output.index(b"\n", position)
-        words = output[position:end].split(b" ")
+        end = output.find(b"\n", position)
+        words = output[position:end].split(b" ") if end >= 0 else []
         if len(words) != 3:
-            raise UnderstudyError(
-                ErrorKind.BASE_UNAVAILABLE,
-                f"The object {identifier[:12]} is no longer in {place}.",
-                hint="The result can no longer be reviewed: the commits that it is based on may have been removed.",
-            )
+            damaged.append(identifier)
+            position = end + 1 if end >= 0 else len(output)
+            continue
         size = int(words[2])
-        found[identifier] = output[end + 1 : end + 1 + size]
+        content = output[end + 1 : end + 1 + size]
+        if object_id(words[1].decode(), content, object_format) == identifier:
+            found[identifier] = content
+        else:
+            damaged.append(identifier)
         position = end + 1 + size + 1
+    if damaged:
+        raise _DamagedError(damaged, place)
     return found

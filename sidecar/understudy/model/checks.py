@@ -56,8 +56,12 @@ class CheckResult(Wire, kw_only=True):
     output_tail: str
     mutation: MutationResult | None = None
     flaky: bool
+    flaky_tests: list[str] | None = None
+    """The tests that passed once and failed once, if the runner names them."""
     fails_on_base: bool
     checkout_files: list[str] | None = None
+    changed_files: list[str] | None = None
+    """Tracked files that differed from the tree after a run."""
     ok: bool
     """Whether the check passed on this tree (even if it is flaky)."""
     required: bool
@@ -87,3 +91,8 @@ class Check(Strict, kw_only=True):
 
     If the check passes only with a result's changes to such files, the result gets ``check_changed``.
     """
+    hidden: bool = False
+    """Keep this check and its files from agents; only in your own configuration."""
+    files: list[str] = msgspec.field(default_factory=list)
+    """Files of a hidden check, relative to your configuration folder; copied to the same paths of the worktree to
+    judge, and removed afterwards."""

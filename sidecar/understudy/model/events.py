@@ -213,8 +213,10 @@ class CheckFinished(Event, tag="check_finished", kw_only=True):
     output_tail: str
     mutation: MutationResult | None = None
     flaky: bool
+    flaky_tests: list[str] | None = None
     fails_on_base: bool
     checkout_files: list[str] | None = None
+    changed_files: list[str] | None = None
     ok: bool
     required: bool
     sandbox: Sandbox | None = None

@@ -39,7 +39,7 @@ class Reservation(enum.StrEnum):
     NOT_MUTATION_TESTED = "not_mutation_tested"
     """New tests ran, and nothing shows that they can fail."""
     FLAKY = "flaky"
-    """A check failed once and passed once on the same tree."""
+    """A check, or a new test in another order, time zone or hash seed, failed once and passed once on the same tree."""
     FAILS_ON_BASE = "fails_on_base"
     """A check fails on the result and failed before the work began."""
     CHECK_CHANGED = "check_changed"
@@ -52,8 +52,12 @@ class Reservation(enum.StrEnum):
     """The result changes files that the recipe does not write, or removes tests."""
     LOADED_CHECKOUT = "loaded_checkout"
     """A check loaded files of the user's checkout instead of the result."""
+    TREE_CHANGED = "tree_changed"
+    """After a run of a check, tracked files of its worktree differed from the commit."""
     NO_MUTANT_KILLED = "no_mutant_killed"
     """No new test fails when the code under test is broken on purpose."""
+    OUTSIDE_CHANGED = "outside_changed"
+    """Files outside the worktree changed while the agent or a check ran, and no editor reported that it saved them."""
     TAMPERED = "tampered"
     """The journal contained bytes that its worker did not write."""
 
@@ -80,7 +84,7 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     ),
     Reservation.FLAKY: (
         "a check failed once and passed once on the same tree",
-        "run `understudy check ID` again, and look for what is random",
+        "run `understudy check ID` again, and look for what is random, or depends on order, time zone or date",
     ),
     Reservation.FAILS_ON_BASE: (
         "a check fails, and failed before the work began",
@@ -106,9 +110,17 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
         "a check loaded files of your checkout instead of the result",
         "the files are listed below; the usual cause is an absolute path in the environment",
     ),
+    Reservation.TREE_CHANGED: (
+        "tracked files changed while a check ran",
+        "the files are listed below: let the check write elsewhere, and look for a program that edits the worktree",
+    ),
     Reservation.NO_MUTANT_KILLED: (
         "no new test fails when the code under test is broken",
         "these tests prove nothing: ask for tests that fail when the code is wrong",
+    ),
+    Reservation.OUTSIDE_CHANGED: (
+        "files outside the worktree changed while the agent or a check ran",
+        "you or the agent changed them: `understudy watch ID` names them, and how to see what a file was before",
     ),
     Reservation.TAMPERED: (
         "the journal contained lines that its worker did not write; they were removed",

@@ -66,6 +66,10 @@ class FolderTree:
             if file.is_file() and file.relative_to(self.path).parts[0] not in self._keep
         }
 
+    def differing(self, commit: str) -> list[str]:
+        now = self.now()
+        return [path for path, content in self.commits[commit].items() if now.get(path) != content]
+
     def tree_of(self, commit: str) -> str:
         return hashlib.sha256(repr(sorted(self.commits[commit].items())).encode()).hexdigest()[:40]
 

@@ -59,7 +59,7 @@ async def test_a_stateful_test_that_never_calls_the_code_kills_no_mutant(project
     mark = tmp_path / "ran"
     text = f"import pathlib\ndef test_it():\n    mark = pathlib.Path({str(mark)!r})\n    assert not mark.exists()\n    mark.touch()\n"
     judged = await project.judge({"test_calc.py": text})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.FLAKY, Reservation.NO_MUTANT_KILLED)
     assert judged.only.mutation.survived == []
 
 

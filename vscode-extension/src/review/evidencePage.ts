@@ -34,6 +34,8 @@ export function evidence(delegation: Delegation): string {
         "",
       );
     }
+    out.push(...named(t("These tests passed once and failed once:"), check.flakyTests));
+    out.push(...named(t("These tracked files changed while it ran:"), check.changedFiles));
     if (check.outputTail.trim() !== "") out.push(t("End of its output:"), "", fenced(check.outputTail.trimEnd()), "");
   }
   const { summary, text } = delegation.result ?? {};
@@ -50,6 +52,11 @@ export function evidence(delegation: Delegation): string {
     out.push("", text, "");
   }
   return out.join("\n");
+}
+
+/** A sentence and a list of names; nothing without names. */
+function named(sentence: string, names: readonly string[] | undefined): string[] {
+  return names?.length ? [sentence, "", ...names.map((name) => `- ${inline(name)}`), ""] : [];
 }
 
 /** Escape a text for Markdown, on one line. */

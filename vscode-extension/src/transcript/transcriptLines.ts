@@ -220,10 +220,13 @@ export function checkLines(event: EventOf<"check_finished">): Line[] {
       lines.push({ text: t("{0} of {1} earlier tests do not pass as they were, or no longer run.", lost, earlier) });
     for (const { test, restored, result } of tests) lines.push({ text: `- ${test}: ${restored} → ${result}` });
   }
-  if (event.flaky) lines.push({ text: `⚠ ${RESERVATION_REASONS.flaky.reason}` });
+  const flaky = event.flakyTests?.length ? `: ${event.flakyTests.join(", ")}` : "";
+  if (event.flaky) lines.push({ text: `⚠ ${RESERVATION_REASONS.flaky.reason}${flaky}` });
   if (event.failsOnBase) lines.push({ text: `⚠ ${RESERVATION_REASONS.fails_on_base.reason}` });
   if (event.checkoutFiles?.length)
     lines.push({ text: `⚠ ${RESERVATION_REASONS.loaded_checkout.reason}: ${event.checkoutFiles.join(", ")}` });
+  if (event.changedFiles?.length)
+    lines.push({ text: `⚠ ${RESERVATION_REASONS.tree_changed.reason}: ${event.changedFiles.join(", ")}` });
   return lines;
 }
 

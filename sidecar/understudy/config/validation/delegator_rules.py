@@ -128,6 +128,12 @@ def check_check(check: Check) -> Iterator[Finding]:
     for name, value in (check.env or {}).items():
         if not VARIABLE.fullmatch(name) or "\0" in value:
             yield Finding(("env", name), "Invalid name or value of an environment variable.")
+    if check.files and not check.hidden:
+        yield _no_effect(("files",), "`files` has an effect only for a hidden check.", "Set hidden = true.")
+    for number, path in enumerate(check.files):
+        if not is_inside(path):
+            message = "`files` accepts only paths inside your configuration folder."
+            yield Finding(("files", number), message, "Use a relative path without `..`.")
 
 
 def is_inside(path: str) -> bool:

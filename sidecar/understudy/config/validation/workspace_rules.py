@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from understudy.config.findings import Finding
 from understudy.config.locality import is_local, origin
+from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, EnvReference, ModelServer
 
 _ADDRESS_NAME = re.compile(r"(URL|URI|BASE|HOST|ENDPOINT|PROXY|ADDRESS|SERVER)$", re.IGNORECASE)
@@ -44,6 +45,18 @@ def check_workspace_delegator(
     hidden = user.get(delegator.name)
     if hidden is not None and _stays(hidden, servers) and not _stays(delegator, servers):
         message = "A workspace file may not replace your local delegator of this name with a remote one."
+        yield Finding(("name",), message, "Give it another name.")
+
+
+def check_workspace_check(check: Check, user: Mapping[str, Check]) -> Iterator[Finding]:
+    """Find hidden checks that a repository declares, and those of the user that it would replace."""
+    for name in ("hidden", "files"):
+        if getattr(check, name):
+            message = f"`{name}` is allowed only in your own configuration: agents can read the files of a workspace."
+            yield Finding((name,), message, "Move the check and its files to your own configuration folder.")
+    own = user.get(check.name)
+    if own is not None and own.hidden:
+        message = "A workspace file may not replace your hidden check of this name."
         yield Finding(("name",), message, "Give it another name.")
 
 

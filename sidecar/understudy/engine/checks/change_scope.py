@@ -10,6 +10,26 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from understudy.engine.checks.judged_tree import Change
+from understudy.model.checks import Check
+
+_WRITTEN_BY_RUNNERS = frozenset({"Cargo.lock", "go.sum", "uv.lock"})
+"""Lock files that `cargo test`, `go test` and `uv run` complete."""
+
+
+def altered(differing: Iterable[str], check: Check, changes: Iterable[Change]) -> list[str]:
+    """Return the paths of ``differing`` that a run of ``check`` must not have changed.
+
+    Not reported are hidden files of the check, which replace files of the result, and lock files that the runner
+    writes, unless the result changes them.
+    """
+    hidden = tuple(check.files) if check.hidden else ()
+    changed = {path for _, path in changes}
+    return [
+        path
+        for path in differing
+        if not any(path == file or path.startswith(f"{file}/") for file in hidden)
+        and (PurePosixPath(path).name not in _WRITTEN_BY_RUNNERS or path in changed)
+    ]
 
 
 def matching(paths: Iterable[str], globs: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from understudy.engine.checks import hidden_files
 from understudy.engine.checks.editable_installs import Checkout
 from understudy.engine.checks.interpreter import PROBE_FOLDER, ImportPlan, InterpreterFacts, check_environment
 from understudy.engine.checks.outcomes.console_reports import (
@@ -22,6 +24,7 @@ from understudy.engine.checks.runner_reports import (
     Counts,
     ProbeReport,
     cargo_counts,
+    failed_names,
     go_counts,
     jest_counts,
     read_json,
@@ -29,6 +32,7 @@ from understudy.engine.checks.runner_reports import (
     tail,
     wrong_files,
 )
+from understudy.journal.hidden_leftovers import record_in
 from understudy.model.checks import Check
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -61,6 +65,34 @@ class PreparedCheck:
     builtin: bool = False
     uses_tests: bool = False
     """The check runs only those files, so a run on the base would show nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variation:
+    """The circumstances in which new tests run once more (``steady_runs``)."""
+
+    order: str
+    """``reversed`` or ``shuffled:<seed>``."""
+    order_seed: int
+    hash_seed: int
+    time_zone: str
+    order_option: bool = True
+    """Give runners that are not Python's their own option for the order."""
+
+    def without_order_option(self) -> Variation:
+        """Return the same circumstances for a runner that does not know its option."""
+        return dataclasses.replace(self, order_option=False)
+
+    def arguments(self, kind: Kind) -> list[str]:
+        """Return the options that change the order of the tests of a runner."""
+        if not self.order_option:
+            return []
+        options = {
+            "jest": ["--randomize", f"--seed={self.order_seed}"],
+            "vitest": ["--sequence.shuffle", f"--sequence.seed={self.order_seed}"],
+            "go": [f"-shuffle={self.order_seed}"],
+        }
+        return options.get(kind, [])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +131,8 @@ class CheckOutcome:
     wrong: list[str]
     sandbox: Sandbox | None
     """The isolation of its process; None if it could not be started."""
+    failed_tests: tuple[str, ...] = ()
+    """Names of the tests that failed, as the runner reports them."""
     output: str
     """The end of its output, plus the reason for a failure that the exit code does not show."""
     observed: Observed
@@ -121,10 +155,12 @@ async def run_once(
     mutated: bool = False,
     collect_only: bool = False,
     keep_going: bool = False,
+    variation: Variation | None = None,
 ) -> CheckOutcome:
     """Run the check; ``mutated`` arms the broken code, ``collect_only`` makes a Python runner only list its tests.
 
-    ``keep_going`` makes pytest run the other files if one cannot be collected.
+    ``keep_going`` makes pytest run the other files if one cannot be collected. ``variation`` sets order, hash seed and
+    time zone, except where the check's own ``env`` does.
     """
     folder = Path(tempfile.mkdtemp(prefix="report-", dir=setting.scratch))
     argv = list(plan.check.argv)
@@ -137,18 +173,27 @@ async def run_once(
         extra=plan.check.env or {},
     )
     _add_probe(environment, folder, setting, mutated=mutated, collect_only=collect_only, keep_going=keep_going)
+    if variation is not None:
+        pinned = plan.check.env or {}
+        varied = {"PYTHONHASHSEED": str(variation.hash_seed), "TZ": variation.time_zone}
+        environment |= {name: value for name, value in varied.items() if name not in pinned}
+        environment["UNDERSTUDY_PROBE_ORDER"] = variation.order
     timeout = plan.check.timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     try:
         argv = expanded(plan, setting, folder)
-        completed = await run_process(
-            argv,
-            cwd=working_folder(plan.check, setting.tree),
-            env=environment,
-            mark=setting.mark,
-            timeout_seconds=timeout,
-            stdin=None,
-            output_limit=_OUTPUT_BYTES,
-        )
+        if variation is not None:
+            place = 2 if plan.kind == "go" else len(argv)
+            argv[place:place] = variation.arguments(plan.kind)
+        with hidden_files.placed(plan.check, setting.tree, record_in(setting.scratch.parent)):
+            completed = await run_process(
+                argv,
+                cwd=working_folder(plan.check, setting.tree),
+                env=environment,
+                mark=setting.mark,
+                timeout_seconds=timeout,
+                stdin=None,
+                output_limit=_OUTPUT_BYTES,
+            )
     except UnderstudyError as error:
         if error.kind is ErrorKind.CANCELLED:
             raise
@@ -172,6 +217,7 @@ async def run_once(
         counts=counts,
         report=report,
         sandbox=completed.sandbox,
+        failed_tests=failed_names(plan.kind, report, completed.stdout, folder / "runner.json"),
         wrong=wrong_files(report, setting.checkout, setting.tree)[:_MOST_WRONG_FILES],
         output=text if reason is None else f"{text}\n{reason}".strip(),
         observed=_observed(plan, report, counts, completed, folder, green=green),

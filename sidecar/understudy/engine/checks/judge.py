@@ -10,10 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from understudy.engine.checks import builtin_checks, change_scope
+from understudy.engine.checks import builtin_checks, change_scope, steady_runs
 from understudy.engine.checks import interpreter as environment
 from understudy.engine.checks.base_judge.restored_runs import BaseJudge, Finding, Trial
-from understudy.engine.checks.check_run import TESTS_SLOT, CheckContext, CheckOutcome, PreparedCheck, run_once
+from understudy.engine.checks.check_run import (
+    TESTS_SLOT,
+    CheckContext,
+    CheckOutcome,
+    PreparedCheck,
+    Variation,
+    run_once,
+)
 from understudy.engine.checks.judged_tree import Change, JudgedTree
 from understudy.engine.checks.mutation import MutationRun, can_mutate, run_mutated
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
@@ -30,6 +37,9 @@ TESTS_RECIPE = "tests"
 
 _MOST_NAMES = 10
 """Most paths or tests that one note lists."""
+
+_MOST_ALTERED = 50
+"""Most changed files that a result lists."""
 
 Emit = Callable[[Event], None]
 
@@ -98,6 +108,8 @@ class _Judge:
         self._clean_at: str | None = None
         """The commit that the worktree is at; None once a program ran in it."""
         self._pending: list[str] = []
+        self._altered: set[str] = set()
+        """Tracked files that differed from the result after a run of the current check."""
 
     @property
     def _writes_tests(self) -> bool:
@@ -207,17 +219,21 @@ class _Judge:
     async def _run(self, plan: PreparedCheck) -> CheckResult:
         check, request = plan.check, self._request
         self._emit(CheckStarted(name=check.name))
+        self._altered = set()
         last = await self._once(plan, request.head)
         seconds = last.seconds
         flaky = last.report.reran
+        flaky_tests: set[str] = set()
         fails_on_base = False
         wrong = set(last.wrong)
         if not last.started and plan.uses_tests:
             fails_on_base = True  # a missing program is missing on the base, too
         elif not last.green:
+            failed = last.failed_tests
             last = await self._once(plan, request.head)
             seconds += last.seconds
             flaky = flaky or last.green
+            flaky_tests.update(failed if last.green else ())
             wrong.update(last.wrong)
             if not last.green and not plan.uses_tests:
                 on_base = await self._once(plan, request.base)
@@ -225,15 +241,36 @@ class _Judge:
                 # Another test that passed before must still pass.
                 fails_on_base = not on_base.green and not newly_red(on_base.observed, last.observed)
         mutation = MutationRun()
-        if last.green and self._writes_tests and (plan.uses_tests or not self._detected):
-            before = await self._compare_collections(plan, last)
+        judges_tests = last.green and self._writes_tests and (plan.uses_tests or not self._detected)
+        before = await self._compare_collections(plan, last) if judges_tests else frozenset[str]()
+        if last.green and plan.tests:
+            steady = await steady_runs.run_again(
+                lambda check, commit, variation: self._once(check, commit, variation=variation),
+                plan=plan,
+                first=last,
+                tree=self._tree,
+                commits=(request.base, request.head),
+                before=before,
+            )
+            for text in steady.notes:
+                self._note(text)
+            seconds += steady.seconds
+            flaky = flaky or bool(steady.red)
+            flaky_tests |= steady.failed
+        if judges_tests:
             mutation = await self._mutate(plan, last, before)
             seconds += mutation.outcome.seconds if mutation.outcome is not None else 0.0
         finding = await self._judge_with_base(plan, last)
         seconds += finding.seconds
         await self._materialise(request.head)
         if check.required:
-            self._reserve_for(plan, flaky=flaky, fails_on_base=fails_on_base, wrong=sorted(wrong))
+            self._reserve_for(
+                plan,
+                flaky=flaky,
+                flaky_tests=sorted(flaky_tests),
+                fails_on_base=fails_on_base,
+                wrong=sorted(wrong),
+            )
         counts = last.counts
         result = CheckResult(
             name=check.name,
@@ -247,8 +284,10 @@ class _Judge:
             output_tail=f"{last.output}\n{_printable(finding.red)}".strip() if finding.red else last.output,
             mutation=mutation.result,
             flaky=flaky,
+            flaky_tests=[_printable(test) for test in sorted(flaky_tests)] or None,
             fails_on_base=fails_on_base,
             checkout_files=[_printable(path) for path in sorted(wrong)] or None,
+            changed_files=[_printable(path) for path in sorted(self._altered)[:_MOST_ALTERED]] or None,
             ok=last.green and not finding.red,
             required=check.required,
             sandbox=last.sandbox,
@@ -272,17 +311,37 @@ class _Judge:
         return finding
 
     async def _once(
-        self, plan: PreparedCheck, commit: str, *, collect_only: bool = False, keep_going: bool = False
+        self,
+        plan: PreparedCheck,
+        commit: str,
+        *,
+        collect_only: bool = False,
+        keep_going: bool = False,
+        variation: Variation | None = None,
     ) -> CheckOutcome:
         """Run the check on exactly ``commit``; its changes to the worktree are discarded before the next run."""
         await self._materialise(commit)
         self._clean_at = None
-        return await run_once(plan, self._setting, collect_only=collect_only, keep_going=keep_going)
+        outcome = await run_once(
+            plan, self._setting, collect_only=collect_only, keep_going=keep_going, variation=variation
+        )
+        if commit == self._request.head:
+            differing = await asyncio.to_thread(self._tree.differing, commit)
+            self._altered.update(change_scope.altered(differing, plan.check, self._changes))
+        return outcome
 
-    def _reserve_for(self, plan: PreparedCheck, *, flaky: bool, fails_on_base: bool, wrong: list[str]) -> None:
+    def _reserve_for(
+        self, plan: PreparedCheck, *, flaky: bool, flaky_tests: list[str], fails_on_base: bool, wrong: list[str]
+    ) -> None:
         name = plan.check.name
         if flaky:
-            self._reserve(Reservation.FLAKY, f"The check {name} failed once and passed once on the same files.")
+            tests = f": {_named(flaky_tests)}" if flaky_tests else ""
+            self._reserve(Reservation.FLAKY, f"The check {name} failed once and passed once on the same files{tests}.")
+        if self._altered:
+            self._reserve(
+                Reservation.TREE_CHANGED,
+                f"Tracked files changed while the check {name} ran: {_named(sorted(self._altered))}.",
+            )
         if fails_on_base:
             self._reserve(Reservation.FAILS_ON_BASE, f"The check {name} already failed on the base, and still fails.")
         if wrong:

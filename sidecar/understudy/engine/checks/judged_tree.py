@@ -23,6 +23,10 @@ class JudgedTree(Protocol):
         """Reset the worktree to exactly ``commit``: keep extra files, remove all others, even ignored ones."""
         ...
 
+    def differing(self, commit: str) -> list[str]:
+        """Return the tracked files whose content, kind or executable bit differs from ``commit``, or that are gone."""
+        ...
+
     def tree_of(self, commit: str) -> str:
         """Return the id of the tree object of ``commit``."""
         ...

@@ -190,6 +190,35 @@ def cargo_counts(output: str) -> Counts | None:
     return Counts(passed=passed, failed=failed, skipped=skipped)
 
 
+_CARGO_FAILED = re.compile(r"^test (\S+) \.\.\. FAILED$", re.MULTILINE)
+_MOST_FAILED = 100
+
+
+def failed_names(kind: str, report: ProbeReport, stdout: bytes, runner_json: Path) -> tuple[str, ...]:
+    """Return the names of failed tests and of test files that cannot be loaded, at most 100, sorted."""
+    found: set[str] = set()
+    if report.started:
+        found |= {test for test, outcome in report.outcomes.items() if outcome == "failed"} | report.collect_errors
+    elif kind in {"jest", "vitest"}:
+        results = read_json(runner_json).get("testResults")
+        for result in results if isinstance(results, list) else []:
+            tests = result.get("assertionResults") if isinstance(result, dict) else None
+            for test in tests if isinstance(tests, list) else []:
+                if isinstance(test, dict) and test.get("status") == "failed":
+                    found.add(str(test.get("fullName") or test.get("title")))
+    elif kind == "go":
+        for line in stdout.decode("utf-8", "replace").splitlines():
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(event, dict) and event.get("Action") == "fail" and event.get("Test"):
+                found.add(f"{event.get('Package')}.{event['Test']}")
+    elif kind == "cargo":
+        found.update(_CARGO_FAILED.findall(stdout.decode("utf-8", "replace")))
+    return tuple(sorted(found)[:_MOST_FAILED])
+
+
 def wrong_files(report: ProbeReport, checkout: Checkout, tree: Path) -> list[str]:
     """Return the loaded files of the user's checkout that are not in the tree, an environment or ``node_modules``."""
     own = str(tree.resolve()) + os.sep

@@ -87,4 +87,6 @@ def _implied(results: Iterable[CheckResult]) -> frozenset[Reservation]:
             implied.add(Reservation.FAILS_ON_BASE)
         if result.checkout_files:
             implied.add(Reservation.LOADED_CHECKOUT)
+        if result.changed_files:
+            implied.add(Reservation.TREE_CHANGED)
     return frozenset(implied)

@@ -23,7 +23,7 @@ from understudy.git.changes import Change
 from understudy.git.merge import hunk_merge
 from understudy.git.merge import undo as undo_merge
 from understudy.git.object_store import ObjectStore
-from understudy.journal import delegation_folder
+from understudy.journal import delegation_folder, editor_saves
 from understudy.journal.writer import Writer
 from understudy.model import events
 from understudy.model.delegations import Delegation
@@ -394,6 +394,7 @@ def _carry_out(at: LockedResult, intent: decision_log.DecisionIntent, changes: I
             if on_disk:
                 files.apply(on_disk)
                 failpoint("files replaced")
+                editor_saves.record(at.workspace / os.fsdecode(change.path) for change in on_disk)
             if edits:
                 seen.edit(edits)
                 edited = True

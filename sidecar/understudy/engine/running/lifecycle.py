@@ -26,6 +26,7 @@ from understudy.engine.running.permission_requests import PermissionRequests
 from understudy.engine.running.task import needs_environment, paths
 from understudy.engine.running.worker_threads import WorkerThreads
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
+from understudy.engine.worktrees.outside_watch import OutsideWatch
 from understudy.git import command, repository
 from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.journal.change_notifications import EVERYTHING, ChangeListener, notify
@@ -82,6 +83,7 @@ class DelegationRun:
         self._worktree: DelegationWorktree | None = None
         self._result: events.Result | None = None
         self._judgement: Judgement | None = None
+        self._outside: OutsideWatch | None = None
         self._before: Delegation | None = None
         self._queued = False
         self._threads = WorkerThreads()
@@ -206,7 +208,9 @@ class DelegationRun:
         if self._worktree is not None:
             await self._in_thread(self._worktree.make_tree, self._tell)
             await self._set_up(self._worktree)
+            await self._watch_outside(self._worktree)
         await self._attempts.run(self._worktree)
+        await self._compare_outside("the agent", "the agent worked", confined=self._writer.delegation.confined)
         self._failure = self._attempts.failure
         await self._collect()
         await self._judge()
@@ -328,6 +332,7 @@ class DelegationRun:
             return
         if not await self._in_thread(self._changed):
             return
+        await self._watch_outside(worktree)
         self._judgement = await judge(
             JudgeRequest(
                 delegation_id=self.folder.id,
@@ -344,6 +349,18 @@ class DelegationRun:
             ),
             self._emit,
         )
+        sandboxes = [check.sandbox for check in self._judgement.results if check.sandbox is not None]
+        confined = bool(sandboxes) and all(sandbox.reached.restricts_access for sandbox in sandboxes)
+        await self._compare_outside("a check", "the checks ran", confined=confined)
+
+    async def _watch_outside(self, worktree: DelegationWorktree) -> None:
+        self._outside = self._outside or OutsideWatch(self.spec, worktree, self._tell)
+        await self._in_thread(self._outside.start)
+
+    async def _compare_outside(self, who: str, doing: str, *, confined: bool) -> None:
+        """Report changes outside the worktree, unless a sandbox made them impossible."""
+        if self._outside is not None and not confined:
+            await self._in_thread(self._outside.compare, who, doing)
 
     async def _check_again(self) -> None:
         before = self._before or summary.load(self.folder)
@@ -420,6 +437,8 @@ class DelegationRun:
         reservations = frozenset(self._judgement.reservations if self._judgement is not None else ())
         if self._writer.tampered:
             reservations |= {Reservation.TAMPERED}
+        if self._outside is not None and self._outside.changed:
+            reservations |= {Reservation.OUTSIDE_CHANGED}
         return verdict_rules.verdict_of(verdict_rules.VerdictFacts(
             cancelled=self._cancelled_by is not None,
             interrupted=self._interrupted,
@@ -440,8 +459,10 @@ class DelegationRun:
             return verdict, reservations, info
         if before.verdict in ENDED_EARLY and self._failure is None:
             return before.verdict, before.reservations, before.error
-        if Reservation.TAMPERED in before.reservations and Reservation.TAMPERED not in reservations:
-            reservations = [*reservations, Reservation.TAMPERED]
+        # Running checks again does not make up for what happened before.
+        lasting = {Reservation.TAMPERED, Reservation.OUTSIDE_CHANGED} & set(before.reservations)
+        if not lasting <= set(reservations):
+            reservations = verdict_rules.in_order({*reservations, *lasting})
             if verdict is Verdict.VERIFIED:
                 verdict = Verdict.UNVERIFIED
         return verdict, reservations, info

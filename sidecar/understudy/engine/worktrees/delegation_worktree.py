@@ -7,7 +7,9 @@ which an agent has worked is never reused for another task.
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,14 +18,16 @@ from pathlib import Path
 import msgspec
 
 from understudy.engine.worktrees import ownership
-from understudy.engine.worktrees.record import WorktreeRecord, load_record, tree_of
+from understudy.engine.worktrees.record import BASE_COPY, RESULT_COPY, WorktreeRecord, copies_in, load_record
 from understudy.engine.worktrees.review_file import write_review
 from understudy.files import nofollow
-from understudy.git import command, commits, diff, repository
+from understudy.git import command, commits, diff, repository, verification
 from understudy.git.base import capture as git_base
 from understudy.git.base import pins
-from understudy.git.object_store import ObjectStore
+from understudy.git.object_store import ObjectStore, disk_full_errors
 from understudy.git.worktree import extra_files, worktree, worktree_paths
+from understudy.git.worktree.cleanup import delete_folder
+from understudy.git.worktree.tracked_content import TrackedContent
 from understudy.git.worktree.worktree import Worktree
 from understudy.journal import delegation_folder as journal_store
 from understudy.model import events
@@ -84,12 +88,14 @@ class DelegationWorktree:
         found = repository.locate(self._workspace)
         root = self.claim(found)
         failpoint("worktree path claimed")
-        self._store = ObjectStore.create(root / "store.git", found)
+        created = ObjectStore.create(root / "store.git", found)
+        self._store = dataclasses.replace(created, copies=copies_in(self._folder))
         base = git_base.write_base(self._store, found, kind=kind, buffers=self.buffers())
         kept = found.head_commit if kind == "current" else base.commit
         pins.pin(found, self._folder.id, kept or "")
         failpoint("base pinned")
         self._record = WorktreeRecord(str(root), str(root / self.name), base.commit, parent=kept)
+        self._copy(BASE_COPY, base.commit, kept)
         self._save()
         emit(events.Base(commit=base.commit, files=base.files, left_out=base.left_out))
         for text in base.notes:
@@ -97,9 +103,11 @@ class DelegationWorktree:
 
     def adopt(self, follow_up: FollowUpBase, emit: Callable[[Event], None]) -> None:
         """Take over a follow-up's base and object store."""
-        self._record, self._store = follow_up.record, follow_up.store
+        self._record = follow_up.record
+        self._store = dataclasses.replace(follow_up.store, copies=(*copies_in(self._folder), *follow_up.store.copies))
         pins.pin(repository.locate(self._workspace), self._folder.id, follow_up.record.parent or "")
         failpoint("follow-up pinned")
+        self._copy(BASE_COPY, follow_up.record.start or follow_up.record.base_commit, follow_up.record.parent)
         self._save()
         emit(follow_up.base)
         for text in follow_up.notes:
@@ -232,13 +240,43 @@ class DelegationWorktree:
     def result(self, commit: str) -> CollectedResult:
         """Return what ``commit`` changes, and write ``review.diff``."""
         record, store = self._known()
+        self._copy(RESULT_COPY, commit, record.base_commit)
         write_review(self._folder, store, record.base_commit, commit)
         hunks = sum(len(file.hunks) for file in diff.file_diffs(store, record.base_commit, commit))
         return CollectedResult(commit, diff.stats(store, record.base_commit, commit), hunks)
 
     def tree_of(self, commit: str) -> str:
         """Return the tree id of a commit."""
-        return tree_of(self._known()[1], commit)
+        return verification.tree_of(self._known()[1], commit)
+
+    @property
+    def checkout(self) -> Path:
+        """Return the top folder of the user's checkout, to which the paths of the base are relative."""
+        return self._known()[1].top
+
+    @property
+    def object_format(self) -> str:
+        """Return the hash of object ids."""
+        return self._known()[1].object_format
+
+    def base_files(self) -> dict[bytes, tuple[str, str]]:
+        """Return path → (mode, object id) of the files of the base that the user sees."""
+        record, store = self._known()
+        hidden = store.hidden(record.base_commit)
+        files = verification.require_tree(store, record.base_commit)
+        return {path: entry for path, entry in files.items() if entry[0] != "160000" and path not in hidden}
+
+    def linked(self) -> list[Path]:
+        """Return the items of the checkout that the worktree links to."""
+        items = self._known()[0].items
+        if items is None:
+            return []
+        return [items.source / os.fsdecode(item.path) for item in items.items if item.kind == "link"]
+
+    def show_command(self, path: str) -> str:
+        """Return a shell command that prints a file as it was in the base."""
+        record, store = self._known()
+        return shlex.join(["git", f"--git-dir={store.path}", "show", f"{record.base_commit}:{path}"])
 
     def judged(self) -> JudgedWorktree:
         """Return the worktree for the checks."""
@@ -246,6 +284,12 @@ class DelegationWorktree:
         if self._tree is None:
             raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "There is no worktree to check.", hint="Start it again.")
         return JudgedWorktree(store, self._tree, record, self._save)
+
+    def _copy(self, name: str, commit: str, without: str | None) -> None:
+        """Keep the objects of a commit in the delegation's folder; agents and checks can write to the store."""
+        if commit != without:
+            with disk_full_errors(self._folder.path):
+                verification.write_copy(self._known()[1], self._folder.path / name, commit, without)
 
     # -- cancellation ----------------------------------------------------------------------------------------
 
@@ -287,18 +331,48 @@ class JudgedWorktree:
         self._tree = tree
         self._record = record
         self._save = save
+        self._content = TrackedContent(store, self.path)
 
     def materialise(self, commit: str) -> None:
-        """Reset the worktree to exactly ``commit`` plus the extra files, which are restored if they changed."""
+        """Reset the worktree to exactly ``commit`` plus the extra files, which are restored if they changed.
+
+        The files are then compared with the commit by content: git trusts the names of the objects that it writes.
+        Raises ``base_unavailable`` if they differ and the objects cannot be recovered.
+        """
         items = self._record.items
-        self._tree.materialise(commit, keep=items.paths() if items is not None else ())
+        self._reset(commit)
         if items is not None and extra_files.changed(items):
             self._record.items = extra_files.restore_changed(items)
             self._save()
 
+    def _reset(self, commit: str) -> None:
+        items = self._record.items
+        keep = items.paths() if items is not None else []
+        for attempt in (1, 2):
+            self._tree.materialise(commit, keep=keep)
+            differing = self._content.differing(commit, keep)
+            if not differing:
+                return
+            if attempt == 1:
+                wanted = verification.require_tree(self._store, commit)
+                verification.require_objects(self._store, [wanted[path][1] for path in differing])
+                for path in differing:
+                    delete_folder(Path(os.fsdecode(os.fsencode(self.path) + b"/" + path)))
+        named = path_quoting.quote(differing[0])
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"{len(differing)} files of the worktree, such as {named}, differ right after they were written.",
+            hint="Another program writes to the worktree. End it, then run `understudy check` again.",
+        )
+
+    def differing(self, commit: str) -> list[str]:
+        """Return the tracked files whose content, kind or executable bit differs from ``commit``."""
+        keep = self._record.items.paths() if self._record.items is not None else []
+        return [os.fsdecode(path) for path in self._content.differing(commit, keep)]
+
     def tree_of(self, commit: str) -> str:
         """Return the tree id of a commit."""
-        return tree_of(self._store, commit)
+        return verification.tree_of(self._store, commit)
 
     def changed_paths(self, base: str, head: str) -> list[tuple[str, str]]:
         """Return status letter and surrogate-escaped path of every changed file."""

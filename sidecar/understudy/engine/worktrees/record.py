@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import msgspec
@@ -27,6 +28,9 @@ class WorktreeRecord(msgspec.Struct):
     parent: str | None = None
     """The parent of an exported commit: HEAD when the base was written, or the requested revision."""
 
+
+BASE_COPY, RESULT_COPY = "base.pack", "result.pack"
+"""Files in a delegation's folder."""
 
 _RECORD_BYTES = 16 * 1024 * 1024
 
@@ -56,9 +60,9 @@ def load_record(folder: journal_store.Folder) -> tuple[WorktreeRecord, ObjectSto
             f"The worktree of {folder.id} was removed.",
             hint=f"{restore}The changes are in {folder.review}.",
         )
-    return record, ObjectStore.open(root)
+    return record, dataclasses.replace(ObjectStore.open(root), copies=copies_in(folder))
 
 
-def tree_of(store: ObjectStore, commit: str) -> str:
-    """Return the id of a commit's tree object."""
-    return store.git_output("rev-parse", "--verify", "--end-of-options", commit + "^{tree}").decode().split()[-1]
+def copies_in(folder: journal_store.Folder) -> tuple[Path, ...]:
+    """Return the packs with a delegation's own base and result, outside the store that agents and checks can write."""
+    return folder.path / BASE_COPY, folder.path / RESULT_COPY

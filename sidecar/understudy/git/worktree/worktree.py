@@ -30,6 +30,7 @@ from understudy.git.object_store import (
     write_worktree_git_dir,
 )
 from understudy.git.path_rules import collisions
+from understudy.git.verification import require_change
 from understudy.git.worktree.cleanup import delete_folder, make_readable, remove_other_files
 from understudy.git.worktree.collect import ResultCollector
 from understudy.git.worktree.ignore_rules import pattern_of, rules_of
@@ -304,6 +305,13 @@ class Worktree:
                 .decode()
                 .strip()
             )
+            # git does not write an object whose id exists, so an agent can plant a false one. This removes it.
+            try:
+                require_change(self.store, parent, commit)
+            except UnderstudyError as error:
+                if error.kind is not ErrorKind.BASE_UNAVAILABLE:
+                    raise
+                raise UnderstudyError(ErrorKind.INTERNAL, error.message) from error  # write it again from the file
         index.replace(self.index)
         return Snapshot(commit, tree, reader.finish() + self._module_notes())
 

@@ -122,7 +122,7 @@ def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:
         "! no mutant killed: no new test fails when the code under test is broken\n"
         "    these tests prove nothing: ask for tests that fail when the code is wrong\n"
         "! flaky: a check failed once and passed once on the same tree\n"
-        "    run `understudy check 20261121-004512-k3f9q` again, and look for what is random\n"
+        "    run `understudy check 20261121-004512-k3f9q` again, and look for what is random, or depends on order, time zone or date\n"
         "\n"
         "✓ check pytest: 6 passed in 1.2 s\n"
         "    mutation test: 5 of 6 new tests fail when the code under test is broken; passes: tests/test_wrap.py::test_nothing\n"

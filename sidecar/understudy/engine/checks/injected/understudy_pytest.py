@@ -17,6 +17,8 @@ import understudy_report  # type: ignore[import-not-found]
 _ADDOPTS = "PYTEST_ADDOPTS"
 _WORKER_KEY = "understudy_settings"
 _FILES_KEY = "understudy_files"
+_ORDERED = ("order", "run", "dependency", "incremental")
+"""Markers of plugins and projects that declare an order of tests."""
 
 
 class _Probe:
@@ -83,6 +85,16 @@ def pytest_testnodedown(node: Any, error: Any) -> None:  # noqa: ARG001 - the ho
 def pytest_xdist_node_collection_finished(node: Any, ids: Any) -> None:  # noqa: ARG001
     """Report the tests that the workers collected (each worker collects all tests)."""
     _probe.report(k="collected", ids=list(ids))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: Any) -> None:
+    """Reorder the tests, unless they declare an order; every worker of pytest-xdist gets the same order."""
+    order = _probe.settings.order if _probe.settings is not None else ""
+    if order and not any(item.get_closest_marker(name) for item in items for name in _ORDERED):
+        items[:] = understudy_report.reordered(
+            list(items), order, lambda item: [item.nodeid.split("::")[0], item.nodeid.rpartition("::")[0]]
+        )
 
 
 @pytest.hookimpl(trylast=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
 import sys
 from typing import Any, Callable, Dict, List, Optional, Set  # noqa: UP035 - Python 3.8
 
@@ -16,6 +17,8 @@ FOLDER = "UNDERSTUDY_PROBE_FOLDER"
 ROOT = "UNDERSTUDY_PROBE_ROOT"
 CONTROL = "UNDERSTUDY_PROBE_MUTANT"
 COLLECT = "UNDERSTUDY_PROBE_COLLECT"
+ORDER = "UNDERSTUDY_PROBE_ORDER"
+"""The order of the tests: ``reversed`` or ``shuffled:<seed>``; unset for the runner's own."""
 ADDOPTS = "UNDERSTUDY_PROBE_ADDOPTS"
 """The options that the check added to ``PYTEST_ADDOPTS``."""
 
@@ -34,17 +37,39 @@ class Settings:
         self.root: str = values.get(ROOT, "")
         self.control: Optional[str] = values.get(CONTROL)  # noqa: UP045
         self.addopts: str = values.get(ADDOPTS, "")
+        self.order: str = values.get(ORDER, "")
         self.collect_only = COLLECT in values
 
 
 def take_settings() -> Optional[Settings]:  # noqa: UP045
     """Return the settings and remove them from the environment; None outside a check."""
     values = {}
-    for name in (FOLDER, ROOT, CONTROL, COLLECT, ADDOPTS):
+    for name in (FOLDER, ROOT, CONTROL, COLLECT, ORDER, ADDOPTS):
         value = os.environ.pop(name, None)
         if value is not None:
             values[name] = value
     return Settings(values) if FOLDER in values else None
+
+
+def reordered(tests: List[Any], order: str, groups: Callable[[Any], List[str]]) -> List[Any]:  # noqa: UP006
+    """Return ``tests`` in another order; ``groups`` names the file and the class of a test, which stay together."""
+    if order == "reversed":
+        return list(reversed(tests))
+    chance = random.Random(order)  # noqa: S311 - repeatable
+    nested: Dict[str, Dict[str, List[Any]]] = {}  # noqa: UP006
+    for test in tests:
+        file, owner = groups(test)
+        nested.setdefault(file, {}).setdefault(owner, []).append(test)
+    found: List[Any] = []  # noqa: UP006
+    files = list(nested.values())
+    chance.shuffle(files)
+    for classes in files:
+        owners = list(classes.values())
+        chance.shuffle(owners)
+        for owned in owners:
+            chance.shuffle(owned)
+            found.extend(owned)
+    return found
 
 
 def append_line(

@@ -72,6 +72,8 @@ def main(files: List[str]) -> int:  # noqa: UP006
     if settings is None or not settings.collect_only:
         if settings is not None and settings.control:
             understudy_armed.arm(settings.control)
+        if settings is not None and settings.order:
+            suite = unittest.TestSuite(understudy_report.reordered(tests, settings.order, _groups))
         _Result.recorder = recorder
         runner: Any = unittest.TextTestRunner
         result = runner(resultclass=_Result, verbosity=2).run(suite)
@@ -80,6 +82,10 @@ def main(files: List[str]) -> int:  # noqa: UP006
         recorder.line(k="files", files=loaded.files())
         recorder.line(k="end", exit=code)
     return code
+
+
+def _groups(test: Any) -> List[str]:  # noqa: UP006
+    return [type(test).__module__, type(test).__qualname__]
 
 
 def _top_of(folder: str) -> str:

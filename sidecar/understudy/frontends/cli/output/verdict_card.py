@@ -117,6 +117,10 @@ def _checks(delegation: Delegation, paint: Paint) -> str:
             ]
         if result.checkout_files:
             rows.append(f"    loaded from your checkout: {_some(result.checkout_files)}")
+        if result.flaky_tests:
+            rows.append(f"    passed once and failed once: {_some(result.flaky_tests)}")
+        if result.changed_files:
+            rows.append(f"    changed while it ran: {_some(result.changed_files)}")
         if not result.ok and result.output_tail.strip():
             tail = sanitize(result.output_tail).rstrip().splitlines()[-_SHOWN:]
             rows += [f"    | {row}" for row in tail]

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from understudy.api.saved_files import file_saved
 from understudy.model.text.sanitize import one_line
+from understudy.model.text.uris import path_of
 
 if TYPE_CHECKING:
     from understudy.frontends.lsp.editor.client import Client
@@ -46,6 +48,9 @@ def did_save(client: Client, uri: str, params: dict[str, Any]) -> None:
     """Take the text that was saved, if the client sent it."""
     text = params.get("text")
     client.documents.save(uri, text if isinstance(text, str) else None)
+    path = path_of(uri)
+    if path is not None:
+        file_saved(path)
     client.run_hooks(client.on_document, "save", uri)
 
 

@@ -1,0 +1,204 @@
+"""Notice changes outside the worktree: in the checkout, in linked items, in the environment, in programs.
+
+Agents and checks without a sandbox can write wherever the user can. The state of these files is compared before and
+after they run. Who changed a file cannot be seen, only when; what the user's editor saved is known
+(``journal.editor_saves``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from understudy.journal import editor_saves
+
+MOST_FILES = 50_000
+"""Most files of one place (the checkout, one linked item, one environment); a larger place is not compared."""
+LONGEST_SECONDS = 20.0
+"""Time limit for one look at all places."""
+
+_CACHES = frozenset({"__pycache__", ".cache", ".vite", ".vitest", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
+"""Folders that programs write to while they run, and from which they do not take code unseen."""
+
+_Stamp = tuple[int, int, int, int, int, int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """What to compare."""
+
+    checkout: Path
+    tracked: Mapping[bytes, tuple[str, str]]
+    """Path → (mode, object id) of the files of the base, as the user saw them."""
+    object_format: str
+    trees: tuple[Path, ...] = ()
+    """Linked items, and the folders of the environment: programs and installed packages."""
+    programs: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class OutsideChange:
+    """What changed since the last look."""
+
+    checkout: list[str] = field(default_factory=list)
+    """Paths relative to the checkout that differ from the base."""
+    other: list[str] = field(default_factory=list)
+    """Absolute paths."""
+
+    def __bool__(self) -> bool:
+        """Return whether anything changed."""
+        return bool(self.checkout or self.other)
+
+
+class OutsideFiles:
+    """The state of the places at the last look. Methods block; call them from a thread, one at a time."""
+
+    def __init__(self, places: Places) -> None:
+        """Look at the places for the first time."""
+        self._places = places
+        self.notes: list[str] = []
+        """What is not compared, and why."""
+        self._left_out: set[Path] = set()
+        self._state = self._look()
+
+    def changed(self) -> OutsideChange:
+        """Return what changed since the last look, without what the user's editor saved; look again."""
+        before, self._state = self._state, self._look()
+        saved = editor_saves.read()
+        found = OutsideChange()
+        for path in sorted(before.keys() | self._state.keys()):
+            if not _differs(before.get(path), self._state.get(path)):
+                continue
+            relative = self._relative(path)
+            if relative is None:
+                found.other.append(os.fsdecode(path))
+            elif not (
+                self._is_base(path, relative)
+                or editor_saves.is_known(Path(os.fsdecode(path)), saved)
+                or _is_open_in_an_editor(path)
+            ):
+                found.checkout.append(os.fsdecode(relative))
+        return found
+
+    def _relative(self, path: bytes) -> bytes | None:
+        top = os.fsencode(self._places.checkout) + b"/"
+        relative = path[len(top) :] if path.startswith(top) else None
+        return relative if relative in self._places.tracked else None
+
+    def _is_base(self, path: bytes, relative: bytes) -> bool:
+        """Return whether a file of the checkout is what the base has, however often it was written."""
+        try:
+            facts = os.lstat(path)
+            if stat.S_ISLNK(facts.st_mode):
+                content = os.readlink(path)  # noqa: PTH115 - a path of bytes
+            else:
+                content = Path(os.fsdecode(path)).read_bytes() if facts.st_size <= editor_saves.FILE_BYTES else b""
+        except OSError:
+            return False
+        digest = hashlib.new(self._places.object_format, usedforsecurity=False)
+        digest.update(b"blob %d\0" % len(content) + content)
+        return digest.hexdigest() == self._places.tracked[relative][1]
+
+    def _look(self) -> dict[bytes, _Stamp]:
+        deadline = time.monotonic() + LONGEST_SECONDS
+        found: dict[bytes, _Stamp] = {}
+        top = os.fsencode(self._places.checkout)
+        sources: list[tuple[Path, Callable[[], Iterator[bytes]]]] = [
+            (self._places.checkout, lambda: (top + b"/" + path for path in self._places.tracked)),
+            *((tree, lambda tree=tree: _files_below(tree)) for tree in self._places.trees),
+        ]
+        for place, files in sources:
+            if place in self._left_out:
+                continue
+            part: dict[bytes, _Stamp] = {}
+            for path in files():
+                if len(part) >= MOST_FILES or time.monotonic() > deadline:
+                    self._left_out.add(place)
+                    self.notes.append(
+                        f"{place} has too many files to notice changes there while the agent or a check runs."
+                    )
+                    break
+                _stamp(path, part)
+            else:
+                found |= part
+        for program in self._places.programs:
+            _stamp(os.fsencode(program), found)
+        return found
+
+
+def environment_of(interpreter: Path | None) -> list[Path]:
+    """Return the folders of a Python environment that the user can write: its programs and installed packages."""
+    if interpreter is None:
+        return []
+    prefix = interpreter.parent.parent
+    folders = sorted({folder.resolve() for folder in prefix.glob("lib*/python*/site-packages")})
+    if (prefix / "pyvenv.cfg").is_file():
+        folders.append(interpreter.parent)
+    return [folder for folder in folders if os.access(folder, os.W_OK)]
+
+
+def programs_of(commands: Iterable[list[str]], search: str) -> list[Path]:
+    """Return the files that the commands start, links resolved."""
+    found = []
+    for argv in commands:
+        program = shutil.which(argv[0], path=search) if argv and "{" not in argv[0] else None
+        if program is not None:
+            found.append(Path(os.path.realpath(program)))
+    return sorted(set(found))
+
+
+def _files_below(tree: Path) -> Iterator[bytes]:
+    if not tree.is_dir():
+        yield os.fsencode(tree)
+        return
+    waiting = [os.path.realpath(os.fsencode(tree))]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            name = os.fsdecode(entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                if name not in _CACHES:
+                    waiting.append(entry.path)
+            elif not name.endswith(".pyc"):
+                yield entry.path
+
+
+def _stamp(path: bytes, into: dict[bytes, _Stamp]) -> None:
+    try:
+        facts = os.lstat(path)
+    except OSError:
+        return
+    into[path] = (
+        facts.st_dev,
+        facts.st_ino,
+        facts.st_mode,
+        facts.st_size,
+        facts.st_mtime_ns,
+        facts.st_ctime_ns,
+        facts.st_nlink,
+    )
+
+
+def _differs(before: _Stamp | None, after: _Stamp | None) -> bool:
+    if before is None or after is None:
+        return before is not after
+    # A package manager that makes or removes another hard link changes the inode's time, but not the file.
+    return before != after and not (before[:5] == after[:5] and before[6] != after[6])
+
+
+def _is_open_in_an_editor(path: bytes) -> bool:
+    """Return whether Vim, Emacs or LibreOffice keeps a lock or swap file beside it."""
+    folder, _, name = path.rpartition(b"/")
+    return any(
+        os.path.lexists(folder + b"/" + each)
+        for each in (b"." + name + b".swp", b".#" + name, b".~lock." + name + b"#")
+    )

@@ -1,0 +1,393 @@
+"""Verify that objects of a store have the contents that their ids stand for, and recover those that do not.
+
+git trusts names: it never hashes an object that it reads. So a program that can write to a store can replace a loose
+object or add a pack with a false index, and every diff, checkout and merge uses the other content. Ids are digests of
+contents, so a chain of digests from the id of a commit (which the journal has) proves every tree and file below it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.git.command import git_output, run_git
+from understudy.git.object_store import ObjectStore
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+COPY_BYTES = 512 * 1024 * 1024
+"""Largest pack that is written as a copy; larger results have none."""
+
+_FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_FOLDER = "040000"
+_TRIES = 5
+_MOST_RESTARTS = 200
+"""Most objects that make git give up while it reads: each costs a start of git."""
+_SMALL_BYTES = 1 << 28
+"""Largest commit or tree that is read; a folder with a million entries is smaller."""
+
+
+def damaged_objects(git_dir: Path, identifiers: Iterable[str], object_format: str) -> list[str]:
+    """Return the objects that are missing, unreadable, or whose content does not match the id."""
+    waiting = list(dict.fromkeys(identifiers))
+    damaged: list[str] = []
+    for _ in range(_MOST_RESTARTS):
+        if not waiting:
+            break
+        hashing = _Hashing(object_format)
+        done = run_git(
+            "cat-file",
+            "--batch",
+            git_dir=git_dir,
+            stdin="".join(f"{each}\n" for each in waiting).encode(),
+            sink=hashing.feed,
+        )
+        answers = hashing.answers
+        damaged += [asked for asked, answer in zip(waiting, answers, strict=False) if asked != answer]
+        if done.code == 0 and len(answers) >= len(waiting):
+            return damaged
+        # git ends at an object that it cannot unpack.
+        damaged += waiting[len(answers) : len(answers) + 1]
+        waiting = waiting[len(answers) + 1 :]
+    return damaged + waiting
+
+
+def require_objects(store: ObjectStore, identifiers: Iterable[str]) -> None:
+    """Verify objects of a store and recover the damaged ones; raise ``base_unavailable`` if one has no good copy."""
+    damaged = damaged_objects(store.path, identifiers, store.object_format)
+    if damaged:
+        repair(store, damaged)
+
+
+def require_change(store: ObjectStore, base: str, head: str) -> None:
+    """Verify every object that a diff of two commits or trees reads: the roots, the changed folders and files.
+
+    Unchanged files are not read. Errors: ``base_unavailable``, as for ``require_objects``.
+    """
+
+    def verify() -> list[str]:
+        names = _roots(store, [base, head])
+        done = store.run_git(
+            "diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", "--full-index", "--end-of-options", base, head
+        )
+        if done.code != 0 and not damaged_objects(store.path, names, store.object_format):
+            said = done.stderr.decode(errors="replace").strip()[-300:]
+            raise UnderstudyError(
+                ErrorKind.BASE_UNAVAILABLE,
+                f"{base[:12]} and {head[:12]} cannot be compared: {said}",
+                hint="Their object store may have been removed.",
+            )
+        # If git met a false tree, the tree is in this list: each folder is listed before what is in it.
+        return [*names, *_ids_in(done.stdout)]
+
+    _until_unchanged(store, verify)
+
+
+def require_tree(store: ObjectStore, commit: str) -> dict[bytes, tuple[str, str]]:
+    """Verify a commit and all its trees; return path → (mode, object id) of every file and submodule.
+
+    Files are not verified. Errors: ``base_unavailable``, as for ``require_objects``.
+    """
+    listing = b""
+
+    def verify() -> list[str]:
+        nonlocal listing
+        names = _roots(store, [commit])
+        listing = store.run_git("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", names[-1]).stdout
+        return [
+            *names,
+            *(entry[12:].partition(b"\t")[0].decode() for entry in _entries(listing) if entry[:6] == b"040000"),
+        ]
+
+    _until_unchanged(store, verify)
+    found = {}
+    for entry in _entries(listing):
+        details, _, path = entry.partition(b"\t")
+        mode, _, identifier = details.decode().split(" ")
+        if mode != "040000":
+            found[path] = (mode, identifier)
+    return found
+
+
+def tree_of(store: ObjectStore, commit: str) -> str:
+    """Return the id of a commit's tree as the verified commit names it; for a tree, the tree itself."""
+    return _roots(store, [commit])[-1]
+
+
+def find_path(store: ObjectStore, commit: str, path: bytes) -> TreeEntry | None:
+    """Return the entry of a path in a commit, from verified trees; None if the commit has no such path.
+
+    The object of the entry is not read. Errors: ``base_unavailable``.
+    """
+    for _ in range(_TRIES):
+        listing = store.run_git("ls-tree", "-z", "-t", "-l", "--full-tree", "--end-of-options", commit, path)
+        listed = {entry.identifier: entry for entry in map(_entry, _entries(listing.stdout))}
+        trees = [entry.identifier for entry in listed.values() if entry.kind == "tree"]
+        start, root, *below = _read(store, [commit, f"{commit}^{{tree}}", *trees])
+        known = {identifier: content for identifier, _, content in (root, *below)}
+        identifier = _tree_in(start[2]) if start[1] == "commit" else start[0]
+        *folders, name = path.split(b"/")
+        for folder in folders:
+            mode, identifier = _parse_tree(known.get(identifier, b""), store.object_format).get(folder, ("", ""))
+            if identifier not in known:
+                break
+        if identifier in known:
+            mode, identifier = _parse_tree(known[identifier], store.object_format).get(name, ("", ""))
+            if not identifier or identifier in listed:
+                return listed.get(identifier) and dataclasses.replace(listed[identifier], mode=mode, path=path)
+        elif not identifier or mode != _FOLDER:
+            return None
+        # git listed other entries than the trees have that were repaired since.
+    raise _changes_while_read(store)
+
+
+def repair(store: ObjectStore, damaged: Iterable[str]) -> None:
+    """Replace damaged objects of a store by good copies; raise ``base_unavailable`` if there is none.
+
+    Good copies come from the store's other packs, from ``store.copies``, and from the repository that it borrows from.
+    The user's repository is never written.
+    """
+    wanted = list(dict.fromkeys(damaged))
+    objects = store.path / "objects"
+    with store.writing():
+        for identifier in wanted:
+            with suppress(FileNotFoundError):
+                (objects / identifier[:2] / identifier[2:]).unlink()
+        for name in ("info/commit-graph", "pack/multi-pack-index"):
+            with suppress(FileNotFoundError):
+                (objects / name).unlink()
+    for index in sorted((objects / "pack").glob("*.idx")):
+        if _lists(store, index, set(wanted)):
+            _unpack_own(store, index)
+    for copy in store.copies:
+        with suppress(OSError):
+            _unpack(store, copy.read_bytes())
+    left = damaged_objects(store.path, wanted, store.object_format)
+    if left:
+        for folder in (Path(os.fsdecode(bytes.fromhex(each))) for each in store.description["objects"]):
+            if not folder.is_dir():
+                raise UnderstudyError(
+                    ErrorKind.BASE_UNAVAILABLE,
+                    f"The repository that this delegation started from no longer exists at {folder}.",
+                    hint="Move it back to that path. `understudy diff` still shows the change as text.",
+                )
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"{len(left)} objects of this delegation are missing or damaged, such as {left[0][:12]} in {store.path}, "
+            "and there is no good copy.",
+            hint="The result is not used. Delegate the work again: `understudy retry ID`.",
+        )
+
+
+def write_copy(store: ObjectStore, target: Path, wanted: str, unwanted: str | None) -> None:
+    """Write the objects of ``wanted`` that ``unwanted`` lacks to the pack ``target``, for ``ObjectStore.copies``.
+
+    Writes nothing if the pack would be larger than ``COPY_BYTES``. Raises the disk's OSError.
+    """
+    revisions = f"{wanted}\n" + (f"^{unwanted}\n" if unwanted else "")
+    done = store.run_git("pack-objects", "-q", "--revs", "--stdout", stdin=revisions.encode(), output_limit=COPY_BYTES)
+    if done.code != 0 or done.truncated:
+        return
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(done.stdout)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def digest(kind: str, content: bytes, object_format: str) -> str:
+    """Return the id that git gives an object: the digest of ``<kind> <size>``, a NUL, and the content."""
+    hashing = hashlib.new(object_format, usedforsecurity=False)
+    hashing.update(f"{kind} {len(content)}\0".encode())
+    hashing.update(content)
+    return hashing.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """One line of ``ls-tree``; the size of a folder is 0."""
+
+    mode: str
+    kind: str
+    identifier: str
+    size: int
+    path: bytes
+
+
+def _entry(line: bytes) -> TreeEntry:
+    details, _, path = line.partition(b"\t")
+    mode, kind, identifier, size = details.decode().split()
+    return TreeEntry(mode, kind, identifier, int(size) if size.isdigit() else 0, path)
+
+
+class _Hashing:
+    """Hashes the output of ``git cat-file --batch`` while it arrives; one answer per object asked for."""
+
+    def __init__(self, object_format: str) -> None:
+        self.answers: list[str | None] = []
+        """The id computed from the content; None for a missing object."""
+        self._format = object_format
+        self._header = bytearray()
+        self._left = -1
+        """Bytes of the current object that are still to come, and the line feed after it; -1 before a header."""
+        self._digest = hashlib.new(object_format, usedforsecurity=False)
+
+    def feed(self, chunk: bytes) -> None:
+        position = 0
+        while position < len(chunk):
+            if self._left < 0:
+                end = chunk.find(b"\n", position)
+                if end < 0:
+                    self._header += chunk[position:]
+                    return
+                self._header += chunk[position:end]
+                position = end + 1
+                self._begin()
+                continue
+            taken = min(self._left, len(chunk) - position)
+            self._digest.update(memoryview(chunk)[position : position + min(taken, self._left - 1)])
+            self._left -= taken
+            position += taken
+            if self._left == 0:
+                self._left = -1
+                self.answers.append(self._digest.hexdigest())
+
+    def _begin(self) -> None:
+        words = bytes(self._header).split(b" ")
+        self._header.clear()
+        if len(words) != 3 or not words[2].isdigit():
+            self.answers.append(None)
+            return
+        self._digest = hashlib.new(self._format, usedforsecurity=False)
+        self._digest.update(words[1] + b" " + words[2] + b"\0")
+        self._left = int(words[2]) + 1
+
+
+def _roots(store: ObjectStore, revisions: list[str]) -> list[str]:
+    """Return each commit and its tree, or a tree alone; the commits are verified. ``revisions`` are full ids."""
+    found = []
+    for identifier, kind, content in _read(store, revisions):
+        found += [identifier, _tree_in(content)] if kind == "commit" else [identifier]
+    return found
+
+
+def _tree_in(commit: bytes) -> str:
+    return commit[5:].split(b"\n", 1)[0].decode(errors="replace")
+
+
+def _read(store: ObjectStore, names: list[str]) -> list[tuple[str, str, bytes]]:
+    """Return (id, kind, content) of commits and trees, verified and if necessary recovered."""
+    for _ in range(_TRIES):
+        stdin = "".join(f"{each}\n" for each in names).encode(errors="replace")
+        output = store.run_git("cat-file", "--batch", stdin=stdin, output_limit=_SMALL_BYTES).stdout
+        found: list[tuple[str, str, bytes]] = []
+        damaged: list[str] = []
+        position = 0
+        for name in names:
+            end = output.find(b"\n", position)
+            words = output[position:end].decode(errors="replace").split(" ") if end >= 0 else []
+            if len(words) != 3 or not words[2].isdigit():
+                damaged.append(name)
+                position = end + 1 if end >= 0 else len(output)
+                continue
+            size = int(words[2])
+            content = output[end + 1 : end + 1 + size]
+            position = end + 2 + size
+            found.append((words[0], words[1], content))
+            if digest(words[1], content, store.object_format) != words[0]:
+                damaged.append(words[0])
+        if not damaged:
+            return found
+        identifiers = [name for name in damaged if _FULL_ID.fullmatch(name)]
+        if not identifiers:
+            raise UnderstudyError(
+                ErrorKind.BASE_UNAVAILABLE,
+                f"{damaged[0][:60]} is not in {store.path}.",
+                hint="The object store may have been removed.",
+            )
+        repair(store, identifiers)
+    raise _changes_while_read(store)
+
+
+def _parse_tree(content: bytes, object_format: str) -> dict[bytes, tuple[str, str]]:
+    """Return name → (mode with six digits, id)."""
+    length = hashlib.new(object_format, usedforsecurity=False).digest_size
+    found = {}
+    position = 0
+    while position < len(content):
+        end = content.index(b"\0", position)
+        mode, _, name = content[position:end].partition(b" ")
+        position = end + 1 + length
+        found[name] = (mode.decode().zfill(6), content[end + 1 : position].hex())
+    return found
+
+
+def _until_unchanged(store: ObjectStore, find: Callable[[], list[str]]) -> None:
+    """Verify what ``find`` lists; after a repair, list again, because damaged trees may have hidden others."""
+    for _ in range(_TRIES):
+        damaged = damaged_objects(store.path, find(), store.object_format)
+        if not damaged:
+            return
+        repair(store, damaged)
+    raise _changes_while_read(store)
+
+
+def _changes_while_read(store: ObjectStore) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.BASE_UNAVAILABLE,
+        f"The objects in {store.path} change while they are read.",
+        hint="Another program writes there. End it, then try again.",
+    )
+
+
+def _entries(listing: bytes) -> list[bytes]:
+    return listing.split(b"\0")[:-1]
+
+
+def _ids_in(raw: bytes) -> list[str]:
+    """Return the objects on both sides of a raw diff, without those of submodules and of missing sides."""
+    found: list[str] = []
+    for details in raw.split(b"\0")[:-1:2]:
+        old_mode, new_mode, old, new, _ = details[1:].decode().split(" ")
+        found += [
+            identifier for mode, identifier in ((old_mode, old), (new_mode, new)) if mode not in {"160000", "000000"}
+        ]
+    return found
+
+
+def _lists(store: ObjectStore, index: Path, wanted: set[str]) -> bool:
+    try:
+        content = index.read_bytes()
+        listing = git_output("show-index", f"--object-format={store.object_format}", git_dir=store.path, stdin=content)
+    except (OSError, UnderstudyError):
+        return True  # unreadable, so it proves nothing about its pack
+    return any(line.split(b" ")[1].decode() in wanted for line in listing.splitlines())
+
+
+def _unpack_own(store: ObjectStore, index: Path) -> None:
+    """Replace a pack of the store by loose objects, whose ids git computes from their contents."""
+    pack = index.with_suffix(".pack")
+    try:
+        content = pack.read_bytes()
+    except OSError:
+        content = b""
+    with store.writing():
+        for entry in index.parent.glob(f"{index.stem}.*"):
+            entry.unlink(missing_ok=True)
+    if content:
+        _unpack(store, content)
+
+
+def _unpack(store: ObjectStore, pack: bytes) -> None:
+    # An exit code other than 0 means that a part was unreadable: the caller verifies what it needs.
+    store.run_git("unpack-objects", "-q", "-r", stdin=pack)
