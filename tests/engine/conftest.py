@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from project_python import project_python
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
@@ -143,7 +144,7 @@ def project(tmp_path: Path, config_folder: Path) -> Iterator[Project]:
     made.write(".gitignore", "ignored.txt\n__pycache__/\n")
     made.commit()
     made.trust()
-    made.settings(f'[environment]\npython = "{sys.executable}"\n')
+    made.settings(f'[environment]\npython = "{project_python()}"\n')
     yield made
     left = _processes_of(str(state_folder.state_root()))
     assert not left, left

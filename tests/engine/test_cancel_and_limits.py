@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from project_python import project_python
 
 from understudy.journal import delegation_folder, state_folder, worker_lock
 
@@ -105,7 +106,7 @@ def test_cancel_at_once_in_the_preparing_phase(slow):
 def test_cancel_while_checks_run(project):
     project.settings(f"""
         [environment]
-        python = "{sys.executable}"
+        python = "{project_python()}"
 
         [[checks]]
         name = "endless"
@@ -174,7 +175,7 @@ def test_the_caller_may_be_killed(project):
 
 
 def test_the_queue_holds_what_has_no_slot_and_starts_it_in_order(project):
-    project.settings(f'[environment]\npython = "{sys.executable}"\n\n[limits]\nslots = 1\n')
+    project.settings(f'[environment]\npython = "{project_python()}"\n\n[limits]\nslots = 1\n')
     project.program(
         "gate",
         "while not pathlib.Path(os.environ['GATE']).exists(): time.sleep(0.02)\nsay(type='result', ok=True, text='done')",
@@ -201,7 +202,7 @@ def test_the_queue_holds_what_has_no_slot_and_starts_it_in_order(project):
 
 
 def test_a_killed_holder_of_the_only_slot_frees_it(slow):
-    slow.settings(f'[environment]\npython = "{sys.executable}"\n\n[limits]\nslots = 1\n')
+    slow.settings(f'[environment]\npython = "{project_python()}"\n\n[limits]\nslots = 1\n')
     slow.program("quick", "say(type='result', ok=True, text='done')")
     first = slow.start("implement", delegator="slow", task="1")
     at_work(slow, first)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 
 import pytest
+from project_python import project_python
 
 from understudy.engine.running import permission_requests
 from understudy.journal import delegation_folder, worker_requests
@@ -19,7 +19,7 @@ DONE = "say(type='result', ok=True, text='done')"
 @pytest.fixture
 def busy(project):
     """Return a project with one slot, a finished result with pending hunks, and a run that holds the slot."""
-    project.settings(f'[environment]\npython = "{sys.executable}"\n\n[limits]\nslots = 1\n')
+    project.settings(f'[environment]\npython = "{project_python()}"\n\n[limits]\nslots = 1\n')
     project.program("doer", f"pathlib.Path('new.txt').write_text('x')\n{DONE}")
     gate = project.config / "gate"
     project.program("gate", f"while not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.02)\n{DONE}")
@@ -47,7 +47,7 @@ def test_a_reply_that_is_cancelled_in_the_queue_gives_the_hunks_back(busy):
 
 
 def test_pending_work_does_not_expire(busy):
-    busy.settings(f'[environment]\npython = "{sys.executable}"\n\n[worktrees]\nkeep_days = 0.000001\n')
+    busy.settings(f'[environment]\npython = "{project_python()}"\n\n[worktrees]\nkeep_days = 0.000001\n')
     states = {tree.state for tree in busy.call("worktrees/list").worktrees}
     assert "expired" not in states
     assert "pending" in states

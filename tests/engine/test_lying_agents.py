@@ -9,6 +9,7 @@ import sys
 import textwrap
 
 import pytest
+from project_python import project_python
 
 from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -276,7 +277,7 @@ def test_a_configured_check_verifies_other_recipes(project):
     project.commit()
     project.settings(f"""
         [environment]
-        python = "{sys.executable}"
+        python = "{project_python()}"
 
         [[checks]]
         name = "tests"
@@ -491,7 +492,7 @@ def hide(project):
     project.settings(
         f"""
         [environment]
-        python = "{sys.executable}"
+        python = "{project_python()}"
 
         [[checks]]
         name = "secret"
@@ -560,7 +561,7 @@ def test_an_edit_of_a_linked_item_is_noticed(project):
     project.commit()
     program = project.write("node_modules/.bin/tool", "exit 1\n")
     project.write("node_modules/.cache/x", "1\n")
-    project.settings(f'[environment]\npython = "{sys.executable}"\n[worktrees]\nlink = ["node_modules"]\n')
+    project.settings(f'[environment]\npython = "{project_python()}"\n[worktrees]\nlink = ["node_modules"]\n')
     cached = edits_outside(project, "node_modules/.cache/x")
     assert (cached.verdict, cached.reservations) == ("verified", [])
     done = edits_outside(project, "node_modules/.bin/tool")

@@ -6,12 +6,12 @@ import json
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from project_python import project_python
 
 from understudy.journal import delegation_folder, state_folder
 
@@ -40,7 +40,7 @@ def holders(identifier):
 
 @pytest.mark.heavy
 def test_twenty_at_once_and_none_is_lost(project):
-    project.settings(f'[environment]\npython = "{sys.executable}"\n\n[limits]\nslots = 20\n')
+    project.settings(f'[environment]\npython = "{project_python()}"\n\n[limits]\nslots = 20\n')
     project.program("busy", BUSY)
     started = [project.start("implement", delegator="busy", task=str(number)) for number in range(20)]
     for identifier in started:
@@ -53,7 +53,7 @@ def test_twenty_at_once_and_none_is_lost(project):
 @pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(4))
 def test_kills_at_random_moments(project, seed):
-    project.settings(f'[environment]\npython = "{sys.executable}"\n\n[limits]\nslots = 3\n')
+    project.settings(f'[environment]\npython = "{project_python()}"\n\n[limits]\nslots = 3\n')
     project.program("busy", BUSY)
     chance = random.Random(seed)
     started = [project.start("implement", delegator="busy", task=str(number)) for number in range(10)]

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from project_python import project_python
 
 from understudy.engine.planning import prompt
 from understudy.engine.running import queue
@@ -37,7 +38,7 @@ def checking(project, tmp_path):
     gate = tmp_path / "gate"
     project.settings(f"""
         [environment]
-        python = "{sys.executable}"
+        python = "{project_python()}"
 
         [[checks]]
         name = "gated"
@@ -108,7 +109,7 @@ def test_no_check_runs_again_without_trust(project, tmp_path):
 @pytest.fixture
 def single(project):
     """Return a project with one slot, and a delegation that holds it until its gate opens."""
-    project.settings(f'[environment]\npython = "{sys.executable}"\n\n[limits]\nslots = 1\n')
+    project.settings(f'[environment]\npython = "{project_python()}"\n\n[limits]\nslots = 1\n')
     gate = project.config / "gate"
     project.program("gate", f"while not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.02)\n{DONE}")
     project.program("quick", DONE)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import importlib.metadata
-import importlib.util
-import os
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from project_python import PYTEST, link_packages, make_environment
 
 from understudy.engine.checks.judge import Judgement, JudgeRequest, judge
 from understudy.engine.checks.verdict_rules import VerdictFacts, verdict_of
@@ -98,35 +94,6 @@ class FolderTree:
         name = f"restored: {', '.join(sorted(files))}"
         self.commits[name] = mixed
         return name
-
-
-def link_packages(libraries: Path, packages: tuple[str, ...]) -> None:
-    """Let an environment have packages of the one that runs these tests."""
-    for name in packages:
-        spec = importlib.util.find_spec(name)
-        assert spec is not None, name
-        assert spec.origin is not None, name
-        origin = Path(spec.origin)
-        source = origin.parent if origin.name == "__init__.py" else origin
-        (libraries / source.name).symlink_to(source)
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            metadata = Path(str(importlib.metadata.distribution(name)._path))
-            (libraries / metadata.name).symlink_to(metadata)
-
-
-def make_environment(folder: Path, packages: tuple[str, ...]) -> Path:
-    """Make a virtual environment by hand (what `python -m venv --without-pip` makes, in a millisecond)."""
-    libraries = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    libraries.mkdir(parents=True)
-    (folder / "bin").mkdir()
-    base = Path(os.path.realpath(sys.executable))
-    (folder / "bin" / "python").symlink_to(base)
-    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
-    link_packages(libraries, packages)
-    return libraries
-
-
-PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 
 
 class Judged:

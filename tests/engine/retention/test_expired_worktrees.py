@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from project_python import project_python
 
 from understudy.engine.retention import expired_worktrees, inventory
 from understudy.engine.worktrees import ownership
@@ -308,11 +309,11 @@ def test_by_size_the_oldest_decided_go_until_the_rest_fits(worked):
 def test_the_next_worker_keeps_to_the_configuration(worked):
     reject(worked, worked.id)
     place = tree(worked)
-    worked.settings(f'[environment]\npython = "{sys.executable}"\n\n[worktrees]\nkeep_days = {NOW:.12f}\n')
+    worked.settings(f'[environment]\npython = "{project_python()}"\n\n[worktrees]\nkeep_days = {NOW:.12f}\n')
     later = another(worked)
     assert not place.exists()
     assert trees(worked) == {later: "pending"}
-    worked.settings(f'[environment]\npython = "{sys.executable}"\n\n[worktrees]\nkeep_bytes = 0\n')
+    worked.settings(f'[environment]\npython = "{project_python()}"\n\n[worktrees]\nkeep_bytes = 0\n')
     reject(worked, later)
     last = another(worked)
     assert trees(worked) == {last: "pending"}
@@ -516,7 +517,7 @@ def test_the_doctor_names_what_is_stale(worked):
     assert "1 on disk" in message
     assert "1 of them pending" in message
     reject(worked, worked.id)
-    worked.settings(f'[environment]\npython = "{sys.executable}"\n\n[worktrees]\nkeep_days = {NOW:.12f}\n')
+    worked.settings(f'[environment]\npython = "{project_python()}"\n\n[worktrees]\nkeep_days = {NOW:.12f}\n')
     ok, message, _ = doctor(worked)
     assert ok
     assert "1 expired" in message

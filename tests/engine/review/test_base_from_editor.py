@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from project_python import project_python
 
 from understudy.model.errors import UnderstudyError
 
@@ -116,7 +117,7 @@ def test_bootstrap_copies_links_and_sets_up(quick):
     quick.write("node_modules/m/index.js", "1\n")
     quick.settings(f"""
         [environment]
-        python = "{sys.executable}"
+        python = "{project_python()}"
 
         [worktrees]
         link = ["node_modules"]

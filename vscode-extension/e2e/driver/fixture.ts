@@ -141,7 +141,7 @@ export class World {
       this.git(...step);
     }
     // Not tracked: the Python environment of this machine.
-    this.write({ ".understudy/local/config.toml": `[environment]\npython = ${toml(PYTHON)}\n` });
+    this.write({ ".understudy/local/config.toml": `[environment]\npython = ${toml(this.#projectPython())}\n` });
     for (const name of options.delegators ?? []) this.add(name);
     if (options.claude) this.#claude("--edits");
     for (const [name, text] of Object.entries(options.configuration ?? {})) {
@@ -214,6 +214,14 @@ export class World {
   }
 
   /** Put the scripted Claude Code on PATH. */
+  /** The project's interpreter: with pytest and Hypothesis, and without plugins that take seconds to load. */
+  #projectPython(): string {
+    const program = path.join(TOP, "tests", "support", "project_python.py");
+    const made = spawnSync(PYTHON, [program, path.join(this.root, "python")], { encoding: "utf8" });
+    if (made.status !== 0) throw new Error(made.stderr);
+    return made.stdout.trim();
+  }
+
   #claude(...words: string[]): void {
     const program = path.join(this.home, "bin", "claude");
     put(program, `#!/bin/sh\nexec ${[...script("asking_agent.py"), ...words].map(quoted).join(" ")} "$@"\n`);
