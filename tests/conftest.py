@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine makes any example slow: times are measured by `make bench`, not by tests.
+settings.register_profile("without-deadline", deadline=None)
+settings.load_profile("without-deadline")
 
 os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
 
