@@ -217,7 +217,7 @@ def test_all_mutants_of_real_modules_compile() -> None:
         source = path.read_bytes()
         found = mutants_of(path.name, source)
         assert len(found) > 100
-        for one in found[::7]:
+        for one in found[::29]:
             ast.parse(one.apply(source))
             assert still_parses(path.name, source, one)
 
