@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 
 VSCODE = Path("vscode-extension") / "e2e" / "run.ts"
+PROCESSES = "2"
+"""How many heavy tests run at the same time. A test that fails for that reason passes alone, in the second run."""
 MISSING = 3
 """Exit code of ``scripts/vscode_host.py`` when a program is missing."""
 
@@ -72,7 +74,7 @@ def vscode() -> tuple[int, str]:
 def heavy(arguments: list[str]) -> tuple[int, str]:
     """Run the heavy tests of pytest; return the exit code and the outcome as text."""
     failures = Failures()
-    options = ["-m", "heavy", "-ra", *arguments]
+    options = ["-m", "heavy", "-ra", "-n", PROCESSES, *arguments]
     code = pytest.main(options, plugins=[failures])
     if code != pytest.ExitCode.TESTS_FAILED or failures.collection_failed or not failures.ids:
         return int(code), "failed" if code else "passed"
@@ -80,7 +82,7 @@ def heavy(arguments: list[str]) -> tuple[int, str]:
     print(f"\nFirst run: {len(again)} failed. Running {'it' if len(again) == 1 else 'them'} again:", flush=True)
     for name in again:
         print(f"  {name}", flush=True)
-    second = subprocess.run([sys.executable, "-m", "pytest", "-ra", "-v", *again], check=False).returncode
+    second = subprocess.run([sys.executable, "-m", "pytest", "-ra", "-v", *again], check=False).returncode  # one by one
     outcome = "passed" if second == 0 else "failed again"
     print(f"\nFirst run: {len(again)} failed. Second run: {outcome}.", flush=True)
     return second, outcome
