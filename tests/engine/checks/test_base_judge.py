@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from understudy.engine.checks.base_judge import suites
 from understudy.model.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
@@ -367,6 +368,23 @@ async def test_new_tests_must_not_break_older_ones(project: Any, edits: dict[str
     assert judged.verdict is Verdict.CHECKS_FAILED, (judged.said, judged.notes)
     assert "test_data" in judged.only.output_tail
     assert judged.only.passed == 1
+
+
+@pytest.mark.parametrize("also_on_the_base", [False, True])
+async def test_older_tests_that_no_longer_end_count_as_failed(
+    project: Any, monkeypatch: pytest.MonkeyPatch, *, also_on_the_base: bool
+) -> None:
+    monkeypatch.setattr(suites, "_LEAST_SECONDS", 3.0)
+    monkeypatch.setattr(suites, "_TIMES", 0.0)
+    waits = "import pathlib\n\n\ndef test_data():\n    while (pathlib.Path(__file__).parent / 'wait').read_text() == 'yes': pass\n"
+    has(project, **{"tests/test_data.py": waits, "tests/wait": "yes" if also_on_the_base else "no"})
+    judged = await project.judge({"tests/test_new.py": NEW, "tests/wait": "yes"})
+    if also_on_the_base:
+        assert judged.is_(Verdict.VERIFIED)
+        assert "nor on the base" in judged.notes
+    else:
+        assert judged.is_(Verdict.CHECKS_FAILED)
+        assert "did not finish on the result" in judged.only.output_tail
 
 
 async def test_older_tests_run_on_the_result_once(project: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from understudy.model.checks import Check
@@ -56,3 +57,10 @@ async def test_a_missing_file_fails_the_check_with_the_reason(project: Any, own:
     judged = await project.judge({"new.txt": "x"}, recipe="implement", writes=["**"], checks=(HIDDEN,))
     assert judged.verdict is not Verdict.VERIFIED
     assert "cannot be read from" in judged.only.output_tail
+
+
+async def test_more_files_than_are_allowed_fail_the_check_instead_of_being_left_out(project: Any, own: Path) -> None:
+    many = msgspec.structs.replace(HIDDEN, files=[f"tests/test_{number}.py" for number in range(201)])
+    judged = await project.judge({"new.txt": "x"}, recipe="implement", writes=["**"], checks=(many,))
+    assert judged.verdict is not Verdict.VERIFIED
+    assert "at most 200" in judged.only.output_tail

@@ -70,7 +70,13 @@ def _clear(tree: Path, path: str) -> None:
 def _read(check: Check) -> dict[str, bytes]:
     folder = user_folder()
     found: dict[str, bytes] = {}
-    for path in check.files[:MOST_FILES]:
+    if len(check.files) > MOST_FILES:
+        raise UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            f"The hidden check {check.name} has {len(check.files)} files; at most {MOST_FILES} are allowed.",
+            hint="Put the tests into fewer files, or into several checks.",
+        )
+    for path in check.files:
         source = folder.joinpath(*nofollow.safe_parts(path))
         why = f"it has over {FILE_BYTES >> 20} MiB"
         try:

@@ -69,11 +69,15 @@ class OutsideFiles:
 
     def changed(self) -> OutsideChange:
         """Return what changed since the last look, without what the user's editor saved; look again."""
-        before, self._state = self._state, self._look()
+        places_before, self._state = self._state, self._look()
+        # A place that could not be looked at to the end this time says nothing about its files.
+        compared = places_before.keys() & self._state.keys()
+        before = {path: facts for place in compared for path, facts in places_before[place].items()}
+        after = {path: facts for place in compared for path, facts in self._state[place].items()}
         saved = editor_saves.read()
         found = OutsideChange()
-        for path in sorted(before.keys() | self._state.keys()):
-            if not _differs(before.get(path), self._state.get(path)):
+        for path in sorted(before.keys() | after.keys()):
+            if not _differs(before.get(path), after.get(path)):
                 continue
             relative = self._relative(path)
             if relative is None:
@@ -105,9 +109,10 @@ class OutsideFiles:
         digest.update(b"blob %d\0" % len(content) + content)
         return digest.hexdigest() == self._places.tracked[relative][1]
 
-    def _look(self) -> dict[bytes, _Stamp]:
+    def _look(self) -> dict[Path, dict[bytes, _Stamp]]:
+        """Return the files of each place that could be looked at to the end."""
         deadline = time.monotonic() + LONGEST_SECONDS
-        found: dict[bytes, _Stamp] = {}
+        found: dict[Path, dict[bytes, _Stamp]] = {}
         top = os.fsencode(self._places.checkout)
         sources: list[tuple[Path, Callable[[], Iterator[bytes]]]] = [
             (self._places.checkout, lambda: (top + b"/" + path for path in self._places.tracked)),
@@ -121,14 +126,14 @@ class OutsideFiles:
                 if len(part) >= MOST_FILES or time.monotonic() > deadline:
                     self._left_out.add(place)
                     self.notes.append(
-                        f"{place} has too many files to notice changes there while the agent or a check runs."
+                        f"{place} has too many files to look at in time, so changes there are not noticed."
                     )
                     break
                 _stamp(path, part)
             else:
-                found |= part
+                found[place] = part
         for program in self._places.programs:
-            _stamp(os.fsencode(program), found)
+            _stamp(os.fsencode(program), found.setdefault(program, {}))
         return found
 
 

@@ -37,8 +37,7 @@ class OutsideWatch:
         except (OSError, UnderstudyError) as error:
             self._note(f"Changes outside the worktree are not noticed: {error}")
             return
-        for text in self._files.notes:
-            self._note(text)
+        self._tell()
 
     def compare(self, who: str, doing: str) -> None:
         """Report what changed since the last look, while ``who`` was ``doing``."""
@@ -49,6 +48,7 @@ class OutsideWatch:
         except OSError as error:
             self._note(f"Changes outside the worktree could not be compared: {error}")
             return
+        self._tell()
         if not found:
             return
         self.changed = True
@@ -62,6 +62,13 @@ class OutsideWatch:
             self._note(
                 f"Files outside the worktree changed while {doing}: {_named(found.other)}. You or {who} changed them."
             )
+
+    def _tell(self) -> None:
+        """Report places that are not compared, each once."""
+        if self._files is not None:
+            for text in self._files.notes:
+                self._note(text)
+            self._files.notes.clear()
 
     def _places(self) -> Places:
         spec, workspace = self._spec, Path(self._spec.workspace)

@@ -236,7 +236,11 @@ class BaseJudge:
             run = await self._observe(limited, commit, finding)
         if run.timed_out:
             limit = limited.check.timeout_seconds or 0
-            finding.notes.append(f"The earlier tests did not finish on the result within {limit:g} seconds.")
+            text = f"The earlier tests did not finish on the result within {limit:g} seconds"
+            if (await self._base(limited, finding)).timed_out:
+                finding.notes.append(f"{text}, nor on the base.")
+            else:
+                finding.red = f"{text}; on the base they do."
             return
         if run.all_passed and not configured:
             return

@@ -1,0 +1,59 @@
+"""What a comparison of files outside the worktree reports, and what it must not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from understudy.engine.checks import outside_files
+from understudy.engine.checks.outside_files import OutsideFiles, Places
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for name in ("a.py", "b.py"):
+        (packages / name).write_text("x = 1\n")
+    program = tmp_path / "tool"
+    program.write_text("#!/bin/sh\n")
+    return Places(
+        checkout=tmp_path / "checkout", tracked={}, object_format="sha1", trees=(packages,), programs=(program,)
+    )
+
+
+def test_edited_new_and_removed_files_are_reported(places: Places) -> None:
+    [packages], [program] = places.trees, places.programs
+    files = OutsideFiles(places)
+    assert not files.changed()
+    (packages / "a.py").write_text("x = 2\n")
+    (packages / "b.py").unlink()
+    (packages / "new.py").write_text("")
+    program.write_text("#!/bin/sh\nexit 0\n")
+    assert files.changed().other == sorted(
+        str(path) for path in (packages / "a.py", packages / "b.py", packages / "new.py", program)
+    )
+    assert not files.changed(), "each change is reported once"
+
+
+def test_a_change_with_the_time_of_before_is_reported(places: Places) -> None:
+    file = places.trees[0] / "a.py"
+    files = OutsideFiles(places)
+    facts = file.stat()
+    file.write_text("x = 2\n")
+    os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert files.changed().other == [str(file)]
+
+
+def test_a_place_that_cannot_be_looked_at_again_is_named_and_nothing_in_it_is_reported(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = OutsideFiles(places)
+    monkeypatch.setattr(outside_files, "LONGEST_SECONDS", -1.0)
+    assert not files.changed()
+    assert [str(places.trees[0]) in note for note in files.notes] == [True]
+    monkeypatch.undo()
+    (places.trees[0] / "a.py").write_text("x = 2\n")
+    assert not files.changed()
