@@ -1,7 +1,7 @@
 import { t } from "../base/l10n.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
 import { RESERVATION_REASONS, VERDICT_MEANINGS, type Delegation } from "../protocol.ts";
-import { stateName } from "../state/wording.ts";
+import { changedTest, earlierTests, stateName } from "../state/wording.ts";
 import { capitalizedSentence, checkLabel, checkFacts } from "./reviewWording.ts";
 
 /** The evidence document: everything known about a result as Markdown. Text of agents and tools is quoted. */
@@ -22,18 +22,13 @@ export function evidence(delegation: Delegation): string {
   for (const check of delegation.checks) {
     out.push(`### ${inline(check.name)}: ${checkLabel(check, delegation).text}`, "", checkFacts(check).join(" · "), "");
     out.push(fenced(check.argv.map(shellQuoted).join(" ")), "");
-    if (check.mutation && check.mutation.survived.length > 0) {
-      out.push(t("These tests still pass when the code under test is broken:"), "");
-      out.push(...check.mutation.survived.map((name) => `- ${inline(name)}`), "");
+    out.push(...named(t("These tests still pass when the code under test is broken:"), check.mutation?.survived));
+    if (check.base) {
+      out.push(earlierTests(check.base), "");
+      if (check.base.tests.length > 0) out.push(...check.base.tests.map((one) => `- ${inline(changedTest(one))}`), "");
+      out.push(...named(t("For this comparison, these files were as in the base:"), check.base.restored));
     }
-    if (check.checkoutFiles && check.checkoutFiles.length > 0) {
-      out.push(
-        t("It loaded these files from your checkout:"),
-        "",
-        ...check.checkoutFiles.map((name) => `- ${inline(name)}`),
-        "",
-      );
-    }
+    out.push(...named(t("It loaded these files from your checkout:"), check.checkoutFiles));
     out.push(...named(t("These tests passed once and failed once:"), check.flakyTests));
     out.push(...named(t("These tracked files changed while it ran:"), check.changedFiles));
     if (check.outputTail.trim() !== "") out.push(t("End of its output:"), "", fenced(check.outputTail.trimEnd()), "");

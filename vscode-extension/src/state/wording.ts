@@ -4,6 +4,8 @@ import { t } from "../base/l10n.ts";
 import {
   RESERVATION_REASONS,
   VERDICT_MEANINGS,
+  type BaseComparison,
+  type ChangedTest,
   type CheckResult,
   type Delegation,
   type DelegatorEntry,
@@ -119,6 +121,17 @@ export function checkText(
 }
 
 /** The result of a delegation in sentences, for a notification. */
+export function earlierTests({ earlier, lost }: Pick<BaseComparison, "earlier" | "lost">): string {
+  return earlier > 0
+    ? t("{0} of {1} earlier tests do not pass as they were, or no longer run.", lost, earlier)
+    : t("The check passes only with what the result changed.");
+}
+
+/** The outcome of a test's earlier version on the result, and that of the test as it is now. */
+export function changedTest({ test, restored, result }: ChangedTest): string {
+  return `${test}: ${restored} → ${result}`;
+}
+
 export function endMessage(delegation: Delegation): string {
   const { title, delegator, verdict, reservations, error } = delegation;
   const parts = [

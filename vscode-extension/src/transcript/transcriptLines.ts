@@ -2,7 +2,16 @@
 
 import { t } from "../base/l10n.ts";
 import { RESERVATION_REASONS, VERDICT_MEANINGS, type Delegation, type Event, type FileStat } from "../protocol.ts";
-import { checkText, isLive, orderedOptions, stateName, verdictName, verdictSummary } from "../state/wording.ts";
+import {
+  changedTest,
+  checkText,
+  earlierTests,
+  isLive,
+  orderedOptions,
+  stateName,
+  verdictName,
+  verdictSummary,
+} from "../state/wording.ts";
 import { duration, elapsed, timeOfDay, tokensText, costText, oneLine, toSentence } from "../state/formatting.ts";
 import { questionText } from "../state/questions.ts";
 
@@ -215,10 +224,8 @@ export function checkLines(event: EventOf<"check_finished">): Line[] {
     for (const test of survived) lines.push({ text: t("- still passes: {0}", test) });
   }
   if (event.base) {
-    const { earlier, lost, tests } = event.base;
-    if (earlier > 0)
-      lines.push({ text: t("{0} of {1} earlier tests do not pass as they were, or no longer run.", lost, earlier) });
-    for (const { test, restored, result } of tests) lines.push({ text: `- ${test}: ${restored} → ${result}` });
+    lines.push({ text: earlierTests(event.base) });
+    for (const one of event.base.tests) lines.push({ text: `- ${changedTest(one)}` });
   }
   const flaky = event.flakyTests?.length ? `: ${event.flakyTests.join(", ")}` : "";
   if (event.flaky) lines.push({ text: `⚠ ${RESERVATION_REASONS.flaky.reason}${flaky}` });

@@ -191,6 +191,38 @@ describe("opening a review", () => {
     expect(evidence({ ...delegation, state: "checking", checks: [] })).toContain("The checks are running.");
   });
 
+  it("names tests and files that a reservation is about", () => {
+    const [check] = delegation.checks;
+    const page = evidence({
+      ...delegation,
+      checks: [
+        {
+          ...check!,
+          flakyTests: ["test_a"],
+          changedFiles: ["lines.py"],
+          checkoutFiles: ["/home/me/lines.py"],
+          base: {
+            earlier: 312,
+            lost: 1,
+            tests: [{ test: "test_b[*]", restored: "failed", result: "passed" }],
+            restored: ["tests/test_b.py"],
+          },
+        },
+      ],
+    });
+    const list = (sentence: string, name: string): string => `${sentence}\n\n- ${name}\n`;
+    expect(page).toContain(list("These tests passed once and failed once:", String.raw`test\_a`));
+    expect(page).toContain(list("These tracked files changed while it ran:", "lines.py"));
+    expect(page).toContain(list("It loaded these files from your checkout:", "/home/me/lines.py"));
+    expect(page).toContain(
+      list(
+        "1 of 312 earlier tests do not pass as they were, or no longer run.",
+        String.raw`test\_b\[\*\]: failed → passed`,
+      ),
+    );
+    expect(page).toContain(list("For this comparison, these files were as in the base:", String.raw`tests/test\_b.py`));
+  });
+
   it("refuses delegations that are not finished or have no changes", async () => {
     delegation = { ...delegation, state: "running" };
     await store.read(ID);
