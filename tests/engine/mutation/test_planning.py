@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from understudy.engine.mutation.mutant_result import MutantResult, MutantStatus
 from understudy.engine.mutation.planning import MutationPlan, plan, score
-from understudy.engine.mutation.python_tests import PlannedRun
+from understudy.engine.mutation.runs import PlannedRun
 from understudy.mutants.mutant import Mutant
 
 SOURCES = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from understudy.engine.mutation.mutant_result import MutantResult, MutantStatus
-from understudy.engine.mutation.python_tests import PlannedRun
+from understudy.engine.mutation.runs import PlannedRun
 from understudy.mutants.generate import mutants_of, still_parses
 from understudy.mutants.mutant import Mutant
 from understudy.mutants.sampling import sample

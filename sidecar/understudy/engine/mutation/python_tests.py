@@ -7,12 +7,13 @@ import base64
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from understudy.engine.checks.interpreter import PROBE_FOLDER
 from understudy.engine.mutation.mutant_result import MutantResult, MutantStatus
+from understudy.engine.mutation.runs import MutantRuns, PlannedRun, RecordedTests, pending_result
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.mutants.mutant import Mutant
 from understudy.process.children import run as run_process
@@ -47,50 +48,6 @@ class TestEnvironment:
     scratch: Path
     """A folder outside the tree whose path no test gets."""
     mark: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordedTests:
-    """One run on the unchanged code."""
-
-    passed: Mapping[str, float]
-    """Test id → seconds."""
-    failed: frozenset[str]
-    lines: Mapping[str, Mapping[str, frozenset[int]]]
-    """File (relative to the tree) → test id → executed lines; the empty id has those that run when it is loaded."""
-    modules: tuple[str, ...]
-    """Modules outside the tree that the tests need."""
-    seconds: float
-
-    def tests_of(self, path: str, mutant: Mutant) -> list[str]:
-        """Return the tests that execute the mutated line, the fastest first. Code that runs at import: all tests."""
-        lines = range(mutant.first_line, mutant.last_line + 1)
-        by_test = self.lines.get(path, {})
-        reached = [test for test, executed in by_test.items() if test and executed.intersection(lines)]
-        if not reached and by_test.get("", frozenset()).intersection(lines):
-            reached = list(by_test) if mutant.function else list(self.passed)
-        return sorted((test for test in reached if test in self.passed), key=lambda test: (self.passed[test], test))
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedRun:
-    """A mutant with the tests to run on it."""
-
-    path: str
-    mutant: Mutant
-    tests: tuple[str, ...]
-    sham: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class MutantRuns:
-    """The results of one batch."""
-
-    results: list[MutantResult] = field(default_factory=list)
-    forked: bool = False
-    """One interpreter served all mutants."""
-    complete: bool = False
-    """All planned runs were made."""
 
 
 async def record(
@@ -135,7 +92,7 @@ async def run_mutants(
     deadline = loop.time() + seconds
     everything = tuple(sorted({test for run in planned for test in run.tests}))
     unchanged = Mutant(start=0, end=0, text=b"", operator="none", line=1, first_line=1, last_line=1, function="")
-    pending = [_pending(run) for run in planned]
+    pending = [pending_result(run) for run in planned]
     if not everything:
         return MutantRuns(results=pending)
     plan = [PlannedRun(path=planned[0].path, mutant=unchanged, tests=everything), *planned]
@@ -155,7 +112,7 @@ async def run_mutants(
         if clean is None or clean["failed"] or clean["errors"] or clean["code"] != 0 or not clean["ended"]:
             continue
         results = [
-            _result(run, by_index[index], recorded) if index in by_index else _pending(run)
+            _result(run, by_index[index], recorded) if index in by_index else pending_result(run)
             for index, run in enumerate(planned, start=1)
         ]
         forked = any(entry.get("forks") is True for entry in entries)
@@ -176,11 +133,6 @@ def _as_job(run: PlannedRun, recorded: RecordedTests, *, forks: bool) -> dict[st
         "tests": tests,
         "seconds": max(_LEAST_SECONDS[forks], _SLOWER * clean),
     }
-
-
-def _pending(run: PlannedRun) -> MutantResult:
-    status = MutantStatus.PENDING if run.tests else MutantStatus.NO_COVERAGE
-    return MutantResult(path=run.path, mutant=run.mutant, status=status, sham=run.sham)
 
 
 def _result(run: PlannedRun, entry: Mapping[str, Any], recorded: RecordedTests) -> MutantResult:
