@@ -60,7 +60,7 @@ export type Verdict = (typeof VERDICTS)[number];
 export const RESERVATIONS = [
   /** No required check ran. */
   "no_checks",
-  /** New tests ran, and nothing shows that they can fail. */
+  /** Tests ran, and nothing shows that they can fail. */
   "not_mutation_tested",
   /** A check, or a new test in another order, time zone or hash seed, failed once and passed once on the same tree. */
   "flaky",
@@ -78,8 +78,16 @@ export const RESERVATIONS = [
   "loaded_checkout",
   /** After a run of a check, tracked files of its worktree differed from the commit. */
   "tree_changed",
-  /** No new test fails when the code under test is broken on purpose. */
+  /** No new test fails on any of many small changes of the code under test. */
   "no_mutant_killed",
+  /** The tests notice too few of the small changes on lines that they execute. */
+  "few_mutants_killed",
+  /** The new tests execute only a small part of the code under test. */
+  "little_executed",
+  /** No test notices any small change of the changed code. */
+  "change_not_tested",
+  /** A test fails when only a comment, or a value that nothing reads, is added to the code. */
+  "looks_at_source",
   /** Files outside the worktree changed while the agent or a check ran, and no editor reported that it saved them. */
   "outside_changed",
   /** The journal contained bytes that its worker did not write. */
@@ -201,6 +209,25 @@ export const ERROR_SCOPES = [
 ] as const;
 export type ErrorScope = (typeof ERROR_SCOPES)[number];
 
+/** What became of one mutant, in the words of the mutation-testing report schema that Stryker's viewers read. */
+export const MUTANT_STATUSS = [
+  /** A test that passed on the unchanged code failed. */
+  "Killed",
+  /** All tests that execute the line passed. The mutant may be equivalent to the code. */
+  "Survived",
+  /** The tests took far longer than on the unchanged code, which counts as killed. */
+  "Timeout",
+  /** No test executes the line, so none was run. */
+  "NoCoverage",
+  /** The mutated code could not be built, loaded or collected: it does not count. */
+  "CompileError",
+  /** The user dismissed it: it does not count. */
+  "Ignored",
+  /** It was not judged: the time was over, or its process ended early. */
+  "Pending",
+] as const;
+export type MutantStatus = (typeof MUTANT_STATUSS)[number];
+
 /** Isolation of a process tree, weakest first. */
 export const CONFINEMENTS = [
   /** The processes have the user's permissions, and may outlive the run if owner and guardian are killed together. */
@@ -250,7 +277,7 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
     "advice": "configure one under [[checks]], or name one with --check"
   },
   "not_mutation_tested": {
-    "reason": "nothing shows that the new tests can fail",
+    "reason": "nothing shows that the tests can fail",
     "advice": "read the tests: does each one assert something?"
   },
   "flaky": {
@@ -286,8 +313,24 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
     "advice": "the files are listed below: let the check write elsewhere, and look for a program that edits the worktree"
   },
   "no_mutant_killed": {
-    "reason": "no new test fails when the code under test is broken",
-    "advice": "these tests prove nothing: ask for tests that fail when the code is wrong"
+    "reason": "no new test notices any wrong value",
+    "advice": "these tests prove nothing: ask for tests that compare results with what they should be"
+  },
+  "few_mutants_killed": {
+    "reason": "the tests notice few of the small changes that were made to the code",
+    "advice": "read the changes that they missed in `understudy show ID`, and ask for tests that notice them"
+  },
+  "little_executed": {
+    "reason": "the new tests execute only a small part of the code under test",
+    "advice": "ask for tests of the rest, or accept them as a beginning"
+  },
+  "change_not_tested": {
+    "reason": "no test notices when the changed code is wrong",
+    "advice": "ask for a test of the change, or try the change yourself"
+  },
+  "looks_at_source": {
+    "reason": "a test fails when only a comment or an unused value is added to the code",
+    "advice": "it looks at the source instead of what the code does: read it before you rely on it"
   },
   "outside_changed": {
     "reason": "files outside the worktree changed while the agent or a check ran",
@@ -1039,12 +1082,55 @@ export interface CheckResult {
   base?: BaseComparison;
 }
 
-/** The result of the mutation test: the new tests run against deliberately broken code. */
+/** Which small changes of the code the tests of a check noticed. */
 export interface MutationResult {
-  /** Tests that fail when the code under test raises. */
+  /** What was mutated: the files under test, or the lines that the result changed. */
+  scope?: "files" | "changes";
+  /** Mutants that the tests noticed, those that got stuck among them. */
   killed: number;
-  /** Ids of tests that pass although the code under test raises. */
-  survived: string[];
+  /** Mutants that count: they could be built and were judged, on lines that the tests execute. */
+  viable?: number;
+  /** Mutants on which the tests took far too long. */
+  stuck?: number;
+  /** Killed mutants on which the code raised an error or got stuck: any test that executes them notices that, even one that looks at no value. 0 if the runner does not tell. */
+  blind?: number;
+  /** All mutants on lines that the tests execute; a sample of them is judged. */
+  executed?: number;
+  /** All mutants of these files or lines. */
+  total?: number;
+  /** Mutants that were left out because the user dismissed them. */
+  dismissed?: number;
+  /** The judged mutants: survivors first, then killed ones, at most 60. */
+  mutants?: JudgedMutant[];
+  /** Ids of new tests that ran on mutants and killed none, at most 100. */
+  idle?: string[];
+  /** Ids of tests that failed although nothing a program does had changed; their kills do not count. */
+  unreliable?: string[];
+  /** How long it took. */
+  seconds?: number;
+  /** Why fewer mutants were judged than planned; absent if all were. */
+  unfinished?: string;
+}
+
+/** A small change of the code, made in a copy, and whether the tests noticed it. */
+export interface JudgedMutant {
+  /** Stays the same while its line, its function and the change stay the same. */
+  id: string;
+  /** The changed file: a path inside the workspace, C-quoted when not UTF-8. */
+  path: string;
+  /** From 1. */
+  line: number;
+  /** Its function with the classes around it; empty for code outside functions. */
+  function: string;
+  /** The kind of change, such as `comparison`. */
+  operator: string;
+  /** The line as it is in the result; several lines if the change replaces them. */
+  before: string;
+  /** The same with the change. */
+  after: string;
+  status: MutantStatus;
+  /** Ids of tests that failed; a run ends at the first. */
+  killedBy?: string[];
 }
 
 /** The isolation of a process tree: the requested level, and the level that this machine could provide. */

@@ -43,9 +43,41 @@ def test_sham_mutants_change_nothing_that_runs(source: bytes) -> None:
     same, comment, store = sham_mutants("a.py", source, "seed")
     assert same.apply(source) == source
     assert ast.dump(ast.parse(comment.apply(source))) == ast.dump(ast.parse(source))
-    *rest, added = ast.parse(store.apply(source)).body
-    assert isinstance(added, ast.Assign)
-    assert [ast.dump(one) for one in rest] == [ast.dump(one) for one in ast.parse(source).body]
+    tree = ast.parse(store.apply(source))
+    added = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and ast.unparse(node).endswith(" = 0")]
+    assert len(added) == 1, ast.unparse(tree)
+    for node in ast.walk(tree):
+        if hasattr(node, "body") and isinstance(node.body, list):
+            node.body = [one for one in node.body if one not in added]
+    assert ast.dump(tree) == ast.dump(ast.parse(source))
+
+
+def test_every_function_gets_a_store_that_shows_in_its_compiled_code() -> None:
+    source = b"""\
+class A:
+    def one(self):
+        \'\'\'Only this.\'\'\'
+
+    def two(self, x):
+        if x:
+            return 1  # a comment
+
+def three(): return 3
+
+def four():
+    return locals()
+
+async def five(x):
+    def six():
+        yield x
+    with x as y:
+        return six
+"""
+    *_, store = sham_mutants("a.py", source, "seed")
+    changed = ast.parse(store.apply(source))
+    functions = [node for node in ast.walk(changed) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    stored = {node.name for node in functions if any(isinstance(one, ast.Assign) for one in node.body)}
+    assert stored == {"two", "five", "six"}
 
 
 @pytest.mark.parametrize("path", ["a.js", "a.ts", "a.tsx", "a.go", "a.rs", "a.java"])
@@ -56,6 +88,25 @@ def test_sham_mutants_parse_in_every_language(path: str) -> None:
     assert len(shams) == 3
     for one in shams:
         assert not language.parse(one.apply(b"")).has_error
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("a.ts", "const f = (x: number) => { const y = x; return y; };\nclass C { m() { if (1) { return 2; } } }\n"),
+        ("a.js", "function f() { 'use strict'; return 1 }\nconst g = function () { throw new Error('x') }\n"),
+        ("a.go", "package a\n\nfunc F(x int) int {\n\tx++\n\treturn x\n}\n\nfunc (c *C) G() int { return 2 }\n"),
+        ("a.rs", "fn f(x: i32) -> i32 {\n    let y = x;\n    y + 1\n}\nimpl C { fn g(&self) -> i32 { return 2; } }\n"),
+        ("A.java", "class A { int f(int x) { x++; return x; } A() { super(); } void g() { run(); } }\n"),
+    ],
+)
+def test_functions_of_every_language_get_a_store(path: str, source: str) -> None:
+    language = language_of(path)
+    assert language is not None
+    changed = sham_mutants(path, source.encode(), "seed")[2].apply(source.encode())
+    assert not language.parse(changed).has_error
+    assert changed.count(b" = 0") == 2
+    assert changed.count(b"\n") == source.count("\n"), "no line moves"
 
 
 def test_sham_mutants_depend_on_the_seed_and_have_no_common_name() -> None:

@@ -10,6 +10,7 @@ from understudy.config.retention import Retention
 from understudy.model.checks import Check
 from understudy.model.config.config_entries import DelegatorEntry, ModelServerEntry, Problem
 from understudy.model.config.delegators import Limits, Scope
+from understudy.model.config.evidence import Evidence
 from understudy.model.config.recipes import Recipe
 
 SETUP_TIMEOUT_SECONDS = 600.0
@@ -68,3 +69,4 @@ class Configuration:
     """Problems that affect every delegation, because a limit, a check, the set-up of worktrees or a whole hand-written
     file is missing. The user must see them before anything starts."""
     retention: Retention = field(default_factory=Retention)
+    evidence: Evidence = field(default_factory=Evidence)

@@ -23,11 +23,12 @@ from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading
 from understudy.config.rendering import is_own, revision
 from understudy.config.retention import Retention, invalid_fields
 from understudy.config.suggestions import close, near
-from understudy.config.validation import delegator_rules, server_rules, workspace_rules
+from understudy.config.validation import delegator_rules, evidence_rules, server_rules, workspace_rules
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.model.checks import Check
 from understudy.model.config.config_entries import DelegatorEntry, EntryState, ModelServerEntry, Problem, ServerState
 from understudy.model.config.delegators import Limits, Scope
+from understudy.model.config.evidence import Evidence
 from understudy.model.config.recipes import Recipe
 
 
@@ -105,6 +106,7 @@ class Loader:
         defaults = self._defaults(delegators, recipes)
         worktrees = self._worktrees()
         retention = self._retention()
+        evidence = self._evidence()
         python = self._python()
         for items in (self.delegators, self.servers, self.checks, self.recipes, *self.sections.values()):
             self.problems += [problem for item in items for problem in item.problems]
@@ -125,6 +127,7 @@ class Loader:
             slots=slots,
             worktrees=worktrees,
             retention=retention,
+            evidence=evidence,
             python=python,
             problems=plain(self.problems),
             missing=plain(self._missing()),
@@ -281,6 +284,25 @@ class Loader:
                 given = msgspec.structs.asdict(item.value)
                 merged = replace(merged, **{name: value for name, value in given.items() if value is not None})
         return merged
+
+    def _evidence(self) -> Evidence:
+        """Merge what a result must show: a workspace may ask for more, but never for less than the user."""
+        merged: dict[str, Any] = {}
+        for item in self.sections["evidence"]:
+            given = {name: getattr(item.value, name) for name in Evidence.__struct_fields__}
+            findings = list(evidence_rules.check_evidence(item.value))
+            self._note(item, findings)
+            wrong = {finding.path[0] for finding in findings}
+            for name, value in given.items():
+                if value is None or name in wrong:
+                    continue
+                own = merged.get(name, evidence_rules.LEAST.get(name))
+                if item.layer.scope is Scope.WORKSPACE and name in evidence_rules.LEAST and value < own:
+                    message = f"`{name}` is below {own:g}, which applies: a workspace may only ask for more."
+                    item.note(Finding((name,), message, severity="warning"))
+                    continue
+                merged[name] = value
+        return Evidence(**merged)
 
     def _python(self) -> str | None:
         python: str | None = None

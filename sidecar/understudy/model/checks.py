@@ -1,20 +1,12 @@
-"""Check declarations, check results and mutation results."""
+"""Check declarations and check results."""
 
 from __future__ import annotations
 
 import msgspec
 
 from understudy.model.confinement import Sandbox
+from understudy.model.mutation import MutationResult
 from understudy.model.wire import Strict, Wire
-
-
-class MutationResult(Wire, kw_only=True):
-    """The result of the mutation test: the new tests run against deliberately broken code."""
-
-    killed: int
-    """Tests that fail when the code under test raises."""
-    survived: list[str]
-    """Ids of tests that pass although the code under test raises."""
 
 
 class ChangedTest(Wire, kw_only=True):

@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model.checks import BaseComparison, CheckResult, MutationResult
+from understudy.model.checks import BaseComparison, CheckResult
 from understudy.model.confinement import Sandbox
 from understudy.model.delegations import FileStat, PermissionKind, PermissionOption
 from understudy.model.errors import ErrorInfo
 from understudy.model.hunks import Review
+from understudy.model.mutation import MutationResult
 from understudy.model.states import State
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.model.wire import Wire

@@ -8,6 +8,7 @@ import msgspec
 
 from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
+from understudy.model.config.evidence import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -82,6 +83,8 @@ class Spec(Wire, kw_only=True):
     slots: int
     """How many delegations may run at once, as configured when this one was requested."""
     bootstrap: Bootstrap
+    evidence: Evidence = msgspec.field(default_factory=Evidence)
+    """How much the tests must notice."""
     interpreter: str | None = None
     """The project's interpreter where one is configured or the editor selected one."""
     trusted: bool

@@ -37,7 +37,7 @@ class Reservation(enum.StrEnum):
     NO_CHECKS = "no_checks"
     """No required check ran."""
     NOT_MUTATION_TESTED = "not_mutation_tested"
-    """New tests ran, and nothing shows that they can fail."""
+    """Tests ran, and nothing shows that they can fail."""
     FLAKY = "flaky"
     """A check, or a new test in another order, time zone or hash seed, failed once and passed once on the same tree."""
     FAILS_ON_BASE = "fails_on_base"
@@ -55,7 +55,15 @@ class Reservation(enum.StrEnum):
     TREE_CHANGED = "tree_changed"
     """After a run of a check, tracked files of its worktree differed from the commit."""
     NO_MUTANT_KILLED = "no_mutant_killed"
-    """No new test fails when the code under test is broken on purpose."""
+    """No new test fails on any of many small changes of the code under test."""
+    FEW_MUTANTS_KILLED = "few_mutants_killed"
+    """The tests notice too few of the small changes on lines that they execute."""
+    LITTLE_EXECUTED = "little_executed"
+    """The new tests execute only a small part of the code under test."""
+    CHANGE_NOT_TESTED = "change_not_tested"
+    """No test notices any small change of the changed code."""
+    LOOKS_AT_SOURCE = "looks_at_source"
+    """A test fails when only a comment, or a value that nothing reads, is added to the code."""
     OUTSIDE_CHANGED = "outside_changed"
     """Files outside the worktree changed while the agent or a check ran, and no editor reported that it saved them."""
     TAMPERED = "tampered"
@@ -79,7 +87,7 @@ VERDICTS: dict[Verdict, str] = {
 RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     Reservation.NO_CHECKS: ("no required check ran", "configure one under [[checks]], or name one with --check"),
     Reservation.NOT_MUTATION_TESTED: (
-        "nothing shows that the new tests can fail",
+        "nothing shows that the tests can fail",
         "read the tests: does each one assert something?",
     ),
     Reservation.FLAKY: (
@@ -115,8 +123,24 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
         "the files are listed below: let the check write elsewhere, and look for a program that edits the worktree",
     ),
     Reservation.NO_MUTANT_KILLED: (
-        "no new test fails when the code under test is broken",
-        "these tests prove nothing: ask for tests that fail when the code is wrong",
+        "no new test notices any wrong value",
+        "these tests prove nothing: ask for tests that compare results with what they should be",
+    ),
+    Reservation.FEW_MUTANTS_KILLED: (
+        "the tests notice few of the small changes that were made to the code",
+        "read the changes that they missed in `understudy show ID`, and ask for tests that notice them",
+    ),
+    Reservation.LITTLE_EXECUTED: (
+        "the new tests execute only a small part of the code under test",
+        "ask for tests of the rest, or accept them as a beginning",
+    ),
+    Reservation.CHANGE_NOT_TESTED: (
+        "no test notices when the changed code is wrong",
+        "ask for a test of the change, or try the change yourself",
+    ),
+    Reservation.LOOKS_AT_SOURCE: (
+        "a test fails when only a comment or an unused value is added to the code",
+        "it looks at the source instead of what the code does: read it before you rely on it",
     ),
     Reservation.OUTSIDE_CHANGED: (
         "files outside the worktree changed while the agent or a check ran",

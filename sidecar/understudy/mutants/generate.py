@@ -18,7 +18,8 @@ _MOST_BYTES = 2 * 1024 * 1024
 """Largest file that is mutated. Larger ones are generated, or data."""
 _CALL_PREFIX = 200
 """Characters of a call that show whether it only logs."""
-_BLOCKS = re.compile(r"block|body|^(?:module|program|source_file|statement_list|declaration_list|compilation_unit)$")
+BLOCKS = re.compile(r"block|body|^(?:module|program|source_file|statement_list|declaration_list|compilation_unit)$")
+"""Matches the types of nodes whose children are statements or declarations."""
 _ARGUMENTS = frozenset({"argument_list", "arguments", "token_tree"})
 _LOOP = re.compile(r"^(?:for|while|do|loop|enhanced_for)_")
 _SWITCH = re.compile(r"switch|select")
@@ -97,7 +98,7 @@ def _entered(language: Language, node: Node, context: _Context) -> _Context:
     """Return what holds for a node and everything in it."""
     parent = node.parent
     line = node.start_point[0] + 1
-    if (parent is not None and _BLOCKS.search(parent.type)) or node.type.endswith("_clause"):
+    if (parent is not None and BLOCKS.search(parent.type)) or node.type.endswith("_clause"):
         context = replace(context, statement_line=line)
     if node.type in language.functions or node.type in language.classes:
         scope = ".".join(filter(None, (context.scope, _name_of(node))))
@@ -191,7 +192,7 @@ def _value_edits(language: Language, node: Node) -> Iterator[Edit]:
             yield values[0].start_byte, values[-1].end_byte, text, "return"
     if kind in language.results:
         body = node.child_by_field_name("body")
-        if body is not None and not _BLOCKS.search(body.type):
+        if body is not None and not BLOCKS.search(body.type):
             yield body.start_byte, body.end_byte, language.results[kind], "return"
     if kind in language.functions and (tail := language.tail(node)) is not None:
         yield tail.start_byte, tail.end_byte, "Default::default()", "return"

@@ -81,6 +81,7 @@ class Language:
     """The language's word for "no value", which replaces a default."""
 
     functions: frozenset[str]
+    """Node types of functions whose body is in the field ``body``."""
     classes: frozenset[str]
     skipped: frozenset[str]
     """Node types that no test can see, such as imports and types."""
@@ -101,6 +102,10 @@ class Language:
     """How to write a comment of one line: a text with one ``%s``."""
     dead_store: str | None
     """A line that is valid at the end of a file and stores a value that nothing reads; ``%s`` is a name."""
+    local_store: str
+    """The same before the last statement of a function: on a line of its own if it does not end with a space."""
+    observed_locals: re.Pattern[str] = _NOTHING
+    """Matches code that can see the variables of the function around it."""
 
     def parse(self, source: bytes) -> Node:
         """Return the root of the syntax tree."""

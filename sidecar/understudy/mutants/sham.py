@@ -1,24 +1,31 @@
 """Sham mutants: changes that nothing a program does can show.
 
-A test that fails on one of them reads the source, counts its runs, or fails at random, so its failures on real mutants
-prove nothing. A test that compares files cannot tell them from real mutants.
+A test that fails on one of them reads the source or the compiled code, counts its runs, or fails at random, so its
+failures on real mutants prove nothing. A test that compares files or code cannot tell them from real mutants.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from understudy.mutants.generate import BLOCKS, still_parses
+from understudy.mutants.language import Language, text_of
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.mutant import Mutant
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _WORDS = ("first", "last", "size", "total", "limit", "value", "index", "count", "offset", "state", "shape", "result")
 
 
 def sham_mutants(path: str, source: bytes, seed: str) -> list[Mutant]:
-    """Return the three sham mutants of a file: the same bytes, a comment, and a store that nothing reads.
+    """Return the three sham mutants of a file: the same bytes, a comment, and stores that nothing reads.
 
-    Where the language has no such store at the end of a file, the third is another comment. None for an unknown
-    language. The names are chosen by ``seed``.
+    Every function gets such a store; a file without functions gets one at its end, or another comment where the
+    language has none. None for an unknown language. The names are chosen by ``seed``.
     """
     language = language_of(path)
     if language is None:
@@ -29,19 +36,55 @@ def sham_mutants(path: str, source: bytes, seed: str) -> list[Mutant]:
         return separator.join(generator.sample(_WORDS, 3))
 
     lead = "" if not source or source.endswith((b"\n", b"\r")) else "\n"
-    store = (language.dead_store or language.comment) % phrase("_")
-    texts = ["", f"{lead}{language.comment % phrase(' ')}\n", f"{lead}{store}\n"]
+    comment = _sham(source, len(source), f"{lead}{language.comment % phrase(' ')}\n".encode())
+    at_end = f"{lead}{(language.dead_store or language.comment) % phrase('_')}\n".encode()
+    store = _sham(source, 0, _with_stores(language, source, phrase("_")))
+    if store.text == source or not still_parses(path, source, store):
+        store = _sham(source, len(source), at_end)
+    return [_sham(source, len(source), b""), comment, store]
+
+
+def _sham(source: bytes, start: int, text: bytes) -> Mutant:
     line = source.count(b"\n") + 1
-    return [
-        Mutant(
-            start=len(source),
-            end=len(source),
-            text=text.encode(),
-            operator="sham",
-            line=line,
-            first_line=line,
-            last_line=line,
-            function="",
-        )
-        for text in texts
-    ]
+    return Mutant(
+        start=start,
+        end=len(source),
+        text=text,
+        operator="sham",
+        line=line,
+        first_line=line,
+        last_line=line,
+        function="",
+    )
+
+
+def _with_stores(language: Language, source: bytes, name: str) -> bytes:
+    """Return the source with a store before the last statement of every function."""
+    changed = source
+    for place in sorted(_places(language, language.parse(source), source), reverse=True):
+        store = language.local_store % name
+        if not store.endswith(" "):
+            start = changed.rfind(b"\n", 0, place) + 1
+            store = f"{store}\n{changed[start:place].decode('utf-8', 'replace')}"
+        changed = changed[:place] + store.encode() + changed[place:]
+    return changed
+
+
+def _places(language: Language, root: Node, source: bytes) -> Iterator[int]:
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        pending.extend(node.children)
+        body = node.child_by_field_name("body") if node.type in language.functions else None
+        if body is None or not BLOCKS.search(body.type) or language.observed_locals.search(text_of(node)):
+            continue
+        # In the grammar of Go, the statements of a block are in a list of their own.
+        inner = body.named_children[0] if body.named_child_count == 1 else body
+        block = inner if inner.type == "statement_list" else body
+        statements = [child for child in block.named_children if "comment" not in child.type]
+        if not statements or language.skip(statements[-1]) or "constructor_invocation" in statements[-1].type:
+            continue
+        start = statements[-1].start_byte
+        own_line = not source[source.rfind(b"\n", 0, start) + 1 : start].strip()
+        if own_line or language.local_store.endswith(" "):
+            yield start

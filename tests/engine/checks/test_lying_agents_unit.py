@@ -25,7 +25,7 @@ async def test_an_honest_test_is_verified(project: Any) -> None:
     assert judged.is_(Verdict.VERIFIED)
     result = judged.only
     assert (result.passed, result.failed, result.skipped, result.exit_code) == (1, 0, 0, 0)
-    assert (result.mutation.killed, result.mutation.survived) == (1, [])
+    assert (result.mutation.killed, result.mutation.viable, result.mutation.idle) == (2, 2, [])
     assert result.tree == project.tree.tree_of("head")
     assert "1 passed" in result.output_tail
     assert result.argv[-1] == "test_calc.py"
@@ -51,27 +51,26 @@ async def test_a_test_that_cannot_fail_kills_no_mutant(project: Any, text: str) 
     judged = await project.judge({"test_calc.py": text})
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
     assert judged.only.ok
-    assert judged.only.mutation.survived == ["test_calc.py::test_it"]
-    assert "test_calc.py::test_it" in judged.notes
+    assert judged.only.mutation.killed == 0
+    assert "No new test" in judged.notes
 
 
 async def test_a_stateful_test_that_never_calls_the_code_kills_no_mutant(project: Any, tmp_path: Any) -> None:
     mark = tmp_path / "ran"
     text = f"import pathlib\ndef test_it():\n    mark = pathlib.Path({str(mark)!r})\n    assert not mark.exists()\n    mark.touch()\n"
     judged = await project.judge({"test_calc.py": text})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.FLAKY, Reservation.NO_MUTANT_KILLED)
-    assert judged.only.mutation.survived == []
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.FLAKY)
 
 
-async def test_survivors_are_named_beside_a_verified_result(project: Any) -> None:
-    judged = await project.judge({"test_calc.py": HONEST + "\ndef test_nothing():\n    assert True\n"})
+async def test_idle_tests_are_named_beside_a_verified_result(project: Any) -> None:
+    judged = await project.judge({"test_calc.py": HONEST + "\ndef test_nothing():\n    add(1, 1)\n"})
     assert judged.is_(Verdict.VERIFIED)
-    assert (judged.only.mutation.killed, judged.only.mutation.survived) == (1, ["test_calc.py::test_nothing"])
+    assert judged.only.mutation.idle == ["test_calc.py::test_nothing"]
 
 
 async def test_old_tests_prove_nothing_for_new_ones(project: Any) -> None:
     project.has({"test_calc.py": HONEST})
-    judged = await project.judge({"test_calc.py": HONEST + "\ndef test_nothing():\n    assert True\n"})
+    judged = await project.judge({"test_calc.py": HONEST + "\ndef test_nothing():\n    add(1, 1)\n"})
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
     assert "test_nothing" in judged.notes
 
@@ -168,11 +167,12 @@ async def test_a_suite_that_the_work_broke_fails(project: Any) -> None:
     assert project.tree.made.count("base") == 1
 
 
-async def test_a_passing_suite_is_verified_without_mutation_testing(project: Any) -> None:
+async def test_a_suite_that_tests_the_change_verifies_it(project: Any) -> None:
     project.has({"test_calc.py": HONEST})
     judged = await project.judge({"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="fix", checks=(SUITE,))
     assert judged.is_(Verdict.VERIFIED)
-    assert judged.only.mutation is None
+    mutation = judged.only.mutation
+    assert (mutation.scope, mutation.killed, mutation.viable, mutation.total) == ("changes", 2, 2, 2)
 
 
 async def test_a_flaky_check_is_a_reservation(project: Any, tmp_path: Any) -> None:
@@ -222,8 +222,7 @@ async def test_unittest_is_run_and_mutation_tested(project: Any) -> None:
     text = "import unittest\nfrom calc import add\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n    def test_nothing(self):\n        pass\n"
     judged = await project.judge({"tests/test_calc.py": text})
     assert judged.is_(Verdict.VERIFIED)
-    assert judged.only.mutation.killed == 1
-    assert judged.only.mutation.survived == ["test_calc.T.test_nothing"]
+    assert judged.only.mutation.killed == 2
 
 
 async def test_a_missing_program_is_not_a_failed_check(project: Any) -> None:
@@ -240,11 +239,17 @@ async def test_a_configured_check_for_the_new_tests_is_mutation_tested_too(proje
     assert judged.only.argv[-1] == "./-x_test.py"
 
 
-async def test_code_without_functions_cannot_be_mutation_tested(project: Any) -> None:
-    project.has({"calc.py": "ANSWER = 42\n"})
-    judged = await project.judge({"test_calc.py": "import calc\ndef test_it():\n    assert calc.ANSWER == 42\n"})
+async def test_code_with_nothing_to_change_cannot_be_mutation_tested(project: Any) -> None:
+    project.has({"calc.py": "import os\n"})
+    judged = await project.judge({"test_calc.py": "import calc\ndef test_it():\n    assert calc.os\n"})
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
     assert judged.only.mutation is None
+
+
+async def test_a_constant_is_code_under_test(project: Any) -> None:
+    project.has({"calc.py": "ANSWER = 42\n"})
+    judged = await project.judge({"test_calc.py": "import calc\ndef test_it():\n    assert calc.ANSWER == 42\n"})
+    assert judged.is_(Verdict.VERIFIED)
 
 
 async def test_a_check_sees_no_key(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The control with real test suites: what is killed, and what is not."""
+"""Mutation testing of real test suites: what is killed, and what is not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from understudy.model.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
 PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
@@ -16,8 +15,8 @@ PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygmen
     ("code", "test"),
     [
         pytest.param(
-            "class Box:\n    def __init__(self, x):\n        self.x = x\n",
-            "import pytest\nfrom calc import Box\n@pytest.fixture\ndef box():\n    return Box(1)\ndef test_it(box):\n    assert box.x == 1\n",
+            "class Box:\n    def __init__(self, x):\n        self.x = x + 1\n",
+            "import pytest\nfrom calc import Box\n@pytest.fixture\ndef box():\n    return Box(1)\ndef test_it(box):\n    assert box.x == 2\n",
             id="in setup",
         ),
         pytest.param(
@@ -31,7 +30,7 @@ PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygmen
             id="coroutine",
         ),
         pytest.param(
-            "def main():\n    print('hello')\nif __name__ == '__main__':\n    main()\n",
+            "import sys\ndef main():\n    sys.stdout.write('hello\\n')\nif __name__ == '__main__':\n    main()\n",
             "import subprocess, sys\ndef test_it():\n    assert subprocess.check_output([sys.executable, '-m', 'calc']) == b'hello\\n'\n",
             id="in a program that the test starts",
         ),
@@ -52,11 +51,12 @@ PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygmen
         ),
     ],
 )
-async def test_honest_tests_are_bitten(project: Any, code: str, test: str) -> None:
+async def test_honest_tests_are_noticed(project: Any, code: str, test: str) -> None:
     project.has({"calc.py": code})
     judged = await project.judge({"test_calc.py": test})
     assert judged.is_(Verdict.VERIFIED)
-    assert (judged.only.mutation.killed, judged.only.mutation.survived) == (1, [])
+    assert judged.only.mutation.killed > judged.only.mutation.blind
+    assert judged.only.mutation.idle == []
 
 
 @pytest.mark.parametrize(
@@ -82,30 +82,21 @@ async def test_failures_elsewhere_do_not_count(project: Any, test: str) -> None:
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
 
 
-async def test_tests_that_hang_on_broken_code_prove_nothing(project: Any) -> None:
-    test = "import calc, time\ndef test_it():\n    try:\n        calc.add(1, 2)\n    except Exception:\n        time.sleep(600)\n"
-    check = Check(name="mine", argv=["{python}", "-m", "pytest", "-q", "{tests}"], timeout_seconds=3)
-    judged = await project.judge({"test_calc.py": test}, checks=(check,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
-    assert "did not finish" in judged.notes
+async def test_tests_that_get_stuck_on_a_change_notice_it(project: Any) -> None:
+    project.has({"calc.py": "def count(n):\n    i = 0\n    while i < n:\n        i += 1\n    return 0\n"})
+    judged = await project.judge({"test_calc.py": "import calc\ndef test_it():\n    calc.count(3)\n"})
+    mutation = judged.only.mutation
+    assert mutation.stuck == mutation.killed > 0
+    assert mutation.viable > mutation.killed
 
 
 @pytest.mark.heavy
-async def test_a_mutant_killed_before_a_hang_counts(project: Any) -> None:
-    test = "import calc, time\ndef test_a():\n    assert calc.add(1, 2) == 3\ndef test_b():\n    try:\n        calc.add(1, 2)\n    except Exception:\n        time.sleep(600)\n"
-    check = Check(name="mine", argv=["{python}", "-m", "pytest", "-q", "{tests}"], timeout_seconds=3)
-    judged = await project.judge({"test_calc.py": test}, checks=(check,))
-    assert judged.is_(Verdict.VERIFIED)
-    assert (judged.only.mutation.killed, judged.only.mutation.survived) == (1, [])
-
-
-@pytest.mark.heavy
-async def test_property_tests_are_bitten_quickly(project: Any) -> None:
+async def test_property_tests_are_noticed_quickly(project: Any) -> None:
     project.environment(*PYTEST, "hypothesis", "sortedcontainers", "_hypothesis_pytestplugin", "_hypothesis_globals")
     test = "from hypothesis import given, settings, strategies as st\nfrom calc import add\n@settings(max_examples=500)\n@given(st.lists(st.integers()), st.integers())\ndef test_it(xs, y):\n    assert add(len(xs), y) == y + len(xs)\n"
     judged = await project.judge({"test_calc.py": test})
     assert judged.is_(Verdict.VERIFIED)
-    assert judged.only.mutation.killed == 1
+    assert judged.only.mutation.killed == 2
 
 
 @pytest.mark.heavy
@@ -113,31 +104,24 @@ async def test_parallel_runs_are_mutation_tested(project: Any) -> None:
     libraries = project.environment(*PYTEST, "xdist", "execnet")
     (libraries / "generated.py").write_text("X = 1\n")
     project.has({"pytest.ini": "[pytest]\naddopts = -p xdist.plugin -n 2\n"})
-    honest = "from calc import add\ndef test_a():\n    assert add(1, 2) == 3\ndef test_b():\n    assert True\n"
+    honest = "from calc import add\ndef test_a():\n    assert add(1, 2) == 3\ndef test_b():\n    add(1, 1)\n"
     judged = await project.judge({"test_calc.py": honest})
     assert judged.is_(Verdict.VERIFIED)
     assert judged.only.passed == 2
-    assert (judged.only.mutation.killed, judged.only.mutation.survived) == (1, ["test_calc.py::test_b"])
+    assert (judged.only.mutation.killed, judged.only.mutation.idle) == (2, ["test_calc.py::test_b"])
     (project.checkout / "elsewhere.py").write_text("X = 1\n")
     stray = f"import sys\nsys.path.append({str(project.checkout)!r})\nimport elsewhere\n" + honest
     judged = await project.judge({"test_calc.py": stray})
     assert judged.is_(Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT)
 
 
-@pytest.mark.parametrize(
-    ("files", "why"),
-    [
-        ((), "no Python file"),
-        (("calc.c",), "no Python file"),
-        (("gone.py",), "not in the result"),
-        (("test_calc.py",), "no Python file"),
-    ],
-)
-async def test_without_code_to_break_there_is_no_mutation_test(project: Any, files: tuple[str, ...], why: str) -> None:
+@pytest.mark.parametrize("files", [(), ("calc.c",), ("gone.py",), ("test_calc.py",)])
+async def test_if_no_code_is_named_what_the_tests_execute_is_under_test(project: Any, files: tuple[str, ...]) -> None:
+    project.has({"other.py": "def f():\n    return 1\n", "calc.c": "int x;\n"})
     test = "from calc import add\ndef test_it():\n    assert add(1, 2) == 3\n"
     judged = await project.judge({"test_calc.py": test}, files=files)
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
-    assert why in judged.notes
+    assert judged.is_(Verdict.VERIFIED)
+    assert {mutant.path for mutant in judged.only.mutation.mutants} == {"calc.py"}
 
 
 async def test_a_link_out_of_the_tree_is_not_written_through(project: Any) -> None:

@@ -1,6 +1,7 @@
 import { t } from "../base/l10n.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
-import { RESERVATION_REASONS, VERDICT_MEANINGS, type Delegation } from "../protocol.ts";
+import { RESERVATION_REASONS, VERDICT_MEANINGS, type Delegation, type MutationResult } from "../protocol.ts";
+import { mutantDiff, mutantPlace, noticedChanges, survivors } from "../state/mutationWording.ts";
 import { changedTest, earlierTests, stateName } from "../state/wording.ts";
 import { capitalizedSentence, checkLabel, checkFacts } from "./reviewWording.ts";
 
@@ -22,7 +23,7 @@ export function evidence(delegation: Delegation): string {
   for (const check of delegation.checks) {
     out.push(`### ${inline(check.name)}: ${checkLabel(check, delegation).text}`, "", checkFacts(check).join(" · "), "");
     out.push(fenced(check.argv.map(shellQuoted).join(" ")), "");
-    out.push(...named(t("These tests still pass when the code under test is broken:"), check.mutation?.survived));
+    if (check.mutation) out.push(...mutation(check.mutation));
     if (check.base) {
       out.push(earlierTests(check.base), "");
       if (check.base.tests.length > 0) out.push(...check.base.tests.map((one) => `- ${inline(changedTest(one))}`), "");
@@ -49,6 +50,19 @@ export function evidence(delegation: Delegation): string {
   return out.join("\n");
 }
 
+/** What the tests noticed, what they missed, and which tests noticed nothing. */
+function mutation(result: MutationResult): string[] {
+  const out = [noticedChanges(result), ""];
+  if (result.unfinished !== undefined) out.push(inline(result.unfinished), "");
+  const missed = survivors(result);
+  if (missed.length > 0) out.push(t("No test noticed these changes. Some may make no difference:"), "");
+  for (const one of missed)
+    out.push(`- ${inline(mutantPlace(one))}`, "", fenced(mutantDiff(one).join("\n"), "diff"), "");
+  out.push(...named(t("These new tests noticed nothing, and can be left out:"), result.idle));
+  out.push(...named(t("These tests failed although nothing that runs had changed:"), result.unreliable));
+  return out;
+}
+
 /** A sentence and a list of names; nothing without names. */
 function named(sentence: string, names: readonly string[] | undefined): string[] {
   return names?.length ? [sentence, "", ...names.map((name) => `- ${inline(name)}`), ""] : [];
@@ -60,10 +74,10 @@ function inline(text: string): string {
 }
 
 /** Put text into a fence that it cannot close. */
-export function fenced(text: string): string {
+export function fenced(text: string, language = "text"): string {
   const longest = Math.max(2, ...[...text.matchAll(/`+/gu)].map(([run]) => run.length));
   const fence = "`".repeat(longest + 1);
-  return `${fence}text\n${text}\n${fence}`;
+  return `${fence}${language}\n${text}\n${fence}`;
 }
 
 export function shellQuoted(word: string): string {

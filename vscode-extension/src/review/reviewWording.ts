@@ -1,6 +1,7 @@
 /** Verdict, checks and changes as labels with icons. */
 
 import { t } from "../base/l10n.ts";
+import { noticedShort } from "../state/mutationWording.ts";
 import { stateIcon, stateName } from "../state/wording.ts";
 import { RESERVATION_REASONS, type CheckResult, type Delegation, type FileDiff, type Hunk } from "../protocol.ts";
 import { displayPath } from "../state/formatting.ts";
@@ -42,8 +43,8 @@ export function checkFacts(check: CheckResult): readonly string[] {
   if (check.failed) facts.push(t("{0} failed", check.failed));
   if (check.skipped) facts.push(t("{0} skipped", check.skipped));
   if (check.mutation) {
-    const tests = check.mutation.killed + check.mutation.survived.length;
-    facts.push(t("{0} of {1} tests catch injected bugs", check.mutation.killed, tests));
+    const noticed = noticedShort(check.mutation);
+    if (noticed !== undefined) facts.push(noticed);
   }
   if (check.exitCode !== undefined && check.exitCode !== 0) facts.push(t("exit code {0}", check.exitCode));
   if (!check.required) facts.push(t("not required"));

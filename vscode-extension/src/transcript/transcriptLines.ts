@@ -13,6 +13,7 @@ import {
   verdictSummary,
 } from "../state/wording.ts";
 import { duration, elapsed, timeOfDay, tokensText, costText, oneLine, toSentence } from "../state/formatting.ts";
+import { mutantDiff, mutantPlace, noticedChanges, survivors } from "../state/mutationWording.ts";
 import { questionText } from "../state/questions.ts";
 
 /** Lines of a tool's input or output that are shown; the middle is omitted. */
@@ -217,11 +218,12 @@ export function checkLines(event: EventOf<"check_finished">): Line[] {
     ...body.map((text) => ({ text })),
   ];
   if (event.mutation) {
-    const { killed: bitten, survived } = event.mutation;
-    lines.push({
-      text: t("With the code under test broken, {0} of {1} new tests fail.", bitten, bitten + survived.length),
-    });
-    for (const test of survived) lines.push({ text: t("- still passes: {0}", test) });
+    lines.push({ text: noticedChanges(event.mutation) });
+    for (const one of survivors(event.mutation)) {
+      lines.push({ text: t("- not noticed: {0}", mutantPlace(one)) });
+      lines.push(...fenced(mutantDiff(one)).map((text) => ({ text })));
+    }
+    for (const test of event.mutation.idle ?? []) lines.push({ text: t("- notices nothing: {0}", test) });
   }
   if (event.base) {
     lines.push({ text: earlierTests(event.base) });

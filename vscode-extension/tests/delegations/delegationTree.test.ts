@@ -231,7 +231,7 @@ describe("wording", () => {
   it("has a name and a meaning for every verdict and reservation", () => {
     const ended = words.endMessage(one("d", { verdict: "unverified", reservations: ["not_mutation_tested"] }));
     expect(ended).toBe(
-      "“Tests for greeting/wrapping.py” by ghostwriter. Unverified: nothing shows that the new tests can fail. 1 change in 1 file to review.",
+      "“Tests for greeting/wrapping.py” by ghostwriter. Unverified: nothing shows that the tests can fail. 1 change in 1 file to review.",
     );
     expect(words.endSeverity("verified")).toBe("info");
     expect(words.endSeverity("checks_failed")).toBe("warning");

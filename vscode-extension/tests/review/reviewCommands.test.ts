@@ -158,7 +158,7 @@ describe("opening a review", () => {
     ]);
     expect(rows().slice(0, 7)).toEqual([
       "Verified | Tests for greeting/wrapping.py | verified-filled | verdict hasPending",
-      "  pytest | passed · 4 passed · 4 of 4 tests catch injected bugs · 1.9 s | pass | check",
+      "  pytest | passed · 4 passed · notice 14 of 20 small changes · 1.9 s | pass | check",
       "  No sandbox | the agent had your permissions | unlock | confined",
       "wrapping.py | greeting · 3 pending | file | reviewFile pending",
       "  new 12 | line 12 · +3 −2 | circle-large-outline | hunk pending",

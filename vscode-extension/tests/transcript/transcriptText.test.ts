@@ -97,7 +97,7 @@ describe("TranscriptText", () => {
         "$ /home/ada/greeting/.venv/bin/python -m pytest tests/test_wrapping_ghost.py",
         "4 passed in 1.42s",
         "```",
-        "With the code under test broken, 4 of 4 new tests fail.",
+        "The new tests notice 14 of 20 small changes on lines that they execute, about 49 % of the code under test.",
         "",
         "## Verified",
         "",

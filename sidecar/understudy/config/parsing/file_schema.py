@@ -18,6 +18,7 @@ import msgspec
 from understudy.config.retention import RetentionTable
 from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, Limits, ModelServer
+from understudy.model.config.evidence import Evidence
 from understudy.model.config.recipes import AppliesTo
 from understudy.model.wire import ready
 
@@ -157,6 +158,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     ),
     "worktrees": WorktreesTable,
     "retention": RetentionTable,
+    "evidence": file_type(Evidence),
     "environment": EnvironmentTable,
 }
 """Tables that ``config.toml`` has once."""

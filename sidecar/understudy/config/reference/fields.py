@@ -26,6 +26,7 @@ from understudy.config.reference import docstrings
 from understudy.config.retention import Retention, RetentionTable
 from understudy.model.checks import Check
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, KeyReference, Launch, Limits, ModelServer
+from understudy.model.config.evidence import LEAST_EXECUTED, LEAST_KILLED, Evidence
 from understudy.model.config.recipes import AppliesTo
 
 Kind = Literal["string", "integer", "number", "boolean", "array", "table"]
@@ -133,6 +134,10 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (file_schema.WorktreesTable, "keep_days"): {"default": KEEP_DAYS, "least": 0},
     (file_schema.WorktreesTable, "keep_bytes"): {"default": KEEP_BYTES, "least": 0},
     **{(RetentionTable, one.name): {"default": one.default, "least": 0} for one in dataclasses.fields(Retention)},
+    (Evidence, "max_mutants"): {"least": 1},
+    (Evidence, "mutation_seconds"): _POSITIVE,
+    (Evidence, "least_killed"): {"default": LEAST_KILLED, "least": 0},
+    (Evidence, "least_executed"): {"default": LEAST_EXECUTED, "least": 0},
     (file_schema.RecipeTable, "delegator"): {"names": "delegators"},
     (file_schema.RecipeTable, "checks"): {"each": {"names": "checks"}},
 }  # fmt: skip
@@ -151,6 +156,8 @@ class _Maker:
 
     def section(self, name: str) -> FieldShape:
         """Return the shape of a table that ``config.toml`` has once."""
+        if name == "evidence":
+            return self.table(Evidence)
         if name != "limits":
             return self.table(file_schema.SECTIONS[name])
         limits = self.table(Limits)

@@ -152,12 +152,11 @@ async def run_once(
     plan: PreparedCheck,
     setting: CheckContext,
     *,
-    mutated: bool = False,
     collect_only: bool = False,
     keep_going: bool = False,
     variation: Variation | None = None,
 ) -> CheckOutcome:
-    """Run the check; ``mutated`` arms the broken code, ``collect_only`` makes a Python runner only list its tests.
+    """Run the check; ``collect_only`` makes a Python runner only list its tests.
 
     ``keep_going`` makes pytest run the other files if one cannot be collected. ``variation`` sets order, hash seed and
     time zone, except where the check's own ``env`` does.
@@ -172,7 +171,7 @@ async def run_once(
         tree=setting.tree,
         extra=plan.check.env or {},
     )
-    _add_probe(environment, folder, setting, mutated=mutated, collect_only=collect_only, keep_going=keep_going)
+    _add_probe(environment, folder, setting, collect_only=collect_only, keep_going=keep_going)
     if variation is not None:
         pinned = plan.check.env or {}
         varied = {"PYTHONHASHSEED": str(variation.hash_seed), "TZ": variation.time_zone}
@@ -287,14 +286,11 @@ def _add_probe(
     folder: Path,
     setting: CheckContext,
     *,
-    mutated: bool,
     collect_only: bool,
     keep_going: bool,
 ) -> None:
     environment["UNDERSTUDY_PROBE_FOLDER"] = str(folder)
     environment["UNDERSTUDY_PROBE_ROOT"] = str(setting.workspace)
-    if mutated:
-        environment["UNDERSTUDY_PROBE_MUTANT"] = str(folder / "killed")
     own = _ADDOPTS
     if collect_only:
         environment["UNDERSTUDY_PROBE_COLLECT"] = "1"

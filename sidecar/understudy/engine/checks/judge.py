@@ -22,14 +22,16 @@ from understudy.engine.checks.check_run import (
     run_once,
 )
 from understudy.engine.checks.judged_tree import Change, JudgedTree
-from understudy.engine.checks.mutation import MutationRun, can_mutate, run_mutated
+from understudy.engine.checks.mutation import MutationFinding, MutationJudge, MutationTrial
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
 from understudy.engine.checks.verdict_rules import in_order
 from understudy.model.checks import Check, CheckResult
+from understudy.model.config.evidence import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import CheckFinished, CheckStarted, Event, Note
+from understudy.model.mutation import MutationResult
 from understudy.model.verdicts import Reservation
 
 TESTS_RECIPE = "tests"
@@ -68,6 +70,12 @@ class JudgeRequest:
     """A folder for temporary files, outside worktree and checkout; created if missing, emptied afterwards."""
     cache: Path | None = None
     """A folder that keeps what checks showed on bases; created if missing."""
+    evidence: Evidence = field(default_factory=Evidence)
+    """How much the tests must notice."""
+    dismissed: frozenset[str] = frozenset()
+    """Identities of mutants that the user dismissed."""
+    reports: Path | None = None
+    """The folder for the reports of mutation testing; None: they are not kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +110,7 @@ class _Judge:
         self._scratch = scratch
         self._setting: CheckContext
         self._base_judge: BaseJudge
+        self._mutation_judge: MutationJudge
         self._changes: list[Change] = []
         self._tree_id = ""
         self._detected = False
@@ -122,13 +131,15 @@ class _Judge:
         await self._materialise(request.head)
         self._check_scope()
         self._setting = await asyncio.to_thread(self._prepare)
-        self._base_judge = await asyncio.to_thread(self._prepare_base_judge)
+        await asyncio.to_thread(self._prepare_judges)
         plans = await asyncio.to_thread(self._plans)
         for text in self._pending:
             self._note(text)
         results = [await self._run(plan) for plan in plans]
         if not any(result.required for result in results):
             self._reservations.add(Reservation.NO_CHECKS)
+        for reservation, text in self._mutation_judge.conclude():
+            self._reserve(reservation, text)
         return Judgement(results=results, reservations=in_order(self._reservations))
 
     # -- preparation -------------------------------------------------------------------------------------------
@@ -168,9 +179,10 @@ class _Judge:
             shadows=environment.write_shadows(plan, self._scratch / "shadows"),
         )
 
-    def _prepare_base_judge(self) -> BaseJudge:
+    def _prepare_judges(self) -> None:
         request = self._request
-        return BaseJudge(
+        patterns = builtin_checks.python_patterns(lambda path: self._tree.read(request.base, path))
+        self._base_judge = BaseJudge(
             Trial(
                 tree=self._tree,
                 base=request.base,
@@ -178,9 +190,23 @@ class _Judge:
                 changes=self._changes,
                 code=request.files,
                 context=self._setting,
-                test_patterns=builtin_checks.python_patterns(lambda path: self._tree.read(request.base, path)),
+                test_patterns=patterns,
                 cache=OutcomeCache(request.cache),
                 run=self._once,
+            )
+        )
+        self._mutation_judge = MutationJudge(
+            MutationTrial(
+                tree=self._tree,
+                base=request.base,
+                head=request.head,
+                changes=self._changes,
+                files=request.files,
+                context=self._setting,
+                test_patterns=patterns,
+                evidence=request.evidence,
+                dismissed=request.dismissed,
+                reports=request.reports,
             )
         )
 
@@ -240,7 +266,6 @@ class _Judge:
                 seconds += on_base.seconds
                 # Another test that passed before must still pass.
                 fails_on_base = not on_base.green and not newly_red(on_base.observed, last.observed)
-        mutation = MutationRun()
         judges_tests = last.green and self._writes_tests and (plan.uses_tests or not self._detected)
         before = await self._compare_collections(plan, last) if judges_tests else frozenset[str]()
         if last.green and plan.tests:
@@ -257,11 +282,13 @@ class _Judge:
             seconds += steady.seconds
             flaky = flaky or bool(steady.red)
             flaky_tests |= steady.failed
-        if judges_tests:
-            mutation = await self._mutate(plan, last, before)
-            seconds += mutation.outcome.seconds if mutation.outcome is not None else 0.0
         finding = await self._judge_with_base(plan, last)
-        seconds += finding.seconds
+        mutation = MutationFinding()
+        if last.green and check.required and not finding.red and (judges_tests or not self._writes_tests):
+            mutation = await self._mutate(plan, last, before)
+            flaky = flaky or bool(mutation.flaky)
+            flaky_tests |= mutation.flaky
+        seconds += finding.seconds + mutation.seconds
         await self._materialise(request.head)
         if check.required:
             self._reserve_for(
@@ -282,7 +309,7 @@ class _Judge:
             failed=counts.failed if counts is not None else None,
             skipped=counts.skipped if counts is not None else None,
             output_tail=f"{last.output}\n{_printable(finding.red)}".strip() if finding.red else last.output,
-            mutation=mutation.result,
+            mutation=_printable_result(mutation.result),
             flaky=flaky,
             flaky_tests=[_printable(test) for test in sorted(flaky_tests)] or None,
             fails_on_base=fails_on_base,
@@ -381,32 +408,16 @@ class _Judge:
             self._reserve(Reservation.OUTSIDE_SCOPE, f"Tests or test cases were removed: {_named(sorted(gone))}.")
         return before
 
-    async def _mutate(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationRun:
-        files = [path for path in self._request.files if can_mutate(path, plan.tests)]
-        if not files:
-            mutation = MutationRun(why="no Python file under test was named")
-        elif not plan.uses_tests:
-            mutation = MutationRun(why="the check does not run the new tests alone")
+    async def _mutate(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationFinding:
+        """Let the tests of a check that passed run on mutants of the result."""
+        await self._materialise(self._request.head)
+        if self._writes_tests:
+            finding = await self._mutation_judge.judge_tests(plan, green, before)
         else:
-            await self._materialise(self._request.head)
-            self._clean_at = None
-            mutation = await run_mutated(plan, self._setting, files, green)
-        if not plan.check.required:
-            return mutation
-        if mutation.result is None:
-            self._reserve(
-                Reservation.NOT_MUTATION_TESTED,
-                f"The tests of {plan.check.name} were not mutation-tested: {mutation.why}.",
-            )
-        # If the result adds tests to an existing file, only the new tests count.
-        elif not mutation.killed & (green.report.passed - before or green.report.passed):
-            survived = _named(
-                [test for test in mutation.result.survived if test not in before] or mutation.result.survived
-            )
-            self._reserve(
-                Reservation.NO_MUTANT_KILLED, f"No new test fails when the code under test is broken: {survived}."
-            )
-        return mutation
+            finding = await self._mutation_judge.judge_code(plan, green)
+        for reservation, text in finding.reservations:
+            self._reserve(reservation, text)
+        return finding
 
     # -- helpers -----------------------------------------------------------------------------------------------
 
@@ -433,3 +444,10 @@ def _named(names: Sequence[str]) -> str:
 def _printable(text: str) -> str:
     """Return ``text`` encodable as JSON: file names may not be UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _printable_result(result: MutationResult | None) -> MutationResult | None:
+    if result is not None:
+        result.idle = [_printable(test) for test in result.idle]
+        result.unreliable = [_printable(test) for test in result.unreliable]
+    return result

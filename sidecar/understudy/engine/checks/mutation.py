@@ -1,113 +1,264 @@
-"""Mutation-test new tests: check that they fail when the code under test is broken.
+"""Judge whether the tests of a result notice wrong code, from what mutation testing shows (``engine.mutation``).
 
-Every function body of the files under test is broken (``injected/understudy_mutate``), and the same check runs again;
-the broken functions raise once collection is over. A test that passed before and now fails in setup or call has
-*killed* the mutant; a test that still passes *survived*. Failures of import, of collection and of teardown do not
-count, nor does a failure before any broken function has raised: such a test may fail because of files from its first
-run.
+For the recipe ``tests``, the files under test are mutated and the new tests must notice; for recipes that change code,
+the changed lines are mutated and any test of a required check must notice.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck, run_once
-from understudy.engine.checks.interpreter import PROBE_FOLDER
-from understudy.model.checks import MutationResult
-from understudy.model.errors import UnderstudyError
-from understudy.process.children import run as run_process
-from understudy.process.environment import base_environment
+from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck
+from understudy.engine.checks.deciding import deciding_files
+from understudy.engine.checks.judged_tree import Change, JudgedTree
+from understudy.engine.mutation.changed_lines import changed_lines
+from understudy.engine.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test, save_report
+from understudy.model.config.evidence import Evidence
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.mutation import MutationResult
+from understudy.model.verdicts import Reservation
+from understudy.mutants.generate import mutants_of
+from understudy.mutants.languages.by_suffix import language_of
 
-_REWRITE_SECONDS = 60.0
-"""Time limit for one file; a megabyte of Python takes 3 s."""
-_MOST_SURVIVORS = 500
-"""Most survivors that a result lists."""
+_MOST_FILES = 500
+"""Most files to look for code under test in, if none is named."""
+_MOST_NAMES = 10
+_REPORT = "mutation-report"
+_BY_VALUE = 0.5
+"""Of mutants that any test notices by running into an error, even many prove little: of the others, this part of the
+least share must be killed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MutationRun:
-    """The outcome of mutation testing: ``result`` is None if it was not possible, for the reason in ``why``."""
+class MutationTrial:
+    """The result, and how much its tests must notice."""
+
+    tree: JudgedTree
+    base: str
+    head: str
+    changes: Sequence[Change]
+    files: Sequence[str]
+    """The files under test."""
+    context: CheckContext
+    test_patterns: Sequence[str]
+    evidence: Evidence
+    dismissed: frozenset[str]
+    """Identities of mutants that the user dismissed."""
+    reports: Path | None
+    """The folder for reports; None: they are not kept."""
+
+
+@dataclass(kw_only=True)
+class MutationFinding:
+    """What one check showed."""
 
     result: MutationResult | None = None
-    why: str = ""
-    killed: frozenset[str] = frozenset()
-    outcome: CheckOutcome | None = None
+    reservations: list[tuple[Reservation, str]] = field(default_factory=list)
+    flaky: frozenset[str] = frozenset()
+    """Tests that failed on the very same bytes."""
+    seconds: float = 0.0
 
 
-def can_mutate(path: str, tests: Sequence[str]) -> bool:
-    """Return whether this file can be mutated: it is Python, and not one of the tests."""
-    return PurePosixPath(path).suffix == ".py" and path not in tests
+class MutationJudge:
+    """Judges the required checks of one result."""
 
+    def __init__(self, trial: MutationTrial) -> None:
+        """Read nothing yet."""
+        self._trial = trial
+        self._best: MutationOutcome | None = None
+        """Of the changed lines: the outcome of the check that noticed most."""
+        self._why: dict[str, str] = {}
+        """Checks of changed code that could not be mutation-tested → reason."""
+        self._reports = 0
 
-async def run_mutated(
-    plan: PreparedCheck, setting: CheckContext, files: Sequence[str], green: CheckOutcome
-) -> MutationRun:
-    """Break ``files`` in the worktree, which must be exactly the result, and run the check again.
+    async def judge_tests(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationFinding:
+        """Judge the new tests of a check that passed; ``before`` are the tests that these files had on the base."""
+        name = plan.check.name
+        sources, named = await asyncio.to_thread(self._files_under_test, plan.tests)
+        if not sources:
+            return _not_tested(name, "there is no code under test in a language that can be mutated")
+        passing = green.report.passed or green.observed.passing
+        counted = passing - before or passing
+        outcome = await self._test(plan, green, sources, counted=counted or None, only_executed=not named)
+        finding = MutationFinding(result=outcome.result, flaky=outcome.flaky, seconds=outcome.seconds)
+        result, score = outcome.result, outcome.score
+        if result is None or score is None:
+            return _not_tested(name, outcome.why, outcome.seconds)
+        self._look_at_unreliable(name, outcome, finding)
+        evidence = self._trial.evidence
+        if not result.total:
+            return _not_tested(name, "the code under test has nothing that could be changed", outcome.seconds)
+        if not result.executed or (result.viable and not result.killed):
+            what = f"on {result.viable} small changes" if result.viable else "the code under test"
+            text = f"No new test of {name} {'fails' if result.viable else 'executes'} {what}{_listed(result.idle)}."
+            finding.reservations.append((Reservation.NO_MUTANT_KILLED, text))
+            return finding
+        if not result.viable:
+            why = result.unfinished or "no small change of the code could be built"
+            finding.reservations += _not_tested(name, why).reservations
+            return finding
+        if result.killed == result.blind:
+            text = f"The new tests of {name} fail only where the code itself raises an error or gets stuck."
+            finding.reservations.append((Reservation.NO_MUTANT_KILLED, text))
+            return finding
+        if not self._enough(outcome):
+            finding.reservations.append(
+                (Reservation.FEW_MUTANTS_KILLED, f"The new tests of {name} notice {_share(result)}.")
+            )
+        if result.executed < evidence.executed_share * result.total:
+            text = f"The new tests of {name} execute code of {result.executed} of {result.total} small changes."
+            finding.reservations.append((Reservation.LITTLE_EXECUTED, text))
+        return finding
 
-    ``green`` is the run in which the tests passed. The worktree stays broken: reset it afterwards.
-    """
-    if not green.report.passed:
-        return MutationRun(why="tests of this kind cannot be mutation-tested")
-    if setting.facts is None:
-        return MutationRun(why="there is no Python interpreter")
-    functions = 0
-    reasons: list[str] = []
-    for file in files:
-        path = setting.tree / file
-        reason = await asyncio.to_thread(_make_writable, path, setting.tree)
-        if not reason:
-            count, reason = await _break(path, setting)
-            functions += count
-        if reason:
-            reasons.append(f"{file}: {reason}")
-    if functions == 0:
-        return MutationRun(why="; ".join(reasons) or "the code under test has no function that can be broken")
-    outcome = await run_once(plan, setting, mutated=True)
-    before = green.report.passed
-    killed = before & outcome.report.killed
-    if not killed and outcome.timed_out:
-        return MutationRun(why="the tests did not finish while the code under test was broken", outcome=outcome)
-    if not before & (outcome.report.collected | outcome.report.outcomes.keys()):
-        return MutationRun(why="the tests cannot be collected while the code under test is broken", outcome=outcome)
-    failed = {test for test, result in outcome.report.outcomes.items() if result == "failed"}
-    survived = sorted(before & outcome.report.outcomes.keys() - failed)
-    return MutationRun(
-        result=MutationResult(killed=len(killed), survived=survived[:_MOST_SURVIVORS]),
-        killed=killed,
-        outcome=outcome,
-    )
+    async def judge_code(self, plan: PreparedCheck, green: CheckOutcome) -> MutationFinding:
+        """Judge the tests of a check that passed on the lines that the result changed; see ``conclude``."""
+        if self._best is not None and self._enough(self._best):
+            return MutationFinding()
+        sources, lines = await asyncio.to_thread(self._changed_code)
+        if not sources:
+            return MutationFinding()
+        outcome = await self._test(plan, green, sources, lines=lines)
+        if outcome.result is None:
+            self._why[plan.check.name] = outcome.why
+            return MutationFinding(seconds=outcome.seconds)
+        if self._best is None or _rank(outcome) > _rank(self._best):
+            self._best = outcome
+        finding = MutationFinding(result=outcome.result, flaky=outcome.flaky, seconds=outcome.seconds)
+        self._look_at_unreliable(plan.check.name, outcome, finding)
+        return finding
 
+    def conclude(self) -> list[tuple[Reservation, str]]:
+        """Return what all required checks together leave open about the changed code."""
+        if self._best is None or self._best.result is None:
+            return [
+                (Reservation.NOT_MUTATION_TESTED, f"The tests of {name} were not mutation-tested: {why}.")
+                for name, why in self._why.items()
+            ]
+        result = self._best.result
+        if result.killed == result.blind and (result.viable or not result.executed):
+            if not result.viable:
+                text = "No test executes the changed code."
+            elif result.killed:
+                text = "Tests fail only where the changed code itself raises an error or gets stuck."
+            else:
+                text = f"No test fails on {_changes(result.viable)} of the changed code."
+            return [(Reservation.CHANGE_NOT_TESTED, text)]
+        if not result.viable:
+            why = result.unfinished or "no small change of the code could be built"
+            return [(Reservation.NOT_MUTATION_TESTED, f"The changed code was not mutation-tested: {why}.")]
+        if not self._enough(self._best):
+            return [(Reservation.FEW_MUTANTS_KILLED, f"Of the changed code, the tests notice {_share(result)}.")]
+        return []
 
-def _make_writable(path: Path, tree: Path) -> str:
-    """Make the file writable; return a reason if it must not be written, or an empty string."""
-    if not path.resolve().is_relative_to(tree.resolve()):
-        return "it is outside the worktree"
-    if not path.is_file():
-        return "it is not in the result"
-    path.chmod(path.stat().st_mode | 0o200)
-    return ""
+    def _enough(self, outcome: MutationOutcome) -> bool:
+        score, least = outcome.score, self._trial.evidence.killed_share
+        return score is not None and score.share >= least and score.share_by_value >= least * _BY_VALUE
 
+    def _look_at_unreliable(self, name: str, outcome: MutationOutcome, finding: MutationFinding) -> None:
+        if outcome.result is None:
+            return
+        looking = [test for test in outcome.result.unreliable if test not in outcome.flaky]
+        if looking:
+            text = f"Tests of {name} fail when a comment or an unused value is added to the code{_listed(looking)}."
+            finding.reservations.append((Reservation.LOOKS_AT_SOURCE, text))
 
-async def _break(path: Path, setting: CheckContext) -> tuple[int, str]:
-    """Break the functions of a file; return how many, and the reason if it failed."""
-    assert setting.facts is not None  # noqa: S101 - checked by the caller
-    # -I and -S: neither the worktree nor start-up files of the environment can influence the mutation.
-    argv = [setting.facts.executable, "-I", "-S", str(PROBE_FOLDER / "understudy_mutate.py"), str(path)]
-    try:
-        completed = await run_process(
-            argv,
-            cwd=setting.scratch,
-            env=base_environment({"PYTHONDONTWRITEBYTECODE": "1"}),
-            mark=setting.mark,
-            timeout_seconds=_REWRITE_SECONDS,
-            stdin=None,
-            output_limit=64 * 1024,
+    async def _test(
+        self,
+        plan: PreparedCheck,
+        green: CheckOutcome,
+        sources: Mapping[str, bytes],
+        *,
+        lines: Mapping[str, frozenset[int]] | None = None,
+        counted: frozenset[str] | None = None,
+        only_executed: bool = False,
+    ) -> MutationOutcome:
+        trial = self._trial
+        outcome = await mutation_test(
+            MutationRequest(
+                plan=plan,
+                green=green,
+                context=trial.context,
+                sources=sources,
+                lines=lines,
+                counted=counted,
+                only_executed=only_executed,
+                seed=await asyncio.to_thread(trial.tree.tree_of, trial.head),
+                evidence=trial.evidence,
+                dismissed=trial.dismissed,
+            )
         )
-    except UnderstudyError as error:
-        return 0, error.message
-    if completed.code != 0:
-        return 0, completed.stderr.decode("utf-8", "replace").strip()[-300:] or "it took too long"
-    return int(completed.stdout.decode("ascii", "replace").strip() or 0), ""
+        if trial.reports is not None and outcome.report:
+            self._reports += 1
+            number = f"-{self._reports}" if self._reports > 1 else ""
+            await asyncio.to_thread(save_report, outcome.report, trial.reports / f"{_REPORT}{number}.json")
+        return outcome
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    def _files_under_test(self, tests: Sequence[str]) -> tuple[dict[str, bytes], bool]:
+        """Return the files to mutate and whether they were named; else it is all code in the languages of the tests."""
+        trial = self._trial
+        named = self._sources(self._mutable(trial.files, tests))
+        if named:
+            return named, True
+        suffixes = {PurePosixPath(test).suffix for test in tests}
+        every = [path for path in trial.tree.paths(trial.head) if PurePosixPath(path).suffix in suffixes]
+        return self._sources(self._mutable(every, tests)[:_MOST_FILES]), False
+
+    def _changed_code(self) -> tuple[dict[str, bytes], dict[str, frozenset[int]]]:
+        """Return the changed code that can be mutated, and its changed lines."""
+        trial = self._trial
+        sources = self._sources(self._mutable([path for kind, path in trial.changes if kind[:1] != "D"], ()))
+        lines: dict[str, frozenset[int]] = {}
+        for path, source in sources.items():
+            changed = changed_lines(self._read(trial.base, path), source)
+            if any(mutant.line in changed for mutant in mutants_of(path, source)):
+                lines[path] = changed
+        return {path: sources[path] for path in lines}, lines
+
+    def _mutable(self, paths: Iterable[str], tests: Sequence[str]) -> list[str]:
+        return [
+            path
+            for path in paths
+            if path not in tests
+            and language_of(path) is not None
+            and not deciding_files.is_test_support(path, self._trial.test_patterns)
+        ]
+
+    def _sources(self, paths: Iterable[str]) -> dict[str, bytes]:
+        found = ((path, self._read(self._trial.head, path)) for path in paths)
+        return {path: source for path, source in found if source is not None}
+
+    def _read(self, commit: str, path: str) -> bytes | None:
+        try:
+            return self._trial.tree.read(commit, path)
+        except UnderstudyError as error:
+            if error.kind is not ErrorKind.FILE_TOO_LARGE:
+                raise
+            return None
+
+
+def _not_tested(name: str, why: str, seconds: float = 0.0) -> MutationFinding:
+    text = f"The new tests of {name} were not mutation-tested: {why}."
+    return MutationFinding(reservations=[(Reservation.NOT_MUTATION_TESTED, text)], seconds=seconds)
+
+
+def _rank(outcome: MutationOutcome) -> tuple[float, int]:
+    return (outcome.score.share, outcome.score.executed) if outcome.score is not None else (-1.0, 0)
+
+
+def _share(result: MutationResult) -> str:
+    return f"{result.killed} of {_changes(result.viable)}"
+
+
+def _changes(count: int) -> str:
+    return "1 small change" if count == 1 else f"{count} small changes"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    text = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return f": {text}" if text else ""

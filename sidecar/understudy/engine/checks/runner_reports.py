@@ -43,8 +43,6 @@ class ProbeReport:
     collected: frozenset[str] = frozenset()
     outcomes: dict[str, str] = field(default_factory=dict)
     """Test id → ``passed``, ``failed`` or ``skipped``."""
-    killed: frozenset[str] = frozenset()
-    """Tests that failed in setup or call after broken code had raised."""
     collect_errors: frozenset[str] = frozenset()
     reran: bool = False
     """A plugin re-ran a failed test."""
@@ -81,7 +79,6 @@ def read_probe(folder: Path) -> ProbeReport:
     started = ended = 0
     collected: set[str] = set()
     phases: dict[str, set[str]] = {}
-    killed: set[str] = set()
     collect_errors: set[str] = set()
     files: set[str] = set()
     plugins: set[str] = set()
@@ -107,8 +104,6 @@ def read_probe(folder: Path) -> ProbeReport:
                     reran = True
                     continue
                 phases.setdefault(test, set()).add(outcome)
-                if entry.get("killed") is True:
-                    killed.add(test)
     for path in sorted(folder.glob("*.node.json")):
         files.update(_texts(read_json(path).get("files")))
     outcomes = {
@@ -120,7 +115,6 @@ def read_probe(folder: Path) -> ProbeReport:
         ended=ended,
         collected=frozenset(collected),
         outcomes=outcomes,
-        killed=frozenset(killed),
         collect_errors=frozenset(collect_errors),
         reran=reran,
         files=frozenset(files),

@@ -3,28 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from understudy.model.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant
-
-
-class MutantStatus(StrEnum):
-    """The words of the mutation-testing report schema of Stryker, which its viewers read."""
-
-    KILLED = "Killed"
-    """A test that passed on the unchanged code failed."""
-    SURVIVED = "Survived"
-    """All tests that execute the line passed."""
-    TIMEOUT = "Timeout"
-    """The tests took far longer than on the unchanged code, which counts as killed."""
-    NO_COVERAGE = "NoCoverage"
-    """No test executes the line, so none was run."""
-    COMPILE_ERROR = "CompileError"
-    """The mutated code could not be built, loaded or collected: it does not count."""
-    IGNORED = "Ignored"
-    """The user dismissed it: it does not count."""
-    PENDING = "Pending"
-    """It was not judged: the time was over, or its process ended early."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +20,9 @@ class MutantResult:
     """The ids of the tests that failed; the run ends at the first."""
     ran: tuple[str, ...] = ()
     """The ids of the tests that ran."""
+    crashed: bool = False
+    """The tests that failed did so because the code itself raised an error, as far as the runner can tell: any test
+    that executes it notices that, whether or not it looks at a value."""
     seconds: float = 0.0
     sham: bool = False
     """It changes nothing that a program does."""

@@ -6,8 +6,9 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from understudy.engine.mutation.mutant_result import MutantResult, MutantStatus
+from understudy.engine.mutation.mutant_result import MutantResult
 from understudy.engine.mutation.runs import PlannedRun
+from understudy.model.mutation import MutantStatus
 from understudy.mutants.generate import mutants_of, still_parses
 from understudy.mutants.mutant import Mutant
 from understudy.mutants.sampling import sample
@@ -40,6 +41,9 @@ class MutationScore:
     executed: int
     total: int
     survivors: tuple[MutantResult, ...]
+    noticed: tuple[MutantResult, ...]
+    blind: int
+    """How many of ``killed`` any test notices that executes them: the code raised an error, or got stuck."""
     unreliable: frozenset[str]
     """Tests that failed on a sham mutant: they look at the source, count their runs, or fail at random."""
     idle: tuple[str, ...]
@@ -49,6 +53,12 @@ class MutationScore:
     def share(self) -> float:
         """Return the share of killed mutants on executed lines; 0 if none counts."""
         return self.killed / self.viable if self.viable else 0.0
+
+    @property
+    def share_by_value(self) -> float:
+        """Return the share of killed mutants among those that only a test which looks at a value can notice."""
+        seen = self.viable - self.blind
+        return (self.killed - self.blind) / seen if seen else 0.0
 
     @property
     def share_of_file(self) -> float:
@@ -121,6 +131,8 @@ def score(planned: MutationPlan, results: Iterable[MutantResult]) -> MutationSco
         executed=planned.executed,
         total=planned.total,
         survivors=tuple(one for one in viable if not one.noticed),
+        noticed=tuple(one for one in viable if one.noticed),
+        blind=sum(one.crashed or one.status is MutantStatus.TIMEOUT for one in viable),
         unreliable=unreliable,
         idle=tuple(sorted(ran - killers)),
     )

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from understudy.engine.checks.interpreter import PROBE_FOLDER
-from understudy.engine.mutation.mutant_result import MutantResult, MutantStatus
+from understudy.engine.mutation.mutant_result import MutantResult
 from understudy.engine.mutation.runs import MutantRuns, PlannedRun, RecordedTests, pending_result
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant
 from understudy.process.children import run as run_process
 
@@ -45,6 +46,12 @@ class TestEnvironment:
     """The variables of a check."""
     tree: Path
     """A copy of the result, in which mutants are put in place."""
+    original: Path | None = None
+    """What the tree is a copy of: what tests write is put back after each run; None: it stays."""
+    folder: Path | None = None
+    """Where the tests run; the tree by default."""
+    tests_in: Path | None = None
+    """The folder that the ids of tests begin at; the tree by default."""
     scratch: Path
     """A folder outside the tree whose path no test gets."""
     mark: str
@@ -58,7 +65,7 @@ async def record(
     Both are relative to the tree. Raise ``tool_crashed`` if the run does not complete, with the end of its output.
     """
     absolute = {str((where.tree / file).resolve()): file for file in files}
-    job = {"files": list(absolute), "tests": list(tests)}
+    job = {"files": list(absolute), "tests": [_argument(where, test) for test in tests]}
     entries, output = await _run(where, "record", job, seconds)
     if not entries or entries[0]["code"] not in _WHOLE_RUNS:
         raise UnderstudyError(
@@ -103,8 +110,9 @@ async def run_mutants(
         job = {
             "forks": forks,
             "modules": list(recorded.modules),
+            "code": sorted({str((where.tree / run.path).resolve()) for run in planned}),
             "seconds": left,
-            "runs": [_as_job(run, recorded, forks=forks) for run in plan],
+            "runs": [_as_job(where, run, recorded, forks=forks) for run in plan],
         }
         entries, _ = await _run(where, "judge", job, left + _END_SECONDS)
         by_index = {entry["index"]: entry for entry in entries if "index" in entry}
@@ -120,7 +128,11 @@ async def run_mutants(
     return MutantRuns(results=pending)
 
 
-def _as_job(run: PlannedRun, recorded: RecordedTests, *, forks: bool) -> dict[str, Any]:
+def _argument(where: TestEnvironment, test: str) -> str:
+    return str((where.tests_in or where.tree).resolve() / test)
+
+
+def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *, forks: bool) -> dict[str, Any]:
     clean = _START_SECONDS[forks] + sum(recorded.passed.get(test, 0.0) for test in run.tests)
     tests = list(run.tests)
     if len(tests) > _MOST_IDS:
@@ -130,7 +142,8 @@ def _as_job(run: PlannedRun, recorded: RecordedTests, *, forks: bool) -> dict[st
         "start": run.mutant.start,
         "end": run.mutant.end,
         "text": base64.b64encode(run.mutant.text).decode("ascii"),
-        "tests": tests,
+        "tests": [_argument(where, test) for test in tests],
+        "stop": not run.sham,  # all tests that fail on a sham mutant must be known
         "seconds": max(_LEAST_SECONDS[forks], _SLOWER * clean),
     }
 
@@ -144,6 +157,7 @@ def _result(run: PlannedRun, entry: Mapping[str, Any], recorded: RecordedTests) 
         status=_status(run, entry, killers),
         killers=killers,
         ran=ran,
+        crashed=bool(killers) and set(killers) <= set(entry["crashed"]),
         seconds=entry["seconds"],
         sham=run.sham,
     )
@@ -171,7 +185,14 @@ async def _run(
     """Run the injected program; return the entries that it wrote, and the end of its output."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="mutants-", dir=where.scratch))
     job_file, out = folder / "job.json", folder / "out.jsonl"
-    content = {**job, "root": str(where.tree.resolve()), "out": str(out)}
+    content = {
+        **job,
+        "root": str(where.tree.resolve()),
+        "folder": str((where.folder or where.tree).resolve()),
+        "tests_in": str((where.tests_in or where.tree).resolve()),
+        "original": str(where.original.resolve()) if where.original is not None else None,
+        "out": str(out),
+    }
     await asyncio.to_thread(job_file.write_text, json.dumps(content), encoding="utf-8")
     environment = dict(where.environment)
     # Compiled files save a third of a second for each start, and must not be put into the tree.
@@ -180,7 +201,7 @@ async def _run(
     environment.setdefault("PYTHONHASHSEED", "0")
     completed = await run_process(
         [where.python, str(PROBE_FOLDER / "understudy_mutants.py"), command, str(job_file)],
-        cwd=where.tree,
+        cwd=where.folder or where.tree,
         env=environment,
         mark=where.mark,
         timeout_seconds=seconds,
@@ -204,3 +225,20 @@ def _entries(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             break  # cut off when the process was killed
     return entries
+
+
+@dataclass(frozen=True, kw_only=True)
+class PytestRunner:
+    """Runs test files of one check with pytest in the project's interpreter."""
+
+    where: TestEnvironment
+    tests: Sequence[str]
+    """Files, relative to ``where.tests_in``."""
+
+    async def record(self, files: Sequence[str], *, seconds: float) -> RecordedTests:
+        """Run the tests once and record lines; see ``record``."""
+        return await record(self.where, files, self.tests, seconds=seconds)
+
+    async def run(self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float) -> MutantRuns:
+        """Run the tests on mutants; see ``run_mutants``."""
+        return await run_mutants(self.where, recorded, planned, seconds=seconds)

@@ -26,6 +26,7 @@ from understudy.journal import state_folder
 from understudy.model.capabilities import Capabilities
 from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer, Scope
+from understudy.model.config.evidence import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import AskedBy, Explanation, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -50,6 +51,7 @@ class Plan:
     checks: list[Check]
     slots: int
     bootstrap: Bootstrap
+    evidence: Evidence
     interpreter: str | None
     trusted: bool
     files: list[str]
@@ -105,6 +107,7 @@ class Plan:
             checks=self.checks,
             slots=self.slots,
             bootstrap=self.bootstrap,
+            evidence=self.evidence,
             interpreter=self.interpreter,
             trusted=self.trusted,
             asked_by=asked_by,
@@ -217,6 +220,7 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None,
             setup=list(worktrees.setup),
             setup_timeout_seconds=worktrees.setup_timeout_seconds,
         ),
+        evidence=configuration.evidence,
         interpreter=configuration.python,
         trusted=status.trusted,
         files=files,

@@ -28,7 +28,7 @@ from understudy.engine.running.worker_threads import WorkerThreads
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.engine.worktrees.outside_watch import OutsideWatch
 from understudy.git import command, repository
-from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal import delegation_folder, dismissed_mutants, state_folder, worker_lock
 from understudy.journal.change_notifications import EVERYTHING, ChangeListener, notify
 from understudy.journal.summaries import summary
 from understudy.journal.worker_requests import Cancel, RequestTail, worker_topic
@@ -346,6 +346,9 @@ class DelegationRun:
                 interpreter=self.spec.interpreter,
                 scratch=self.folder.path / "checks",
                 cache=self.root / "base-outcomes",
+                evidence=self.spec.evidence,
+                dismissed=await self._in_thread(dismissed_mutants.dismissed, self.root, self.spec.workspace),
+                reports=self.folder.path,
             ),
             self._emit,
         )

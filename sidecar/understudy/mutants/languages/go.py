@@ -74,4 +74,5 @@ GO = Language(
     zero_value=_zero_value,
     comment="// %s",
     dead_store="var _ = 0 // %s",
+    local_store="_ = 0 /* %s */; ",
 )

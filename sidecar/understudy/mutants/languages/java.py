@@ -63,4 +63,5 @@ JAVA = Language(
     zero_value=_zero_value,
     comment="// %s",
     dead_store=None,
+    local_store="int %s = 0; ",
 )

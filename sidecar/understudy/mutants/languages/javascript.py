@@ -54,8 +54,8 @@ JAVASCRIPT = Language(
     word_nodes=frozenset({"true", "false", "break_statement", "continue_statement"}),
     numbers=frozenset({"number"}),
     strings=frozenset({"string", "template_string"}),
-    returns={"return_statement": "undefined"},
-    results={"arrow_function": "undefined"},
+    returns={"return_statement": "'XX'"},
+    results={"arrow_function": "'XX'"},
     throws={"throw_statement": ";"},
     statements=frozenset({"expression_statement"}),
     removed=";",
@@ -78,6 +78,7 @@ JAVASCRIPT = Language(
     message_calls=re.compile(r"(?:new\s+)?[\w.]*Error"),
     comment="// %s",
     dead_store="var %s = 0;",
+    local_store="let %s = 0; ",
 )
 
 TYPESCRIPT = replace(

@@ -63,8 +63,8 @@ PYTHON = Language(
     word_nodes=frozenset({"true", "false", "break_statement", "continue_statement"}),
     numbers=frozenset({"integer", "float"}),
     strings=frozenset({"string"}),
-    returns={"return_statement": "None"},
-    results={"lambda": "None"},
+    returns={"return_statement": '"XX"'},
+    results={"lambda": '"XX"'},
     throws={"raise_statement": "pass"},
     statements=frozenset({"expression_statement"}),
     removed="pass",
@@ -84,4 +84,6 @@ PYTHON = Language(
     messages=frozenset({"raise_statement", "assert_statement"}),
     comment="# %s",
     dead_store="%s = 0",
+    local_store="%s = 0",
+    observed_locals=re.compile(r"\b(?:locals|vars|eval|exec|dir|_getframe|currentframe)\("),
 )

@@ -71,4 +71,5 @@ RUST = Language(
     tail=_tail,
     comment="// %s",
     dead_store="const _: u8 = 0; // %s",
+    local_store="let _%s = 0; ",
 )

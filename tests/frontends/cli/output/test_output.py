@@ -11,21 +11,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.frontends.cli import exit_codes
-from understudy.frontends.cli.output import event_lines, live_view, units, verdict_card
+from understudy.frontends.cli.output import event_lines, live_view, mutation_lines, units, verdict_card
 from understudy.frontends.cli.review import diff, hunk_targets
 from understudy.frontends.cli.terminal import terminal
 from understudy.model import events as e
 from understudy.model import verdicts as verdict_words
-from understudy.model.checks import BaseComparison, ChangedTest, CheckResult, MutationResult
+from understudy.model.checks import BaseComparison, ChangedTest, CheckResult
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.delegations import Attempt, DelegationResult, FileStat, Usage, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.hunks import FileDiff, Review
+from understudy.model.mutation import JudgedMutant, MutantStatus, MutationResult
 from understudy.model.states import State
 from understudy.model.text import path_quoting
 from understudy.model.verdicts import Reservation, Verdict
 
 PLAIN = terminal.Paint(on=False)
+MISSED = JudgedMutant(
+    id="5d1c0b7a9e42",
+    path="wrap.py",
+    line=12,
+    function="wrap",
+    operator="comparison",
+    before="if len(line) > width:",
+    after="if len(line) >= width:",
+    status=MutantStatus.SURVIVED,
+)
 
 
 def check_result(**changes) -> CheckResult:
@@ -63,7 +74,7 @@ def test_a_verified_card(delegation) -> None:
             )
         ],
         result=DelegationResult(files=[FileStat(path="tests/test_wrap.py", status="added", additions=40, deletions=0)]),
-        checks=[check_result(mutation=MutationResult(killed=6, survived=[]))],
+        checks=[check_result(mutation=MutationResult(killed=14, viable=20, executed=31, total=44))],
         usage=Usage(
             input_tokens=12_345,
             output_tokens=950,
@@ -81,7 +92,7 @@ def test_a_verified_card(delegation) -> None:
         "VERIFIED: a required check passed on exactly this result, and there is no reservation\n"
         "\n"
         "✓ check pytest: 6 passed in 1.2 s\n"
-        "    mutation test: all 6 new tests fail when the code under test is broken\n"
+        "    mutation test: the new tests notice 14 of 20 small changes (70%) on lines that they execute, about 49% of the code under test\n"
         "\n"
         "added    tests/test_wrap.py  +40 -0\n"
         "\n"
@@ -113,19 +124,29 @@ def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:
         sandbox=Sandbox(Confinement.NAMESPACE, Confinement.NAMESPACE),
         reservations=[Reservation.NO_MUTANT_KILLED, Reservation.FLAKY],
         worktree="/state/trees/p/1",
-        checks=[check_result(mutation=MutationResult(killed=5, survived=["tests/test_wrap.py::test_nothing"]))],
+        checks=[
+            check_result(
+                mutation=MutationResult(
+                    killed=0, viable=1, executed=1, total=9, idle=["tests/test_wrap.py::test_nothing"], mutants=[MISSED]
+                )
+            )
+        ],
     )
     assert verdict_card.card(found, PLAIN) == (
         "20261121-004512-k3f9q  Write tests: wrap.py\n"
         "UNVERIFIED: there is a result, but check it before you rely on it\n"
         "\n"
-        "! no mutant killed: no new test fails when the code under test is broken\n"
-        "    these tests prove nothing: ask for tests that fail when the code is wrong\n"
+        "! no mutant killed: no new test notices any wrong value\n"
+        "    these tests prove nothing: ask for tests that compare results with what they should be\n"
         "! flaky: a check failed once and passed once on the same tree\n"
         "    run `understudy check 20261121-004512-k3f9q` again, and look for what is random, or depends on order, time zone or date\n"
         "\n"
         "✓ check pytest: 6 passed in 1.2 s\n"
-        "    mutation test: 5 of 6 new tests fail when the code under test is broken; passes: tests/test_wrap.py::test_nothing\n"
+        "    mutation test: the new tests notice 0 of 1 small change (0%) on lines that they execute, about 0% of the code under test\n"
+        "      missed in wrap.py:12 in wrap (5d1c0b7a9e42)\n"
+        "        - if len(line) > width:\n"
+        "        + if len(line) >= width:\n"
+        "      notices nothing: tests/test_wrap.py::test_nothing\n"
         "\n"
         "by quick, without a sandbox\n"
         "worktree: /state/trees/p/1\n"
@@ -184,19 +205,20 @@ def test_an_answer_is_shown_once(delegation) -> None:
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        (MutationResult(killed=1, survived=[]), "the new test fails when the code under test is broken"),
+        (MutationResult(killed=0), "the code under test has nothing to change"),
+        (MutationResult(killed=0, total=3, scope="changes"), "the tests execute none of the changed code"),
         (
-            MutationResult(killed=1, survived=["a", "b"]),
-            "1 of 3 new tests fails when the code under test is broken; pass: a, b",
+            MutationResult(killed=0, executed=2, total=3, unfinished="the time was over"),
+            "nothing was judged: the time was over",
         ),
         (
-            MutationResult(killed=0, survived=["a"]),
-            "the new test passes even when the code under test is broken: a",
+            MutationResult(killed=2, viable=4, executed=4, total=4, scope="changes", stuck=1, dismissed=3),
+            "the tests notice 2 of 4 small changes (50%) of the changed code; 1 by getting stuck; 3 dismissed",
         ),
     ],
 )
 def test_the_mutation_test_as_text(result: MutationResult, words: str) -> None:
-    assert verdict_card.mutation_text(check_result(mutation=result)) == words
+    assert mutation_lines.mutation_text(result) == words
 
 
 @pytest.mark.parametrize(

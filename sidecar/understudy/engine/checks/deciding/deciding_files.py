@@ -99,6 +99,11 @@ def is_test_file(path: str, patterns: Sequence[str] = ()) -> bool:
     return bool(matching([path], [*known_files.TESTS, *patterns]))
 
 
+def is_test_support(path: str, patterns: Sequence[str] = ()) -> bool:
+    """Return whether a file is a test, is in a folder of tests, or configures a runner."""
+    return is_test(path, patterns) or bool(matching([path], known_files.CONFIGURATION))
+
+
 def _reasons(trees: Trees, check: CheckFacts) -> dict[str, Reason]:
     changed = [path for _, path in trees.changes if path not in trees.code]
     reasons: dict[str, Reason] = {}

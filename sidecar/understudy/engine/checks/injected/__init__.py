@@ -3,8 +3,8 @@
 The *project's* interpreter imports these modules as top-level modules, never as part of this package. So they use only
 the standard library of Python 3.8, import nothing from Understudy, and have a prefix in their names.
 ``understudy_pytest`` is a pytest plugin, ``understudy_unittest`` runs unittest, ``understudy_report`` writes the report
-of both, ``understudy_mutate`` breaks the code under test, the broken code calls ``understudy_armed``,
-``understudy_mutants`` runs pytest on mutants, and ``node_hook.cjs`` lists the files that Node loads.
+of both, ``understudy_mutants`` runs pytest on mutants, ``understudy_tree`` puts a tree back as it was, and
+``node_hook.cjs`` lists the files that Node loads.
 
 Limits: a test runs in the same process as its probe, as the same user. The path of the report is random and is removed
 from the environment before the first test is imported, so a report cannot be forged by accident or by a simple line of

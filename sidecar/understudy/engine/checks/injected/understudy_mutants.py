@@ -28,6 +28,8 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple  # noqa: UP035 - Python 3.8
 
 import pytest
+from understudy_lines import Children, Lines  # type: ignore[import-not-found]
+from understudy_tree import CopiedTree  # type: ignore[import-not-found] # in the same folder
 
 Json = Dict[str, Any]  # noqa: UP006
 
@@ -42,7 +44,10 @@ _GRACE_SECONDS = 5.0
 
 
 class Reporter:
-    """Writes one line for each test: ``+`` passed, ``-`` failed, ``!`` could not be collected; then the id."""
+    """Writes one line for each test: a sign, then the id.
+
+    ``+`` passed, ``-`` failed, ``x`` failed because the code under test raised an error, ``!`` could not be collected.
+    """
 
     def __init__(self, descriptor: int, last: bytes) -> None:
         """Write to ``descriptor``; ``last`` ends the report."""
@@ -64,9 +69,11 @@ class Reporter:
 class PytestReports:
     """A pytest plugin that passes outcomes on."""
 
-    def __init__(self, reporter: Any) -> None:
-        """Report to ``reporter``."""
+    def __init__(self, reporter: Any, code: Tuple[str, ...] = ()) -> None:  # noqa: UP006
+        """Report to ``reporter``; ``code`` are the files under test, absolute paths, links resolved."""
         self._reporter = reporter
+        self._code = frozenset(code)
+        self._crashed: Set[str] = set()  # noqa: UP006
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_load_initial_conftests(self, early_config: Any) -> None:
@@ -81,10 +88,27 @@ class PytestReports:
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
 
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
+        """Notice whether a test failed because the code under test raised an error: any test that runs it would."""
+        if call.excinfo is not None and self._is_crash(call.excinfo):
+            self._crashed.add(item.nodeid)
+        yield
+
+    def _is_crash(self, failure: Any) -> bool:
+        files = []
+        step = failure.tb
+        while step is not None:
+            files.append(os.path.realpath(step.tb_frame.f_code.co_filename))
+            step = step.tb_next
+        if isinstance(failure.value, (AssertionError, pytest.fail.Exception)):
+            return bool(files) and files[-1] in self._code
+        return not self._code.isdisjoint(files)
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Report a failure in setup or call, and a pass."""
         if report.outcome == "failed" and report.when != "teardown":
-            self._reporter.line("-", report.nodeid)
+            self._reporter.line("x" if report.nodeid in self._crashed else "-", report.nodeid)
         elif report.when == "call" and report.outcome == "passed" and getattr(report, "wasxfail", None) is None:
             self._reporter.line("+", report.nodeid)
 
@@ -103,6 +127,7 @@ class RecordedRun:
         self.failed: Set[str] = set()  # noqa: UP006
         self.modules: List[str] = []  # noqa: UP006
         self.lines = Lines(files)
+        self.children = Children(files)
         self._began = time.perf_counter()
 
     def line(self, sign: str, test: str) -> None:
@@ -116,68 +141,7 @@ class RecordedRun:
         """Record lines as those of ``test`` from now on; None: of no test."""
         self._began = time.perf_counter()
         self.lines.starts(test)
-
-
-class Lines:
-    """Records the executed lines of some files for each test."""
-
-    def __init__(self, files: List[str]) -> None:  # noqa: UP006
-        """Record nothing yet."""
-        self.found: Dict[str, Dict[str, Set[int]]] = {file: {} for file in files}  # noqa: UP006
-        self._names: Dict[str, Optional[str]] = {}  # noqa: UP006, UP045
-        self._test = ""
-        self._began = False
-        self._watch: Any = getattr(sys, "monitoring", None)  # Python 3.12: each line reports once for each test
-
-    def begin(self) -> None:
-        """Start recording lines that run outside tests."""
-        self._began = True
-        if self._watch is not None:
-            self._watch.use_tool_id(self._watch.COVERAGE_ID, "lines")
-            self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.LINE, self._on_line)
-            self._watch.set_events(self._watch.COVERAGE_ID, self._watch.events.LINE)
-        self.starts(None)
-
-    def starts(self, test: Optional[str]) -> None:  # noqa: UP045
-        """Record the lines of ``test`` from now on."""
-        self._test = test or ""
-        if self._watch is not None:
-            self._watch.restart_events()
-        else:
-            import threading
-
-            threading.settrace(self._trace)
-            sys.settrace(self._trace)
-
-    def end(self) -> None:
-        """Stop recording."""
-        if not self._began:
-            return
-        if self._watch is not None:
-            self._watch.set_events(self._watch.COVERAGE_ID, 0)
-            self._watch.free_tool_id(self._watch.COVERAGE_ID)
-        else:
-            sys.settrace(None)
-
-    def _file(self, name: str) -> Optional[str]:  # noqa: UP045
-        if name not in self._names:
-            path = os.path.realpath(name)
-            self._names[name] = path if path in self.found else None
-        return self._names[name]
-
-    def _on_line(self, code: Any, line: int) -> Any:
-        file = self._file(code.co_filename)
-        if file is not None:
-            self.found[file].setdefault(self._test, set()).add(line)
-        return self._watch.DISABLE
-
-    def _trace(self, frame: Any, event: str, argument: Any) -> Any:  # noqa: ARG002 - the interpreter's signature
-        file = self._file(frame.f_code.co_filename)
-        if file is None:
-            return None
-        if event == "line":
-            self.found[file].setdefault(self._test, set()).add(frame.f_lineno)
-        return self._trace
+        self.children.starts(test or "")
 
 
 class PytestRecord(PytestReports):
@@ -213,9 +177,9 @@ def _is_foreign(module: Any, root: str) -> bool:
     return isinstance(file, str) and not os.path.realpath(file).startswith(root + os.sep)
 
 
-def run_pytest(tests: List[str], plugin: Any, stop: bool = True) -> int:  # noqa: UP006
-    """Run tests with pytest; return its exit code."""
-    options = [*_PYTEST_OPTIONS, _PYTEST_WARNING]
+def run_pytest(tests: List[str], plugin: Any, tests_in: str, stop: bool = True) -> int:  # noqa: UP006
+    """Run tests with pytest, whose ids begin at the folder ``tests_in``; return its exit code."""
+    options = [*_PYTEST_OPTIONS, _PYTEST_WARNING, "--rootdir", tests_in]
     if not stop:
         options.remove("-x")
     return int(pytest.main(options + tests, plugins=[plugin]))
@@ -224,10 +188,14 @@ def run_pytest(tests: List[str], plugin: Any, stop: bool = True) -> int:  # noqa
 def record(job: Json) -> Json:
     """Run all tests once and return their outcomes and lines."""
     recorded = RecordedRun(job["files"])
+    tree = CopiedTree(job["root"], job["original"]) if job["original"] else None
     began = time.perf_counter()
-    code = run_pytest(job["tests"], PytestRecord(recorded, job["root"]), stop=False)
+    code = run_pytest(job["tests"], PytestRecord(recorded, job["root"]), job["tests_in"], stop=False)
     seconds = time.perf_counter() - began
     recorded.lines.end()
+    recorded.children.add_to(recorded.lines.found)
+    if tree is not None:
+        tree.reset()
     return {
         "code": code,
         "seconds": seconds,
@@ -251,6 +219,7 @@ class Judge:
         if self._forks:
             self._preload()
         self.forks = self._forks
+        self._tree = CopiedTree(self._root, job["original"]) if job["original"] else None
 
     def _preload(self) -> None:
         for name in self._job["modules"]:
@@ -276,6 +245,8 @@ class Judge:
             return self._outcome(run)
         finally:
             self._put(path, source, times)
+            if self._tree is not None:
+                self._tree.reset()
 
     def _put(self, path: str, data: bytes, times: Any) -> None:
         # A compiled file of the same size and time would run instead.
@@ -290,14 +261,14 @@ class Judge:
         read, write = os.pipe()
         last = os.urandom(12).hex().encode()
         began = time.perf_counter()
-        child = self._start(run["tests"], write, last)
+        child = self._start(run, write, last)
         os.close(write)
         report, timed_out = _read(read, run["seconds"])
         os.close(read)
         code = _end(child, timed_out)
         lines = report.split(b"\n")
         ended = last in lines
-        signs: Dict[str, List[str]] = {"+": [], "-": [], "!": []}  # noqa: UP006
+        signs: Dict[str, List[str]] = {"+": [], "-": [], "x": [], "!": []}  # noqa: UP006
         for line in lines:
             text = line.decode("utf-8", "replace")
             if text[:1] in signs and text[1:]:
@@ -307,7 +278,8 @@ class Judge:
                     continue  # cut off by the end of the process
         return {
             "passed": signs["+"],
-            "failed": signs["-"],
+            "failed": signs["-"] + signs["x"],
+            "crashed": signs["x"],
             "errors": signs["!"],
             "code": code,
             "ended": ended,
@@ -315,17 +287,19 @@ class Judge:
             "seconds": round(time.perf_counter() - began, 4),
         }
 
-    def _start(self, tests: List[str], write: int, last: bytes) -> int:  # noqa: UP006
+    def _start(self, run: Json, write: int, last: bytes) -> int:
+        job = {"tests": run["tests"], "stop": run["stop"], "tests_in": self._job["tests_in"], "code": self._job["code"]}
         if not self._forks:
             argv = [sys.executable, os.path.abspath(__file__), "child", str(write)]  # noqa: PTH100
             # By standard input: there may be more tests than arguments, and arguments can be read by anyone.
             process = subprocess.Popen(
-                argv, cwd=self._root, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                pass_fds=[write], start_new_session=True,
+                argv, cwd=self._job["folder"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL, pass_fds=[write], start_new_session=True,
             )  # fmt: skip
             assert process.stdin is not None  # noqa: S101 - it is a pipe
             try:
-                process.stdin.write(json.dumps({"root": self._root, "tests": tests, "last": last.decode()}).encode())
+                job.update(folder=self._job["folder"], last=last.decode())
+                process.stdin.write(json.dumps(job).encode())
                 process.stdin.close()
             except OSError:
                 pass  # it is dead already, which its report shows
@@ -343,7 +317,7 @@ class Judge:
                     if descriptor > 2 and descriptor != write:
                         with contextlib.suppress(OSError):
                             os.close(descriptor)
-                code = run_child(tests, write, last)
+                code = run_child(job, write, last)
             finally:
                 os._exit(code)
         return child
@@ -354,7 +328,7 @@ def _open_descriptors() -> List[int]:  # noqa: UP006
     return [int(name) for name in os.listdir(folder)]  # noqa: PTH208
 
 
-def run_child(tests: List[str], write: int, last: bytes) -> int:  # noqa: UP006
+def run_child(job: Json, write: int, last: bytes) -> int:
     """Run tests in this process, which is for them alone; return the exit code."""
     _limit()
     importlib.invalidate_caches()
@@ -366,7 +340,7 @@ def run_child(tests: List[str], write: int, last: bytes) -> int:  # noqa: UP006
             reporter.end()
             os._exit(int(exitstatus))
 
-    code = run_pytest(tests, Ends(reporter))
+    code = run_pytest(job["tests"], Ends(reporter, tuple(job["code"])), job["tests_in"], stop=job["stop"])
     reporter.end()
     return code
 
@@ -428,12 +402,12 @@ def main(argv: List[str]) -> int:  # noqa: UP006
     """Run one command."""
     if argv[0] == "child":
         job = json.load(sys.stdin)
-        sys.path[0] = job["root"]
-        return run_child(job["tests"], int(argv[1]), job["last"].encode())
+        sys.path[0] = job["folder"]
+        return run_child(job, int(argv[1]), job["last"].encode())
     with open(argv[1], encoding="utf-8") as stream:  # noqa: PTH123
         job = json.load(stream)
-    sys.path[0] = job["root"]  # as `python -m pytest` does
-    os.chdir(job["root"])
+    sys.path[0] = job["folder"]  # as `python -m pytest` does
+    os.chdir(job["folder"])
     out = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
     def write(entry: Json) -> None:

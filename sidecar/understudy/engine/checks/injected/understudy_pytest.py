@@ -1,8 +1,7 @@
 """Report to Understudy which tests ran, their outcomes, and which code files were loaded (pytest 6 and later).
 
 ``PYTEST_ADDOPTS`` loads this plugin, however a project starts pytest. Under pytest-xdist, the controller writes the
-report, and the workers send it the files that they loaded. For mutation testing, it arms the code under test when
-collection is over.
+report, and the workers send it the files that they loaded.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ import os
 from typing import Any, Optional
 
 import pytest
-import understudy_armed  # type: ignore[import-not-found] # in the same folder, on the project's PYTHONPATH
-import understudy_report  # type: ignore[import-not-found]
+import understudy_report  # type: ignore[import-not-found] # in the same folder, on the project's PYTHONPATH
 
 _ADDOPTS = "PYTEST_ADDOPTS"
 _WORKER_KEY = "understudy_settings"
@@ -35,10 +33,6 @@ class _Probe:
         self.is_worker = True
         self.settings = settings
         self.loaded = understudy_report.Loaded(settings.root)
-
-    def arm(self) -> None:
-        if self.settings is not None and self.settings.control:
-            understudy_armed.arm(self.settings.control)
 
     def remove_addopts(self) -> None:
         # Do not report a pytest that a test starts. Not done earlier, because pytest-xdist workers need the option.
@@ -69,8 +63,6 @@ def pytest_configure_node(node: Any) -> None:
     """Send the settings to a worker of pytest-xdist."""
     if _probe.settings is not None:
         node.workerinput[_WORKER_KEY] = dict(_probe.settings.values)
-        if _probe.settings.control:
-            understudy_armed.watch(_probe.settings.control)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -99,12 +91,11 @@ def pytest_collection_modifyitems(items: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: Any) -> None:
-    """Report the collected tests, then arm the code under test."""
+    """Report the collected tests."""
     _probe.report(k="collected", ids=[item.nodeid for item in session.items])
     plugins = [getattr(plugin, "__file__", None) for plugin in session.config.pluginmanager.get_plugins()]
     _probe.report(k="plugins", files=[os.path.realpath(name) for name in plugins if isinstance(name, str)])
     _probe.remove_addopts()
-    _probe.arm()
 
 
 def pytest_collectreport(report: Any) -> None:
@@ -121,8 +112,7 @@ def pytest_runtest_logreport(report: Any) -> None:
     if report.when != "call" and outcome == "passed":
         return
     if _probe.recorder is not None:
-        killed = outcome == "failed" and report.when != "teardown" and understudy_armed.has_raised()
-        _probe.recorder.outcome(report.nodeid, report.when, outcome, killed=killed)
+        _probe.recorder.outcome(report.nodeid, report.when, outcome)
 
 
 @pytest.hookimpl(trylast=True)

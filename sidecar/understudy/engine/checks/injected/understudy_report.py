@@ -15,7 +15,6 @@ from typing import Any, Callable, Dict, List, Optional, Set  # noqa: UP035 - Pyt
 
 FOLDER = "UNDERSTUDY_PROBE_FOLDER"
 ROOT = "UNDERSTUDY_PROBE_ROOT"
-CONTROL = "UNDERSTUDY_PROBE_MUTANT"
 COLLECT = "UNDERSTUDY_PROBE_COLLECT"
 ORDER = "UNDERSTUDY_PROBE_ORDER"
 """The order of the tests: ``reversed`` or ``shuffled:<seed>``; unset for the runner's own."""
@@ -35,7 +34,6 @@ class Settings:
         self.values = values
         self.folder: str = values[FOLDER]
         self.root: str = values.get(ROOT, "")
-        self.control: Optional[str] = values.get(CONTROL)  # noqa: UP045
         self.addopts: str = values.get(ADDOPTS, "")
         self.order: str = values.get(ORDER, "")
         self.collect_only = COLLECT in values
@@ -44,7 +42,7 @@ class Settings:
 def take_settings() -> Optional[Settings]:  # noqa: UP045
     """Return the settings and remove them from the environment; None outside a check."""
     values = {}
-    for name in (FOLDER, ROOT, CONTROL, COLLECT, ORDER, ADDOPTS):
+    for name in (FOLDER, ROOT, COLLECT, ORDER, ADDOPTS):
         value = os.environ.pop(name, None)
         if value is not None:
             values[name] = value
@@ -106,9 +104,9 @@ class Recorder:
         """Append one entry."""
         append_line(self._path, entry)
 
-    def outcome(self, test: str, when: str, outcome: str, *, killed: bool = False) -> None:
+    def outcome(self, test: str, when: str, outcome: str) -> None:
         """Append the outcome of one phase (``setup``, ``call``, ``teardown``) of a test."""
-        self.line(k="test", id=test, when=when, outcome=outcome, killed=killed)
+        self.line(k="test", id=test, when=when, outcome=outcome)
 
 
 class Loaded:

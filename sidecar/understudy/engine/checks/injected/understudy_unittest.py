@@ -11,8 +11,7 @@ import sys
 import unittest
 from typing import Any, List  # noqa: UP035 - Python 3.8
 
-import understudy_armed  # type: ignore[import-not-found] # in the same folder, on the project's PYTHONPATH
-import understudy_report  # type: ignore[import-not-found]
+import understudy_report  # type: ignore[import-not-found] # in the same folder, on the project's PYTHONPATH
 
 
 class _Result(unittest.TextTestResult):
@@ -20,8 +19,7 @@ class _Result(unittest.TextTestResult):
 
     def _report(self, test: Any, outcome: str) -> None:
         if self.recorder is not None:
-            killed = outcome == "failed" and understudy_armed.has_raised()
-            self.recorder.outcome(test.id(), "call", outcome, killed=killed)
+            self.recorder.outcome(test.id(), "call", outcome)
 
     def addSuccess(self, test: Any) -> None:  # noqa: N802
         super().addSuccess(test)
@@ -70,8 +68,6 @@ def main(files: List[str]) -> int:  # noqa: UP006
             recorder.line(k="collect_error", id=test.id())
     code = 0
     if settings is None or not settings.collect_only:
-        if settings is not None and settings.control:
-            understudy_armed.arm(settings.control)
         if settings is not None and settings.order:
             suite = unittest.TestSuite(understudy_report.reordered(tests, settings.order, _groups))
         _Result.recorder = recorder

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from understudy.frontends.cli.output import event_lines
+from understudy.frontends.cli.output.mutation_lines import mutation_rows
 from understudy.frontends.cli.output.units import duration, thousands
 from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, one_line, path, sanitize
-from understudy.model.checks import BaseComparison, CheckResult
+from understudy.model.checks import BaseComparison
 from understudy.model.delegations import Delegation
 from understudy.model.states import State
 from understudy.model.verdicts import RESERVATIONS, VERDICTS, Verdict
@@ -42,23 +43,6 @@ def state_word(delegation: Delegation) -> str:
 def verdict_colour(verdict: Verdict | None) -> str:
     """Return the colour of a verdict; None (not finished) is blue."""
     return "blue" if verdict is None else _GOOD.get(verdict, "red")
-
-
-def mutation_text(result: CheckResult) -> str | None:
-    """Return the result of the mutation test as text, None if there was none."""
-    if result.mutation is None:
-        return None
-    killed, survived = result.mutation.killed, result.mutation.survived
-    total = killed + len(survived)
-    if total == 1:
-        verb = "fails" if killed else "passes even"
-        name = f": {_some(survived)}" if survived else ""
-        return f"the new test {verb} when the code under test is broken{name}"
-    if not survived:
-        return f"all {total} new tests fail when the code under test is broken"
-    verb = "fails" if killed == 1 else "fail"
-    rest = "passes" if len(survived) == 1 else "pass"
-    return f"{killed} of {total} new tests {verb} when the code under test is broken; {rest}: {_some(survived)}"
 
 
 def comparison_text(base: BaseComparison) -> str:
@@ -107,9 +91,8 @@ def _checks(delegation: Delegation, paint: Paint) -> str:
     rows = []
     for result in delegation.checks:
         rows.append(paint(event_lines.check(result), fg="green" if result.ok else "red"))
-        shown = mutation_text(result)
-        if shown:
-            rows.append(f"    mutation test: {shown}")
+        if result.mutation is not None:
+            rows += mutation_rows(result.mutation, paint)
         if result.base is not None:
             rows.append(f"    earlier tests: {comparison_text(result.base)}")
             rows += [

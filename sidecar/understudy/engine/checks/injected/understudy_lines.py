@@ -1,0 +1,143 @@
+"""Record which lines of some files run, in this process and in the Python programs that it starts."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import sys
+import tempfile
+from typing import Any, Dict, Iterator, List, Optional, Set  # noqa: UP035 - Python 3.8
+
+JOB = "UNDERSTUDY_LINES"
+"""A file that says what to record in a child process, while lines are recorded; never set on a mutant."""
+TEST = "UNDERSTUDY_LINES_TEST"
+"""The test that started a child process."""
+START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child_lines")  # noqa: PTH100, PTH118, PTH120
+"""A folder whose ``sitecustomize`` calls ``record_child`` when a Python program starts."""
+
+
+class Lines:
+    """Records the executed lines of some files for each test."""
+
+    def __init__(self, files: List[str]) -> None:  # noqa: UP006
+        """Record nothing yet."""
+        self.found: Dict[str, Dict[str, Set[int]]] = {file: {} for file in files}  # noqa: UP006
+        self._names: Dict[str, Optional[str]] = {}  # noqa: UP006, UP045
+        self._test = ""
+        self._began = False
+        self._watch: Any = getattr(sys, "monitoring", None)  # Python 3.12: each line reports once for each test
+
+    def begin(self) -> None:
+        """Start recording lines that run outside tests."""
+        self._began = True
+        if self._watch is not None:
+            self._watch.use_tool_id(self._watch.COVERAGE_ID, "lines")
+            self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.LINE, self._on_line)
+            self._watch.set_events(self._watch.COVERAGE_ID, self._watch.events.LINE)
+        self.starts(None)
+
+    def starts(self, test: Optional[str]) -> None:  # noqa: UP045
+        """Record the lines of ``test`` from now on."""
+        self._test = test or ""
+        if self._watch is not None:
+            self._watch.restart_events()
+        else:
+            import threading
+
+            threading.settrace(self._trace)
+            sys.settrace(self._trace)
+
+    def end(self) -> None:
+        """Stop recording."""
+        if not self._began:
+            return
+        if self._watch is not None:
+            self._watch.set_events(self._watch.COVERAGE_ID, 0)
+            self._watch.free_tool_id(self._watch.COVERAGE_ID)
+        else:
+            sys.settrace(None)
+
+    def _file(self, name: str) -> Optional[str]:  # noqa: UP045
+        if name not in self._names:
+            path = os.path.realpath(name)
+            self._names[name] = path if path in self.found else None
+        return self._names[name]
+
+    def _on_line(self, code: Any, line: int) -> Any:
+        file = self._file(code.co_filename)
+        if file is not None:
+            self.found[file].setdefault(self._test, set()).add(line)
+        return self._watch.DISABLE
+
+    def _trace(self, frame: Any, event: str, argument: Any) -> Any:  # noqa: ARG002 - the interpreter's signature
+        file = self._file(frame.f_code.co_filename)
+        if file is None:
+            return None
+        if event == "line":
+            self.found[file].setdefault(self._test, set()).add(frame.f_lineno)
+        return self._trace
+
+
+class Children:
+    """Lets the Python programs that tests start record their lines, too."""
+
+    def __init__(self, files: List[str]) -> None:  # noqa: UP006
+        """Change the environment that programs inherit."""
+        self._folder = tempfile.mkdtemp(prefix="lines-")
+        self._job = os.path.join(self._folder, "job.json")  # noqa: PTH118
+        with open(self._job, "w", encoding="utf-8") as stream:  # noqa: PTH123
+            json.dump(files, stream)
+        os.environ[JOB] = self._job
+        paths = [START, *filter(None, [os.environ.get("PYTHONPATH")])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+    def starts(self, test: str) -> None:
+        """Let programs record lines as those of ``test`` from now on."""
+        os.environ[TEST] = test
+
+    def add_to(self, found: Dict[str, Dict[str, Set[int]]]) -> None:  # noqa: UP006
+        """Add what programs recorded."""
+        for name in sorted(os.listdir(self._folder)):  # noqa: PTH208
+            path = os.path.join(self._folder, name)  # noqa: PTH118
+            if path == self._job:
+                continue
+            for file, test, line in _entries(path):
+                if file in found:
+                    found[file].setdefault(test, set()).add(line)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _entries(path: str) -> Iterator[Any]:
+    try:
+        with open(path, encoding="utf-8") as stream:  # noqa: PTH123
+            for file, tests in json.load(stream).items():
+                for test, lines in tests.items():
+                    for line in lines:
+                        yield file, test, line
+    except (OSError, ValueError, AttributeError):
+        return  # the program was killed while it wrote
+
+
+def record_child() -> None:
+    """Record the lines of this process, if it is a child of a recorded test; written when it ends."""
+    job = os.environ.get(JOB)
+    if not job:
+        return
+    try:
+        with open(job, encoding="utf-8") as stream:  # noqa: PTH123
+            lines = Lines(json.load(stream))
+    except (OSError, ValueError):
+        return
+    lines.begin()
+    lines.starts(os.environ.get(TEST))
+
+    def write() -> None:
+        lines.end()
+        out = os.path.join(os.path.dirname(job), "{}-{}".format(os.getpid(), os.urandom(4).hex()))  # noqa: PTH118, PTH120, UP032
+        found = {file: {test: sorted(some) for test, some in tests.items()} for file, tests in lines.found.items()}
+        with open(out, "w", encoding="utf-8") as stream:  # noqa: PTH123
+            json.dump(found, stream)
+
+    atexit.register(write)

@@ -1,0 +1,256 @@
+"""Mutation-test one check of a result: find out which small changes of the code its tests notice."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from understudy.engine.checks import interpreter
+from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck, working_folder
+from understudy.engine.mutation import planning, stryker_report
+from understudy.engine.mutation.mutant_identity import as_change, identity
+from understudy.engine.mutation.mutant_result import MutantResult
+from understudy.engine.mutation.planning import MutationPlan, MutationScore
+from understudy.engine.mutation.private_copy import copy_tree
+from understudy.engine.mutation.python_tests import PytestRunner, TestEnvironment
+from understudy.engine.mutation.runs import MutantRunner, RecordedTests
+from understudy.model.config.evidence import Evidence
+from understudy.model.errors import UnderstudyError
+from understudy.model.mutation import JudgedMutant, MutantStatus, MutationResult
+from understudy.model.text.path_quoting import quote
+from understudy.mutants.mutant import Mutant
+
+_MOST_SHOWN = 60
+_MOST_TESTS = 100
+_MOST_KILLERS = 3
+_SLOWER_RECORD = 10.0
+"""Recording lines may make a run this much slower."""
+_LEAST_RECORD_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutationRequest:
+    """What to mutate, and whose tests must notice it."""
+
+    plan: PreparedCheck
+    green: CheckOutcome
+    """The run of the check in which its tests passed."""
+    context: CheckContext
+    """Its tree is exactly the result; it is copied, and stays as it is."""
+    sources: Mapping[str, bytes]
+    """The files to mutate, as they are in the result."""
+    lines: Mapping[str, frozenset[int]] | None = None
+    """The lines to mutate; None: those that the tests execute."""
+    counted: frozenset[str] | None = None
+    """The ids of the tests that count; None: all."""
+    only_executed: bool = False
+    """Leave out files that no test executes, as if they were not among ``sources``."""
+    seed: str
+    """The same seed chooses the same mutants: the id of the result's tree."""
+    evidence: Evidence
+    dismissed: frozenset[str] = frozenset()
+    """Identities of mutants that do not count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutationOutcome:
+    """What the tests noticed."""
+
+    result: MutationResult | None = None
+    """None if nothing could be judged, for the reason in ``why``."""
+    why: str = ""
+    score: MutationScore | None = None
+    flaky: frozenset[str] = frozenset()
+    """Tests that failed on the very same bytes."""
+    report: dict[str, Any] = field(default_factory=dict)
+    """The report that Stryker's viewers show."""
+    seconds: float = 0.0
+
+
+async def mutation_test(request: MutationRequest) -> MutationOutcome:
+    """Run the tests of a check that passed on mutants of the result's code, in a copy of the result.
+
+    The outcome says why if nothing could be judged. Cancellation ends all processes; the copy is removed.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="copy-", dir=request.context.scratch))
+    try:
+        # The name of the copy must not tell what it is for.
+        context = await asyncio.to_thread(_copied, request.context, folder)
+        outcome = await _judge(request, context)
+    except UnderstudyError as error:
+        outcome = MutationOutcome(why=f"{error.message} {error.hint or ''}".strip().rstrip("."))
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    seconds = round(loop.time() - began, 3)
+    if outcome.result is not None:
+        outcome.result.seconds = seconds
+    return dataclasses.replace(outcome, seconds=seconds)
+
+
+def _copied(context: CheckContext, folder: Path) -> CheckContext:
+    tree = folder / context.tree.name
+    copy_tree(context.tree, tree)
+    plan, shadows = context.plan, context.shadows
+    if context.facts is not None:
+        plan = interpreter.import_locations(context.facts, context.workspace, tree)
+        shadows = interpreter.write_shadows(plan, folder / "shadows")
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    return dataclasses.replace(context, tree=tree, scratch=scratch, plan=plan, shadows=shadows)
+
+
+async def _judge(request: MutationRequest, context: CheckContext) -> MutationOutcome:
+    loop = asyncio.get_running_loop()
+    check_seconds = request.green.seconds
+    runner = _runner(request, context)
+    if runner is None:
+        return MutationOutcome(why="tests of this kind cannot be mutation-tested")
+    recorded = await runner.record(
+        list(request.sources), seconds=max(_LEAST_RECORD_SECONDS, _SLOWER_RECORD * check_seconds)
+    )
+    deadline = loop.time() + request.evidence.seconds_for(check_seconds)
+    recorded = _counted(recorded, request.counted)
+    if not recorded.passed:
+        return MutationOutcome(why="its tests do not pass in a copy of the result")
+    sources = dict(request.sources)
+    if request.only_executed:
+        sources = {path: source for path, source in sources.items() if recorded.lines.get(path)}
+    names = _Names(sources, request.dismissed)
+    planned = planning.plan(
+        sources,
+        recorded.tests_of,
+        count=request.evidence.mutants_for(check_seconds),
+        seed=request.seed,
+        lines=request.lines,
+        dismissed=names.is_dismissed,
+    )
+    runs = await runner.run(recorded, planned.runs, seconds=max(0.0, deadline - loop.time()))
+    score = planning.score(planned, runs.results)
+    result = _as_result(request, planned, score, names)
+    if not runs.complete and planned.runs:
+        result.unfinished = _why_unfinished(runs.results)
+    covered = {(run.path, run.mutant): run.tests for run in planned.runs}
+    return MutationOutcome(
+        result=result,
+        score=score,
+        flaky=_failed_on_same_bytes(runs.results),
+        report=stryker_report.report(runs.results, sources, covered),
+    )
+
+
+def _runner(request: MutationRequest, context: CheckContext) -> MutantRunner | None:
+    plan, report = request.plan, request.green.report
+    folder = working_folder(plan.check, context.tree)
+    if context.facts is not None and report.passed and all("::" in test for test in report.passed):
+        files = {test.partition("::")[0] for test in report.passed}
+        base = next((each for each in (folder, context.tree) if all((each / file).is_file() for file in files)), None)
+        if base is not None:
+            environment = interpreter.check_environment(
+                facts=context.facts,
+                plan=context.plan,
+                shadows=context.shadows,
+                scratch=context.scratch,
+                tree=context.tree,
+                extra=plan.check.env or {},
+            )
+            where = TestEnvironment(
+                python=context.facts.executable,
+                environment=environment,
+                tree=context.tree,
+                original=request.context.tree,
+                folder=folder,
+                tests_in=base,
+                scratch=context.scratch,
+                mark=context.mark,
+            )
+            return PytestRunner(where=where, tests=sorted(files))
+    return None
+
+
+def _counted(recorded: RecordedTests, counted: frozenset[str] | None) -> RecordedTests:
+    """Return the record without tests that do not count."""
+    if counted is None:
+        return recorded
+    return dataclasses.replace(
+        recorded, passed={test: spent for test, spent in recorded.passed.items() if test in counted}
+    )
+
+
+class _Names:
+    """Identities of mutants, and which of them were dismissed."""
+
+    def __init__(self, sources: Mapping[str, bytes], dismissed: frozenset[str]) -> None:
+        self._sources = sources
+        self._dismissed = dismissed
+        self.left_out = 0
+
+    def of(self, path: str, mutant: Mutant) -> str:
+        return identity(path, self._sources[path], mutant)
+
+    def change(self, path: str, mutant: Mutant) -> tuple[str, str]:
+        return as_change(self._sources[path], mutant)
+
+    def is_dismissed(self, path: str, mutant: Mutant) -> bool:
+        dismissed = bool(self._dismissed) and self.of(path, mutant) in self._dismissed
+        self.left_out += dismissed
+        return dismissed
+
+
+def _as_result(
+    request: MutationRequest,
+    planned: MutationPlan,
+    score: MutationScore,
+    names: _Names,
+) -> MutationResult:
+    return MutationResult(
+        scope="files" if request.lines is None else "changes",
+        killed=score.killed,
+        viable=score.viable,
+        stuck=sum(one.status is MutantStatus.TIMEOUT for one in score.noticed),
+        blind=score.blind,
+        executed=planned.executed,
+        total=planned.total,
+        dismissed=names.left_out,
+        mutants=[_as_mutant(one, names) for one in (*score.survivors, *score.noticed)[:_MOST_SHOWN]],
+        idle=list(score.idle[:_MOST_TESTS]),
+        unreliable=sorted(score.unreliable)[:_MOST_TESTS],
+    )
+
+
+def _as_mutant(one: MutantResult, names: _Names) -> JudgedMutant:
+    before, after = names.change(one.path, one.mutant)
+    return JudgedMutant(
+        id=names.of(one.path, one.mutant),
+        path=quote(os.fsencode(one.path)),
+        line=one.mutant.line,
+        function=one.mutant.function,
+        operator=one.mutant.operator,
+        before=before,
+        after=after,
+        status=one.status,
+        killed_by=list(one.killers[:_MOST_KILLERS]),
+    )
+
+
+def _failed_on_same_bytes(results: Iterable[MutantResult]) -> frozenset[str]:
+    return frozenset(test for one in results if one.sham and not one.mutant.text for test in one.killers)
+
+
+def _why_unfinished(results: Iterable[MutantResult]) -> str:
+    left = sum(one.status is MutantStatus.PENDING and not one.sham for one in results)
+    return f"the time was over before {left} mutants were judged"
+
+
+def save_report(report: Mapping[str, Any], path: Path) -> None:
+    """Write a report for Stryker's viewers beside the journal."""
+    path.write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8", errors="backslashreplace")

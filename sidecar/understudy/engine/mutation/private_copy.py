@@ -1,0 +1,47 @@
+"""Copy a worktree to a place that no person looks at, so that no mutant ever stands in a tree that one does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+_MOST_FILES = 200_000
+_MOST_BYTES = 4 << 30
+_LEFT_OUT = ".git"
+"""Its file leads to the repository, whose index a test could change."""
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy the folder ``source`` to ``target``, which must not exist; links stay links, ``.git`` is left out.
+
+    Pipes, sockets and devices are left out. Raise ``file_too_large`` above 200,000 files or 4 GiB.
+    """
+    files = size = 0
+    for folder, names, entries in os.walk(source):
+        if folder == str(source):
+            names[:] = [name for name in names if name != _LEFT_OUT]
+        files += len(entries)
+        for name in entries:
+            found = Path(folder, name).lstat()
+            size += found.st_size if stat.S_ISREG(found.st_mode) else 0
+        if files > _MOST_FILES or size > _MOST_BYTES:
+            raise UnderstudyError(
+                ErrorKind.FILE_TOO_LARGE,
+                "The worktree is too large to be copied for mutation testing.",
+                hint="Keep large untracked files out of it: see `[worktrees] copy` of the configuration.",
+            )
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        top = {_LEFT_OUT} if folder == str(source) else set()
+        return top | {name for name in names if not _can_be_copied(Path(folder, name))}
+
+    shutil.copytree(source, target, symlinks=True, ignore=left_out)
+
+
+def _can_be_copied(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)

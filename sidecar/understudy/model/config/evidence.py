@@ -1,0 +1,45 @@
+"""How much evidence a result needs."""
+
+from __future__ import annotations
+
+from understudy.model.wire import Strict
+
+FEW_MUTANTS = 20
+MANY_MUTANTS = 40
+"""Mutants for a check that takes more than ``SLOW_SECONDS``: the share of its start in each run is small."""
+SLOW_SECONDS = 2.0
+LEAST_SECONDS = 60.0
+SECONDS_FACTOR = 5.0
+LEAST_KILLED = 0.3
+LEAST_EXECUTED = 0.1
+
+
+class Evidence(Strict, kw_only=True):
+    """``[evidence]``: bounds of mutation testing, and shares of mutants below which a result is not verified."""
+
+    max_mutants: int | None = None
+    """Most mutants per check. Absent: 20, or 40 for a check that takes more than 2 s."""
+    mutation_seconds: float | None = None
+    """Time for the mutants of a check. Absent: 60 s or 5 times the check, whichever is more."""
+    least_killed: float | None = None
+    """Share of the mutants on executed lines that tests must notice, from 0 to 1; absent: 0.3."""
+    least_executed: float | None = None
+    """Share of the mutants of the files under test that new tests must execute, from 0 to 1; absent: 0.1."""
+
+    def mutants_for(self, check_seconds: float) -> int:
+        """Return the most mutants for a check that takes this long."""
+        return self.max_mutants or (MANY_MUTANTS if check_seconds > SLOW_SECONDS else FEW_MUTANTS)
+
+    def seconds_for(self, check_seconds: float) -> float:
+        """Return the time for all mutants of a check that takes this long."""
+        return self.mutation_seconds or max(LEAST_SECONDS, SECONDS_FACTOR * check_seconds)
+
+    @property
+    def killed_share(self) -> float:
+        """Return the least share of killed mutants."""
+        return LEAST_KILLED if self.least_killed is None else self.least_killed
+
+    @property
+    def executed_share(self) -> float:
+        """Return the least share of executed mutants."""
+        return LEAST_EXECUTED if self.least_executed is None else self.least_executed
