@@ -34,7 +34,7 @@ def test_only_executed_mutants_are_chosen_and_three_shams_are_among_them() -> No
 def test_only_the_changed_lines_and_none_that_is_dismissed() -> None:
     chosen = plan(SOURCES, everything, count=50, seed="s", lines={"a.py": frozenset({2, 4})})
     assert {run.mutant.line for run in chosen.runs if not run.sham} == {2, 4}
-    left = plan(SOURCES, everything, count=50, seed="s", dismissed=lambda _, one: one.operator == "number")
+    left = plan(SOURCES, everything, count=50, seed="s", left_out=lambda _, one: one.operator == "number")
     assert {run.mutant.operator for run in left.runs if not run.sham} == {"arithmetic", "return"}
 
 

@@ -25,7 +25,7 @@ describe("review", () => {
       assert.match((await vs.tabs()).join(), /Review: Write tests: prices.py/);
       const [verdict, check] = await vs.rowTexts(VIEW);
       assert.match(verdict ?? "", /^Verified/);
-      assert.match(check ?? "", /tests-pytest.*passed · 5 passed · notice \d+ of \d+ small changes/);
+      assert.match(check ?? "", /tests-pytest.*passed · 5 passed · \d+ of \d+ small changes noticed/);
       assert.match((await vs.rowLabels(VIEW)).join("\n"), /pending, import pytest, line 3/);
       await vs.shot("1 multi diff light");
       await vs.theme("Dark Modern");

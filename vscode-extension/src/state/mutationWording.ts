@@ -25,7 +25,7 @@ export function noticedChanges(result: MutationResult): string {
 
 /** The same as a few words; nothing if nothing was judged. */
 export function noticedShort({ killed, viable = 0 }: MutationResult): string | undefined {
-  return viable > 0 ? t("notice {0} of {1} small changes", killed, viable) : undefined;
+  return viable > 0 ? t("{0} of {1} small changes noticed", killed, viable) : undefined;
 }
 
 /** The changes that no test noticed. */

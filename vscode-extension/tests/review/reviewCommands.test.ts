@@ -158,7 +158,7 @@ describe("opening a review", () => {
     ]);
     expect(rows().slice(0, 7)).toEqual([
       "Verified | Tests for greeting/wrapping.py | verified-filled | verdict hasPending",
-      "  pytest | passed · 4 passed · notice 14 of 20 small changes · 1.9 s | pass | check",
+      "  pytest | passed · 4 passed · 14 of 20 small changes noticed · 1.9 s | pass | check",
       "  No sandbox | the agent had your permissions | unlock | confined",
       "wrapping.py | greeting · 3 pending | file | reviewFile pending",
       "  new 12 | line 12 · +3 −2 | circle-large-outline | hunk pending",
@@ -174,16 +174,16 @@ describe("opening a review", () => {
     await reviewing();
     expect(rows().slice(0, 3)).toEqual([
       expect.stringMatching(/^Unverified \|/),
-      "  Nothing shows that the new tests can fail |  | warning | reservation",
+      "  Nothing shows that the tests can fail |  | warning | reservation",
       expect.stringMatching(/^ {2}The result changes files .* \| warning \| reservation$/),
     ]);
     const [bar] = host.bars.values();
     expect(bar?.content?.label).toBe("Change 1 of 5 · pending");
     expect(bar?.content?.note).toBe(
-      "Unverified: nothing shows that the new tests can fail; the result changes files that this recipe does not write, or removes tests",
+      "Unverified: nothing shows that the tests can fail; the result changes files that this recipe does not write, or removes tests",
     );
     const page = evidence(delegation);
-    expect(page).toContain("- Nothing shows that the new tests can fail.");
+    expect(page).toContain("- Nothing shows that the tests can fail.");
     expect(page).toContain("```text\n4 passed in 1.42s\n```");
     expect(page).not.toContain("running again");
     // While the checks run again, earlier results are outdated.

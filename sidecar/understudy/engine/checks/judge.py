@@ -22,6 +22,7 @@ from understudy.engine.checks.check_run import (
     run_once,
 )
 from understudy.engine.checks.judged_tree import Change, JudgedTree
+from understudy.engine.checks.lost_kills import Runs
 from understudy.engine.checks.mutation import MutationFinding, MutationJudge, MutationTrial
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
@@ -413,11 +414,26 @@ class _Judge:
         await self._materialise(self._request.head)
         if self._writes_tests:
             finding = await self._mutation_judge.judge_tests(plan, green, before)
+            suite = await asyncio.to_thread(self._base_judge.suite, plan, green)
+            if suite is not None:
+                key = await asyncio.to_thread(self._base_judge.key, suite)
+                lost = await self._mutation_judge.lost_kills(plan, suite, key, self._runs())
+                finding.seconds += lost.seconds
+                if lost.mutants:
+                    finding.reservations.append((Reservation.OUTSIDE_SCOPE, lost.text))
+                elif lost.why:
+                    self._note(f"Whether earlier tests notice less than before was not looked at: {lost.why}.")
         else:
             finding = await self._mutation_judge.judge_code(plan, green)
         for reservation, text in finding.reservations:
             self._reserve(reservation, text)
         return finding
+
+    def _runs(self) -> Runs:
+        async def once(plan: PreparedCheck, commit: str) -> CheckOutcome:
+            return await self._once(plan, commit, keep_going=True)
+
+        return Runs(once=once, materialise=self._materialise, cache=OutcomeCache(self._request.cache))
 
     # -- helpers -----------------------------------------------------------------------------------------------
 

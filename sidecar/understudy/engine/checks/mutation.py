@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck
 from understudy.engine.checks.deciding import deciding_files
 from understudy.engine.checks.judged_tree import Change, JudgedTree
+from understudy.engine.checks.lost_kills import EarlierTests, LostKills, Runs, lost_kills
 from understudy.engine.mutation.changed_lines import changed_lines
 from understudy.engine.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test, save_report
 from understudy.model.config.evidence import Evidence
@@ -129,6 +130,28 @@ class MutationJudge:
         finding = MutationFinding(result=outcome.result, flaky=outcome.flaky, seconds=outcome.seconds)
         self._look_at_unreliable(plan.check.name, outcome, finding)
         return finding
+
+    async def lost_kills(self, plan: PreparedCheck, suite: PreparedCheck, key: str, runs: Runs) -> LostKills:
+        """Find out whether the earlier tests notice less of the code under test than on the base."""
+        trial = self._trial
+        sources, _ = await asyncio.to_thread(self._files_under_test, plan.tests)
+        same = {path: source for path, source in sources.items() if self._read(trial.base, path) == source}
+        if not same:
+            return LostKills()
+        return await lost_kills(
+            EarlierTests(
+                suite=suite,
+                base=trial.base,
+                head=trial.head,
+                context=trial.context,
+                sources=same,
+                new_tests=[path for kind, path in trial.changes if kind[:1] == "A" and path in plan.tests],
+                seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
+                evidence=trial.evidence,
+                runs=runs,
+                key=f"{key} {sorted(same)}",
+            )
+        )
 
     def conclude(self) -> list[tuple[Reservation, str]]:
         """Return what all required checks together leave open about the changed code."""

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,10 @@ class MutationRequest:
     evidence: Evidence
     dismissed: frozenset[str] = frozenset()
     """Identities of mutants that do not count."""
+    only: frozenset[str] | None = None
+    """Identities of the mutants to judge; None: a sample of all."""
+    also_loaded: tuple[str, ...] = ()
+    """Test files that are loaded beside those of the tests that count: loading them can change what others do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +74,8 @@ class MutationOutcome:
     score: MutationScore | None = None
     flaky: frozenset[str] = frozenset()
     """Tests that failed on the very same bytes."""
+    judged: tuple[JudgedMutant, ...] = ()
+    """All mutants of the sample, whatever became of them; with ``only``, also those that no test executes."""
     report: dict[str, Any] = field(default_factory=dict)
     """The report that Stryker's viewers show."""
     seconds: float = 0.0
@@ -120,19 +126,19 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
     )
     deadline = loop.time() + request.evidence.seconds_for(check_seconds)
     recorded = _counted(recorded, request.counted)
-    if not recorded.passed:
+    if not recorded.passed and request.only is None:
         return MutationOutcome(why="its tests do not pass in a copy of the result")
     sources = dict(request.sources)
     if request.only_executed:
         sources = {path: source for path, source in sources.items() if recorded.lines.get(path)}
-    names = _Names(sources, request.dismissed)
+    names = _Names(sources, request)
     planned = planning.plan(
         sources,
         recorded.tests_of,
         count=request.evidence.mutants_for(check_seconds),
         seed=request.seed,
         lines=request.lines,
-        dismissed=names.is_dismissed,
+        left_out=names.is_left_out,
     )
     runs = await runner.run(recorded, planned.runs, seconds=max(0.0, deadline - loop.time()))
     score = planning.score(planned, runs.results)
@@ -144,6 +150,7 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
         result=result,
         score=score,
         flaky=_failed_on_same_bytes(runs.results),
+        judged=tuple(_judged(runs.results, names)),
         report=stryker_report.report(runs.results, sources, covered),
     )
 
@@ -153,8 +160,10 @@ def _runner(request: MutationRequest, context: CheckContext) -> MutantRunner | N
     folder = working_folder(plan.check, context.tree)
     if context.facts is not None and report.passed and all("::" in test for test in report.passed):
         files = {test.partition("::")[0] for test in report.passed}
-        base = next((each for each in (folder, context.tree) if all((each / file).is_file() for file in files)), None)
-        if base is not None:
+        counts = {base: sum((base / file).is_file() for file in files) for base in (folder, context.tree)}
+        base = max(counts, key=lambda each: counts[each])
+        files = {file for file in files if (base / file).is_file()}
+        if files:
             environment = interpreter.check_environment(
                 facts=context.facts,
                 plan=context.plan,
@@ -172,6 +181,7 @@ def _runner(request: MutationRequest, context: CheckContext) -> MutantRunner | N
                 tests_in=base,
                 scratch=context.scratch,
                 mark=context.mark,
+                also_loaded=tuple(os.path.relpath(context.tree / file, base) for file in request.also_loaded),
             )
             return PytestRunner(where=where, tests=sorted(files))
     return None
@@ -189,9 +199,12 @@ def _counted(recorded: RecordedTests, counted: frozenset[str] | None) -> Recorde
 class _Names:
     """Identities of mutants, and which of them were dismissed."""
 
-    def __init__(self, sources: Mapping[str, bytes], dismissed: frozenset[str]) -> None:
+    def __init__(self, sources: Mapping[str, bytes], request: MutationRequest) -> None:
         self._sources = sources
-        self._dismissed = dismissed
+        self._dismissed = request.dismissed
+        self._only = request.only
+        self.wanted: list[tuple[str, Mutant]] = []
+        """With ``only``: the mutants to judge."""
         self.left_out = 0
 
     def of(self, path: str, mutant: Mutant) -> str:
@@ -200,7 +213,12 @@ class _Names:
     def change(self, path: str, mutant: Mutant) -> tuple[str, str]:
         return as_change(self._sources[path], mutant)
 
-    def is_dismissed(self, path: str, mutant: Mutant) -> bool:
+    def is_left_out(self, path: str, mutant: Mutant) -> bool:
+        if self._only is not None:
+            wanted = self.of(path, mutant) in self._only
+            if wanted:
+                self.wanted.append((path, mutant))
+            return not wanted
         dismissed = bool(self._dismissed) and self.of(path, mutant) in self._dismissed
         self.left_out += dismissed
         return dismissed
@@ -225,6 +243,17 @@ def _as_result(
         idle=list(score.idle[:_MOST_TESTS]),
         unreliable=sorted(score.unreliable)[:_MOST_TESTS],
     )
+
+
+def _judged(results: Iterable[MutantResult], names: _Names) -> Iterator[JudgedMutant]:
+    seen = set()
+    for one in results:
+        if not one.sham:
+            seen.add((one.path, one.mutant))
+            yield _as_mutant(one, names)
+    for path, mutant in names.wanted:
+        if (path, mutant) not in seen:
+            yield _as_mutant(MutantResult(path=path, mutant=mutant, status=MutantStatus.NO_COVERAGE), names)
 
 
 def _as_mutant(one: MutantResult, names: _Names) -> JudgedMutant:

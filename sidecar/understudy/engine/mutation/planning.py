@@ -73,7 +73,7 @@ def plan(
     count: int,
     seed: str,
     lines: Mapping[str, frozenset[int]] | None = None,
-    dismissed: Callable[[str, Mutant], bool] = lambda _path, _mutant: False,
+    left_out: Callable[[str, Mutant], bool] = lambda _path, _mutant: False,
 ) -> MutationPlan:
     """Choose at most ``count`` mutants of the files on executed lines, with three sham mutants among them.
 
@@ -84,7 +84,7 @@ def plan(
         (path, mutant)
         for path, source in sources.items()
         for mutant in mutants_of(path, source)
-        if (lines is None or mutant.line in lines.get(path, frozenset())) and not dismissed(path, mutant)
+        if (lines is None or mutant.line in lines.get(path, frozenset())) and not left_out(path, mutant)
     ]
     executed = [(path, mutant, tuple(tests)) for path, mutant in found if (tests := tests_of(path, mutant))]
     tests_by_mutant = {(path, mutant): tests for path, mutant, tests in executed}

@@ -52,6 +52,8 @@ class TestEnvironment:
     """Where the tests run; the tree by default."""
     tests_in: Path | None = None
     """The folder that the ids of tests begin at; the tree by default."""
+    also_loaded: tuple[str, ...] = ()
+    """Test files, relative to ``tests_in``, that every run loads after its own tests."""
     scratch: Path
     """A folder outside the tree whose path no test gets."""
     mark: str
@@ -65,7 +67,7 @@ async def record(
     Both are relative to the tree. Raise ``tool_crashed`` if the run does not complete, with the end of its output.
     """
     absolute = {str((where.tree / file).resolve()): file for file in files}
-    job = {"files": list(absolute), "tests": [_argument(where, test) for test in tests]}
+    job = {"files": list(absolute), "tests": _arguments(where, tests)}
     entries, output = await _run(where, "record", job, seconds)
     if not entries or entries[0]["code"] not in _WHOLE_RUNS:
         raise UnderstudyError(
@@ -128,8 +130,9 @@ async def run_mutants(
     return MutantRuns(results=pending)
 
 
-def _argument(where: TestEnvironment, test: str) -> str:
-    return str((where.tests_in or where.tree).resolve() / test)
+def _arguments(where: TestEnvironment, tests: Sequence[str]) -> list[str]:
+    top = (where.tests_in or where.tree).resolve()
+    return [str(top / test) for test in dict.fromkeys([*tests, *where.also_loaded])]
 
 
 def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *, forks: bool) -> dict[str, Any]:
@@ -142,7 +145,7 @@ def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *,
         "start": run.mutant.start,
         "end": run.mutant.end,
         "text": base64.b64encode(run.mutant.text).decode("ascii"),
-        "tests": [_argument(where, test) for test in tests],
+        "tests": _arguments(where, tests),
         "stop": not run.sham,  # all tests that fail on a sham mutant must be known
         "seconds": max(_LEAST_SECONDS[forks], _SLOWER * clean),
     }

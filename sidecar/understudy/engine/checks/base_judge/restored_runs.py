@@ -114,6 +114,11 @@ class BaseJudge:
         await self._older_tests(plan, green, seconds, finding, configured=bool(deciding))
         return finding
 
+    def suite(self, plan: PreparedCheck, green: CheckOutcome) -> PreparedCheck | None:
+        """Return the check that runs all tests of the base within its time limit; None if there is none."""
+        suite = suites.suite_of(plan, green, self._known().base_paths)
+        return suites.within(suite, green.seconds) if suite is not None else None
+
     # -- recipes that change code ------------------------------------------------------------------------------
 
     async def _same_tree(self, plan: PreparedCheck, result: Observed, finding: Finding) -> None:
@@ -261,7 +266,7 @@ class BaseJudge:
 
     async def _base(self, plan: PreparedCheck, finding: Finding) -> Observed:
         """Return what the check shows on the base, from the cache if it ran there before."""
-        key = await asyncio.to_thread(self._key, plan)
+        key = await asyncio.to_thread(self.key, plan)
         known = self._trial.cache.get(key)
         if known is not None:
             return known
@@ -269,7 +274,7 @@ class BaseJudge:
         await asyncio.to_thread(self._trial.cache.put, key, observed)
         return observed
 
-    def _key(self, plan: PreparedCheck) -> str:
+    def key(self, plan: PreparedCheck) -> str:
         """Return what decides the outcome on the base: its tree, the check, and the state of the environment."""
         context = self._trial.context
         facts = context.facts

@@ -1,0 +1,146 @@
+"""Find out whether a result that writes tests has made the earlier tests notice less.
+
+Mutants that the base's tests kill are put into the result's code again; one that its earlier tests no longer kill is a
+lost kill, whatever was done to assertions, helpers, data, imports or the runner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck
+from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
+from understudy.engine.checks.outcomes.outcome_comparison import FAILED, PASSED, Observed
+from understudy.engine.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
+from understudy.model.config.evidence import Evidence
+from understudy.model.mutation import JudgedMutant, MutantStatus
+
+_MOST_NAMES = 5
+_MISSED = frozenset({MutantStatus.SURVIVED, MutantStatus.NO_COVERAGE})
+
+Once = Callable[[PreparedCheck, str], Awaitable[CheckOutcome]]
+"""Runs a check on exactly one commit, and leaves the worktree at it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """How to run checks on commits."""
+
+    once: Once
+    materialise: Callable[[str], Awaitable[None]]
+    """Puts the worktree at exactly one commit."""
+    cache: OutcomeCache
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierTests:
+    """The tests of the base and the code that they test."""
+
+    suite: PreparedCheck
+    """The check that runs all tests."""
+    base: str
+    head: str
+    context: CheckContext
+    sources: Mapping[str, bytes]
+    """The code under test, which a result that writes tests does not change."""
+    new_tests: Sequence[str]
+    """Test files of the result: loading them can change what earlier tests do."""
+    seed: str
+    """The id of the base's tree."""
+    evidence: Evidence
+    runs: Runs
+    key: str
+    """What decides the outcomes on the base: its tree, the check and the environment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostKills:
+    """Mutants that the earlier tests killed on the base and no longer kill."""
+
+    mutants: tuple[JudgedMutant, ...] = ()
+    killed_before: int = 0
+    why: str = ""
+    """Why nothing could be compared; empty if it was, or if the base has no tests of this code."""
+    seconds: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """Return the finding as a sentence."""
+        places = [
+            f"{one.path}:{one.line} ({_line(one.before)} → {_line(one.after)})" for one in self.mutants[:_MOST_NAMES]
+        ]
+        more = f" and {len(self.mutants) - _MOST_NAMES} more" if len(self.mutants) > _MOST_NAMES else ""
+        return (
+            f"Of {self.killed_before} small changes of the code that earlier tests noticed, they no longer notice "
+            f"{len(self.mutants)}: {', '.join(places)}{more}."
+        )
+
+
+async def lost_kills(earlier: EarlierTests) -> LostKills:
+    """Compare what the earlier tests notice on the base and on the result."""
+    known = earlier.runs.cache.get(f"{earlier.key} kills")
+    seconds = 0.0
+    on_base = await earlier.runs.once(earlier.suite, earlier.base)
+    seconds += on_base.seconds
+    passed = on_base.report.passed or on_base.observed.passing
+    if on_base.observed.timed_out or not passed:
+        return LostKills(seconds=seconds)
+    if known is None:
+        outcome = await _test(earlier, on_base, earlier.base, counted=passed)
+        seconds += outcome.seconds
+        if outcome.result is None:
+            return LostKills(why=outcome.why, seconds=seconds)
+        known = Observed(
+            green=True,
+            outcomes={one.id: FAILED if _noticed(one) else PASSED for one in outcome.judged},
+        )
+        if outcome.result.unfinished is None:
+            await asyncio.to_thread(earlier.runs.cache.put, f"{earlier.key} kills", known)
+    killed = frozenset(mutant for mutant, outcome in known.outcomes.items() if outcome == FAILED)
+    lost = killed
+    mutants: tuple[JudgedMutant, ...] = ()
+    for _ in range(2):  # again, because a flaky test may have killed one by chance
+        if not lost:
+            return LostKills(killed_before=len(killed), seconds=seconds)
+        outcome = await _test(earlier, on_base, earlier.head, counted=passed, only=lost)
+        seconds += outcome.seconds
+        if outcome.result is None:
+            return LostKills(why=outcome.why, seconds=seconds)
+        mutants = tuple(one for one in outcome.judged if one.status in _MISSED)
+        lost = frozenset(one.id for one in mutants)
+    return LostKills(mutants=mutants, killed_before=len(killed), seconds=seconds)
+
+
+async def _test(
+    earlier: EarlierTests,
+    on_base: CheckOutcome,
+    commit: str,
+    *,
+    counted: frozenset[str],
+    only: frozenset[str] | None = None,
+) -> MutationOutcome:
+    await earlier.runs.materialise(commit)
+    return await mutation_test(
+        MutationRequest(
+            plan=earlier.suite,
+            green=on_base,
+            context=earlier.context,
+            sources=earlier.sources,
+            counted=counted,
+            only=only,
+            also_loaded=() if commit == earlier.base else tuple(earlier.new_tests),
+            seed=earlier.seed,
+            evidence=earlier.evidence,
+        )
+    )
+
+
+def _noticed(one: JudgedMutant) -> bool:
+    return one.status in {MutantStatus.KILLED, MutantStatus.TIMEOUT}
+
+
+def _line(text: str) -> str:
+    first, _, rest = text.partition("\n")
+    return f"{first.strip()} …" if rest else first.strip()
