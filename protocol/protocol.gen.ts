@@ -1341,6 +1341,18 @@ export interface FileResult {
   mode: string;
 }
 
+/** Everything that was looked at to judge a result. */
+export interface EvidenceResult {
+  markdown: string;
+}
+
+/** Leave out mutants that no test can notice. */
+export interface DismissParams {
+  id: string;
+  /** Their ids (`JudgedMutant.id`); they must have survived. */
+  mutants: string[];
+}
+
 /** Decide on hunks; accepted hunks are merged into the user's current files and buffers in the same request. */
 export interface DecideParams {
   id: string;
@@ -1964,6 +1976,10 @@ export interface Requests {
   "understudy/delegations/file": { params: FileParams; result: FileResult };
   /** Run the checks of a result again and update its verdict. */
   "understudy/delegations/check": { params: IdParams; result: Delegation };
+  /** Return everything that was looked at to judge a result, as one page with commands to repeat it. */
+  "understudy/delegations/evidence": { params: IdParams; result: EvidenceResult };
+  /** Leave out mutants that no test can notice from later judgements in this workspace. */
+  "understudy/delegations/dismiss": { params: DismissParams; result: EmptyResult };
   /** Accept hunks, merging them into the user's current files and buffers, or reject them with a reason. */
   "understudy/delegations/decide": { params: DecideParams; result: DecideResult };
   /** Undo an accept; keep later edits. */

@@ -20,6 +20,7 @@ SHARED_NAMES = {
     "delegators": "the structures, and the command that manages them",
     "diff": "the difference of two commits, and the command that prints it",
     "doctor": "the request, and the command",
+    "evidence": "the request, and the command",
     "export": "writing a result to git, and the command that asks for it",
     "ghostwriter": "what the built-in test writer supports, and how it starts",
     "claude": "what the agent CLI supports, and how it starts",

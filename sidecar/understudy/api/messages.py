@@ -334,6 +334,20 @@ class FileResult(Wire, kw_only=True):
     mode: str
 
 
+class EvidenceResult(Wire, kw_only=True):
+    """Everything that was looked at to judge a result."""
+
+    markdown: str
+
+
+class DismissParams(Strict, kw_only=True):
+    """Leave out mutants that no test can notice."""
+
+    id: str
+    mutants: list[str]
+    """Their ids (``JudgedMutant.id``); they must have survived."""
+
+
 class DoctorCheck(Wire, kw_only=True):
     """One finding of the diagnostics."""
 

@@ -300,6 +300,20 @@ _ROWS: tuple[Method, ...] = (
         slow=True,
     ),
     Method(
+        "delegations/evidence",
+        m.IdParams,
+        m.EvidenceResult,
+        "evidence:page",
+        "Return everything that was looked at to judge a result, as one page with commands to repeat it.",
+    ),
+    Method(
+        "delegations/dismiss",
+        m.DismissParams,
+        m.EmptyResult,
+        "evidence:dismiss",
+        "Leave out mutants that no test can notice from later judgements in this workspace.",
+    ),
+    Method(
         "delegations/decide",
         r.DecideParams,
         r.DecideResult,

@@ -10,7 +10,7 @@ from understudy.config.retention import Retention
 from understudy.model.checks import Check
 from understudy.model.config.config_entries import DelegatorEntry, ModelServerEntry, Problem
 from understudy.model.config.delegators import Limits, Scope
-from understudy.model.config.evidence import Evidence
+from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 
 SETUP_TIMEOUT_SECONDS = 600.0

@@ -28,7 +28,7 @@ from understudy.config.validation.delegator_rules import Surroundings
 from understudy.model.checks import Check
 from understudy.model.config.config_entries import DelegatorEntry, EntryState, ModelServerEntry, Problem, ServerState
 from understudy.model.config.delegators import Limits, Scope
-from understudy.model.config.evidence import Evidence
+from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from understudy.model.confinement import Sandbox
-from understudy.model.mutation import MutationResult
+from understudy.model.evidence.mutation import MutationResult
 from understudy.model.wire import Strict, Wire
 
 

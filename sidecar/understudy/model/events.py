@@ -13,8 +13,8 @@ from understudy.model.checks import BaseComparison, CheckResult
 from understudy.model.confinement import Sandbox
 from understudy.model.delegations import FileStat, PermissionKind, PermissionOption
 from understudy.model.errors import ErrorInfo
+from understudy.model.evidence.mutation import MutationResult
 from understudy.model.hunks import Review
-from understudy.model.mutation import MutationResult
 from understudy.model.states import State
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.model.wire import Wire

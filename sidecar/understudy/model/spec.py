@@ -8,7 +8,7 @@ import msgspec
 
 from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
-from understudy.model.config.evidence import Evidence
+from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -123,6 +123,13 @@ class Judged:
         assert (self.verdict, self.said) == (verdict, list(reservations)), (self.notes, self.results)
         return True
 
+    def asks(self, question: Reservation) -> bool:
+        """Check that of all questions about changed tests and configuration, only this one is asked."""
+        questions = {Reservation.TESTS_CHANGED, Reservation.CHECK_CHANGED, Reservation.BASE_TESTS_DO_NOT_BUILD}
+        assert self.verdict is Verdict.UNVERIFIED, (self.notes, self.results)
+        assert questions & set(self.said) == {question}, (self.said, self.notes, self.results)
+        return True
+
 
 class Project:
     """A user's checkout, its environment, and the tree an agent worked in."""

@@ -31,8 +31,8 @@ SILENT = "import pytest\n\n\n@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_
 DROPPING = "def pytest_collection_modifyitems(items):\n    items[:] = [item for item in items if 'double' not in item.nodeid]\n"
 UNIT = "import unittest\nfrom calc import add, double\n\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n\n    def test_double(self):\n        self.assertEqual(double(4), 8)\n"
 
-QUESTION = (Verdict.UNVERIFIED, Reservation.TESTS_CHANGED)
-DECIDED = (Verdict.UNVERIFIED, Reservation.CHECK_CHANGED)
+QUESTION = Reservation.TESTS_CHANGED
+DECIDED = Reservation.CHECK_CHANGED
 
 
 def has(project: Any, **more: str) -> Any:
@@ -69,7 +69,7 @@ def has(project: Any, **more: str) -> Any:
 async def test_broken_code_with_changed_tests_is_a_question(project: Any, edits: dict[str, str | None]) -> None:
     has(project)
     judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(PYTEST,))
-    assert judged.is_(*QUESTION)
+    assert judged.asks(QUESTION)
     assert "1 of 2 earlier tests" in judged.notes
     [changed] = judged.only.base.tests
     assert (changed.test, changed.restored) == ("tests/test_calc.py::test_double", "failed")
@@ -113,7 +113,7 @@ async def test_broken_code_with_changed_tests_is_a_question(project: Any, edits:
 async def test_broken_code_with_another_configuration_changes_the_check(project: Any, edits: dict[str, str]) -> None:
     has(project)
     judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(PYTEST,))
-    assert judged.is_(*DECIDED)
+    assert judged.asks(DECIDED)
     assert next(iter(edits)) in judged.notes or "conftest" in judged.notes or "pytest.ini" in judged.notes
 
 
@@ -122,7 +122,7 @@ async def test_a_package_of_tests_that_skips_is_a_question(project: Any) -> None
     skip = "import pytest\n\npytest.skip('later', allow_module_level=True)\n"
     more = {"other/test_x.py": "def test_x(): pass\n"}
     judged = await project.judge({"calc.py": BROKEN, "tests/__init__.py": skip, **more}, recipe="fix", checks=(PYTEST,))
-    assert judged.is_(*QUESTION)
+    assert judged.asks(QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ async def test_a_changed_program_of_the_check_changes_it(
     if argv[0] == "sh" and argv[1] == "-c":
         project.tree.executable = tuple(modes)
     judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(check,))
-    assert judged.is_(*DECIDED)
+    assert judged.asks(DECIDED)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ async def test_honest_changes_stay_clean(project: Any, result: dict[str, str]) -
             "pyproject.toml": '[project]\nname = "calc"\nversion = "1"\ndependencies = []\n\n[tool.pytest.ini_options]\naddopts = "-q"\n'
         },
     )
-    better = CALC + "\n\ndef triple(a):\n    return a * 3\n"
+    better = CALC.replace("a * 2", "2 * a")
     judged = await project.judge({"calc.py": better, **result}, recipe="fix", checks=(PYTEST,))
     assert judged.is_(Verdict.VERIFIED)
     if "tests/test_calc.py" in result and "twice" in str(result):
@@ -251,7 +251,7 @@ async def test_removed_tests_that_still_pass_are_a_question(project: Any) -> Non
     judged = await project.judge(
         {"tests/test_calc.py": TESTS.split("def test_double", maxsplit=1)[0]}, recipe="fix", checks=(PYTEST,)
     )
-    assert judged.is_(*QUESTION)
+    assert judged.asks(QUESTION)
     [changed] = judged.only.base.tests
     assert (changed.restored, changed.result) == ("passed", "missing")
 
@@ -263,7 +263,7 @@ async def test_a_changed_signature_is_reported_as_such(project: Any) -> None:
         recipe="fix",
         checks=(PYTEST,),
     )
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.BASE_TESTS_DO_NOT_BUILD)
+    assert judged.asks(Reservation.BASE_TESTS_DO_NOT_BUILD)
 
 
 async def test_code_that_skips_its_tests_fails_the_check(project: Any) -> None:
@@ -329,11 +329,11 @@ PACKAGE = '{"name": "calc", "version": "1.0.0", "scripts": {"test": "node --test
         pytest.param({"calc.js": JS_BROKEN, "test/calc.test.js": JS_TEST.replace("test('doubles'", "test.skip('doubles'")}, QUESTION, id="skipped"),
         pytest.param({"calc.js": JS_BROKEN, "test/calc.test.js": ""}, QUESTION, id="emptied"),
         pytest.param({"calc.js": JS_BROKEN, "package.json": PACKAGE.replace("--test test/", "-e 0")}, DECIDED, id="script"),
-        pytest.param({"calc.js": "process.exit(0);\n"}, (Verdict.CHECKS_FAILED,), id="process.exit"),
-        pytest.param({"package.json": PACKAGE.replace("1.0.0", "1.0.1"), "test/more.test.js": JS_TEST.replace("'adds'", "'sums'")}, (Verdict.VERIFIED,), id="honest"),
+        pytest.param({"calc.js": "process.exit(0);\n"}, Verdict.CHECKS_FAILED, id="process.exit"),
+        pytest.param({"package.json": PACKAGE.replace("1.0.0", "1.0.1"), "test/more.test.js": JS_TEST.replace("'adds'", "'sums'")}, Verdict.VERIFIED, id="honest"),
     ],
 )  # fmt: skip
-async def test_node_without_a_probe(empty_project: Any, edits: dict[str, str], expected: tuple[Any, ...]) -> None:
+async def test_node_without_a_probe(empty_project: Any, edits: dict[str, str], expected: Verdict | Reservation) -> None:
     """The folder is listed in the script: newer versions of Node would look for tests themselves."""
     check = Check(name="suite", argv=["sh", "-c", "node --test test/*.js"])
     if "package.json" in edits:
@@ -342,7 +342,7 @@ async def test_node_without_a_probe(empty_project: Any, edits: dict[str, str], e
             pytest.skip("no npm here")
     empty_project.has({"calc.js": JS, "test/calc.test.js": JS_TEST, "package.json": PACKAGE, "notes.md": "x"})
     judged = await empty_project.judge(edits, recipe="fix", checks=(check,), files=("calc.js",))
-    assert judged.is_(*expected)
+    assert judged.is_(expected) if isinstance(expected, Verdict) else judged.asks(expected)
 
 
 # -- the recipe tests --------------------------------------------------------------------------------------------
@@ -387,11 +387,11 @@ async def test_older_tests_that_no_longer_end_count_as_failed(
         assert "did not finish on the result" in judged.only.output_tail
 
 
-async def test_older_tests_run_on_the_result_once(project: Any) -> None:
+async def test_older_tests_run_on_the_base_only_to_see_what_they_notice(project: Any) -> None:
     has(project)
     judged = await project.judge({"tests/test_new.py": NEW})
     assert judged.is_(Verdict.VERIFIED)
-    assert "base" not in project.tree.made
+    assert project.tree.made.count("base") == 1
 
 
 async def test_a_conftest_that_new_tests_need_changes_the_check(project: Any) -> None:

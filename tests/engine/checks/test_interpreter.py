@@ -104,7 +104,7 @@ async def test_new_tests_of_an_editable_project_are_verified_and_bitten(empty_pr
     editable_by_path(empty_project, "src")
     judged = await empty_project.judge({"tests/test_new.py": TEST}, files=(module,))
     assert judged.is_(Verdict.VERIFIED)
-    assert judged.only.mutation.killed == 1
+    assert judged.only.mutation.killed == 2
 
 
 async def test_code_from_the_checkout_is_named(empty_project: Any) -> None:

@@ -108,14 +108,14 @@ describe("review", () => {
     inCode({ delegators: ["liar"], file: MINE }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       await reviewing(vs, "liar", "Unverified");
-      await vs.waitForRow(VIEW, "no new test fails");
-      await vs.bar("no new test fails").waitFor();
-      assert.match(await vs.bar("Change 1 of 1").innerText(), /no new test fails/);
+      await vs.waitForRow(VIEW, "no new test notices");
+      await vs.bar("no new test notices").waitFor();
+      assert.match(await vs.bar("Change 1 of 1").innerText(), /no new test notices/);
       await vs.shot("1 reservation");
       // Collapsed bars come back, and nothing else opens.
       await vs.barAction("Change 1 of 1", "Collapse");
       await vs.bar("Change 1 of 1").waitFor({ state: "hidden" });
-      await vs.pressUntil(vs.barSigns().first(), vs.bar("no new test fails"));
+      await vs.pressUntil(vs.barSigns().first(), vs.bar("no new test notices"));
       assert.equal(await vs.view("Comments").isVisible(), false);
       await vs.pressUntil(vs.row(VIEW, "Unverified"), vs.webview().locator("h1", { hasText: "Unverified" }));
       await vs.shot("2 evidence");

@@ -24,7 +24,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
   };
   const rows = disposables.add(new ReviewTree(state));
   const tree = disposables.add(host.windows.tree(REVIEW_VIEW, rows));
-  const reviewEditor = disposables.add(new ReviewEditor({ host, store, openResults }));
+  const reviewEditor = disposables.add(new ReviewEditor({ host, store, openResults, requester: sidecar }));
   disposables.add(
     registerReviewCommands({
       host,

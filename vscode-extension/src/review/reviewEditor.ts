@@ -9,6 +9,7 @@ import { escapeMarkup } from "../base/untrustedText.ts";
 import { t } from "../base/l10n.ts";
 import { SidecarError } from "../sidecar/connection.ts";
 import type { Host, Lens, Thread } from "../host/host.ts";
+import type { Requester } from "../sidecar/connection.ts";
 import type { Store } from "../state/store.ts";
 import { stateName } from "../state/wording.ts";
 import type { FileDiff, Range } from "../protocol.ts";
@@ -18,12 +19,12 @@ import { displayPath } from "../state/formatting.ts";
 import { BASE, EVIDENCE, parseReviewUri, RESULT, reviewUri, type Side } from "./reviewUris.ts";
 import { EVIDENCE_COMMAND } from "./reviewTree.ts";
 import { fileChange, hunkLabel, verdictLine, wholeFile } from "./reviewWording.ts";
-import { evidence } from "./evidencePage.ts";
 
 export interface ReviewEditorDeps {
   readonly host: Pick<Host, "documents" | "review" | "workspace" | "commands">;
   readonly store: Pick<Store, "delegation" | "read" | "onDidChange">;
   readonly openResults: OpenResults;
+  readonly requester: Requester;
 }
 
 export class ReviewEditor implements Disposable {
@@ -232,8 +233,8 @@ export class ReviewEditor implements Disposable {
 
   async #evidence(uri: string): Promise<string> {
     const id = /^[\w-]+:\/\/([^/]+)\//u.exec(uri)?.[1] ?? "";
-    const delegation = this.#deps.store.delegation(id) ?? (await this.#deps.store.read(id));
-    return delegation ? evidence(delegation) : t("Delegation {0} was not found.", id);
+    const page = await this.#deps.requester.request("understudy/delegations/evidence", { id });
+    return page.markdown;
   }
 
   #bump(id: string, path: string): void {

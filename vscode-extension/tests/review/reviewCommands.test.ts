@@ -7,8 +7,7 @@ import type { Delegation, DiffResult, Event, FileDiff, Hunk } from "../../src/pr
 import { registerReview } from "../../src/review/registerReview.ts";
 import { hunkRow } from "../../src/review/hunks.ts";
 import { BASE, RESULT, THEIRS, reviewUri, YOURS } from "../../src/review/reviewUris.ts";
-import { verdictLine } from "../../src/review/reviewWording.ts";
-import { evidence } from "../../src/review/evidencePage.ts";
+import { evidenceUri } from "../../src/review/reviewEditor.ts";
 import { FakeHost } from "../support/fakeHost.ts";
 import { GoldenSidecar, golden, refusal, result } from "../support/golden.ts";
 import { settled } from "../support/flushPromises.ts";
@@ -182,45 +181,6 @@ describe("opening a review", () => {
     expect(bar?.content?.note).toBe(
       "Unverified: nothing shows that the tests can fail; the result changes files that this recipe does not write, or removes tests",
     );
-    const page = evidence(delegation);
-    expect(page).toContain("- Nothing shows that the tests can fail.");
-    expect(page).toContain("```text\n4 passed in 1.42s\n```");
-    expect(page).not.toContain("running again");
-    // While the checks run again, earlier results are outdated.
-    expect(evidence({ ...delegation, state: "checking" })).toContain("The checks are running again.");
-    expect(evidence({ ...delegation, state: "checking", checks: [] })).toContain("The checks are running.");
-  });
-
-  it("names tests and files that a reservation is about", () => {
-    const [check] = delegation.checks;
-    const page = evidence({
-      ...delegation,
-      checks: [
-        {
-          ...check!,
-          flakyTests: ["test_a"],
-          changedFiles: ["lines.py"],
-          checkoutFiles: ["/home/me/lines.py"],
-          base: {
-            earlier: 312,
-            lost: 1,
-            tests: [{ test: "test_b[*]", restored: "failed", result: "passed" }],
-            restored: ["tests/test_b.py"],
-          },
-        },
-      ],
-    });
-    const list = (sentence: string, name: string): string => `${sentence}\n\n- ${name}\n`;
-    expect(page).toContain(list("These tests passed once and failed once:", String.raw`test\_a`));
-    expect(page).toContain(list("These tracked files changed while it ran:", "lines.py"));
-    expect(page).toContain(list("It loaded these files from your checkout:", "/home/me/lines.py"));
-    expect(page).toContain(
-      list(
-        "1 of 312 earlier tests do not pass as they were, or no longer run.",
-        String.raw`test\_b\[\*\]: failed → passed`,
-      ),
-    );
-    expect(page).toContain(list("For this comparison, these files were as in the base:", String.raw`tests/test\_b.py`));
   });
 
   it("refuses delegations that are not finished or have no changes", async () => {
@@ -264,14 +224,11 @@ describe("opening a review", () => {
     expect(rows()).toEqual([]);
   });
 
-  it("quotes untrusted text instead of interpreting it", () => {
-    const hostile = structuredClone(delegation);
-    hostile.title = "[click](command:evil)\n# Verified";
-    hostile.checks[0]!.outputTail = "```\n<script>alert(1)</script>\n```\n";
-    const page = evidence(hostile);
-    expect(page.split("\n")[0]).toBe(String.raw`# Verified: \[click\]\(command:evil\) \# Verified`);
-    expect(page).toContain("````text\n```\n<script>alert(1)</script>\n```\n````");
-    expect(verdictLine(hostile)).toBe("Verified");
+  it("shows the page of evidence that the sidecar writes", async () => {
+    peer.answer("understudy/delegations/evidence", { markdown: "# Verified: x\n" });
+    const uri = evidenceUri(ID);
+    expect(await host.provided.get(uri.slice(0, uri.indexOf(":")))?.text(uri)).toBe("# Verified: x\n");
+    expect(peer.params("understudy/delegations/evidence")).toEqual([{ id: ID }]);
   });
 });
 

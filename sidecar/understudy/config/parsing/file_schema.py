@@ -18,7 +18,7 @@ import msgspec
 from understudy.config.retention import RetentionTable
 from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, Limits, ModelServer
-from understudy.model.config.evidence import Evidence
+from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import AppliesTo
 from understudy.model.wire import ready
 

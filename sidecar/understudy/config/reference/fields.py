@@ -26,7 +26,7 @@ from understudy.config.reference import docstrings
 from understudy.config.retention import Retention, RetentionTable
 from understudy.model.checks import Check
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, KeyReference, Launch, Limits, ModelServer
-from understudy.model.config.evidence import LEAST_EXECUTED, LEAST_KILLED, Evidence
+from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED, Evidence
 from understudy.model.config.recipes import AppliesTo
 
 Kind = Literal["string", "integer", "number", "boolean", "array", "table"]

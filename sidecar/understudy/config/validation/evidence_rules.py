@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from understudy.config.findings import Finding
-from understudy.model.config.evidence import LEAST_EXECUTED, LEAST_KILLED
+from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED
 
 LEAST = {"least_killed": LEAST_KILLED, "least_executed": LEAST_EXECUTED}
 """Shares that a workspace may raise but not lower, with their defaults."""

@@ -21,18 +21,19 @@ from understudy.engine.checks.check_run import (
     Variation,
     run_once,
 )
+from understudy.engine.checks.evidence_record import EvidenceRecord, printable
 from understudy.engine.checks.judged_tree import Change, JudgedTree
-from understudy.engine.checks.lost_kills import Runs
-from understudy.engine.checks.mutation import MutationFinding, MutationJudge, MutationTrial
+from understudy.engine.checks.mutation.lost_kills import Runs
+from understudy.engine.checks.mutation.mutation_judge import MutationFinding, MutationJudge, MutationTrial
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
 from understudy.engine.checks.verdict_rules import in_order
 from understudy.model.checks import Check, CheckResult
-from understudy.model.config.evidence import Evidence
+from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import CheckFinished, CheckStarted, Event, Note
-from understudy.model.mutation import MutationResult
+from understudy.model.evidence.mutation import MutationResult
 from understudy.model.verdicts import Reservation
 
 TESTS_RECIPE = "tests"
@@ -76,7 +77,7 @@ class JudgeRequest:
     dismissed: frozenset[str] = frozenset()
     """Identities of mutants that the user dismissed."""
     reports: Path | None = None
-    """The folder for the reports of mutation testing; None: they are not kept."""
+    """The folder for the record of all runs and the reports of mutation testing; None: they are not kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,7 @@ class _Judge:
         self._reservations: set[Reservation] = set()
         self._scratch = scratch
         self._setting: CheckContext
+        self._record: EvidenceRecord
         self._base_judge: BaseJudge
         self._mutation_judge: MutationJudge
         self._changes: list[Change] = []
@@ -129,9 +131,13 @@ class _Judge:
         request = self._request
         self._tree_id = await asyncio.to_thread(self._tree.tree_of, request.head)
         self._changes = await asyncio.to_thread(self._tree.changed_paths, request.base, request.head)
+        self._record = EvidenceRecord(base=request.base, head=request.head, tree=self._tree_id)
         await self._materialise(request.head)
         self._check_scope()
         self._setting = await asyncio.to_thread(self._prepare)
+        if self._setting.facts is not None:
+            self._record.log.interpreter = self._setting.facts.executable
+            self._record.log.interpreter_version = ".".join(map(str, self._setting.facts.version[:3]))
         await asyncio.to_thread(self._prepare_judges)
         plans = await asyncio.to_thread(self._plans)
         for text in self._pending:
@@ -141,6 +147,8 @@ class _Judge:
             self._reservations.add(Reservation.NO_CHECKS)
         for reservation, text in self._mutation_judge.conclude():
             self._reserve(reservation, text)
+        if request.reports is not None:
+            await asyncio.to_thread(self._record.save, request.reports)
         return Judgement(results=results, reservations=in_order(self._reservations))
 
     # -- preparation -------------------------------------------------------------------------------------------
@@ -194,6 +202,7 @@ class _Judge:
                 test_patterns=patterns,
                 cache=OutcomeCache(request.cache),
                 run=self._once,
+                composed=self._record.composed,
             )
         )
         self._mutation_judge = MutationJudge(
@@ -246,6 +255,7 @@ class _Judge:
     async def _run(self, plan: PreparedCheck) -> CheckResult:
         check, request = plan.check, self._request
         self._emit(CheckStarted(name=check.name))
+        self._record.begin(check.name)
         self._altered = set()
         last = await self._once(plan, request.head)
         seconds = last.seconds
@@ -302,20 +312,20 @@ class _Judge:
         counts = last.counts
         result = CheckResult(
             name=check.name,
-            argv=[_printable(argument) for argument in last.argv],
+            argv=[printable(argument) for argument in last.argv],
             exit_code=last.code,
             seconds=round(seconds, 3),
             tree=self._tree_id,
             passed=counts.passed if counts is not None else None,
             failed=counts.failed if counts is not None else None,
             skipped=counts.skipped if counts is not None else None,
-            output_tail=f"{last.output}\n{_printable(finding.red)}".strip() if finding.red else last.output,
+            output_tail=f"{last.output}\n{printable(finding.red)}".strip() if finding.red else last.output,
             mutation=_printable_result(mutation.result),
             flaky=flaky,
-            flaky_tests=[_printable(test) for test in sorted(flaky_tests)] or None,
+            flaky_tests=[printable(test) for test in sorted(flaky_tests)] or None,
             fails_on_base=fails_on_base,
-            checkout_files=[_printable(path) for path in sorted(wrong)] or None,
-            changed_files=[_printable(path) for path in sorted(self._altered)[:_MOST_ALTERED]] or None,
+            checkout_files=[printable(path) for path in sorted(wrong)] or None,
+            changed_files=[printable(path) for path in sorted(self._altered)[:_MOST_ALTERED]] or None,
             ok=last.green and not finding.red,
             required=check.required,
             sandbox=last.sandbox,
@@ -353,6 +363,7 @@ class _Judge:
         outcome = await run_once(
             plan, self._setting, collect_only=collect_only, keep_going=keep_going, variation=variation
         )
+        self._record.ran(plan, commit, outcome, variation)
         if commit == self._request.head:
             differing = await asyncio.to_thread(self._tree.differing, commit)
             self._altered.update(change_scope.altered(differing, plan.check, self._changes))
@@ -427,6 +438,7 @@ class _Judge:
             finding = await self._mutation_judge.judge_code(plan, green)
         for reservation, text in finding.reservations:
             self._reserve(reservation, text)
+        self._record.judged(finding.judged)
         return finding
 
     def _runs(self) -> Runs:
@@ -449,7 +461,8 @@ class _Judge:
 
     def _note(self, text: str) -> None:
         """Emit a warning; only from the thread of the event loop."""
-        self._emit(Note(level="warning", text=_printable(text)))
+        self._record.log.notes.append(printable(text))
+        self._emit(Note(level="warning", text=printable(text)))
 
 
 def _named(names: Sequence[str]) -> str:
@@ -457,13 +470,8 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _printable(text: str) -> str:
-    """Return ``text`` encodable as JSON: file names may not be UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 def _printable_result(result: MutationResult | None) -> MutationResult | None:
     if result is not None:
-        result.idle = [_printable(test) for test in result.idle]
-        result.unreliable = [_printable(test) for test in result.unreliable]
+        result.idle = [printable(test) for test in result.idle]
+        result.unreliable = [printable(test) for test in result.unreliable]
     return result

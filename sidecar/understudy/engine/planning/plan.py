@@ -26,7 +26,7 @@ from understudy.journal import state_folder
 from understudy.model.capabilities import Capabilities
 from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer, Scope
-from understudy.model.config.evidence import Evidence
+from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import AskedBy, Explanation, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError

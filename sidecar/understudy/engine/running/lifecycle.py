@@ -17,6 +17,7 @@ from understudy.config.discovery import declarations
 from understudy.config.trust import records
 from understudy.engine.checks import verdict_rules
 from understudy.engine.checks.judge import Judgement, JudgeRequest, judge
+from understudy.engine.checks.mutation import dismissed_mutants
 from understudy.engine.review import decision_recovery, follow_up_base
 from understudy.engine.running import failure_policy, queue
 from understudy.engine.running.attempts import SNAPSHOT_SECONDS, AttemptContext, Attempts
@@ -28,7 +29,7 @@ from understudy.engine.running.worker_threads import WorkerThreads
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.engine.worktrees.outside_watch import OutsideWatch
 from understudy.git import command, repository
-from understudy.journal import delegation_folder, dismissed_mutants, state_folder, worker_lock
+from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.journal.change_notifications import EVERYTHING, ChangeListener, notify
 from understudy.journal.summaries import summary
 from understudy.journal.worker_requests import Cancel, RequestTail, worker_topic

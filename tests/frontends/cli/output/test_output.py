@@ -20,8 +20,8 @@ from understudy.model.checks import BaseComparison, ChangedTest, CheckResult
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.delegations import Attempt, DelegationResult, FileStat, Usage, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult
 from understudy.model.hunks import FileDiff, Review
-from understudy.model.mutation import JudgedMutant, MutantStatus, MutationResult
 from understudy.model.states import State
 from understudy.model.text import path_quoting
 from understudy.model.verdicts import Reservation, Verdict

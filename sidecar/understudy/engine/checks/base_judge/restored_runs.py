@@ -64,6 +64,8 @@ class Trial:
     test_patterns: Sequence[str]
     cache: OutcomeCache
     run: Run
+    composed: Callable[[str, Iterable[str]], None]
+    """Told of every commit that is the result with the base's version of some files."""
 
 
 class BaseJudge:
@@ -321,7 +323,9 @@ class BaseJudge:
 
     async def _compose(self, restored: Iterable[Restored]) -> str:
         files = deciding_files.contents(restored)
-        return await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
+        commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
+        self._trial.composed(commit, files)
+        return commit
 
 
 def _reader(tree: JudgedTree, commit: str) -> Callable[[str], bytes | None]:

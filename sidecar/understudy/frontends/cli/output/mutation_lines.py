@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.terminal.terminal import Paint, one_line, path
-from understudy.model.mutation import JudgedMutant, MutantStatus, MutationResult
+from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult
 
 _SHOWN = 5
 """How many missed changes and idle tests a card lists."""

@@ -15,16 +15,16 @@ from typing import Any
 
 from understudy.engine.checks import interpreter
 from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck, working_folder
-from understudy.engine.mutation import planning, stryker_report
-from understudy.engine.mutation.mutant_identity import as_change, identity
-from understudy.engine.mutation.mutant_result import MutantResult
-from understudy.engine.mutation.planning import MutationPlan, MutationScore
-from understudy.engine.mutation.private_copy import copy_tree
-from understudy.engine.mutation.python_tests import PytestRunner, TestEnvironment
-from understudy.engine.mutation.runs import MutantRunner, RecordedTests
-from understudy.model.config.evidence import Evidence
+from understudy.engine.checks.mutation import planning, stryker_report
+from understudy.engine.checks.mutation.mutant_identity import as_change, identity
+from understudy.engine.checks.mutation.mutant_result import MutantResult
+from understudy.engine.checks.mutation.planning import MutationPlan, MutationScore
+from understudy.engine.checks.mutation.private_copy import copy_tree
+from understudy.engine.checks.mutation.python_tests import PytestRunner, TestEnvironment
+from understudy.engine.checks.mutation.runs import MutantRunner, RecordedTests
+from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.errors import UnderstudyError
-from understudy.model.mutation import JudgedMutant, MutantStatus, MutationResult
+from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult
 from understudy.model.text.path_quoting import quote
 from understudy.mutants.mutant import Mutant
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from understudy.engine.mutation.mutant_result import MutantResult
-from understudy.model.mutation import MutantStatus
+from understudy.engine.checks.mutation.mutant_result import MutantResult
+from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant
 
 

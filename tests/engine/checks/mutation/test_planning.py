@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine.mutation.mutant_result import MutantResult
-from understudy.engine.mutation.planning import MutationPlan, plan, score
-from understudy.engine.mutation.runs import PlannedRun
-from understudy.model.mutation import MutantStatus
+from understudy.engine.checks.mutation.mutant_result import MutantResult
+from understudy.engine.checks.mutation.planning import MutationPlan, plan, score
+from understudy.engine.checks.mutation.runs import PlannedRun
+from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant
 
 SOURCES = {

@@ -1,4 +1,4 @@
-"""Judge whether the tests of a result notice wrong code, from what mutation testing shows (``engine.mutation``).
+"""Judge whether the tests of a result notice wrong code, from what mutation testing shows (``engine.checks.mutation``).
 
 For the recipe ``tests``, the files under test are mutated and the new tests must notice; for recipes that change code,
 the changed lines are mutated and any test of a required check must notice.
@@ -14,12 +14,12 @@ from pathlib import Path, PurePosixPath
 from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck
 from understudy.engine.checks.deciding import deciding_files
 from understudy.engine.checks.judged_tree import Change, JudgedTree
-from understudy.engine.checks.lost_kills import EarlierTests, LostKills, Runs, lost_kills
-from understudy.engine.mutation.changed_lines import changed_lines
-from understudy.engine.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test, save_report
-from understudy.model.config.evidence import Evidence
+from understudy.engine.checks.mutation.changed_lines import changed_lines
+from understudy.engine.checks.mutation.lost_kills import EarlierTests, LostKills, Runs, lost_kills
+from understudy.engine.checks.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test, save_report
+from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.mutation import MutationResult
+from understudy.model.evidence.mutation import JudgedMutant, MutationResult
 from understudy.model.verdicts import Reservation
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.languages.by_suffix import language_of
@@ -60,6 +60,8 @@ class MutationFinding:
     reservations: list[tuple[Reservation, str]] = field(default_factory=list)
     flaky: frozenset[str] = frozenset()
     """Tests that failed on the very same bytes."""
+    judged: tuple[JudgedMutant, ...] = ()
+    """All mutants of the sample."""
     seconds: float = 0.0
 
 
@@ -84,7 +86,9 @@ class MutationJudge:
         passing = green.report.passed or green.observed.passing
         counted = passing - before or passing
         outcome = await self._test(plan, green, sources, counted=counted or None, only_executed=not named)
-        finding = MutationFinding(result=outcome.result, flaky=outcome.flaky, seconds=outcome.seconds)
+        finding = MutationFinding(
+            result=outcome.result, flaky=outcome.flaky, judged=outcome.judged, seconds=outcome.seconds
+        )
         result, score = outcome.result, outcome.score
         if result is None or score is None:
             return _not_tested(name, outcome.why, outcome.seconds)
@@ -127,7 +131,9 @@ class MutationJudge:
             return MutationFinding(seconds=outcome.seconds)
         if self._best is None or _rank(outcome) > _rank(self._best):
             self._best = outcome
-        finding = MutationFinding(result=outcome.result, flaky=outcome.flaky, seconds=outcome.seconds)
+        finding = MutationFinding(
+            result=outcome.result, flaky=outcome.flaky, judged=outcome.judged, seconds=outcome.seconds
+        )
         self._look_at_unreliable(plan.check.name, outcome, finding)
         return finding
 

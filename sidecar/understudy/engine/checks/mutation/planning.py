@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from understudy.engine.mutation.mutant_result import MutantResult
-from understudy.engine.mutation.runs import PlannedRun
-from understudy.model.mutation import MutantStatus
+from understudy.engine.checks.mutation.mutant_result import MutantResult
+from understudy.engine.checks.mutation.runs import PlannedRun
+from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.generate import mutants_of, still_parses
 from understudy.mutants.mutant import Mutant
 from understudy.mutants.sampling import sample

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from understudy.engine.checks.interpreter import PROBE_FOLDER
-from understudy.engine.mutation.mutant_result import MutantResult
-from understudy.engine.mutation.runs import MutantRuns, PlannedRun, RecordedTests, pending_result
+from understudy.engine.checks.mutation.mutant_result import MutantResult
+from understudy.engine.checks.mutation.runs import MutantRuns, PlannedRun, RecordedTests, pending_result
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.mutation import MutantStatus
+from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant
 from understudy.process.children import run as run_process
 

@@ -15,7 +15,7 @@ _LIMIT = 4 << 20
 
 
 def dismiss(root: Path, workspace: str, mutants: list[str]) -> None:
-    """Add identities of mutants (``engine.mutation.mutant_identity``) of a workspace; errors are those of the disk."""
+    """Add identities of mutants (see ``mutant_identity``) of a workspace; errors are those of the disk."""
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     lines = "".join(f"{json.dumps([workspace, mutant])}\n" for mutant in mutants)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

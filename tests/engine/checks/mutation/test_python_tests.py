@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from understudy.engine.checks.interpreter import PROBE_FOLDER
-from understudy.engine.mutation.python_tests import TestEnvironment, record, run_mutants
-from understudy.engine.mutation.runs import MutantRuns, PlannedRun, RecordedTests
+from understudy.engine.checks.mutation.python_tests import TestEnvironment, record, run_mutants
+from understudy.engine.checks.mutation.runs import MutantRuns, PlannedRun, RecordedTests
 from understudy.model.errors import UnderstudyError
-from understudy.model.mutation import MutantStatus
+from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.sham import sham_mutants
 from understudy.process.environment import base_environment

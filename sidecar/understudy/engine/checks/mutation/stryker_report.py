@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from understudy.engine.mutation.mutant_result import MutantResult
+from understudy.engine.checks.mutation.mutant_result import MutantResult
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.mutant import Mutant
 

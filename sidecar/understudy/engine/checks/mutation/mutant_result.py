@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from understudy.model.mutation import MutantStatus
+from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant
 
 

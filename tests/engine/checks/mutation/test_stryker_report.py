@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from understudy.engine.mutation.mutant_result import MutantResult
-from understudy.engine.mutation.stryker_report import report
-from understudy.model.mutation import MutantStatus
+from understudy.engine.checks.mutation.mutant_result import MutantResult
+from understudy.engine.checks.mutation.stryker_report import report
+from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.sham import sham_mutants
 

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck
+from understudy.engine.checks.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import FAILED, PASSED, Observed
-from understudy.engine.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
-from understudy.model.config.evidence import Evidence
-from understudy.model.mutation import JudgedMutant, MutantStatus
+from understudy.model.config.evidence_bounds import Evidence
+from understudy.model.evidence.mutation import JudgedMutant, MutantStatus
 
 _MOST_NAMES = 5
 _MISSED = frozenset({MutantStatus.SURVIVED, MutantStatus.NO_COVERAGE})

@@ -1,0 +1,45 @@
+"""Requests about the evidence of a result: the page, and mutants that cannot be noticed."""
+
+from __future__ import annotations
+
+from understudy.api import messages as m
+from understudy.api.caller import Caller
+from understudy.api.handlers.delegations import folder_of
+from understudy.engine.checks.mutation import dismissed_mutants
+from understudy.engine.running.supervision import current
+from understudy.journal import state_folder
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.evidence.mutation import MutantStatus
+
+
+def page(caller: Caller, params: m.IdParams) -> m.EvidenceResult:
+    """Return everything that was looked at to judge a result, as Markdown."""
+    from understudy.engine.checks import evidence_record
+    from understudy.engine.evidence_page import evidence_page
+
+    _ = caller
+    folder = folder_of(params.id)
+    return m.EvidenceResult(markdown=evidence_page(current(folder), evidence_record.read(folder.path)))
+
+
+def dismiss(caller: Caller, params: m.DismissParams) -> m.EmptyResult:
+    """Leave mutants out of all later judgements in this workspace. Errors: ``invalid_params``."""
+    _ = caller
+    delegation = current(folder_of(params.id))
+    survived = {
+        one.id
+        for check in delegation.checks
+        if check.mutation is not None
+        for one in check.mutation.mutants
+        if one.status is MutantStatus.SURVIVED
+    }
+    unknown = [mutant for mutant in params.mutants if mutant not in survived]
+    if unknown or not params.mutants:
+        named = ", ".join(unknown[:5])
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"No change that the tests missed has the id {named}." if named else "No change is named.",
+            hint=f"The card lists the ids: understudy show {delegation.id}",
+        )
+    dismissed_mutants.dismiss(state_folder.state_root(), delegation.workspace, params.mutants)
+    return m.EmptyResult()

@@ -1,0 +1,42 @@
+"""``evidence`` and ``dismiss``: what was looked at to judge a result."""
+
+from __future__ import annotations
+
+import click
+
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.terminal.terminal import sanitize
+
+
+@click.command(epilog=options.examples("understudy evidence k3f9q", "understudy evidence k3f9q > evidence.md"))
+@options.identifier
+@options.as_json
+def evidence(*, identifier: str, json_: bool) -> int:
+    """Show everything that was looked at to judge a result, as Markdown, with commands to repeat it."""
+    found = call("delegations/evidence", id=resolve(identifier))
+    if json_:
+        output.json(found)
+    else:
+        click.echo(sanitize(found.markdown), nl=False)
+    return exit_codes.Exit.OK
+
+
+@click.command(epilog=options.examples("understudy dismiss k3f9q 5d1c0b7a9e42"))
+@options.identifier
+@click.argument("mutants", nargs=-1, required=True, metavar="CHANGE…")
+@options.as_json
+def dismiss(*, identifier: str, mutants: tuple[str, ...], json_: bool) -> int:
+    """Leave out small changes that no test can notice, such as equivalent code.
+
+    They stay left out in this workspace while their line stays the same. `understudy check` judges a result without
+    them.
+    """
+    whole = resolve(identifier)
+    found = call("delegations/dismiss", id=whole, mutants=list(mutants))
+    if json_:
+        output.json(found)
+    else:
+        click.echo(f"Dismissed {len(mutants)}.\nnext: understudy check {whole}")
+    return exit_codes.Exit.OK
