@@ -90,7 +90,7 @@ export const RESERVATIONS = [
   "looks_at_source",
   /** Files outside the worktree changed while the agent or a check ran, and no editor reported that it saved them. */
   "outside_changed",
-  /** The journal contained bytes that its worker did not write. */
+  /** The journal contained bytes that its worker did not write, or a check's report and its run disagree. */
   "tampered",
 ] as const;
 export type Reservation = (typeof RESERVATIONS)[number];
@@ -337,8 +337,8 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
     "advice": "you or the agent changed them: `understudy watch ID` names them, and how to see what a file was before"
   },
   "tampered": {
-    "reason": "the journal contained lines that its worker did not write; they were removed",
-    "advice": "something in the worktree tries to forge results: read the diff with care"
+    "reason": "a report was forged: the journal's, or that of a check",
+    "advice": "`understudy watch ID` says which and what disagreed: read the diff with care, then delegate again"
   }
 };
 
@@ -1080,6 +1080,10 @@ export interface CheckResult {
   sandbox?: Sandbox;
   /** What the base's tests show; absent if they agree with the result's, or were not needed. */
   base?: BaseComparison;
+  /** Why the report of its test run cannot be trusted; absent if it can. */
+  tampered?: string[];
+  /** Code of the result that could deceive a judge, at most 100 lines; with the first check only. */
+  suspicious?: SuspiciousCode[];
 }
 
 /** Which small changes of the code the tests of a check noticed. */
@@ -1159,6 +1163,15 @@ export interface ChangedTest {
   restored: string;
   /** The outcome of the result's version. */
   result: string;
+}
+
+/** A line that a result adds and that reaches into a test runner, its process, or the code's own source. */
+export interface SuspiciousCode {
+  path: string;
+  /** From 1. */
+  line: number;
+  /** What it names or does. */
+  what: string;
 }
 
 /** How many hunks are pending, accepted and rejected. */
@@ -1763,6 +1776,8 @@ export interface CheckFinishedEvent {
   required: boolean;
   sandbox?: Sandbox;
   base?: BaseComparison;
+  tampered?: string[];
+  suspicious?: SuspiciousCode[];
 }
 
 /** A message for the user. */

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model.checks import BaseComparison, CheckResult
+from understudy.model.checks import BaseComparison, CheckResult, SuspiciousCode
 from understudy.model.confinement import Sandbox
 from understudy.model.delegations import FileStat, PermissionKind, PermissionOption
 from understudy.model.errors import ErrorInfo
@@ -222,6 +222,8 @@ class CheckFinished(Event, tag="check_finished", kw_only=True):
     required: bool
     sandbox: Sandbox | None = None
     base: BaseComparison | None = None
+    tampered: list[str] | None = None
+    suspicious: list[SuspiciousCode] | None = None
 
     @classmethod
     def of(cls, result: CheckResult) -> CheckFinished:

@@ -67,7 +67,7 @@ class Reservation(enum.StrEnum):
     OUTSIDE_CHANGED = "outside_changed"
     """Files outside the worktree changed while the agent or a check ran, and no editor reported that it saved them."""
     TAMPERED = "tampered"
-    """The journal contained bytes that its worker did not write."""
+    """The journal contained bytes that its worker did not write, or a check's report and its run disagree."""
 
 
 VERDICTS: dict[Verdict, str] = {
@@ -147,8 +147,8 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
         "you or the agent changed them: `understudy watch ID` names them, and how to see what a file was before",
     ),
     Reservation.TAMPERED: (
-        "the journal contained lines that its worker did not write; they were removed",
-        "something in the worktree tries to forge results: read the diff with care",
+        "a report was forged: the journal's, or that of a check",
+        "`understudy watch ID` says which and what disagreed: read the diff with care, then delegate again",
     ),
 }
 """Why a result is not verified, and what to do about it on the command line."""

@@ -114,6 +114,8 @@ async def test_broken_code_with_another_configuration_changes_the_check(project:
     has(project)
     judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(PYTEST,))
     assert judged.asks(DECIDED)
+    # The probe sees an exception that a wrapper of the conftest swallows.
+    assert (Reservation.TAMPERED in judged.said) == (SILENT in edits.values())
     assert next(iter(edits)) in judged.notes or "conftest" in judged.notes or "pytest.ini" in judged.notes
 
 
@@ -235,7 +237,7 @@ async def test_honest_changes_stay_clean(project: Any, result: dict[str, str]) -
         assert "renamed" in judged.notes
 
 
-async def test_a_result_without_tests_and_configuration_costs_one_run(project: Any) -> None:
+async def test_a_result_without_tests_and_configuration_costs_no_run_of_the_base(project: Any) -> None:
     has(project, **{"pyproject.toml": '[project]\nversion = "1"\n'})
     judged = await project.judge(
         {"calc.py": CALC + "# more\n", "README.md": "x", "pyproject.toml": '[project]\nversion = "2"\n'},
@@ -243,7 +245,7 @@ async def test_a_result_without_tests_and_configuration_costs_one_run(project: A
         checks=(PYTEST,),
     )
     assert judged.is_(Verdict.VERIFIED)
-    assert project.tree.made == ["head", "head"]  # once to run, once to restore
+    assert project.tree.made == ["head", "head", "head"]  # to run with and without the probe, and to restore
 
 
 async def test_removed_tests_that_still_pass_are_a_question(project: Any) -> None:

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.engine.checks import builtin_checks, change_scope, runner_reports
-from understudy.engine.checks.interpreter import PROBE_FOLDER
+from understudy.engine.checks.probes.probe_copies import write_node_hook
+from understudy.engine.checks.probes.report_channel import Received
 from understudy.model.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
@@ -169,9 +170,9 @@ def test_a_forged_report_never_breaks_the_judge(tmp_path_factory: pytest.TempPat
     folder = tmp_path_factory.mktemp("report", numbered=True)
     kinds = ["start", "end", "collected", "collect_error", "files", "test"]
     entries = [value, *({"k": kind, "id": value, "ids": value, "files": value, "outcome": value} for kind in kinds)]
-    (folder / "1-x.jsonl").write_text("\n".join(json.dumps(entry) for entry in entries) + '\n{"k": "en')
     (folder / "1-x.node.json").write_text(json.dumps(value))
-    report = runner_reports.read_probe(folder)
+    sessions = (tuple(entry for entry in entries if isinstance(entry, dict)),)
+    report = runner_reports.read_probe(Received(sessions=sessions), folder)
     assert report.counts is not None
     if isinstance(value, dict):
         runner_reports.jest_counts(value)
@@ -220,19 +221,15 @@ async def test_what_node_loads_from_the_checkout_is_named(empty_project: Any) ->
 def test_the_node_probe_survives_a_folder_with_spaces(tmp_path: Path) -> None:
     folder = tmp_path / 'a "b\\ c'
     folder.mkdir()
-    shutil.copy(PROBE_FOLDER / "node_hook.cjs", folder / "node_hook.cjs")
+    hook = write_node_hook(folder, folder, tmp_path)
     (tmp_path / "x.js").write_text("console.log('ran')\n")
-    script = str(folder / "node_hook.cjs").replace("\\", "\\\\").replace('"', '\\"')
+    script = str(hook).replace("\\", "\\\\").replace('"', '\\"')
     node = shutil.which("node")
     assert node is not None
     done = subprocess.run(
         [node, "x.js"],
         cwd=tmp_path,
-        env={
-            "NODE_OPTIONS": f'--require "{script}"',
-            "UNDERSTUDY_PROBE_FOLDER": str(folder),
-            "UNDERSTUDY_PROBE_ROOT": str(tmp_path),
-        },
+        env={"NODE_OPTIONS": f'--require "{script}"'},
         capture_output=True,
         text=True,
         check=False,

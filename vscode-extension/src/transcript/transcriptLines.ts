@@ -236,6 +236,8 @@ export function checkLines(event: EventOf<"check_finished">): Line[] {
     lines.push({ text: `⚠ ${RESERVATION_REASONS.loaded_checkout.reason}: ${event.checkoutFiles.join(", ")}` });
   if (event.changedFiles?.length)
     lines.push({ text: `⚠ ${RESERVATION_REASONS.tree_changed.reason}: ${event.changedFiles.join(", ")}` });
+  if (event.tampered?.length)
+    lines.push({ text: `⚠ ${RESERVATION_REASONS.tampered.reason}: ${event.tampered.join(" ")}` });
   return lines;
 }
 

@@ -82,7 +82,7 @@ def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest:
         argv = [PYTHON_SLOT, "-m", "pytest", TESTS_SLOT]
         return _plan("pytest", argv, tests), None
     if all(b"unittest" in (read(test) or b"") for test in tests):
-        return _plan("unittest", [PYTHON_SLOT, "-m", "understudy_unittest", TESTS_SLOT], tests), None
+        return _plan("unittest", [PYTHON_SLOT, "-m", "unittest", TESTS_SLOT], tests), None
     return None, (
         "The new Python tests were not run: the project's interpreter does not have pytest. "
         "Install pytest in the project's environment."

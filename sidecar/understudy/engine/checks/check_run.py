@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from understudy.engine.checks import hidden_files
 from understudy.engine.checks.editable_installs import Checkout
-from understudy.engine.checks.interpreter import PROBE_FOLDER, ImportPlan, InterpreterFacts, check_environment
+from understudy.engine.checks.interpreter import ImportPlan, InterpreterFacts, check_environment
 from understudy.engine.checks.outcomes.console_reports import (
     build_failed,
     printed_counts,
@@ -20,6 +21,8 @@ from understudy.engine.checks.outcomes.console_reports import (
     reported_outcomes,
 )
 from understudy.engine.checks.outcomes.outcome_comparison import Observed
+from understudy.engine.checks.probes.probe_copies import Probe, ProbeOptions, add_probe, write_probe
+from understudy.engine.checks.probes.report_channel import ReportChannel
 from understudy.engine.checks.runner_reports import (
     Counts,
     ProbeReport,
@@ -46,12 +49,24 @@ DEFAULT_TIMEOUT_SECONDS = 600.0
 _OUTPUT_BYTES = 16 * 1024 * 1024
 """Output kept of a check; the counts of go and cargo are read from it."""
 _MOST_WRONG_FILES = 20
-_ADDOPTS = "-p understudy_pytest"
-_KEEP_GOING = " --continue-on-collection-errors"
 _MOST_NAMED = 5
 
 PYTHON_SLOT, TESTS_SLOT, REPORT_SLOT = "{python}", "{tests}", "{report}"
 """Slots of ``argv``; the report (a JSON file the runner writes) is for the built-in checks."""
+
+_UNITTEST = """\
+import os, sys, unittest
+suite = unittest.TestSuite()
+for file in sys.argv[1:]:
+    folder, name = os.path.split(os.path.abspath(file))
+    top = folder
+    while os.path.exists(os.path.join(top, "__init__.py")):
+        top = os.path.dirname(top)
+    suite.addTests(unittest.TestLoader().discover(folder, pattern=name, top_level_dir=top))
+result = unittest.TextTestRunner(verbosity=2).run(suite)
+sys.exit((0 if result.wasSuccessful() else 1) if result.testsRun or result.errors else 5)
+"""
+"""Runs test files like ``injected.understudy_unittest``, without a report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +152,8 @@ class CheckOutcome:
     """The end of its output, plus the reason for a failure that the exit code does not show."""
     observed: Observed
     """What it shows about single tests, from the probe, the runner's report or its output."""
+    printed: Counts | None = None
+    """The counts in its output, or in the report that its runner writes; None if there are none."""
 
     @property
     def listed(self) -> bool:
@@ -155,11 +172,13 @@ async def run_once(
     collect_only: bool = False,
     keep_going: bool = False,
     variation: Variation | None = None,
+    bare: bool = False,
 ) -> CheckOutcome:
     """Run the check; ``collect_only`` makes a Python runner only list its tests.
 
     ``keep_going`` makes pytest run the other files if one cannot be collected. ``variation`` sets order, hash seed and
-    time zone, except where the check's own ``env`` does.
+    time zone, except where the check's own ``env`` does. ``bare`` leaves the probe out: the run is green if its exit
+    code is 0, and Python tests keep their order.
     """
     folder = Path(tempfile.mkdtemp(prefix="report-", dir=setting.scratch))
     argv = list(plan.check.argv)
@@ -171,21 +190,31 @@ async def run_once(
         tree=setting.tree,
         extra=plan.check.env or {},
     )
-    _add_probe(environment, folder, setting, collect_only=collect_only, keep_going=keep_going)
     if variation is not None:
         pinned = plan.check.env or {}
         varied = {"PYTHONHASHSEED": str(variation.hash_seed), "TZ": variation.time_zone}
         environment |= {name: value for name, value in varied.items() if name not in pinned}
-        environment["UNDERSTUDY_PROBE_ORDER"] = variation.order
     timeout = plan.check.timeout_seconds or DEFAULT_TIMEOUT_SECONDS
+    probe = None if bare else await asyncio.to_thread(write_probe, folder)
     try:
         argv = expanded(plan, setting, folder)
         if variation is not None:
             place = 2 if plan.kind == "go" else len(argv)
             argv[place:place] = variation.arguments(plan.kind)
-        with hidden_files.placed(plan.check, setting.tree, record_in(setting.scratch.parent)):
+        with (
+            hidden_files.placed(plan.check, setting.tree, record_in(setting.scratch.parent)),
+            ReportChannel(folder) as channel,
+        ):
+            if probe is not None:
+                options = ProbeOptions(
+                    root=setting.workspace,
+                    collect_only=collect_only,
+                    keep_going=keep_going,
+                    order=variation.order if variation is not None else "",
+                )
+                add_probe(environment, probe, channel, options)
             completed = await run_process(
-                argv,
+                _started(plan, argv, probe),
                 cwd=working_folder(plan.check, setting.tree),
                 env=environment,
                 mark=setting.mark,
@@ -197,12 +226,12 @@ async def run_once(
         if error.kind is ErrorKind.CANCELLED:
             raise
         return _not_started(argv, error)
-    report = read_probe(folder)
+    report = ProbeReport() if bare else read_probe(channel.received(), folder)
     counts = _counts(plan, report, completed.stdout, folder)
     reason = None
     if completed.timed_out:
         reason = f"The check did not finish within {timeout:g} seconds and was killed."
-    elif completed.code == 0:
+    elif completed.code == 0 and not bare:
         reason = _why_red(plan, report, counts, collect_only=collect_only)
     text = tail(completed.stdout, completed.stderr)
     green = completed.code == 0 and reason is None
@@ -220,7 +249,15 @@ async def run_once(
         wrong=wrong_files(report, setting.checkout, setting.tree)[:_MOST_WRONG_FILES],
         output=text if reason is None else f"{text}\n{reason}".strip(),
         observed=_observed(plan, report, counts, completed, folder, green=green),
+        printed=_runner_counts(plan, completed.stdout, folder) or printed_counts(completed.stdout, completed.stderr),
     )
+
+
+def _started(plan: PreparedCheck, argv: list[str], probe: Probe | None) -> list[str]:
+    """Return what is started for ``argv``: the probe is a runner of its own for unittest."""
+    if plan.kind != "unittest" or argv[1:3] != ["-m", "unittest"]:
+        return argv
+    return [argv[0], *(["-m", probe.unittest] if probe is not None else ["-c", _UNITTEST]), *argv[3:]]
 
 
 def _observed(
@@ -281,32 +318,12 @@ def _as_argument(path: str) -> str:
     return f"./{path}" if path.startswith("-") else path
 
 
-def _add_probe(
-    environment: dict[str, str],
-    folder: Path,
-    setting: CheckContext,
-    *,
-    collect_only: bool,
-    keep_going: bool,
-) -> None:
-    environment["UNDERSTUDY_PROBE_FOLDER"] = str(folder)
-    environment["UNDERSTUDY_PROBE_ROOT"] = str(setting.workspace)
-    own = _ADDOPTS
-    if collect_only:
-        environment["UNDERSTUDY_PROBE_COLLECT"] = "1"
-        own += " --collect-only"
-    if keep_going:
-        own += _KEEP_GOING
-    environment["UNDERSTUDY_PROBE_ADDOPTS"] = own
-    environment["PYTEST_ADDOPTS"] = f"{environment.get('PYTEST_ADDOPTS', '')} {own}".strip()
-    # Node parses NODE_OPTIONS like a shell: in quotes, with backslashes escaped (see `node --help`).
-    script = str(PROBE_FOLDER / "node_hook.cjs").replace("\\", "\\\\").replace('"', '\\"')
-    environment["NODE_OPTIONS"] = f'{environment.get("NODE_OPTIONS", "")} --require "{script}"'.strip()
-
-
 def _counts(plan: PreparedCheck, report: ProbeReport, stdout: bytes, folder: Path) -> Counts | None:
-    if report.started:
-        return report.counts
+    return report.counts if report.started else _runner_counts(plan, stdout, folder)
+
+
+def _runner_counts(plan: PreparedCheck, stdout: bytes, folder: Path) -> Counts | None:
+    """Return the counts that a runner other than Python's reports by itself."""
     if plan.kind in {"jest", "vitest"}:
         return jest_counts(read_json(folder / "runner.json"))
     if plan.kind == "go":
@@ -326,13 +343,21 @@ def _why_red(plan: PreparedCheck, report: ProbeReport, counts: Counts | None, *,
         return "The check did not report which tests ran." if plan.kind != "command" else None
     if counts.failed:
         return f"{counts.failed} tests failed, although the exit code is 0."
+    if report.dropped and plan.uses_tests:
+        return f"{len(report.dropped)} tests were found and taken out before the run: {_some(report.dropped)}."
     silent = report.silent
     if silent:
-        more = f" and {len(silent) - _MOST_NAMED} more" if len(silent) > _MOST_NAMED else ""
-        return f"{len(silent)} collected tests have no outcome: {', '.join(silent[:_MOST_NAMED])}{more}."
+        return f"{len(silent)} collected tests have no outcome: {_some(silent)}."
     if counts.passed == 0:
         return "No test passed." if not counts.skipped else f"No test passed: all {counts.skipped} were skipped."
     return None
+
+
+def _some(tests: Iterable[str]) -> str:
+    names = sorted(tests)
+    return ", ".join(names[:_MOST_NAMED]) + (
+        f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    )
 
 
 def _not_started(argv: Sequence[str], error: UnderstudyError) -> CheckOutcome:

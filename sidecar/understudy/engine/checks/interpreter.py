@@ -206,9 +206,11 @@ def check_environment(
         environment["PATH"] = os.pathsep.join([str(scripts), environment.get("PATH", os.defpath)])
         if (scripts.parent / "pyvenv.cfg").is_file():
             environment["VIRTUAL_ENV"] = str(scripts.parent)
-    own = [str(PROBE_FOLDER), *([str(shadows)] if shadows is not None else []), *plan.paths]
+    own = [*([str(shadows)] if shadows is not None else []), *plan.paths]
     theirs = [os.path.normpath(tree / entry) for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    environment["PYTHONPATH"] = os.pathsep.join([*own, *theirs])
+    environment.pop("PYTHONPATH", None)
+    if own or theirs:
+        environment["PYTHONPATH"] = os.pathsep.join([*own, *theirs])
     # Compiled files would clutter the worktree, and a stale one would hide the mutated source.
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     environment.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(scratch / "hypothesis"))

@@ -27,8 +27,9 @@ from understudy.engine.checks.mutation.lost_kills import Runs
 from understudy.engine.checks.mutation.mutation_judge import MutationFinding, MutationJudge, MutationTrial
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
+from understudy.engine.checks.tampering import confirming_run, suspicious_code
 from understudy.engine.checks.verdict_rules import in_order
-from understudy.model.checks import Check, CheckResult
+from understudy.model.checks import Check, CheckResult, SuspiciousCode
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.errors import UnderstudyError
@@ -122,6 +123,10 @@ class _Judge:
         self._pending: list[str] = []
         self._altered: set[str] = set()
         """Tracked files that differed from the result after a run of the current check."""
+        self._distrust: dict[str, None] = {}
+        """Why the reports of the current check cannot be trusted, as an ordered set of sentences."""
+        self._suspicious: list[SuspiciousCode] = []
+        """Reported with the first check."""
 
     @property
     def _writes_tests(self) -> bool:
@@ -142,6 +147,7 @@ class _Judge:
         plans = await asyncio.to_thread(self._plans)
         for text in self._pending:
             self._note(text)
+        self._suspicious = await asyncio.to_thread(self._find_suspicious)
         results = [await self._run(plan) for plan in plans]
         if not any(result.required for result in results):
             self._reservations.add(Reservation.NO_CHECKS)
@@ -256,7 +262,7 @@ class _Judge:
         check, request = plan.check, self._request
         self._emit(CheckStarted(name=check.name))
         self._record.begin(check.name)
-        self._altered = set()
+        self._altered, self._distrust = set(), {}
         last = await self._once(plan, request.head)
         seconds = last.seconds
         flaky = last.report.reran
@@ -281,7 +287,7 @@ class _Judge:
         before = await self._compare_collections(plan, last) if judges_tests else frozenset[str]()
         if last.green and plan.tests:
             steady = await steady_runs.run_again(
-                lambda check, commit, variation: self._once(check, commit, variation=variation),
+                lambda check, commit, variation, bare: self._once(check, commit, variation=variation, bare=bare),
                 plan=plan,
                 first=last,
                 tree=self._tree,
@@ -293,6 +299,13 @@ class _Judge:
             seconds += steady.seconds
             flaky = flaky or bool(steady.red)
             flaky_tests |= steady.failed
+            self._disagrees(plan, steady.tampered)
+        elif last.green and check.required:
+            confirmed = await confirming_run.confirm(lambda bare: self._once(plan, request.head, bare=bare), last)
+            seconds += confirmed.seconds
+            flaky = flaky or confirmed.flaky
+            flaky_tests |= confirmed.failed
+            self._disagrees(plan, confirmed.tampered)
         finding = await self._judge_with_base(plan, last)
         mutation = MutationFinding()
         if last.green and check.required and not finding.red and (judges_tests or not self._writes_tests):
@@ -330,7 +343,10 @@ class _Judge:
             required=check.required,
             sandbox=last.sandbox,
             base=finding.comparison,
+            tampered=[printable(text) for text in self._distrust] or None,
+            suspicious=self._suspicious or None,
         )
+        self._suspicious = []
         self._emit(CheckFinished.of(result))
         return result
 
@@ -356,15 +372,17 @@ class _Judge:
         collect_only: bool = False,
         keep_going: bool = False,
         variation: Variation | None = None,
+        bare: bool = False,
     ) -> CheckOutcome:
         """Run the check on exactly ``commit``; its changes to the worktree are discarded before the next run."""
         await self._materialise(commit)
         self._clean_at = None
         outcome = await run_once(
-            plan, self._setting, collect_only=collect_only, keep_going=keep_going, variation=variation
+            plan, self._setting, collect_only=collect_only, keep_going=keep_going, variation=variation, bare=bare
         )
         self._record.ran(plan, commit, outcome, variation)
         if commit == self._request.head:
+            self._distrust |= dict.fromkeys(outcome.report.problems)
             differing = await asyncio.to_thread(self._tree.differing, commit)
             self._altered.update(change_scope.altered(differing, plan.check, self._changes))
         return outcome
@@ -381,6 +399,8 @@ class _Judge:
                 Reservation.TREE_CHANGED,
                 f"Tracked files changed while the check {name} ran: {_named(sorted(self._altered))}.",
             )
+        if self._distrust:
+            self._reserve(Reservation.TAMPERED, f"The check {name}: {' '.join(self._distrust)}")
         if fails_on_base:
             self._reserve(Reservation.FAILS_ON_BASE, f"The check {name} already failed on the base, and still fails.")
         if wrong:
@@ -388,6 +408,20 @@ class _Judge:
                 Reservation.LOADED_CHECKOUT,
                 f"The check {name} loaded files of your checkout instead of the result: {_named(wrong)}.",
             )
+
+    def _disagrees(self, plan: PreparedCheck, how: str) -> None:
+        if how:
+            text = f"{plan.check.name} passed, but when it ran without Understudy's report, {how}."
+            self._distrust[text] = None
+
+    def _find_suspicious(self) -> list[SuspiciousCode]:
+        request, tree = self._request, self._tree
+        return suspicious_code.find(
+            self._changes,
+            lambda path: tree.read(request.base, path),
+            lambda path: tree.read(request.head, path),
+            code=request.files,
+        )
 
     # -- new tests ---------------------------------------------------------------------------------------------
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from understudy.engine.checks.editable_installs import Checkout
+from understudy.engine.checks.probes.report_channel import Received
 
 _MOST_BYTES = 64 * 1024 * 1024
 """Largest report that is read; 100,000 tests with long names are smaller."""
+_MOST_NAMED = 5
 _TAIL_BYTES = 8 * 1024
 """Output kept in a check's result: two screens, and small enough for a journal line."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -50,6 +52,34 @@ class ProbeReport:
     """Loaded code files below the user's checkout, links resolved."""
     plugins: frozenset[str] = frozenset()
     """Files of pytest plugins, links resolved; plugins can change the outcome of tests."""
+    node: bool = False
+    """A Node program reported."""
+    claimed: int = 0
+    """The sum of the tests that passed in each run; a test that passed in two runs counts twice."""
+    dropped: frozenset[str] = frozenset()
+    """Tests that were found and then taken out without an option that deselects them."""
+    contradicted: frozenset[str] = frozenset()
+    """Tests that raised an exception and were reported as passed."""
+    forged: int = 0
+    """Lines of the report that no probe wrote."""
+    missing: bool = False
+    """Lines that a probe wrote did not arrive."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Return why the report cannot be trusted: sentences that name tests and numbers."""
+        found = []
+        if self.forged:
+            found.append(f"The report of the test run has lines that it did not write: {self.forged}.")
+        if self.missing:
+            found.append("Lines of the report of the test run are missing.")
+        if self.contradicted:
+            tests = sorted(self.contradicted)
+            more = f" and {len(tests) - _MOST_NAMED} more" if len(tests) > _MOST_NAMED else ""
+            found.append(
+                f"Tests raised an exception and were reported as passed: {', '.join(tests[:_MOST_NAMED])}{more}."
+            )
+        return tuple(found)
 
     @property
     def counts(self) -> Counts:
@@ -74,52 +104,59 @@ class ProbeReport:
         return frozenset(test for test, outcome in self.outcomes.items() if outcome == "passed")
 
 
-def read_probe(folder: Path) -> ProbeReport:
-    """Read all reports of probes in ``folder``."""
-    started = ended = 0
-    collected: set[str] = set()
+def read_probe(received: Received, folder: Path) -> ProbeReport:
+    """Return what the probes reported through the channel, and those of Node in ``folder``."""
+    started = ended = claimed = 0
+    sets: dict[str, set[str]] = {name: set() for name in ("collected", "dropped", "contradicted", "files", "plugins")}
     phases: dict[str, set[str]] = {}
     collect_errors: set[str] = set()
-    files: set[str] = set()
-    plugins: set[str] = set()
     reran = False
-    for path in sorted(folder.glob("*.jsonl")):
-        for entry in _lines_of(path):
-            kind = entry.get("k")
+    for session in received.sessions:
+        own: dict[str, set[str]] = {}
+        for entry in session:
+            kind = str(entry.get("k"))
             if kind == "start":
                 started += 1
             elif kind == "end":
                 ended += 1
-            elif kind == "collected":
-                collected.update(_texts(entry.get("ids")))
+            elif kind in {"collected", "dropped", "contradicted"}:
+                sets[kind].update(_texts(entry.get("ids")))
+            elif kind in {"files", "plugins"}:
+                sets[kind].update(_texts(entry.get("files")))
             elif kind == "collect_error":
                 collect_errors.add(str(entry.get("id")))
-            elif kind == "files":
-                files.update(_texts(entry.get("files")))
-            elif kind == "plugins":
-                plugins.update(_texts(entry.get("files")))
             elif kind == "test":
                 test, outcome = str(entry.get("id")), str(entry.get("outcome"))
                 if outcome == "rerun":
                     reran = True
                     continue
-                phases.setdefault(test, set()).add(outcome)
-    for path in sorted(folder.glob("*.node.json")):
-        files.update(_texts(read_json(path).get("files")))
-    outcomes = {
-        test: next((outcome for outcome in ("failed", "skipped", "passed") if outcome in seen), "failed")
-        for test, seen in phases.items()
-    }
+                own.setdefault(test, set()).add(outcome)
+        claimed += sum(_worst(seen) == "passed" for seen in own.values())
+        for test, seen in own.items():
+            phases.setdefault(test, set()).update(seen)
+    node = sorted(folder.glob("*.node.json"))
+    for path in node:
+        sets["files"].update(_texts(read_json(path).get("files")))
     return ProbeReport(
         started=started,
         ended=ended,
-        collected=frozenset(collected),
-        outcomes=outcomes,
+        collected=frozenset(sets["collected"]),
+        outcomes={test: _worst(seen) for test, seen in phases.items()},
         collect_errors=frozenset(collect_errors),
         reran=reran,
-        files=frozenset(files),
-        plugins=frozenset(plugins),
+        files=frozenset(sets["files"]),
+        plugins=frozenset(sets["plugins"]),
+        node=bool(node),
+        claimed=claimed,
+        dropped=frozenset(sets["dropped"]),
+        contradicted=frozenset(sets["contradicted"]),
+        forged=received.forged,
+        missing=received.missing,
     )
+
+
+def _worst(outcomes: set[str]) -> str:
+    return next((outcome for outcome in ("failed", "skipped", "passed") if outcome in outcomes), "failed")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -185,6 +222,8 @@ def cargo_counts(output: str) -> Counts | None:
 
 
 _CARGO_FAILED = re.compile(r"^test (\S+) \.\.\. FAILED$", re.MULTILINE)
+_PYTEST_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
+"""A line of pytest's summary; ids may contain spaces."""
 _MOST_FAILED = 100
 
 
@@ -210,6 +249,8 @@ def failed_names(kind: str, report: ProbeReport, stdout: bytes, runner_json: Pat
                 found.add(f"{event.get('Package')}.{event['Test']}")
     elif kind == "cargo":
         found.update(_CARGO_FAILED.findall(stdout.decode("utf-8", "replace")))
+    else:
+        found.update(_PYTEST_FAILED.findall(_ANSI.sub("", stdout.decode("utf-8", "replace"))))
     return tuple(sorted(found)[:_MOST_FAILED])
 
 
@@ -231,16 +272,6 @@ def tail(*outputs: bytes) -> str:
     if len(data) <= _TAIL_BYTES:
         return joined
     return "…" + data[-_TAIL_BYTES:].decode("utf-8", "ignore")
-
-
-def _lines_of(path: Path) -> Iterator[dict[str, Any]]:
-    for line in _read(path).splitlines():
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # truncated by a kill, or malformed
-        if isinstance(entry, dict):
-            yield entry
 
 
 def _read(path: Path) -> bytes:

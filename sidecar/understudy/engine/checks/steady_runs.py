@@ -1,7 +1,8 @@
 """Run new tests again in other circumstances: a test that passes once and fails once is flaky.
 
 Each run is a fresh process, in another order, with another hash seed, at another time zone. The zones are 26 hours
-apart, so that in at least one run the local date differs from the first run's.
+apart, so that in at least one run the local date differs from the first run's. If a probe reported the first run, the
+last one is without it (``tampering.confirming_run``), so Python tests have their own order there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from understudy.engine.checks.check_run import CheckOutcome, PreparedCheck, Variation
 from understudy.engine.checks.judged_tree import JudgedTree
+from understudy.engine.checks.tampering import confirming_run
 
 RUNS = 3
 """Runs besides the first one. A test that fails half the time passes all four in one of sixteen judgements."""
@@ -46,6 +48,12 @@ class SteadyRuns:
     """The circumstances of the first run that failed."""
     notes: tuple[str, ...] = ()
     """Messages for the user."""
+    tampered: str = ""
+    """How the run without the probe disagreed; empty if it agreed."""
+
+
+Run = Callable[[Variation, bool], Awaitable[CheckOutcome]]
+"""Runs the check in the given circumstances; True leaves the probe out."""
 
 
 def variations(seed: str) -> list[Variation]:
@@ -66,7 +74,7 @@ def variations(seed: str) -> list[Variation]:
 
 
 async def run_again(
-    once: Callable[[PreparedCheck, str, Variation], Awaitable[CheckOutcome]],
+    once: Callable[[PreparedCheck, str, Variation, bool], Awaitable[CheckOutcome]],
     *,
     plan: PreparedCheck,
     first: CheckOutcome,
@@ -76,18 +84,24 @@ async def run_again(
 ) -> SteadyRuns:
     """Run the check ``plan`` on the result until a run fails; ``first`` is the run that passed.
 
-    ``once`` runs a check on a commit, ``commits`` are base and result, ``before`` the tests of the base. A run in which
-    only tests of the base fail says nothing if they fail in the same circumstances on the base.
+    ``once`` runs a check on a commit, and leaves the probe out if its last argument is true. ``commits`` are base and
+    result, ``before`` the tests of the base. A run in which only tests of the base fail says nothing if they fail in
+    the same circumstances on the base.
     """
     base, head = commits
     seed = await asyncio.to_thread(tree.tree_of, head)
-    steady = await _until_red(lambda variation: once(plan, head, variation), first, variations(seed))
+    planned = variations(seed)
+    run: Run = lambda variation, bare: once(plan, head, variation, bare)  # noqa: E731
+    confirms = plan.check.required and confirming_run.is_needed(first)
+    steady = await _until_red(run, first, planned[:-1] if confirms else planned)
+    if confirms and not steady.red:
+        steady = await _confirmed(run, first, planned[-1], steady)
     notes = (f"The new tests of {plan.check.name} were not all run again: {steady.skipped}.",) if steady.skipped else ()
     if steady.variation is not None and steady.failed and steady.failed <= before:
         existing = await asyncio.to_thread(
             lambda: tuple(test for test in plan.tests if tree.read(base, test) is not None)
         )
-        earlier = await once(dataclasses.replace(plan, tests=existing), base, steady.variation)
+        earlier = await once(dataclasses.replace(plan, tests=existing), base, steady.variation, False)
         seconds = steady.seconds + earlier.seconds
         if steady.failed <= set(earlier.failed_tests):
             shown = ", ".join(sorted(steady.failed)[:_MOST_NAMES])
@@ -99,9 +113,7 @@ async def run_again(
     return dataclasses.replace(steady, notes=notes)
 
 
-async def _until_red(
-    run: Callable[[Variation], Awaitable[CheckOutcome]], first: CheckOutcome, among: Sequence[Variation]
-) -> SteadyRuns:
+async def _until_red(run: Run, first: CheckOutcome, among: Sequence[Variation]) -> SteadyRuns:
     if first.seconds > LONGEST_CHECK_SECONDS:
         return SteadyRuns(skipped=f"one run takes {first.seconds:.0f} s")
     budget = max(LEAST_BUDGET_SECONDS, BUDGET_FACTOR * first.seconds)
@@ -110,18 +122,28 @@ async def _until_red(
         if spent + first.seconds > budget:
             return SteadyRuns(skipped=f"{number} of {len(among)} runs took {spent:.0f} s", seconds=spent)
         variation = planned
-        outcome = await run(variation)
+        outcome = await run(variation, False)
         spent += outcome.seconds
         if not outcome.green and not outcome.failed_tests and variation.order_option:
             # The runner may not know the option that changes the order.
             variation = variation.without_order_option()
-            outcome = await run(variation)
+            outcome = await run(variation, False)
             spent += outcome.seconds
         if not outcome.green:
             return SteadyRuns(
                 failed=frozenset(outcome.failed_tests), red=(describe(variation),), seconds=spent, variation=variation
             )
     return SteadyRuns(seconds=spent)
+
+
+async def _confirmed(run: Run, first: CheckOutcome, variation: Variation, steady: SteadyRuns) -> SteadyRuns:
+    """Add the run without the probe to ``steady``; it is never skipped, because the verdict depends on it."""
+    found = await confirming_run.confirm(lambda bare: run(variation, bare), first)
+    steady = dataclasses.replace(steady, seconds=steady.seconds + found.seconds, tampered=found.tampered)
+    if not found.flaky:
+        return steady
+    where = f"in a further run, with PYTHONHASHSEED={variation.hash_seed} TZ={variation.time_zone}"
+    return dataclasses.replace(steady, failed=found.failed, red=(where,), variation=variation)
 
 
 def describe(variation: Variation) -> str:

@@ -89,4 +89,6 @@ def _implied(results: Iterable[CheckResult]) -> frozenset[Reservation]:
             implied.add(Reservation.LOADED_CHECKOUT)
         if result.changed_files:
             implied.add(Reservation.TREE_CHANGED)
+        if result.tampered:
+            implied.add(Reservation.TAMPERED)
     return frozenset(implied)

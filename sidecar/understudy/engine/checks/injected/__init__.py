@@ -1,12 +1,13 @@
-"""Modules that run inside the project's programs: checks have this folder in ``PYTHONPATH`` and in ``NODE_OPTIONS``.
+"""Modules that run inside the project's programs: each run of a check has copies under random names.
 
 The *project's* interpreter imports these modules as top-level modules, never as part of this package. So they use only
-the standard library of Python 3.8, import nothing from Understudy, and have a prefix in their names.
-``understudy_pytest`` is a pytest plugin, ``understudy_unittest`` runs unittest, ``understudy_report`` writes the report
-of both, ``understudy_mutants`` runs pytest on mutants, ``understudy_tree`` puts a tree back as it was, and
-``node_hook.cjs`` lists the files that Node loads.
+the standard library of Python 3.8, import nothing from Understudy, and have a prefix in their names that the copies
+replace (``probes.probe_copies``). ``understudy_pytest`` is a pytest plugin, ``understudy_unittest`` runs unittest,
+``understudy_report`` sends the report of both, and ``node_hook.cjs`` lists the files that Node loads. Not copied are
+``understudy_mutants``, which runs pytest on mutants, and ``understudy_tree``, which puts a tree back as it was.
 
-Limits: a test runs in the same process as its probe, as the same user. The path of the report is random and is removed
-from the environment before the first test is imported, so a report cannot be forged by accident or by a simple line of
-code. A test that searches the interpreter's memory for the probe can forge it, but such a test is visible in review.
+Limits: a test runs in the same process as its probe, as the same user. A report is signed, and the key is erased from
+the environment before the first test is imported, so a line that a test writes is recognised. A test that searches the
+interpreter's memory for the probe can use it to sign; ``tampering.suspicious_code`` names such tests, and a run without
+the probe must agree.
 """

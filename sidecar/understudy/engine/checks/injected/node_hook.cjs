@@ -7,8 +7,7 @@ const path = require("node:path");
 const nodeModule = require("node:module");
 const { fileURLToPath } = require("node:url");
 
-const folder = process.env.UNDERSTUDY_PROBE_FOLDER;
-const root = process.env.UNDERSTUDY_PROBE_ROOT;
+const { folder, root } = globalThis.SETTINGS; // each run has a copy with values in this place
 const sources = /\.(?:[cm]?[jt]sx?|vue|svelte|json|node)$/;
 
 if (folder && root) {
@@ -27,7 +26,7 @@ if (folder && root) {
   for (const [holder, names] of [[fs, ["readFileSync", "readFile"]], [fs.promises, ["readFile"]]]) {
     for (const name of names) {
       const original = holder[name];
-      holder[name] = function understudyProbe(file, ...rest) {
+      holder[name] = function (file, ...rest) {
         try {
           record(file);
         } catch {

@@ -90,7 +90,7 @@ class Children:
         with open(self._job, "w", encoding="utf-8") as stream:  # noqa: PTH123
             json.dump(files, stream)
         os.environ[JOB] = self._job
-        paths = [START, *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [START, os.path.dirname(START), *filter(None, [os.environ.get("PYTHONPATH")])]  # noqa: PTH120
         os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
     def starts(self, test: str) -> None:

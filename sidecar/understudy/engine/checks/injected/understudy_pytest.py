@@ -1,127 +1,158 @@
 """Report to Understudy which tests ran, their outcomes, and which code files were loaded (pytest 6 and later).
 
-``PYTEST_ADDOPTS`` loads this plugin, however a project starts pytest. Under pytest-xdist, the controller writes the
-report, and the workers send it the files that they loaded.
+``PYTEST_ADDOPTS`` loads a copy of this plugin under a random name, however a project starts pytest. Under pytest-xdist,
+the controller sends the report, and the workers send it what they saw.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Optional
+import unittest
+from typing import Any, Dict, List, Optional, Set  # noqa: UP035 - Python 3.8
 
 import pytest
 import understudy_report  # type: ignore[import-not-found] # in the same folder, on the project's PYTHONPATH
 
-_ADDOPTS = "PYTEST_ADDOPTS"
-_WORKER_KEY = "understudy_settings"
-_FILES_KEY = "understudy_files"
+_WORKER_KEY = understudy_report.__name__
 _ORDERED = ("order", "run", "dependency", "incremental")
 """Markers of plugins and projects that declare an order of tests."""
+_NO_FAILURES = (
+    pytest.skip.Exception,
+    pytest.xfail.Exception,
+    pytest.exit.Exception,
+    unittest.SkipTest,
+    KeyboardInterrupt,
+)
 
 
-class _Probe:
-    def __init__(self) -> None:
-        self.settings = understudy_report.take_settings()
-        self.recorder: Any = None
-        self.loaded: Any = None
-        self.is_worker = False
-        if self.settings is not None:
-            self.recorder = understudy_report.Recorder(self.settings, "pytest")
-            self.loaded = understudy_report.Loaded(self.settings.root)
+def _hooks(report: Any) -> Dict[str, Any]:  # noqa: UP006
+    """Return the hooks; their state is in this call alone, because a test can read the attributes of modules."""
+    settings = report.take_settings()
+    recorder: Any = settings.recorder if settings is not None else None
+    loaded: Any = None
+    is_worker = False
+    raised: Dict[str, bool] = {}  # noqa: UP006
+    found: Set[str] = set()  # noqa: UP006
+    contradicted: List[str] = []  # noqa: UP006
+    dropped: List[str] = []  # noqa: UP006
+    realpath = os.path.realpath
+    if settings is not None:
+        settings.recorder = None
+        recorder.start("pytest")
+        loaded = report.Loaded(settings.root)
 
-    def become_worker(self, settings: Any) -> None:
-        self.is_worker = True
-        self.settings = settings
-        self.loaded = understudy_report.Loaded(settings.root)
+    def send(**entry: Any) -> None:
+        if recorder is not None:
+            recorder.line(**entry)
 
-    def remove_addopts(self) -> None:
-        # Do not report a pytest that a test starts. Not done earlier, because pytest-xdist workers need the option.
-        if self.settings is not None and self.settings.addopts and _ADDOPTS in os.environ:
-            rest = os.environ[_ADDOPTS].replace(self.settings.addopts, "").strip()
-            if rest:
-                os.environ[_ADDOPTS] = rest
-            else:
-                del os.environ[_ADDOPTS]
+    def pytest_configure(config: Any) -> None:
+        """Use the controller's settings in a worker of pytest-xdist."""
+        nonlocal settings, loaded, is_worker
+        values = getattr(config, "workerinput", {}).get(_WORKER_KEY)
+        if values is not None:
+            is_worker = True
+            settings = report.Settings(values)
+            loaded = report.Loaded(settings.root)
 
-    def report(self, **entry: Any) -> None:
-        if self.recorder is not None:
-            self.recorder.line(**entry)
+    def pytest_configure_node(node: Any) -> None:
+        """Send the settings to a worker of pytest-xdist."""
+        if settings is not None:
+            node.workerinput[_WORKER_KEY] = dict(settings.values)
+
+    def pytest_testnodedown(node: Any, error: Any) -> None:  # noqa: ARG001 - the hook's own signature
+        """Report what a worker saw."""
+        seen = (getattr(node, "workeroutput", None) or {}).get(_WORKER_KEY) or {}
+        for kind, values in sorted(seen.items()):
+            send(k=kind, files=values) if kind == "files" else send(k=kind, ids=values)
+
+    def pytest_xdist_node_collection_finished(node: Any, ids: Any) -> None:  # noqa: ARG001
+        """Report the tests that the workers collected (each worker collects all tests)."""
+        send(k="collected", ids=list(ids))
+
+    def pytest_collection() -> None:
+        """Hide the probe from tests, and from a pytest that a test starts; workers were started before."""
+        if settings is not None:
+            report.hide(settings)
+
+    def pytest_itemcollected(item: Any) -> None:
+        """Remember a test that was found."""
+        found.add(item.nodeid)
+
+    def pytest_deselected(items: Any) -> None:
+        """Forget tests that an option deselects."""
+        found.difference_update(item.nodeid for item in items)
+
+    def pytest_collection_modifyitems(items: Any) -> None:
+        """Reorder the tests, unless they declare an order; every worker of pytest-xdist gets the same order."""
+        order = settings.order if settings is not None else ""
+        if order and not any(item.get_closest_marker(name) for item in items for name in _ORDERED):
+            items[:] = report.reordered(
+                list(items), order, lambda item: [item.nodeid.split("::")[0], item.nodeid.rpartition("::")[0]]
+            )
+
+    def pytest_collection_finish(session: Any) -> None:
+        """Report the collected tests."""
+        left = [item.nodeid for item in session.items]
+        send(k="collected", ids=left)
+        if left or is_worker:  # the controller of pytest-xdist collects nothing
+            dropped.extend(sorted(found.difference(left)))
+        plugins = [getattr(plugin, "__file__", None) for plugin in session.config.pluginmanager.get_plugins()]
+        send(k="plugins", files=[realpath(name) for name in plugins if isinstance(name, str)])
+
+    def pytest_collectreport(report: Any) -> None:
+        """Report a file that cannot be collected."""
+        if report.failed:
+            send(k="collect_error", id=report.nodeid)
+
+    def pytest_runtest_call(item: Any) -> Any:
+        """See whether a test raises before any other plugin can change what is reported."""
+        result = yield
+        problem = result.excinfo
+        raised[item.nodeid] = problem is not None and not isinstance(problem[1], _NO_FAILURES)
+
+    def pytest_runtest_logreport(report: Any) -> None:
+        """Report the outcome of one phase of a test, unless it is a setup or teardown that passed."""
+        outcome: Optional[str] = report.outcome  # noqa: UP045 - Python 3.8
+        if getattr(report, "wasxfail", None) is not None and outcome == "passed":
+            outcome = "skipped"  # expected to fail, so a pass proves nothing
+        if report.when != "call" and outcome == "passed":
+            return
+        if report.when == "call" and outcome == "passed" and raised.get(report.nodeid):
+            contradicted.append(report.nodeid)
+        if recorder is not None:
+            recorder.outcome(report.nodeid, report.when, outcome)
+
+    def pytest_sessionfinish(session: Any, exitstatus: Any) -> None:
+        """Complete the report; a worker sends what it saw to the controller."""
+        if loaded is None:
+            return
+        seen = {"files": loaded.files(), "contradicted": contradicted, "dropped": dropped}
+        if is_worker:
+            session.config.workeroutput[_WORKER_KEY] = seen
+            return
+        send(k="files", files=seen["files"])
+        send(k="contradicted", ids=contradicted)
+        send(k="dropped", ids=dropped)
+        send(k="end", exit=int(exitstatus))
+
+    optional, last = pytest.hookimpl(optionalhook=True), pytest.hookimpl(trylast=True)
+    return {
+        "pytest_configure": pytest_configure,
+        "pytest_configure_node": optional(pytest_configure_node),
+        "pytest_testnodedown": optional(pytest_testnodedown),
+        "pytest_xdist_node_collection_finished": optional(pytest_xdist_node_collection_finished),
+        "pytest_collection": pytest.hookimpl(tryfirst=True)(pytest_collection),
+        "pytest_itemcollected": pytest_itemcollected,
+        "pytest_deselected": pytest_deselected,
+        "pytest_collection_modifyitems": last(pytest_collection_modifyitems),
+        "pytest_collection_finish": last(pytest_collection_finish),
+        "pytest_collectreport": pytest_collectreport,
+        # The last wrapper is the innermost one.
+        "pytest_runtest_call": pytest.hookimpl(hookwrapper=True, trylast=True)(pytest_runtest_call),
+        "pytest_runtest_logreport": pytest_runtest_logreport,
+        "pytest_sessionfinish": last(pytest_sessionfinish),
+    }
 
 
-_probe = _Probe()
-
-
-def pytest_configure(config: Any) -> None:
-    """Use the controller's settings in a worker of pytest-xdist."""
-    values = getattr(config, "workerinput", {}).get(_WORKER_KEY)
-    if values is not None:
-        _probe.become_worker(understudy_report.Settings(values))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Send the settings to a worker of pytest-xdist."""
-    if _probe.settings is not None:
-        node.workerinput[_WORKER_KEY] = dict(_probe.settings.values)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any, error: Any) -> None:  # noqa: ARG001 - the hook's own signature
-    """Report the files that a worker loaded."""
-    files = (getattr(node, "workeroutput", None) or {}).get(_FILES_KEY)
-    if files:
-        _probe.report(k="files", files=files)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_node_collection_finished(node: Any, ids: Any) -> None:  # noqa: ARG001
-    """Report the tests that the workers collected (each worker collects all tests)."""
-    _probe.report(k="collected", ids=list(ids))
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: Any) -> None:
-    """Reorder the tests, unless they declare an order; every worker of pytest-xdist gets the same order."""
-    order = _probe.settings.order if _probe.settings is not None else ""
-    if order and not any(item.get_closest_marker(name) for item in items for name in _ORDERED):
-        items[:] = understudy_report.reordered(
-            list(items), order, lambda item: [item.nodeid.split("::")[0], item.nodeid.rpartition("::")[0]]
-        )
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish(session: Any) -> None:
-    """Report the collected tests."""
-    _probe.report(k="collected", ids=[item.nodeid for item in session.items])
-    plugins = [getattr(plugin, "__file__", None) for plugin in session.config.pluginmanager.get_plugins()]
-    _probe.report(k="plugins", files=[os.path.realpath(name) for name in plugins if isinstance(name, str)])
-    _probe.remove_addopts()
-
-
-def pytest_collectreport(report: Any) -> None:
-    """Report a file that cannot be collected."""
-    if report.failed:
-        _probe.report(k="collect_error", id=report.nodeid)
-
-
-def pytest_runtest_logreport(report: Any) -> None:
-    """Report the outcome of one phase of a test, unless it is a setup or teardown that passed."""
-    outcome: Optional[str] = report.outcome  # noqa: UP045 - Python 3.8
-    if getattr(report, "wasxfail", None) is not None and outcome == "passed":
-        outcome = "skipped"  # expected to fail, so a pass proves nothing
-    if report.when != "call" and outcome == "passed":
-        return
-    if _probe.recorder is not None:
-        _probe.recorder.outcome(report.nodeid, report.when, outcome)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: Any, exitstatus: Any) -> None:
-    """Complete the report; a worker sends its files to the controller."""
-    if _probe.loaded is None:
-        return
-    if _probe.is_worker:
-        session.config.workeroutput[_FILES_KEY] = _probe.loaded.files()
-        return
-    _probe.report(k="files", files=_probe.loaded.files())
-    _probe.report(k="end", exit=int(exitstatus))
+globals().update(_hooks(understudy_report))
+del understudy_report

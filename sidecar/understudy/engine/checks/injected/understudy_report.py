@@ -1,52 +1,99 @@
-"""Write the report of a test run: one JSON object per line, one file per process.
+"""Send the report of a test run to the process that started the check: one signed entry after another.
 
-The first line is ``start`` and the last is ``end``, so the report of a run that was killed or that called ``os._exit``
-is recognised as incomplete.
+The first entry is ``start`` and the last is ``end``, so the report of a run that was killed or that called ``os._exit``
+is recognised as incomplete. Each entry has a number and a signature; the key is removed from this process's environment
+before the first test is imported.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
 import random
+import select
 import sys
 from typing import Any, Callable, Dict, List, Optional, Set  # noqa: UP035 - Python 3.8
 
-FOLDER = "UNDERSTUDY_PROBE_FOLDER"
-ROOT = "UNDERSTUDY_PROBE_ROOT"
-COLLECT = "UNDERSTUDY_PROBE_COLLECT"
-ORDER = "UNDERSTUDY_PROBE_ORDER"
-"""The order of the tests: ``reversed`` or ``shuffled:<seed>``; unset for the runner's own."""
-ADDOPTS = "UNDERSTUDY_PROBE_ADDOPTS"
-"""The options that the check added to ``PYTEST_ADDOPTS``."""
+_RECORD_BYTES = min(select.PIPE_BUF, 4096)
+"""Writes to a pipe of at most this many bytes are atomic."""
+_HEAD_BYTES = 96
+_SIGNATURE_BYTES = 16
 
 _LOADED_SUFFIXES = (".py", ".pyc", ".pyd", ".so")
 _MOST_OPENED = 50_000
 """Most opened files to remember; a very large program has fewer modules."""
+_MOST_ENVIRONMENT = 8 * 1024 * 1024
 
 
 class Settings:
     """The settings of the probe, which the check passes in the environment."""
 
-    def __init__(self, values: Dict[str, str]) -> None:  # noqa: UP006 - Python 3.8
-        """Read the settings from ``values``: name → value of the environment variables."""
-        self.values = values
-        self.folder: str = values[FOLDER]
-        self.root: str = values.get(ROOT, "")
-        self.addopts: str = values.get(ADDOPTS, "")
-        self.order: str = values.get(ORDER, "")
-        self.collect_only = COLLECT in values
+    def __init__(self, values: Dict[str, Any]) -> None:  # noqa: UP006 - Python 3.8
+        """Read the settings from ``values``; the key is not kept."""
+        self.values = {name: value for name, value in values.items() if name not in {"key", "channel"}}
+        self.root: str = values.get("root", "")
+        self.addopts: str = values.get("addopts", "")
+        self.order: str = values.get("order", "")
+        self.folder: str = values.get("folder", "")
+        self.collect_only = bool(values.get("collect"))
+        self.recorder: Optional[Recorder] = None  # noqa: UP045
+        if "key" in values:
+            self.recorder = Recorder(values["channel"], bytes.fromhex(values["key"]))
 
 
 def take_settings() -> Optional[Settings]:  # noqa: UP045
     """Return the settings and remove them from the environment; None outside a check."""
-    values = {}
-    for name in (FOLDER, ROOT, COLLECT, ORDER, ADDOPTS):
-        value = os.environ.pop(name, None)
-        if value is not None:
-            values[name] = value
-    return Settings(values) if FOLDER in values else None
+    value = os.environ.pop(__name__, None)
+    if value is None:
+        return None
+    _erase(__name__ + "=" + value)
+    return Settings(json.loads(value))
+
+
+def hide(settings: Settings) -> None:
+    """Remove the modules of the probe from the import path and from the environment of child processes."""
+    for variable, part in (("PYTHONPATH", settings.folder), ("PYTEST_ADDOPTS", settings.addopts)):
+        before = os.environ.get(variable)
+        if before is None or not part or part not in before:
+            continue
+        if variable == "PYTHONPATH":
+            # An empty entry would stand for the current folder.
+            rest = os.pathsep.join([entry for entry in before.split(os.pathsep) if entry != part])
+        else:
+            rest = before.replace(part, "", 1).strip()
+        if rest:
+            os.environ[variable] = rest
+        else:
+            del os.environ[variable]
+        _erase(before)
+    sys.path[:] = [entry for entry in sys.path if entry != settings.folder]
+    for name, module in list(sys.modules.items()):
+        if os.path.dirname(getattr(module, "__file__", None) or "") == settings.folder and name != "__main__":  # noqa: PTH120
+            del sys.modules[name]
+
+
+def _erase(text: str) -> None:
+    """Overwrite ``text`` in the environment that the process was started with, which ``/proc/self/environ`` shows."""
+    try:
+        with open("/proc/self/stat", "rb") as stream:  # noqa: PTH123
+            fields = stream.read().rpartition(b")")[2].split()
+        start, size = int(fields[47]), int(fields[48]) - int(fields[47])  # `env_start` and `env_end` of proc(5)
+        if not 0 < size < _MOST_ENVIRONMENT:
+            return
+        memory = os.open("/proc/self/mem", os.O_RDWR)
+    except (OSError, IndexError, ValueError):
+        return  # not Linux, or not permitted
+    try:
+        content = os.fsencode(text)
+        at = os.pread(memory, size, start).find(content)
+        if at >= 0:
+            os.pwrite(memory, b"\0" * len(content), start + at)
+    except OSError:
+        return
+    finally:
+        os.close(memory)
 
 
 def reordered(tests: List[Any], order: str, groups: Callable[[Any], List[str]]) -> List[Any]:  # noqa: UP006
@@ -70,43 +117,88 @@ def reordered(tests: List[Any], order: str, groups: Callable[[Any], List[str]]) 
     return found
 
 
-def append_line(
-    path: str,
-    entry: Dict[str, Any],  # noqa: UP006
-    *,
-    _open: Callable[..., int] = os.open,
-    _write: Callable[..., int] = os.write,
-    _close: Callable[..., None] = os.close,
-    _dumps: Callable[..., str] = json.dumps,
-) -> None:
-    """Append ``entry`` to the file at ``path``.
+def _encoder() -> Callable[[Any], str]:
+    """Return an encoder of JSON that uses no function which a test can replace in ``json``."""
+    quote, kind, join = json.encoder.encode_basestring_ascii, isinstance, ", ".join
 
-    The functions are bound as defaults because a test may replace ``os`` or ``open`` (as pyfakefs does).
+    def encode(value: Any) -> str:
+        if kind(value, str):
+            return quote(value)
+        if kind(value, dict):
+            return "{" + join([quote(name) + ": " + encode(each) for name, each in value.items()]) + "}"
+        if kind(value, (list, tuple)):
+            return "[" + join([encode(each) for each in value]) + "]"
+        if value is None or kind(value, bool):
+            return "null" if value is None else "true" if value else "false"
+        return "%d" % value  # noqa: UP031 - `format` of a subclass can be replaced
+
+    return encode
+
+
+def _sender(channel: str, key: bytes) -> Callable[[Dict[str, Any]], None]:  # noqa: UP006
+    """Return the function that sends an entry.
+
+    Everything is bound here, because a test may replace functions of ``os``, ``json`` and ``hashlib`` (as pyfakefs
+    does). The pipe is opened for each entry: a test may close all descriptors. If that fails, because a test has used
+    all descriptors, the entry is sent with the next one.
     """
-    data = _dumps(entry).encode("utf-8") + b"\n"
-    descriptor = _open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        while data:
-            data = data[_write(descriptor, data) :]
-    finally:
-        _close(descriptor)
+    encode, digest, hexadecimal = _encoder(), hashlib.blake2b, bytes.hex
+    open_, write, close, blocking, process = os.open, os.write, os.close, os.set_blocking, os.getpid
+    flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    room, owner, session = _RECORD_BYTES - _HEAD_BYTES, os.getpid(), os.urandom(8).hex()
+    number = 0
+    waiting: List[bytes] = []  # noqa: UP006
+
+    def send(entry: Dict[str, Any]) -> None:  # noqa: UP006
+        if process() != owner:
+            return  # a test forked, and its child went on in the test runner
+        data = encode(entry).encode("ascii")
+        for start in range(0, len(data), room):
+            waiting.append((b"+ " if start + room < len(data) else b". ") + data[start : start + room])  # noqa: PERF401
+        try:
+            descriptor = open_(channel, flags)  # fails, rather than waits, if the check is over
+        except OSError:
+            return
+        try:
+            blocking(descriptor, True)
+            transmit(descriptor)
+        except OSError:
+            return
+        finally:
+            close(descriptor)
+
+    def transmit(descriptor: int) -> None:
+        nonlocal number
+        while waiting:
+            body = ("%s %d " % (session, number)).encode("ascii") + waiting[0]  # noqa: UP031
+            signature = digest(body, key=key, digest_size=_SIGNATURE_BYTES).digest()
+            write(descriptor, hexadecimal(signature).encode("ascii") + b" " + body + b"\n")
+            number += 1
+            del waiting[0]
+
+    return send
 
 
 class Recorder:
-    """Writes the report of one process."""
+    """Sends the report of one process."""
 
-    def __init__(self, settings: Settings, runner: str) -> None:
-        """Create the report."""
-        self._path = os.path.join(settings.folder, "{}-{}.jsonl".format(os.getpid(), os.urandom(6).hex()))  # noqa: PTH118, UP032
+    __slots__ = ("_send",)
+
+    def __init__(self, channel: str, key: bytes) -> None:
+        """``channel`` is the path of a named pipe."""
+        self._send = _sender(channel, key)
+
+    def start(self, runner: str) -> None:
+        """Send the first entry."""
         self.line(k="start", runner=runner, python=sys.version.split()[0])
 
     def line(self, **entry: Any) -> None:
-        """Append one entry."""
-        append_line(self._path, entry)
+        """Send one entry."""
+        self._send(entry)
 
     def outcome(self, test: str, when: str, outcome: str) -> None:
-        """Append the outcome of one phase (``setup``, ``call``, ``teardown``) of a test."""
-        self.line(k="test", id=test, when=when, outcome=outcome)
+        """Send the outcome of one phase (``setup``, ``call``, ``teardown``) of a test."""
+        self._send({"k": "test", "id": test, "when": when, "outcome": outcome})
 
 
 class Loaded:

@@ -1,4 +1,4 @@
-"""Run test files with unittest and report like the pytest plugin: ``python -m understudy_unittest FILE…``.
+"""Run test files with unittest and report like the pytest plugin: ``python -m NAME FILE…``, NAME being random.
 
 Each file is loaded as by ``python -m unittest discover``: its folder, or the first parent folder that is not a package,
 comes first on the import path.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import unittest
-from typing import Any, List  # noqa: UP035 - Python 3.8
+from typing import Any, List, Set  # noqa: UP035 - Python 3.8
 
 import understudy_report  # type: ignore[import-not-found] # in the same folder, on the project's PYTHONPATH
 
@@ -54,8 +54,12 @@ class _Result(unittest.TextTestResult):
 def main(files: List[str]) -> int:  # noqa: UP006
     """Run the tests in ``files``; return 0 if all passed, 1 if one failed, 5 if there are none."""
     settings = understudy_report.take_settings()
-    recorder = understudy_report.Recorder(settings, "unittest") if settings is not None else None
+    recorder = settings.recorder if settings is not None else None
     loaded = understudy_report.Loaded(settings.root) if settings is not None else None
+    if settings is not None and recorder is not None:
+        settings.recorder = None
+        recorder.start("unittest")
+        understudy_report.hide(settings)
     suite = unittest.TestSuite()
     for file in files:
         folder, name = os.path.split(os.path.abspath(file))  # noqa: PTH100
@@ -66,6 +70,7 @@ def main(files: List[str]) -> int:  # noqa: UP006
         recorder.line(k="collected", ids=[test.id() for test in tests if test not in broken])
         for test in broken:
             recorder.line(k="collect_error", id=test.id())
+        recorder.line(k="dropped", ids=_left_out(files, tests))
     code = 0
     if settings is None or not settings.collect_only:
         if settings is not None and settings.order:
@@ -78,6 +83,22 @@ def main(files: List[str]) -> int:  # noqa: UP006
         recorder.line(k="files", files=loaded.files())
         recorder.line(k="end", exit=code)
     return code
+
+
+def _left_out(files: List[str], tests: List[Any]) -> List[str]:  # noqa: UP006
+    """Return the ids of tests that ``load_tests`` of the same file left out, except those that a subclass inherits."""
+    paths = {os.path.realpath(file) for file in files}
+    kinds = {type(test) for test in tests}
+    found: Set[str] = set()  # noqa: UP006
+    for module in list(sys.modules.values()):
+        if os.path.realpath(getattr(module, "__file__", None) or "") not in paths or not hasattr(module, "load_tests"):
+            continue
+        for case in vars(module).values():
+            if not isinstance(case, type) or not issubclass(case, unittest.TestCase):
+                continue
+            if case.__module__ == module.__name__ and not any(issubclass(kind, case) for kind in kinds - {case}):
+                found.update(test.id() for test in _flatten(unittest.TestLoader().loadTestsFromTestCase(case)))
+    return sorted(found - {test.id() for test in tests})
 
 
 def _groups(test: Any) -> List[str]:  # noqa: UP006

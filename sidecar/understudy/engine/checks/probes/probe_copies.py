@@ -1,0 +1,95 @@
+"""Copy the probe under random names into a folder of one run, and tell it what to do.
+
+The names of modules, of the plugin and of the variable differ in every run. Only the copies are on the project's
+import path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.engine.checks.interpreter import PROBE_FOLDER
+from understudy.engine.checks.probes.report_channel import ReportChannel
+
+_KEEP_GOING = " --continue-on-collection-errors"
+_MODULES = ("understudy_report", "understudy_pytest", "understudy_unittest")
+_NODE_HOOK = "node_hook.cjs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeOptions:
+    """What the probe of one run does."""
+
+    root: Path
+    """The user's checkout: loaded files below it are reported."""
+    collect_only: bool = False
+    keep_going: bool = False
+    """pytest runs the other files if one cannot be collected."""
+    order: str = ""
+    """``reversed`` or ``shuffled:<seed>``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """The copies of one run."""
+
+    folder: Path
+    names: dict[str, str]
+    """The module's own name → the name of its copy."""
+
+    @property
+    def unittest(self) -> str:
+        """Return the module that runs unittest."""
+        return self.names["understudy_unittest"]
+
+
+def write_probe(folder: Path) -> Probe:
+    """Write the copies into a new folder below ``folder``."""
+    probe = Probe(folder=folder / secrets.token_hex(6), names={name: f"m{secrets.token_hex(6)}" for name in _MODULES})
+    probe.folder.mkdir()
+    for name, copy in probe.names.items():
+        text = (PROBE_FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        for other, renamed in probe.names.items():
+            text = text.replace(other, renamed)
+        (probe.folder / f"{copy}.py").write_text(text, encoding="utf-8")
+    return probe
+
+
+def add_probe(environment: dict[str, str], probe: Probe, channel: ReportChannel, options: ProbeOptions) -> None:
+    """Add to the environment of a check what makes pytest, unittest and Node load the probe."""
+    report, plugin = probe.names["understudy_report"], probe.names["understudy_pytest"]
+    addopts = f"-p {plugin}"
+    if options.collect_only:
+        addopts += " --collect-only"
+    if options.keep_going:
+        addopts += _KEEP_GOING
+    settings: dict[str, object] = {
+        "channel": str(channel.path),
+        "key": channel.key.hex(),
+        "root": str(options.root),
+        "folder": str(probe.folder),
+        "addopts": addopts,
+        "order": options.order,
+        "collect": options.collect_only,
+    }
+    folders = [str(probe.folder), *environment.get("PYTHONPATH", "").split(os.pathsep)]
+    environment[report] = json.dumps(settings)
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+    environment["PYTEST_ADDOPTS"] = f"{environment.get('PYTEST_ADDOPTS', '')} {addopts}".strip()
+    # Node parses NODE_OPTIONS like a shell: in quotes, with backslashes escaped (see `node --help`).
+    script = str(write_node_hook(probe.folder, channel.path.parent, options.root))
+    script = script.replace("\\", "\\\\").replace('"', '\\"')
+    environment["NODE_OPTIONS"] = f'{environment.get("NODE_OPTIONS", "")} --require "{script}"'.strip()
+
+
+def write_node_hook(folder: Path, reports: Path, root: Path) -> Path:
+    """Write the module that reports to the folder ``reports`` which files below ``root`` Node loads."""
+    text = (PROBE_FOLDER / _NODE_HOOK).read_text(encoding="utf-8")
+    script = folder / f"m{secrets.token_hex(6)}.cjs"
+    values = json.dumps({"folder": str(reports), "root": str(root)})
+    script.write_text(text.replace("globalThis.SETTINGS", values), encoding="utf-8")
+    return script

@@ -1,0 +1,156 @@
+"""The pipe of the probe: what is signed, what is missing, and who may write."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.engine.checks.interpreter import PROBE_FOLDER
+from understudy.engine.checks.probes import probe_copies
+from understudy.engine.checks.probes.report_channel import ReportChannel, verified
+from understudy.engine.checks.runner_reports import read_probe
+
+KEY = b"k" * 32
+
+
+def line(session: str, number: int, text: str, *, flag: str = ".", key: bytes = KEY) -> bytes:
+    body = f"{session} {number} {flag} {text}".encode()
+    return hashlib.blake2b(body, key=key, digest_size=16).hexdigest().encode() + b" " + body + b"\n"
+
+
+START, TEST, END = (json.dumps({"k": kind}) for kind in ("start", "test", "end"))
+
+
+def test_signed_lines_are_entries_of_their_sessions() -> None:
+    data = line("a", 0, START) + line("b", 0, START) + line("a", 1, '{"k": ', flag="+") + line("a", 2, '"end"}')
+    found = verified(data, KEY)
+    assert found.sessions == (({"k": "start"}, {"k": "end"}), ({"k": "start"},))
+    assert (found.forged, found.missing) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("data", "forged", "missing", "entries"),
+    [
+        (line("a", 0, START) + line("a", 1, END, key=b"other"), 1, False, 1),
+        (line("a", 0, START) + b"\n", 1, False, 1),
+        (line("a", 0, START) + b"garbage", 1, False, 1),
+        (line("a", 0, START) + line("a", 0, START), 1, False, 1),
+        (line("a", 0, START) + line("a", 1, END).replace(b"end", b"End"), 1, False, 1),
+        (line("a", 0, START) + line("a", 2, END), 0, True, 2),
+        (line("a", 1, END), 0, True, 1),
+        (line("a", 0, '{"k": ', flag="+") + line("a", 2, '"end"}'), 0, True, 0),
+        (b"", 0, False, None),
+    ],
+)
+def test_what_is_not_as_it_was_sent_is_noticed(data: bytes, forged: int, missing: bool, entries: int | None) -> None:
+    found = verified(data, KEY)
+    assert (found.forged, found.missing) == (forged, missing)
+    assert [len(session) for session in found.sessions] == ([] if entries is None else [entries])
+
+
+@given(
+    st.binary(max_size=300),
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.text(max_size=9)), max_size=5),
+)
+def test_no_bytes_break_the_reader(noise: bytes, lines: Any) -> None:
+    signed = b"".join(line(a, n, json.dumps(text)) for a, n, text in lines)
+    found = verified(signed + noise, KEY)
+    assert not any(found.sessions)
+    read_probe(found, Path("/nonexistent"))
+
+
+def loaded(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, PROBE_FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+async def test_more_than_a_pipe_holds_arrives(tmp_path: Path) -> None:
+    names = [f"tests/test_é.py::test_{'x' * 100}[{n}]" for n in range(5000)]
+    with ReportChannel(tmp_path) as channel:
+        recorder = loaded("understudy_report").Recorder(str(channel.path), channel.key)
+        recorder.start("pytest")
+        await asyncio.to_thread(recorder.line, k="collected", ids=names, odd=[None, True, False, 1, "\udcff"])
+    found = channel.received()
+    assert (found.forged, found.missing) == (0, False)
+    assert found.sessions[0][1] == {"k": "collected", "ids": names, "odd": [None, True, False, 1, "\udcff"]}
+    recorder.line(k="late")  # the check is over: it does not wait for a reader
+    assert not channel.path.exists()
+
+
+def test_a_key_that_was_taken_is_nowhere_in_the_process(tmp_path: Path) -> None:
+    probe = probe_copies.write_probe(tmp_path)
+    module = probe.names["understudy_report"]
+    (tmp_path / "x.py").write_text(
+        f"import os, {module} as report\n"
+        f"assert {module!r} in open('/proc/self/environ').read()\n"
+        "settings = report.take_settings()\n"
+        "assert settings.recorder is not None and 'key' not in settings.values\n"
+        "report.hide(settings)\n"
+        f"assert {module!r} not in open('/proc/self/environ').read() and {module!r} not in repr(dict(os.environ))\n"
+        "assert os.environ['PYTHONPATH'] == '/elsewhere' and os.environ['PYTEST_ADDOPTS'] == '-q'\n"
+        "assert os.environ['LAST'] == 'z' and 'LAST=z' in open('/proc/self/environ').read()\n"
+    )
+    settings = {"channel": "/nowhere", "key": "00" * 32, "folder": str(probe.folder), "addopts": "-p x"}
+    environment = {
+        module: json.dumps(settings),
+        "PYTHONPATH": f"{probe.folder}:/elsewhere",
+        "PYTEST_ADDOPTS": "-q -p x",
+        "LAST": "z",
+    }
+    done = subprocess.run(
+        [shutil.which("python3") or "python3", str(tmp_path / "x.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def interpreters() -> list[str]:
+    found = []
+    for version in ("3.8", "3.9", "3.13"):
+        for path in sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python")):
+            found.append(str(path))
+    return found
+
+
+@pytest.mark.parametrize("python", interpreters(), ids=lambda path: Path(path).parts[-3])
+async def test_other_interpreters_report_unittest(tmp_path: Path, python: str) -> None:
+    (tmp_path / "test_x.py").write_text("import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n")
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    with ReportChannel(reports) as channel:
+        probe = probe_copies.write_probe(reports)
+        environment: dict[str, str] = {}
+        probe_copies.add_probe(environment, probe, channel, probe_copies.ProbeOptions(root=tmp_path))
+        process = await asyncio.create_subprocess_exec(
+            python, "-m", probe.unittest, "test_x.py", cwd=tmp_path, env=environment, stderr=asyncio.subprocess.PIPE
+        )
+        _, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+    report = read_probe(channel.received(), reports)
+    assert (report.started, report.ended, report.problems) == (1, 1, ())
+    assert report.outcomes == {"test_x.T.test_it": "passed"}
+
+
+def test_names_differ_in_every_run(tmp_path: Path) -> None:
+    one, two = (probe_copies.write_probe(tmp_path) for _ in range(2))
+    assert not set(one.names.values()) & set(two.names.values())
+    for file in os.listdir(one.folder):
+        assert "understudy" not in file
