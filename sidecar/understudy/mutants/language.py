@@ -98,6 +98,14 @@ class Language:
     tail: Callable[[Node], Node | None] = lambda _: None
     """Return the expression that a function's body ends with and which it returns; None if there is none."""
 
+    abort: str
+    """A statement that ends the process at once, so that no code around it can catch that; see ``reach_probe``."""
+    abort_first: str = ""
+    """How to end the process before the expression of a function of ``results``: a text with one ``%s``."""
+    abort_import: str = ""
+    """What ``abort`` needs after the node of ``abort_import_after``."""
+    abort_import_after: str = ""
+
     comment: str
     """How to write a comment of one line: a text with one ``%s``."""
     dead_store: str | None

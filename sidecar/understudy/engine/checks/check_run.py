@@ -173,12 +173,14 @@ async def run_once(
     keep_going: bool = False,
     variation: Variation | None = None,
     bare: bool = False,
+    lines: Path | None = None,
+    only: Path | None = None,
 ) -> CheckOutcome:
     """Run the check; ``collect_only`` makes a Python runner only list its tests.
 
     ``keep_going`` makes pytest run the other files if one cannot be collected. ``variation`` sets order, hash seed and
     time zone, except where the check's own ``env`` does. ``bare`` leaves the probe out: the run is green if its exit
-    code is 0, and Python tests keep their order.
+    code is 0, and Python tests keep their order. ``lines`` and ``only`` are those of ``ProbeOptions``.
     """
     folder = Path(tempfile.mkdtemp(prefix="report-", dir=setting.scratch))
     argv = list(plan.check.argv)
@@ -211,6 +213,8 @@ async def run_once(
                     collect_only=collect_only,
                     keep_going=keep_going,
                     order=variation.order if variation is not None else "",
+                    lines=lines,
+                    only=only,
                 )
                 add_probe(environment, probe, channel, options)
             completed = await run_process(

@@ -36,8 +36,16 @@ class EvidenceRecord:
         """Remember which files of ``commit`` are those of the base."""
         self._restored[commit] = sorted(restored)
 
-    def ran(self, plan: PreparedCheck, commit: str, outcome: CheckOutcome, variation: Variation | None) -> None:
-        """Add a run of the current check, or of the whole suite for its sake."""
+    def ran(
+        self,
+        plan: PreparedCheck,
+        commit: str,
+        outcome: CheckOutcome,
+        variation: Variation | None,
+        *,
+        bare: bool,
+    ) -> None:
+        """Add a run of the current check, or of the whole suite for its sake; ``bare`` is one without the probe."""
         if self._check is None:
             return
         on: RunOn = "result" if commit == self.log.head else "base" if commit == self.log.base else "restored"
@@ -49,7 +57,11 @@ class EvidenceRecord:
                 restored=[printable(path) for path in self._restored.get(commit, [])] if on == "restored" else [],
                 argv=[printable(argument) for argument in outcome.argv],
                 folder=printable(plan.check.cwd or "."),
-                circumstances=describe(variation) if variation is not None else "",
+                circumstances=", ".join(
+                    filter(
+                        None, [describe(variation) if variation is not None else "", "without probe" if bare else ""]
+                    )
+                ),
                 exit_code=outcome.code,
                 seconds=round(outcome.seconds, 3),
                 passed=counts.passed if counts is not None else outcome.observed.passed,

@@ -380,7 +380,7 @@ class _Judge:
         outcome = await run_once(
             plan, self._setting, collect_only=collect_only, keep_going=keep_going, variation=variation, bare=bare
         )
-        self._record.ran(plan, commit, outcome, variation)
+        self._record.ran(plan, commit, outcome, variation, bare=bare)
         if commit == self._request.head:
             self._distrust |= dict.fromkeys(outcome.report.problems)
             differing = await asyncio.to_thread(self._tree.differing, commit)

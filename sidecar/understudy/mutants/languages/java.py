@@ -61,6 +61,7 @@ JAVA = Language(
     messages=frozenset({"throw_statement"}),
     message_calls=re.compile(r"new\s+[\w.]*(?:Exception|Error)"),
     zero_value=_zero_value,
+    abort="Runtime.getRuntime().halt(97);",
     comment="// %s",
     dead_store=None,
     local_store="int %s = 0; ",

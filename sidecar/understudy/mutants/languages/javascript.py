@@ -76,6 +76,8 @@ JAVASCRIPT = Language(
     quiet=re.compile(r"(?:await\s+)?(?:this\.)?_?(?:console|debug|log|logger)\b|super\("),
     messages=frozenset({"throw_statement"}),
     message_calls=re.compile(r"(?:new\s+)?[\w.]*Error"),
+    abort='globalThis.process.kill(globalThis.process.pid, "SIGKILL");',
+    abort_first='(globalThis.process.kill(globalThis.process.pid, "SIGKILL"), (%s))',
     comment="// %s",
     dead_store="var %s = 0;",
     local_store="let %s = 0; ",

@@ -82,6 +82,8 @@ PYTHON = Language(
         r"(?:await\s+)?(?:(?:self|cls)\.)?_?(?:log|logger|logging|LOG|LOGGER|warnings)\b|print\(|super\(\)\.__init__"
     ),
     messages=frozenset({"raise_statement", "assert_statement"}),
+    abort='__import__("os")._exit(97)',
+    abort_first='(__import__("os")._exit(97), (%s))[1]',
     comment="# %s",
     dead_store="%s = 0",
     local_store="%s = 0",

@@ -38,6 +38,10 @@ class Settings:
         self.order: str = values.get("order", "")
         self.folder: str = values.get("folder", "")
         self.collect_only = bool(values.get("collect"))
+        self.lines: str = values.get("lines", "")
+        """A JSON file that names the files whose executed lines are recorded, and where to; only for unittest."""
+        self.only: str = values.get("only", "")
+        """A JSON file with the ids of the tests to run, up to the first that fails; only for unittest."""
         self.recorder: Optional[Recorder] = None  # noqa: UP045
         if "key" in values:
             self.recorder = Recorder(values["channel"], bytes.fromhex(values["key"]))

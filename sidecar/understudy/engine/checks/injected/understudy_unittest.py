@@ -6,6 +6,7 @@ comes first on the import path.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import unittest
@@ -16,6 +17,17 @@ import understudy_report  # type: ignore[import-not-found] # in the same folder,
 
 class _Result(unittest.TextTestResult):
     recorder: Any = None
+    lines: Any = None
+
+    def startTest(self, test: Any) -> None:  # noqa: N802
+        super().startTest(test)
+        if self.lines is not None:
+            self.lines.starts(test.id())
+
+    def stopTest(self, test: Any) -> None:  # noqa: N802
+        if self.lines is not None:
+            self.lines.starts(None)
+        super().stopTest(test)
 
     def _report(self, test: Any, outcome: str) -> None:
         if self.recorder is not None:
@@ -56,6 +68,13 @@ def main(files: List[str]) -> int:  # noqa: UP006
     settings = understudy_report.take_settings()
     recorder = settings.recorder if settings is not None else None
     loaded = understudy_report.Loaded(settings.root) if settings is not None else None
+    job = _read_job(settings.lines) if settings is not None else None
+    wanted = _read_job(settings.only) if settings is not None else None
+    if job is not None:
+        import understudy_lines  # type: ignore[import-not-found]
+
+        _Result.lines = understudy_lines.Lines(job["files"])
+        _Result.lines.begin()
     if settings is not None and recorder is not None:
         settings.recorder = None
         recorder.start("unittest")
@@ -65,24 +84,44 @@ def main(files: List[str]) -> int:  # noqa: UP006
         folder, name = os.path.split(os.path.abspath(file))  # noqa: PTH100
         suite.addTests(unittest.TestLoader().discover(folder, pattern=name, top_level_dir=_top_of(folder)))
     tests = _flatten(suite)
+    if wanted is not None:
+        chosen = set(wanted)
+        tests = [test for test in tests if test.id() in chosen or type(test).__module__ == "unittest.loader"]
+        suite = unittest.TestSuite(tests)
     broken = [test for test in tests if type(test).__module__ == "unittest.loader"]
     if recorder is not None:
         recorder.line(k="collected", ids=[test.id() for test in tests if test not in broken])
         for test in broken:
             recorder.line(k="collect_error", id=test.id())
-        recorder.line(k="dropped", ids=_left_out(files, tests))
+        recorder.line(k="dropped", ids=_left_out(files, tests) if wanted is None else [])
     code = 0
     if settings is None or not settings.collect_only:
         if settings is not None and settings.order:
             suite = unittest.TestSuite(understudy_report.reordered(tests, settings.order, _groups))
         _Result.recorder = recorder
         runner: Any = unittest.TextTestRunner
-        result = runner(resultclass=_Result, verbosity=2).run(suite)
+        result = runner(resultclass=_Result, verbosity=2, failfast=wanted is not None).run(suite)
         code = (0 if result.wasSuccessful() else 1) if result.testsRun or result.errors else 5
+    if job is not None:
+        _write_lines(_Result.lines, job["out"])
     if recorder is not None and loaded is not None:
         recorder.line(k="files", files=loaded.files())
         recorder.line(k="end", exit=code)
     return code
+
+
+def _read_job(path: str) -> Any:
+    if not path:
+        return None
+    with open(path, encoding="utf-8") as stream:  # noqa: PTH123
+        return json.load(stream)
+
+
+def _write_lines(lines: Any, path: str) -> None:
+    lines.end()
+    found = {file: {test: sorted(of) for test, of in tests.items()} for file, tests in lines.found.items()}
+    with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123
+        json.dump(found, stream)
 
 
 def _left_out(files: List[str], tests: List[Any]) -> List[str]:  # noqa: UP006

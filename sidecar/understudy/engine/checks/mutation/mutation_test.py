@@ -21,6 +21,7 @@ from understudy.engine.checks.mutation.mutant_result import MutantResult
 from understudy.engine.checks.mutation.planning import MutationPlan, MutationScore
 from understudy.engine.checks.mutation.private_copy import copy_tree
 from understudy.engine.checks.mutation.python_tests import PytestRunner, TestEnvironment
+from understudy.engine.checks.mutation.runners.runner_choice import runner_for
 from understudy.engine.checks.mutation.runs import MutantRunner, RecordedTests
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.errors import UnderstudyError
@@ -119,8 +120,6 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
     loop = asyncio.get_running_loop()
     check_seconds = request.green.seconds
     runner = _runner(request, context)
-    if runner is None:
-        return MutationOutcome(why="tests of this kind cannot be mutation-tested")
     recorded = await runner.record(
         list(request.sources), seconds=max(_LEAST_RECORD_SECONDS, _SLOWER_RECORD * check_seconds)
     )
@@ -155,7 +154,7 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
     )
 
 
-def _runner(request: MutationRequest, context: CheckContext) -> MutantRunner | None:
+def _runner(request: MutationRequest, context: CheckContext) -> MutantRunner:
     plan, report = request.plan, request.green.report
     folder = working_folder(plan.check, context.tree)
     if context.facts is not None and report.passed and all("::" in test for test in report.passed):
@@ -184,7 +183,7 @@ def _runner(request: MutationRequest, context: CheckContext) -> MutantRunner | N
                 also_loaded=tuple(os.path.relpath(context.tree / file, base) for file in request.also_loaded),
             )
             return PytestRunner(where=where, tests=sorted(files))
-    return None
+    return runner_for(plan, context)
 
 
 def _counted(recorded: RecordedTests, counted: frozenset[str] | None) -> RecordedTests:

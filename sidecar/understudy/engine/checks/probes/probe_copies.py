@@ -16,7 +16,7 @@ from understudy.engine.checks.interpreter import PROBE_FOLDER
 from understudy.engine.checks.probes.report_channel import ReportChannel
 
 _KEEP_GOING = " --continue-on-collection-errors"
-_MODULES = ("understudy_report", "understudy_pytest", "understudy_unittest")
+_MODULES = ("understudy_report", "understudy_pytest", "understudy_unittest", "understudy_lines")
 _NODE_HOOK = "node_hook.cjs"
 
 
@@ -31,6 +31,10 @@ class ProbeOptions:
     """pytest runs the other files if one cannot be collected."""
     order: str = ""
     """``reversed`` or ``shuffled:<seed>``."""
+    lines: Path | None = None
+    """A JSON file for unittest: ``files`` whose lines are recorded, and ``out`` to write them to."""
+    only: Path | None = None
+    """A JSON file for unittest: the ids of the tests to run, up to the first that fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +79,8 @@ def add_probe(environment: dict[str, str], probe: Probe, channel: ReportChannel,
         "addopts": addopts,
         "order": options.order,
         "collect": options.collect_only,
+        "lines": str(options.lines or ""),
+        "only": str(options.only or ""),
     }
     folders = [str(probe.folder), *environment.get("PYTHONPATH", "").split(os.pathsep)]
     environment[report] = json.dumps(settings)

@@ -1,0 +1,182 @@
+"""Run any check on mutants: its command once for each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from understudy.engine.checks.check_run import CheckContext, PreparedCheck, run_once
+from understudy.engine.checks.mutation.mutant_result import MutantResult
+from understudy.engine.checks.mutation.runners import mutated_file
+from understudy.engine.checks.mutation.runners.raised_errors import raised_in
+from understudy.engine.checks.mutation.runners.run_status import SeenRun, seen_run, status_of
+from understudy.engine.checks.mutation.runs import MutantRuns, PlannedRun, RecordedTests, pending_result
+from understudy.engine.checks.outcomes.outcome_comparison import SKIPPED
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.evidence.mutation import MutantStatus
+from understudy.mutants.reach_probe import reach_probe
+
+_SLOWER = 10.0
+"""A mutant may make its tests this much slower before they count as stuck."""
+_LEAST_SECONDS = 3.0
+
+Lines = Mapping[str, frozenset[int]]
+"""File (relative to the tree) → executed lines."""
+
+
+class CheckMutants:
+    """Runs a check on mutants, for all tests at once.
+
+    It does not know executed lines, so all tests run on every mutant. If a mutant survives, another run with a reach
+    probe checks whether the tests execute its function at all.
+    """
+
+    def __init__(self, plan: PreparedCheck, context: CheckContext) -> None:
+        """Run ``plan`` in ``context``, whose tree is a copy in which mutants may be put in place."""
+        self.plan = plan
+        self.context = context
+        self.deadline = 0.0
+        """When ``run`` must end, as a time of the event loop."""
+        self._known: frozenset[str] = frozenset()
+        self._reached: dict[tuple[str, int], bool] = {}
+
+    async def record(self, files: Sequence[str], *, seconds: float) -> RecordedTests:
+        """Run the check once; raise ``tool_crashed`` if it does not complete. See ``MutantRunner``."""
+        seen, lines = await self.recorded_run(files, seconds)
+        if not seen.started or seen.timed_out or (not seen.green and not seen.outcomes):
+            why = f"it did not end within {seconds:g} seconds" if seen.timed_out else "it failed"
+            raise UnderstudyError(
+                ErrorKind.TOOL_CRASHED,
+                f"The check {self.plan.check.name} could not be run for mutation testing: {why}.",
+                hint=f"The end of its output: {seen.output[-400:].strip() or 'there is none'}",
+            )
+        self._known = frozenset(lines)
+        passing = self._tests_of(seen)
+        each = seen.seconds / max(1, len(passing))
+        return RecordedTests(
+            passed=dict.fromkeys(passing, each),
+            failed=seen.failing,
+            lines={file: self.by_test(file, lines.get(file), passing) for file in files},
+            modules=(),
+            seconds=seen.seconds,
+        )
+
+    async def run(self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float) -> MutantRuns:
+        """Run the check on one mutant after another. See ``MutantRunner``.
+
+        The first run is on the unchanged code, in the same circumstances. If a test does not pass there that passed
+        before, nothing was learned and all results are ``PENDING``.
+        """
+        pending = MutantRuns(results=[pending_result(run) for run in planned])
+        if not any(run.tests for run in planned):
+            return pending
+        loop = asyncio.get_running_loop()
+        deadline = self.deadline = loop.time() + seconds
+        try:
+            clean = await self.clean_run(planned, seconds)
+            wanted = {test for run in planned for test in run.tests}
+            if clean is None or not wanted & recorded.passed.keys() <= set(self._tests_of(clean)):
+                return pending
+            results: list[MutantResult] = []
+            for run in planned:
+                left = deadline - loop.time()
+                if not run.tests or left <= 0:
+                    results.append(pending_result(run))
+                else:
+                    results.append(await self._result(clean, run, left))
+            return MutantRuns(results=results, forked=self.keeps_process, complete=loop.time() < deadline)
+        finally:
+            await self.close()
+
+    keeps_process = False
+    """Whether one process serves all mutants."""
+
+    async def close(self) -> None:
+        """End what ``run`` keeps between mutants."""
+
+    async def recorded_run(self, files: Sequence[str], seconds: float) -> tuple[SeenRun, Lines]:  # noqa: ARG002
+        """Run the check once; return what it showed and the executed lines of those files for which they are known."""
+        return await self.once(seconds), {}
+
+    async def clean_run(self, planned: Sequence[PlannedRun], seconds: float) -> SeenRun | None:
+        """Run the check on the unchanged code as on a mutant; None if that was not possible."""
+        path = next(run.path for run in planned if run.tests)
+        source = await asyncio.to_thread(mutated_file.read, self.context.tree, path)
+        return await self.mutated_run(path, source, (), seconds)
+
+    async def mutated_run(self, path: str, content: bytes, tests: Sequence[str], seconds: float) -> SeenRun:  # noqa: ARG002
+        """Run the check with another content of one file. No ``tests``: all."""
+        with mutated_file.in_place(self.context.tree, path, content):
+            return await self.once(seconds)
+
+    async def once(self, seconds: float) -> SeenRun:
+        """Run the check within ``seconds`` on what is in the tree."""
+        return seen_run(await run_once(limited(self.plan, seconds), self.context))
+
+    def _tests_of(self, seen: SeenRun) -> list[str]:
+        """Return the tests that passed; the name of the check if it names none."""
+        if seen.outcomes:
+            return sorted(seen.passing)
+        return [self.plan.check.name] if seen.green else []
+
+    def by_test(self, file: str, lines: frozenset[int] | None, tests: Sequence[str]) -> dict[str, frozenset[int]]:
+        """Return the lines of ``file`` that each test executed; None for ``lines`` means that they are unknown."""
+        if lines is None:
+            source = mutated_file.read(self.context.tree, file)
+            lines = frozenset(range(1, source.count(b"\n") + 2))
+        return dict.fromkeys(tests, lines)
+
+    async def _result(self, clean: SeenRun, run: PlannedRun, left: float) -> MutantResult:
+        source = await asyncio.to_thread(mutated_file.read, self.context.tree, run.path)
+        limit = max(_LEAST_SECONDS, _SLOWER * clean.seconds)
+        content = run.mutant.apply(source)
+        seen = await self.mutated_run(run.path, content, run.tests, min(limit, left))
+        status, killers = status_of(clean.only(run.tests), seen)
+        ran = tuple(test for test, outcome in seen.outcomes.items() if test in clean.outcomes and outcome != SKIPPED)
+        if not clean.outcomes:
+            ran = run.tests
+            killers = run.tests if status is MutantStatus.KILLED else ()
+        if status is MutantStatus.TIMEOUT and left < limit:
+            status = MutantStatus.PENDING  # the time of the batch was over, not that of the mutant
+        if status is MutantStatus.SURVIVED and not run.sham:
+            reached = await self._is_reached(clean, run, source, left - seen.seconds)
+            status, ran = (status, ran) if reached else (MutantStatus.NO_COVERAGE, ())
+        return MutantResult(
+            path=run.path,
+            mutant=run.mutant,
+            status=status,
+            killers=killers,
+            ran=ran,
+            crashed=status is MutantStatus.KILLED and (seen.crashed or raised_in(run.path, seen.output)),
+            seconds=seen.seconds,
+            sham=run.sham,
+        )
+
+    async def _is_reached(self, clean: SeenRun, run: PlannedRun, source: bytes, left: float) -> bool:
+        """Return whether the tests execute the function around a mutant; True if that cannot be found out."""
+        probe = reach_probe(run.path, source, run.mutant)
+        # On its own line, the head of a function runs although the function may not.
+        if probe is None or left <= 0 or (run.path in self._known and not probe.one_line):
+            return True
+        key = (run.path, probe.function)
+        if key not in self._reached:
+            limit = max(_LEAST_SECONDS, _SLOWER * clean.seconds)
+            seen = await self.mutated_run(run.path, probe.source, run.tests, min(limit, left))
+            ended = not seen.started or (clean.green and not seen.green)
+            self._reached[key] = ended or not clean.only(run.tests).passing <= seen.passing
+        return self._reached[key]
+
+
+def limited(plan: PreparedCheck, seconds: float, argv: Sequence[str] | None = None, **env: str) -> PreparedCheck:
+    """Return a check with a shorter time limit, other arguments or more environment variables."""
+    own = plan.check.timeout_seconds
+    check = msgspec.structs.replace(
+        plan.check,
+        timeout_seconds=seconds if own is None else min(own, seconds),
+        argv=list(argv) if argv is not None else plan.check.argv,
+        env={**(plan.check.env or {}), **env},
+    )
+    return dataclasses.replace(plan, check=check)
