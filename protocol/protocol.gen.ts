@@ -965,6 +965,8 @@ export interface Delegation {
   state: State;
   verdict?: Verdict;
   reservations: Reservation[];
+  /** Changed tests that the user confirmed by accepting them; they are no reservation any more. */
+  confirmedTests?: number;
   workspace: string;
   delegator: string;
   attempts: Attempt[];
@@ -1801,6 +1803,16 @@ export interface FinishedEvent {
   error?: ErrorInfo;
 }
 
+/** The user accepted all changed tests that were the only reservation, or no longer accepts them. */
+export interface ConfirmedEvent {
+  type: "confirmed";
+  seq: number;
+  at: string;
+  attempt: number;
+  /** How many tests were confirmed; 0: the question is open again. */
+  tests: number;
+}
+
 /** The user decided on a hunk. */
 export interface DecidedEvent {
   type: "decided";
@@ -1907,6 +1919,7 @@ export type Event =
   | CheckFinishedEvent
   | NoteEvent
   | FinishedEvent
+  | ConfirmedEvent
   | DecidedEvent
   | AppliedEvent
   | UndoneEvent

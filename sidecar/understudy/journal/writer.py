@@ -38,7 +38,7 @@ MOST_NOTES = 5
 _REMEMBERED_BYTES = 4 * 1024 * 1024
 _DELTAS = (events.Text, events.Thinking, events.ToolCall, events.ToolResult, events.File, events.Plan, events.Phase)
 _AT_ONCE = (
-    *(events.Result, events.AttemptFailed, events.CheckFinished),
+    *(events.Result, events.AttemptFailed, events.CheckFinished, events.Confirmed),
     *(events.Decided, events.Applied, events.Undone, events.Amended, events.Discarded, events.Superseded),
 )
 _CHUNK = 256 * 1024

@@ -203,6 +203,8 @@ class Delegation(Wire, kw_only=True):
     state: State
     verdict: Verdict | None = None
     reservations: list[Reservation]
+    confirmed_tests: int = 0
+    """Changed tests that the user confirmed by accepting them; they are no reservation any more."""
     workspace: str
     delegator: str
     attempts: list[Attempt]

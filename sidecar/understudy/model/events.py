@@ -251,6 +251,13 @@ class Finished(Event, tag="finished", kw_only=True):
     error: ErrorInfo | None = None
 
 
+class Confirmed(Event, tag="confirmed", kw_only=True):
+    """The user accepted all changed tests that were the only reservation, or no longer accepts them."""
+
+    tests: int
+    """How many tests were confirmed; 0: the question is open again."""
+
+
 class Decided(Event, tag="decided", kw_only=True):
     """The user decided on a hunk."""
 
@@ -338,6 +345,7 @@ AnyEvent = (
     | CheckFinished
     | Note
     | Finished
+    | Confirmed
     | Decided
     | Applied
     | Undone

@@ -56,7 +56,10 @@ export function checkFacts(check: CheckResult): readonly string[] {
 export function verdictLine(delegation: Delegation): string {
   const against = delegation.reservations.map((reservation) => RESERVATION_REASONS[reservation].reason);
   const failed = delegation.checks.filter(({ ok }) => !ok).map(({ name }) => t("{0} failed", name));
-  const rest = [...failed, ...against];
+  const confirmed = delegation.confirmedTests
+    ? [t("you confirmed the changed tests ({0})", delegation.confirmedTests)]
+    : [];
+  const rest = [...failed, ...against, ...confirmed];
   return rest.length > 0 ? `${stateName(delegation)}: ${rest.join("; ")}` : stateName(delegation);
 }
 

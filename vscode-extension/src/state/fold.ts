@@ -141,10 +141,17 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
         attempts: endAttempts(now.attempts, event.at),
         verdict: event.verdict,
         reservations: event.reservations,
+        confirmedTests: undefined,
         error: event.error,
         finishedAt: event.at,
         waitingFor: undefined,
         activity: undefined,
+      };
+    case "confirmed":
+      return {
+        confirmedTests: event.tests > 0 ? event.tests : undefined,
+        verdict: event.tests > 0 ? "verified" : "unverified",
+        reservations: event.tests > 0 ? [] : ["tests_changed"],
       };
     case "decided":
       return countDecision(now, event);

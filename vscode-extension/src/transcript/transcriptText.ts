@@ -212,6 +212,16 @@ export class TranscriptText {
       case "decided":
         this.#decide(event);
         return;
+      case "confirmed":
+        this.#put("note", () => [
+          {
+            text:
+              event.tests > 0
+                ? t("You confirmed the changed tests ({0}).", event.tests)
+                : t("The changed tests are a question again."),
+          },
+        ]);
+        return;
       case "applied":
         this.#put("applied", () => [
           {

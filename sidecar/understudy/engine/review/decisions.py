@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.engine import workspaces
-from understudy.engine.review import decision_log, decision_recovery, review_state
+from understudy.engine.review import confirmation, decision_log, decision_recovery, review_state
 from understudy.engine.review.editor_buffers import Buffers, Documents, Editor, not_saved, unsaved_text
 from understudy.engine.worktrees.record import WorktreeRecord, load_record
 from understudy.git.apply import transaction
@@ -136,6 +136,7 @@ def decide(
                 ),
                 attempt=0,
             )
+        confirmation.update(at.writer, at.files())
         at.writer.sync()
         decided = [*merged, *(one for one, was, _ in reject if was is not HunkState.REJECTED)]
         return DecisionOutcome(at.files(), [one.hunk for one in decided], conflicts, token)
@@ -187,6 +188,8 @@ def undo(token: str, *, by: str, documents: Documents, editor: Editor | None = N
                     if error.kind is not ErrorKind.MERGE_CONFLICT or seen.refused or attempt == MERGE_TRIES:
                         raise
                 else:
+                    confirmation.update(at.writer, at.files())
+                    at.writer.sync()
                     return
 
 

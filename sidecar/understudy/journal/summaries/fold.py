@@ -21,7 +21,7 @@ from understudy.model.delegations import (
 from understudy.model.events import STATE_AFTER, Event
 from understudy.model.hunks import Review
 from understudy.model.states import TRANSITIONS, State
-from understudy.model.verdicts import Verdict
+from understudy.model.verdicts import Reservation, Verdict
 
 MOST_ATTEMPTS = 1000
 """The most attempts and checks in a summary: far above what policy allows, so only a damaged journal exceeds it."""
@@ -255,6 +255,7 @@ def _finished(delegation: Delegation, event: events.Finished, change: _Change) -
     change.update(
         verdict=event.verdict,
         reservations=event.reservations,
+        confirmed_tests=0,
         error=event.error,
         finished_at=event.at,
         waiting_for=None,
@@ -282,6 +283,13 @@ def _decided(delegation: Delegation, event: events.Decided, change: _Change) -> 
     else:
         change["superseded_by"] = None
     change["review"] = msgspec.structs.replace(review, **counts)
+
+
+def _confirmed(_: Delegation, event: events.Confirmed, change: _Change) -> None:
+    confirmed = event.tests > 0
+    change["confirmed_tests"] = event.tests
+    change["verdict"] = Verdict.VERIFIED if confirmed else Verdict.UNVERIFIED
+    change["reservations"] = [] if confirmed else [Reservation.TESTS_CHANGED]
 
 
 def _amended(delegation: Delegation, event: events.Amended, change: _Change) -> None:
@@ -326,6 +334,7 @@ _HANDLERS: dict[type[Event], Callable[[Delegation, Any, _Change], None]] = {
     events.CheckFinished: _check_finished,
     events.Note: _note,
     events.Finished: _finished,
+    events.Confirmed: _confirmed,
     events.Decided: _decided,
     events.Amended: _amended,
     events.Discarded: _discarded,

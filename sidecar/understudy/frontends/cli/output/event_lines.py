@@ -121,6 +121,8 @@ def _decision(event: e.Event) -> str | None:
         case e.Applied(paths=paths, by=by, undo_token=token):
             merged = f"merged into {', '.join(map(terminal.path, paths))} (by {one_line(by)})"
             return f"{merged}; undo with: understudy undo {one_line(token)}"
+        case e.Confirmed(tests=tests):
+            return f"confirmed {plural(tests, 'changed test')}" if tests else "changed tests are a question again"
         case e.Undone():
             return "undone"
         case e.Amended(path=path):

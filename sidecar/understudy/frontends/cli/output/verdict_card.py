@@ -57,6 +57,8 @@ def _head(delegation: Delegation, paint: Paint) -> str:
     meaning = (
         VERDICTS[delegation.verdict] if delegation.verdict else one_line(delegation.activity or "not finished yet")
     )
+    if delegation.confirmed_tests:
+        meaning += f"; you confirmed {event_lines.plural(delegation.confirmed_tests, 'changed test')}"
     title = f"{delegation.id}  {one_line(delegation.title)}"
     return f"{title}\n{paint(word.upper(), fg=verdict_colour(delegation.verdict), bold=True)}: {meaning}"
 

@@ -39,7 +39,7 @@ TAIL_EVENTS = 256
 """How many events are read at once when searching a journal backwards for the last accept."""
 
 _TELLING = (events.Finished, events.Decided, events.Applied, events.Undone, events.Amended, events.Discarded)
-_TELLING_TOO = (events.Superseded, events.Worktree)
+_TELLING_TOO = (events.Superseded, events.Worktree, events.Confirmed)
 
 
 class OpenReviews:
