@@ -209,7 +209,7 @@ export const ERROR_SCOPES = [
 ] as const;
 export type ErrorScope = (typeof ERROR_SCOPES)[number];
 
-/** What became of one mutant, in the words of the mutation-testing report schema that Stryker's viewers read. */
+/** The result of one mutant, in the words of the mutation-testing report schema that Stryker's viewers read. */
 export const MUTANT_STATUSS = [
   /** A test that passed on the unchanged code failed. */
   "Killed",
@@ -965,7 +965,7 @@ export interface Delegation {
   state: State;
   verdict?: Verdict;
   reservations: Reservation[];
-  /** Changed tests that the user confirmed by accepting them; they are no reservation any more. */
+  /** Changed tests that the user confirmed by accepting them; they no longer count as a reservation. */
   confirmedTests?: number;
   workspace: string;
   delegator: string;
@@ -1098,7 +1098,7 @@ export interface MutationResult {
   viable?: number;
   /** Mutants on which the tests took far too long. */
   stuck?: number;
-  /** Killed mutants on which the code raised an error or got stuck: any test that executes them notices that, even one that looks at no value. 0 if the runner does not tell. */
+  /** Killed mutants on which a test ran into an error or got stuck: any test that executes them notices that, even one that compares nothing. 0 if the runner does not tell. */
   blind?: number;
   /** All mutants on lines that the tests execute; a sample of them is judged. */
   executed?: number;

@@ -131,8 +131,8 @@ def pytest_collection_modifyitems():
     project.program("gutter", writing("tests/test_calc.py", HONEST.split("\n\n\ndef test_clamp", maxsplit=1)[0] + "\n"))
     done = project.run("tests", "calc.py", delegator="gutter")
     assert (done.verdict, done.reservations) == ("unverified", ["outside_scope"])
-    # Listed twice; then the older tests run on the result and on the base.
-    assert count.stat().st_size == min(times, 4)
+    # Listed twice; then the older tests run on the result, on the base, and on the base to see what they notice.
+    assert count.stat().st_size == min(times, 5)
 
 
 def test_edited_code_under_test_is_outside_the_scope(project):
@@ -330,7 +330,8 @@ def test_the_base_judges_a_result_that_changes_tests_or_configuration(project, f
     project.program("doer", source + "say(type='result', ok=True, text='done')")
     before = project.fingerprint()
     done = project.run("implement", "calc.py", delegator="doer", task="improve it")
-    assert done.reservations == reservations, done.checks
+    # Changed code that the weakened tests no longer test is another reason.
+    assert set(reservations) <= set(done.reservations) <= {*reservations, "change_not_tested"}, done.checks
     assert done.verdict == ("unverified" if reservations else "verified")
     [check] = done.checks
     assert check.ok
@@ -362,8 +363,8 @@ def test_a_plugin_of_its_own_changes_the_check(project):
     )
     project.program("picker", source + "\nsay(type='result', ok=True, text='done')")
     done = project.run("tests", "calc.py", delegator="picker")
-    assert done.verdict in {"unverified", "checks_failed"}
-    assert "check_changed" in done.reservations
+    assert done.verdict == "checks_failed"
+    assert "taken out before the run" in done.checks[0].output_tail
 
 
 def test_a_link_out_of_the_tree_is_outside_the_scope(project, tmp_path):

@@ -1,6 +1,6 @@
 """Write everything that was looked at to judge a result as one page of Markdown, with commands to repeat it.
 
-Texts of agents and tools are escaped or stand in fences, so that they cannot look like the page's own.
+Texts of agents and tools are escaped or fenced, so that they cannot look like the page's own.
 """
 
 from __future__ import annotations

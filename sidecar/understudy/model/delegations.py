@@ -204,7 +204,7 @@ class Delegation(Wire, kw_only=True):
     verdict: Verdict | None = None
     reservations: list[Reservation]
     confirmed_tests: int = 0
-    """Changed tests that the user confirmed by accepting them; they are no reservation any more."""
+    """Changed tests that the user confirmed by accepting them; they no longer count as a reservation."""
     workspace: str
     delegator: str
     attempts: list[Attempt]

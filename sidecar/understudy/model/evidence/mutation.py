@@ -11,7 +11,7 @@ from understudy.model.wire import Wire
 
 
 class MutantStatus(StrEnum):
-    """What became of one mutant, in the words of the mutation-testing report schema that Stryker's viewers read."""
+    """The result of one mutant, in the words of the mutation-testing report schema that Stryker's viewers read."""
 
     KILLED = "Killed"
     """A test that passed on the unchanged code failed."""
@@ -63,8 +63,8 @@ class MutationResult(Wire, kw_only=True):
     stuck: int = 0
     """Mutants on which the tests took far too long."""
     blind: int = 0
-    """Killed mutants on which the code raised an error or got stuck: any test that executes them notices that, even
-    one that looks at no value. 0 if the runner does not tell."""
+    """Killed mutants on which a test ran into an error or got stuck: any test that executes them notices that, even one
+    that compares nothing. 0 if the runner does not tell."""
     executed: int = 0
     """All mutants on lines that the tests execute; a sample of them is judged."""
     total: int = 0

@@ -307,7 +307,7 @@ class Calc(unittest.TestCase):
         count(0)
 """
 UNITTEST_CHECKS = {
-    "built in": ("unittest", ["{python}", "-m", "understudy_unittest", "{tests}"]),
+    "built in": ("unittest", ["{python}", "-m", "unittest", "{tests}"]),
     "command": ("command", ["{python}", "-m", "unittest", "test_calc"]),
     "no names": ("command", ["{python}", "test_calc.py"]),
 }

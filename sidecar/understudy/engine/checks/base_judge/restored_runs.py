@@ -65,7 +65,7 @@ class Trial:
     cache: OutcomeCache
     run: Run
     composed: Callable[[str, Iterable[str]], None]
-    """Told of every commit that is the result with the base's version of some files."""
+    """Called with every commit that is the result with the base's version of some files."""
 
 
 class BaseJudge:

@@ -18,6 +18,7 @@ import gc
 import importlib
 import importlib.util
 import json
+import linecache
 import os
 import resource
 import select
@@ -46,7 +47,7 @@ _GRACE_SECONDS = 5.0
 class Reporter:
     """Writes one line for each test: a sign, then the id.
 
-    ``+`` passed, ``-`` failed, ``x`` failed because the code under test raised an error, ``!`` could not be collected.
+    ``+`` passed, ``-`` failed, ``x`` failed by an error, not by a comparison, ``!`` could not be collected.
     """
 
     def __init__(self, descriptor: int, last: bytes) -> None:
@@ -90,20 +91,22 @@ class PytestReports:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
-        """Notice whether a test failed because the code under test raised an error: any test that runs it would."""
-        if call.excinfo is not None and self._is_crash(call.excinfo):
+        """Notice whether a test failed without comparing anything: any test that runs the code would."""
+        if call.excinfo is not None and not self._is_finding(call.excinfo):
             self._crashed.add(item.nodeid)
         yield
 
-    def _is_crash(self, failure: Any) -> bool:
-        files = []
+    def _is_finding(self, failure: Any) -> bool:
+        """Return whether the test itself found something wrong: an assertion, or an exception that it raises."""
         step = failure.tb
-        while step is not None:
-            files.append(os.path.realpath(step.tb_frame.f_code.co_filename))
+        while step.tb_next is not None:
             step = step.tb_next
+        code = step.tb_frame.f_code
+        if os.path.realpath(code.co_filename) in self._code:
+            return False
         if isinstance(failure.value, (AssertionError, pytest.fail.Exception)):
-            return bool(files) and files[-1] in self._code
-        return not self._code.isdisjoint(files)
+            return True
+        return linecache.getline(code.co_filename, step.tb_lineno).lstrip().startswith("raise ")
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Report a failure in setup or call, and a pass."""

@@ -21,8 +21,8 @@ class MutantResult:
     ran: tuple[str, ...] = ()
     """The ids of the tests that ran."""
     crashed: bool = False
-    """The tests that failed did so because the code itself raised an error, as far as the runner can tell: any test
-    that executes it notices that, whether or not it looks at a value."""
+    """The tests that failed ran into an error instead of comparing something, as far as the runner can tell: any test
+    that executes the line notices that."""
     seconds: float = 0.0
     sham: bool = False
     """It changes nothing that a program does."""

@@ -28,9 +28,6 @@ _MOST_FILES = 500
 """Most files to look for code under test in, if none is named."""
 _MOST_NAMES = 10
 _REPORT = "mutation-report"
-_BY_VALUE = 0.5
-"""Of mutants that any test notices by running into an error, even many prove little: of the others, this part of the
-least share must be killed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +103,7 @@ class MutationJudge:
             finding.reservations += _not_tested(name, why).reservations
             return finding
         if result.killed == result.blind:
-            text = f"The new tests of {name} fail only where the code itself raises an error or gets stuck."
+            text = f"The new tests of {name} notice only changes on which the code raises an error or gets stuck."
             finding.reservations.append((Reservation.NO_MUTANT_KILLED, text))
             return finding
         if not self._enough(outcome):
@@ -171,7 +168,7 @@ class MutationJudge:
             if not result.viable:
                 text = "No test executes the changed code."
             elif result.killed:
-                text = "Tests fail only where the changed code itself raises an error or gets stuck."
+                text = "Tests notice only changes on which the code raises an error or gets stuck."
             else:
                 text = f"No test fails on {_changes(result.viable)} of the changed code."
             return [(Reservation.CHANGE_NOT_TESTED, text)]
@@ -184,7 +181,7 @@ class MutationJudge:
 
     def _enough(self, outcome: MutationOutcome) -> bool:
         score, least = outcome.score, self._trial.evidence.killed_share
-        return score is not None and score.share >= least and score.share_by_value >= least * _BY_VALUE
+        return score is not None and score.share_by_value >= least
 
     def _look_at_unreliable(self, name: str, outcome: MutationOutcome, finding: MutationFinding) -> None:
         if outcome.result is None:
@@ -280,7 +277,8 @@ def _rank(outcome: MutationOutcome) -> tuple[float, int]:
 
 
 def _share(result: MutationResult) -> str:
-    return f"{result.killed} of {_changes(result.viable)}"
+    """Return how many changes are noticed by comparing: running into an error needs no look at a value."""
+    return f"{result.killed - result.blind} of {_changes(result.viable - result.blind)} by comparing a value"
 
 
 def _changes(count: int) -> str:

@@ -235,7 +235,7 @@ def _as_result(
         viable=score.viable,
         stuck=sum(one.status is MutantStatus.TIMEOUT for one in score.noticed),
         blind=score.blind,
-        executed=planned.executed,
+        executed=score.executed,
         total=planned.total,
         dismissed=names.left_out,
         mutants=[_as_mutant(one, names) for one in (*score.survivors, *score.noticed)[:_MOST_SHOWN]],

@@ -128,7 +128,7 @@ def score(planned: MutationPlan, results: Iterable[MutantResult]) -> MutationSco
     return MutationScore(
         killed=sum(one.noticed for one in viable),
         viable=len(viable),
-        executed=planned.executed,
+        executed=_executed(planned.executed, real),
         total=planned.total,
         survivors=tuple(one for one in viable if not one.noticed),
         noticed=tuple(one for one in viable if one.noticed),
@@ -136,6 +136,13 @@ def score(planned: MutationPlan, results: Iterable[MutantResult]) -> MutationSco
         unreliable=unreliable,
         idle=tuple(sorted(ran - killers)),
     )
+
+
+def _executed(planned: int, judged: Sequence[MutantResult]) -> int:
+    """Return how many mutants are executed, without the share that a runner which knows no lines found not to be."""
+    known = [one for one in judged if one.status is not MutantStatus.PENDING]
+    reached = sum(one.status is not MutantStatus.NO_COVERAGE for one in known)
+    return round(planned * reached / len(known)) if known else planned
 
 
 def _without(result: MutantResult, unreliable: frozenset[str]) -> MutantResult:

@@ -1,4 +1,4 @@
-"""Copy a worktree to a place that no person looks at, so that no mutant ever stands in a tree that one does."""
+"""Copy a worktree to a place that no person looks at, so that no tree that one looks at ever contains a mutant."""
 
 from __future__ import annotations
 
