@@ -577,6 +577,8 @@ export interface Recipe {
   writes?: string[];
   checks?: string[];
   delegator?: string;
+  /** How often the agent is asked again for tests that notice more. */
+  rounds?: number;
   appliesTo: AppliesTo;
   scope: Scope;
   location?: Location;
@@ -904,6 +906,8 @@ export interface StartParams {
   /** Names of configured checks to run instead of the recipe's. */
   checks?: string[] | null;
   limits?: Limits | null;
+  /** How often the agent is asked again for tests that notice more, from 0 to 10; absent: as the recipe says. */
+  rounds?: number | null;
   /** The group that the delegation joins, made by `groups/create`. */
   groupId?: string | null;
   idempotencyKey?: string | null;
@@ -977,6 +981,8 @@ export interface Delegation {
   rescueRef?: string;
   result?: DelegationResult;
   checks: CheckResult[];
+  /** What the tests noticed in each round; empty unless rounds were asked for. */
+  rounds?: Round[];
   review: Review;
   /** The isolation of its agents, the weakest of all attempts; absent while no agent ran a program. */
   sandbox?: Sandbox;
@@ -1174,6 +1180,20 @@ export interface SuspiciousCode {
   line: number;
   /** What it names or does. */
   what: string;
+}
+
+/** How many small changes of the code the tests noticed in one round, on the same changes as far as possible. */
+export interface Round {
+  /** 0 for the first result, then from 1 for each attempt to notice more. */
+  number: number;
+  /** Mutants that the tests noticed. */
+  killed: number;
+  /** Mutants that count. */
+  viable: number;
+  /** Whether the result of this round was kept; otherwise the result before it was restored. */
+  kept: boolean;
+  /** Why it was not kept; absent if it was. */
+  why?: string;
 }
 
 /** How many hunks are pending, accepted and rejected. */
@@ -1435,6 +1455,13 @@ export interface ReplyParams {
 /** The new delegation. */
 export interface StartedResult {
   id: string;
+}
+
+/** Send a result back with the small changes of the code that no test noticed. */
+export interface StrengthenParams {
+  id: string;
+  /** How often the agent is asked again after that, from 0 to 10; absent: as for the result. */
+  rounds?: number | null;
 }
 
 /** Run a delegation again from its original base. */
@@ -1782,6 +1809,19 @@ export interface CheckFinishedEvent {
   suspicious?: SuspiciousCode[];
 }
 
+/** A result was compared with the one before it; the fields are those of `Round`. */
+export interface RoundJudgedEvent {
+  type: "round_judged";
+  seq: number;
+  at: string;
+  attempt: number;
+  number: number;
+  killed: number;
+  viable: number;
+  kept: boolean;
+  why?: string;
+}
+
 /** A message for the user. */
 export interface NoteEvent {
   type: "note";
@@ -1917,6 +1957,7 @@ export type Event =
   | ResultEvent
   | CheckStartedEvent
   | CheckFinishedEvent
+  | RoundJudgedEvent
   | NoteEvent
   | FinishedEvent
   | ConfirmedEvent
@@ -2016,6 +2057,8 @@ export interface Requests {
   "understudy/delegations/amend": { params: AmendParams; result: AmendResult };
   /** Send a result back with instructions: a new delegation in the same worktree and tool session. */
   "understudy/delegations/reply": { params: ReplyParams; result: StartedResult };
+  /** Send a result back for tests that notice the small changes of the code that no test noticed. */
+  "understudy/delegations/strengthen": { params: StrengthenParams; result: StartedResult };
   /** Run a delegation again from its original base, optionally with another delegator. */
   "understudy/delegations/retry": { params: RetryParams; result: StartedResult };
   /** Answer a permission request of an agent; the first valid answer counts, a second one is a conflict. */

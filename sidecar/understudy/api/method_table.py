@@ -336,6 +336,13 @@ _ROWS: tuple[Method, ...] = (
         "Send a result back with instructions: a new delegation in the same worktree and tool session.",
     ),
     Method(
+        "delegations/strengthen",
+        r.StrengthenParams,
+        r.StartedResult,
+        "review:strengthen",
+        "Send a result back for tests that notice the small changes of the code that no test noticed.",
+    ),
+    Method(
         "delegations/retry",
         r.RetryParams,
         r.StartedResult,

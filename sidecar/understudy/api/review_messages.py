@@ -90,6 +90,14 @@ class RetryParams(Strict, kw_only=True):
     delegator: str | None = None
 
 
+class StrengthenParams(Strict, kw_only=True):
+    """Send a result back with the small changes of the code that no test noticed."""
+
+    id: str
+    rounds: int | None = None
+    """How often the agent is asked again after that, from 0 to 10; absent: as for the result."""
+
+
 class AnswerParams(Strict, kw_only=True):
     """Answer a permission request of an agent with the ID of an option."""
 

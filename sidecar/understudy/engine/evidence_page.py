@@ -36,6 +36,7 @@ def evidence_page(delegation: Delegation, log: EvidenceLog | None) -> str:
     parts = [*_head(delegation), *_checks(delegation, log)]
     if log is not None:
         parts += _notes(log)
+    parts += _rounds(delegation)
     parts += [*_not_looked_at(delegation, log), *_agent(delegation)]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -202,6 +203,18 @@ def _not_looked_at(delegation: Delegation, log: EvidenceLog | None) -> Iterator[
     if delegation.sandbox is not None and not delegation.confined:
         yield "- Places outside the worktree, your checkout and the environment: the agent had your permissions."
     yield ""
+
+
+def _rounds(delegation: Delegation) -> Iterator[str]:
+    if delegation.rounds:
+        yield "## Rounds\n"
+        yield "The agent was asked again for tests that notice more. A result that was not kept left no trace.\n"
+    for one in delegation.rounds:
+        name = "First result" if one.number == 0 else f"Round {one.number}"
+        why = "" if one.kept else f"; not kept: {_inline(one.why or '')}"
+        yield f"- {name}: {one.killed} of {one.viable} small changes noticed{why}"
+    if delegation.rounds:
+        yield ""
 
 
 def _agent(delegation: Delegation) -> Iterator[str]:

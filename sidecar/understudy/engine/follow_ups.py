@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.engine.planning import plan as resolve
+from understudy.engine.planning import strengthen_prompt
 from understudy.engine.planning.reply_prompt import about_answer, words
 from understudy.engine.review import decision_recovery, review_state
 from understudy.engine.running import start
@@ -26,6 +27,7 @@ from understudy.journal.summaries import summary
 from understudy.model import events
 from understudy.model.delegations import AskedBy, Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.evidence.mutation import noticed
 from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.spec import Origin, Spec, session_owner
 from understudy.model.states import State
@@ -47,8 +49,73 @@ def reply(
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY, "The reply is empty.", hint="Write what the agent should do differently."
         )
+    request = _Request(text, said=text, title=f"Reply: {text.strip().splitlines()[0]}"[:100])
+    return _continue(folder, lambda _: request, documents, (created_at, asked_by))
+
+
+def strengthen(
+    folder: delegation_folder.Folder,
+    rounds: int | None,
+    documents: Mapping[str, str],
+    created_at: str,
+    asked_by: AskedBy,
+) -> str:
+    """Send a result back with the small changes of the code that no test noticed; return the id as ``reply`` does.
+
+    Errors: those of ``reply``; ``input_empty`` if there is no such change.
+    """
+
+    def request(delegation: Delegation) -> _Request:
+        if delegation.head is None:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT,
+                f"{folder.id} has no result whose tests could notice more.",
+                hint=f"See what happened: understudy show {folder.id}",
+            )
+        found = noticed(check.mutation for check in delegation.checks)
+        if found is None:
+            raise UnderstudyError(
+                ErrorKind.INPUT_EMPTY,
+                f"The tests of {folder.id} were not mutation-tested, so it is not known what they miss.",
+                hint=f"Run `understudy check {folder.id}`; `understudy show {folder.id}` gives the reason.",
+            )
+        if not strengthen_prompt.is_worthwhile(found):
+            raise UnderstudyError(
+                ErrorKind.INPUT_EMPTY,
+                f"The tests of {folder.id} notice all of the small changes that were tried.",
+                hint=f"To ask for other tests, describe them: understudy reply {folder.id} TEXT",
+            )
+        text = strengthen_prompt.request_of(found)
+        return _Request(text, said=_STRENGTHEN, title=f"Strengthen: {delegation.title}"[:100], rounds=rounds)
+
+    return _continue(folder, request, documents, (created_at, asked_by))
+
+
+_STRENGTHEN = "Write tests that notice more mistakes in the code."
+
+
+@dataclasses.dataclass(frozen=True)
+class _Request:
+    """What the agent is asked for in a follow-up."""
+
+    text: str
+    said: str
+    """The same for the prompts of later follow-ups."""
+    title: str
+    rounds: int | None = None
+    """None: as many as in the parent."""
+
+
+def _continue(
+    folder: delegation_folder.Folder,
+    request_of: Callable[[Delegation], _Request],
+    documents: Mapping[str, str],
+    asked: tuple[str, AskedBy],
+) -> str:
     spec = delegation_folder.read_spec(folder)
     with _settled(folder) as (writer, delegation):
+        request = request_of(delegation)
+        text = request.text
         has_ground = (folder.path / "worktree.json").exists()
         origin = Origin(kind="reply", parent=folder.id, base="", sessions=_sessions(delegation))
         files: list[FileDiff] = []
@@ -74,14 +141,14 @@ def reply(
         answered = delegation.result.text if delegation.result is not None else None
         if spec.recipe.returns == "text" and answered:
             origin.words = about_answer(answered, said, text)
-        origin.said = [*said, text]
-        plan = _plan(spec, None, documents, fresh=True)
+        origin.said = [*said, request.said]
+        plan = _plan(spec, None, documents, fresh=True, rounds=request.rounds)
         identifier = _begin(
             plan,
             spec,
             origin,
-            (created_at, asked_by),
-            title=f"Reply: {text.strip().splitlines()[0]}"[:100],
+            asked,
+            title=request.title,
             after=_hand_on(folder, has_ground),
         )
         if origin.undecided:
@@ -144,7 +211,9 @@ def _running(delegation: Delegation) -> UnderstudyError:
     )
 
 
-def _plan(spec: Spec, delegator: str | None, documents: Mapping[str, str], *, fresh: bool) -> resolve.Plan:
+def _plan(
+    spec: Spec, delegator: str | None, documents: Mapping[str, str], *, fresh: bool, rounds: int | None = None
+) -> resolve.Plan:
     """Plan the parent's request again: configuration, trust and checks may have changed."""
     workspace = Path(spec.workspace)
     gone = {path for path in (*spec.files, *spec.context) if not (workspace / _path(path)).is_file()}
@@ -158,6 +227,7 @@ def _plan(spec: Spec, delegator: str | None, documents: Mapping[str, str], *, fr
         target=uris.uri_of(workspace / _path(spec.target)) if spec.target is not None else None,
         base=spec.params.base if not fresh else None,
         # The limits were chosen for the first delegator; another one may not support them.
+        rounds=spec.params.rounds if rounds is None else rounds,
         limits=spec.params.limits if delegator in {None, spec.candidates[0].delegator.name} else None,
         buffers=None,
         group_id=None,

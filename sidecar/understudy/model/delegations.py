@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
 from understudy.model.checks import CheckResult
 from understudy.model.config.delegators import Limits
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorInfo, Range
+from understudy.model.evidence.mutation import Round
 from understudy.model.hunks import Review
 from understudy.model.states import State
 from understudy.model.verdicts import Reservation, Verdict
@@ -45,6 +48,8 @@ class StartParams(Strict, kw_only=True):
     checks: list[str] | None = None
     """Names of configured checks to run instead of the recipe's."""
     limits: Limits | None = None
+    rounds: int | None = None
+    """How often the agent is asked again for tests that notice more, from 0 to 10; absent: as the recipe says."""
     group_id: str | None = None
     """The group that the delegation joins, made by ``groups/create``."""
     idempotency_key: str | None = None
@@ -215,6 +220,8 @@ class Delegation(Wire, kw_only=True):
     """The ref for ``worktrees/restore``; only while the worktree is removed."""
     result: DelegationResult | None = None
     checks: list[CheckResult]
+    rounds: list[Round] = msgspec.field(default_factory=list)
+    """What the tests noticed in each round; empty unless rounds were asked for."""
     review: Review
     sandbox: Sandbox | None = None
     """The isolation of its agents, the weakest of all attempts; absent while no agent ran a program."""

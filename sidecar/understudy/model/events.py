@@ -236,6 +236,16 @@ class CheckFinished(Event, tag="check_finished", kw_only=True):
         return CheckResult(**{name: getattr(self, name) for name in names})
 
 
+class RoundJudged(Event, tag="round_judged", kw_only=True):
+    """A result was compared with the one before it; the fields are those of ``Round``."""
+
+    number: int
+    killed: int
+    viable: int
+    kept: bool
+    why: str | None = None
+
+
 class Note(Event, tag="note", kw_only=True):
     """A message for the user."""
 
@@ -343,6 +353,7 @@ AnyEvent = (
     | Result
     | CheckStarted
     | CheckFinished
+    | RoundJudged
     | Note
     | Finished
     | Confirmed

@@ -85,6 +85,8 @@ class Spec(Wire, kw_only=True):
     bootstrap: Bootstrap
     evidence: Evidence = msgspec.field(default_factory=Evidence)
     """How much the tests must notice."""
+    rounds: int = 0
+    """How often the agent is asked again for tests that notice more."""
     interpreter: str | None = None
     """The project's interpreter where one is configured or the editor selected one."""
     trusted: bool

@@ -112,6 +112,12 @@ def event_strategy() -> st.SearchStrategy[events.Event]:
             "ok": st.booleans(),
             "required": st.booleans(),
         },
+        events.RoundJudged: {
+            "number": st.integers(0, 9),
+            "killed": st.integers(0, 9),
+            "viable": st.integers(0, 9),
+            "kept": st.booleans(),
+        },
         events.Note: {"level": st.just("info"), "text": short},
         events.Finished: {
             "verdict": st.sampled_from(Verdict),

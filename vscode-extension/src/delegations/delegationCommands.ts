@@ -6,6 +6,7 @@ import type { Requester } from "../sidecar/connection.ts";
 import type { Host, PickItem } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
 import { toolAndModel, isAlways, isLive, orderedOptions, stateIcon } from "../state/wording.ts";
+import { canBeStrengthened } from "../state/mutationWording.ts";
 import { oneLine, timeOfDay } from "../state/formatting.ts";
 import type { Delegation, PermissionOption } from "../protocol.ts";
 import { delegationIdOf, transcriptUri } from "../state/delegationUris.ts";
@@ -75,6 +76,10 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     });
     if (outcome.kind !== "accepted") return;
     const { id } = await requester.request("understudy/delegations/reply", { id: delegation.id, text: outcome.value });
+    await notifications.started(id);
+  });
+  on("strengthen", t("Choose the result whose tests should notice more"), canBeStrengthened, async ({ id: parent }) => {
+    const { id } = await requester.request("understudy/delegations/strengthen", { id: parent });
     await notifications.started(id);
   });
   on(

@@ -3,6 +3,7 @@
  * they are drawn, long groups page by page. Times are updated only while the view is visible.
  */
 
+import { canBeStrengthened } from "../state/mutationWording.ts";
 import { Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
@@ -257,6 +258,7 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   // A finished review can be reopened, and its accepts can be undone.
   if (!live && delegation.rescueRef === undefined && (delegation.result?.files.length ?? 0) > 0)
     context.push("changes");
+  if (canBeStrengthened(delegation)) context.push("survivors");
   const open = { id: "understudy.delegations.open", title: t("Open Transcript"), arguments: [delegation.id] };
   return {
     id,

@@ -251,6 +251,8 @@ export interface Documents {
   /** The open documents with these URIs, or all with unsaved changes. */
   open(uris?: readonly string[]): readonly OpenText[];
   diagnostics(uri: string): readonly DiagnosticText[];
+  /** Replace our own hints in a document. */
+  setHints(uri: string, hints: readonly DiagnosticText[]): void;
   show(uri: string, options?: ShowOptions): Promise<void>;
   /** Move the cursor of the active editor to a range. Returns false if it shows another document. */
   select(uri: string, range: Range): boolean;

@@ -4,6 +4,8 @@ import type { App } from "../appContext.ts";
 import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { toErrorInfo } from "../sidecar/connection.ts";
+import { canBeStrengthened } from "../state/mutationWording.ts";
+import { registerSurvivorHints } from "./survivorHints.ts";
 import { registerReviewCommands } from "./reviewCommands.ts";
 import { OpenResults } from "./openResults.ts";
 import { parseReviewUri } from "./reviewUris.ts";
@@ -45,6 +47,8 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
       current ? (open > 0 ? t("{0} of {1} pending", open, hunks.length) : t("no pending changes")) : undefined,
     );
     host.commands.setContext("understudy.canUndo", current?.undoToken !== undefined);
+    const reviewed = current && store.delegation(current.id);
+    host.commands.setContext("understudy.canStrengthen", reviewed !== undefined && canBeStrengthened(reviewed));
   };
   const place = (): void => {
     const { active } = host.documents;
@@ -61,6 +65,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     store.onDidChange(({ delegations }) => openResults.current && delegations.has(openResults.current.id) && draw()),
   );
   disposables.add(host.documents.onDidChangeActive(place));
+  disposables.add(registerSurvivorHints({ host, store }));
   // A reloaded window continues its review: its tabs are restored.
   disposables.add(
     sidecar.onDidChange(({ kind }) => {

@@ -64,6 +64,7 @@ export function registerReviewCommands(deps: ReviewCommandDeps): DisposableStore
   add("next", () => commands.goTo(1));
   add("previous", () => commands.goTo(-1));
   add("sendBack", () => commands.sendBack());
+  add("strengthen", () => commands.strengthen());
   add("openConflict", (value) => commands.openConflict(value));
   add("markResolved", (value) => commands.markResolved(value));
   add("check", () => commands.check());
@@ -243,6 +244,14 @@ class ReviewCommands implements Disposable {
       id: result.id,
       text: outcome.value.trim(),
     });
+    this.#deps.started(id); // its progress confirms that it was started
+    await result.read();
+  }
+
+  async strengthen(): Promise<void> {
+    const result = await this.#currentSaved();
+    if (!result) return;
+    const { id } = await this.#deps.requester.request("understudy/delegations/strengthen", { id: result.id });
     this.#deps.started(id); // its progress confirms that it was started
     await result.read();
   }

@@ -136,6 +136,10 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       const checks = known < 0 ? [...now.checks, result].slice(0, MOST_ATTEMPTS) : now.checks.with(known, result);
       return { checks, activity: clip(`checked: ${event.name}, ${event.ok ? "passed" : "failed"}`) };
     }
+    case "round_judged": {
+      const rounds = [...(now.rounds ?? []), omit(event, "type", "seq", "at", "attempt")].slice(0, MOST_ATTEMPTS);
+      return { rounds, activity: `round ${event.number}: ${event.killed} of ${event.viable} changes noticed` };
+    }
     case "finished":
       return {
         attempts: endAttempts(now.attempts, event.at),

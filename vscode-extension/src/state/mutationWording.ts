@@ -1,7 +1,7 @@
 /** What mutation testing showed, as text. */
 
 import { t } from "../base/l10n.ts";
-import type { JudgedMutant, MutationResult } from "../protocol.ts";
+import type { Delegation, JudgedMutant, MutationResult, Round } from "../protocol.ts";
 import { displayPath } from "./formatting.ts";
 
 /** One line: how many small changes of the code the tests noticed. */
@@ -31,6 +31,27 @@ export function noticedShort({ killed, viable = 0 }: MutationResult): string | u
 /** The changes that no test noticed. */
 export function survivors(result: MutationResult): readonly JudgedMutant[] {
   return (result.mutants ?? []).filter(({ status }) => status === "Survived");
+}
+
+/** Whether the agent can be asked for tests that notice more. */
+export function canBeStrengthened(delegation: Pick<Delegation, "state" | "rescueRef" | "head" | "checks">): boolean {
+  if (delegation.state !== "finished" || delegation.rescueRef !== undefined || delegation.head === undefined)
+    return false;
+  const found = delegation.checks.flatMap(({ mutation }) => mutation ?? []);
+  const noticed = new Set(found.flatMap(({ mutants = [] }) => mutants.filter(isNoticed).map(({ id }) => id)));
+  if (found.some((one) => survivors(one).some(({ id }) => !noticed.has(id)))) return true;
+  return found.length > 0 && found.every(({ total = 0, executed = 0 }) => total > 0 && executed === 0);
+}
+
+function isNoticed({ status }: JudgedMutant): boolean {
+  return status === "Killed" || status === "Timeout";
+}
+
+/** How many small changes the tests of one round noticed. */
+export function roundText({ number, killed, viable, kept, why = "" }: Round): string {
+  const name = number === 0 ? t("First result") : t("Round {0}", number);
+  const score = t("{0}: {1} of {2} small changes noticed", name, killed, viable);
+  return kept ? score : t("{0}; not kept: {1}", score, why);
 }
 
 /** Where a change is. */

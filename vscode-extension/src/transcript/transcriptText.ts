@@ -3,6 +3,7 @@
  * lines, folds and links are data.
  */
 
+import { roundText } from "../state/mutationWording.ts";
 import { t } from "../base/l10n.ts";
 import { oneLine } from "../state/formatting.ts";
 import type { Delegation, Event } from "../protocol.ts";
@@ -198,6 +199,14 @@ export class TranscriptText {
         delete block.made;
         return;
       }
+      case "round_judged":
+        for (const [name, block] of this.#checks) {
+          block.lines = () => singleLine(t("○ {0} ran on a result that was not kept", name));
+          delete block.made;
+        }
+        this.#checks.clear();
+        this.#put("round", () => singleLine(`${event.kept ? "✓" : "✗"} ${removeEscapes(roundText(event))}`));
+        return;
       case "result": {
         const lastMessage = this.#lastMessage?.text.trim() ?? "";
         this.#put("result", () => resultLines(event, lastMessage));

@@ -292,13 +292,16 @@ describe("delegate", () => {
 describe("commands on a delegation", () => {
   const row = delegationRowId(DONE.id);
 
-  it("reply, retry with a chosen delegator, and follow the new delegation", async () => {
+  it("reply, strengthen, retry with a chosen delegator, and follow the new delegation", async () => {
     const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/reply", { id: "20261121-020000-aaaaa" });
     peer.answer("understudy/delegations/retry", { id: "20261121-020000-bbbbb" });
+    peer.answer("understudy/delegations/strengthen", { id: "20261121-020000-ccccc" });
     host.answers.push({ enter: "" }, { enter: "Shorter." }, { pick: "local-coder" });
     await host.commands.run("understudy.delegations.reply", row);
     await host.commands.run("understudy.delegations.retry", row);
+    await host.commands.run("understudy.delegations.strengthen", row);
+    expect(peer.params("understudy/delegations/strengthen")).toEqual([{ id: DONE.id }]);
     expect(peer.params("understudy/delegations/reply")).toEqual([{ id: DONE.id, text: "Shorter." }]);
     expect(peer.params("understudy/delegations/retry")).toEqual([{ id: DONE.id, delegator: "local-coder" }]);
     expect(peer.params("understudy/delegations/get").length).toBeGreaterThan(0);

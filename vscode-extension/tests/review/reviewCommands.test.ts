@@ -371,6 +371,27 @@ describe("deciding", () => {
     expect(started).toEqual([result("understudy/delegations/reply", "delegations-reply.valid").id]);
   });
 
+  it("asks for tests that notice more, if they miss something", async () => {
+    const STARTED = result("understudy/delegations/strengthen", "delegations-strengthen.valid");
+    peer.answer("understudy/delegations/strengthen", STARTED);
+    const mutants = [
+      { id: "m1", path: WRAP, line: 3, function: "wrap", operator: "number", before: "1", after: "2", killedBy: [] },
+    ].map((one) => ({ ...one, status: "Survived" as const }));
+    const mutation = { killed: 1, viable: 2, executed: 2, total: 2, mutants };
+    delegation = {
+      ...delegation,
+      checks: delegation.checks.map((check) => ({ ...check, mutation })),
+      rounds: [{ number: 0, killed: 1, viable: 2, kept: true }],
+    };
+    await store.read(ID);
+    await reviewing();
+    expect(host.contexts.get("understudy.canStrengthen")).toBe(true);
+    expect(rows()[0]).toContain("survivors");
+    await host.commands.run("understudy.review.strengthen");
+    expect(peer.params("understudy/delegations/strengthen")).toEqual([{ id: ID }]);
+    expect(started).toEqual([STARTED.id]);
+  });
+
   it("opens the merge editor with the conflicting changes only, otherwise three sides", async () => {
     decides();
     await reviewing();

@@ -139,6 +139,7 @@ export class FakeHost implements h.Host {
     decorate: () => ({ dispose: () => {} }),
   };
 
+  readonly hints = new Map<string, readonly h.DiagnosticText[]>();
   readonly documents: h.Documents = withThis(this, (self) => ({
     get active() {
       return self.active;
@@ -146,6 +147,7 @@ export class FakeHost implements h.Host {
     onDidChangeActive: self.activeChanged.subscribe,
     open: (uris?: readonly string[]) => self.openTexts.filter((text) => (uris ? uris.includes(text.uri) : text.dirty)),
     diagnostics: (uri: string) => self.found.get(uri) ?? [],
+    setHints: (uri: string, hints: readonly h.DiagnosticText[]) => void self.hints.set(uri, hints),
     show: (uri: string, options?: h.ShowOptions) =>
       Promise.resolve(void self.opened.push(options ? { uri, options } : { uri })),
     select: (uri: string) => self.active?.uri === uri,

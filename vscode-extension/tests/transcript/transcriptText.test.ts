@@ -99,6 +99,8 @@ describe("TranscriptText", () => {
         "```",
         "The new tests notice 14 of 20 small changes on lines that they execute, about 49 % of the code under test.",
         "",
+        "✓ Round 1: 9 of 12 small changes noticed",
+        "",
         "## Verified",
         "",
         "A required check passed on exactly this result, and there is no reservation.",

@@ -94,6 +94,16 @@ def reply(caller: Caller, params: r.ReplyParams) -> r.StartedResult:
     return r.StartedResult(id=identifier)
 
 
+def strengthen(caller: Caller, params: r.StrengthenParams) -> r.StartedResult:
+    """Ask for tests that notice what no test of a result noticed."""
+    from understudy.engine import follow_ups
+
+    folder = folder_of(params.id)
+    current(folder)
+    identifier = follow_ups.strengthen(folder, params.rounds, caller.documents(), now(), caller.asked_by())
+    return r.StartedResult(id=identifier)
+
+
 def retry(caller: Caller, params: r.RetryParams) -> r.StartedResult:
     """Run a delegation again from its original base."""
     from understudy.engine import follow_ups

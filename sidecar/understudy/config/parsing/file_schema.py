@@ -141,6 +141,8 @@ class RecipeTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Checks to run on the result; absent: all configured checks."""
     delegator: str | None = None
     """The delegator, unless the request names one."""
+    rounds: int | None = None
+    """How often the agent is asked again for tests that notice small changes of the code, from 0 to 10; absent: 0."""
     applies_to: AppliesTo | None = None
     """Where it is offered."""
 

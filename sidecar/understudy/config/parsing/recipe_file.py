@@ -14,6 +14,7 @@ from understudy.config.findings import LocatedFinding
 from understudy.config.parsing.decode import decode
 from understudy.config.parsing.file_schema import RecipeTable
 from understudy.config.parsing.source_file import Source
+from understudy.config.validation import recipe_rules
 from understudy.model.config.delegators import Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
 
@@ -52,6 +53,11 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
             at = source.where((field,), key=True)
             problems.append(source.problem(message, hint="Remove it.", at=at, code="no_effect", about=(field,)))
             return None, source, problems
+    wrong = recipe_rules.check_rounds(table.rounds, table.returns)
+    if wrong is not None:
+        at = source.where(("rounds",), key=True)
+        problems.append(source.problem(wrong.message, hint=wrong.hint, at=at, code=wrong.code, about=("rounds",)))
+        return None, source, problems
     applies_to = table.applies_to or AppliesTo(on=["file", "selection"])  # the default
     recipe = Recipe(
         name=name,
@@ -60,6 +66,7 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
         writes=table.writes,
         checks=table.checks,
         delegator=table.delegator,
+        rounds=table.rounds,
         applies_to=applies_to,
         scope=scope,
         location=source.location(),

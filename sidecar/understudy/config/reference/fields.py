@@ -138,6 +138,7 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (Evidence, "mutation_seconds"): _POSITIVE,
     (Evidence, "least_killed"): {"default": LEAST_KILLED, "least": 0},
     (Evidence, "least_executed"): {"default": LEAST_EXECUTED, "least": 0},
+    (file_schema.RecipeTable, "rounds"): {"default": 0, "least": 0},
     (file_schema.RecipeTable, "delegator"): {"names": "delegators"},
     (file_schema.RecipeTable, "checks"): {"each": {"names": "checks"}},
 }  # fmt: skip

@@ -25,6 +25,7 @@ from understudy.engine.checks.evidence_record import EvidenceRecord, printable
 from understudy.engine.checks.judged_tree import Change, JudgedTree
 from understudy.engine.checks.mutation.lost_kills import Runs
 from understudy.engine.checks.mutation.mutation_judge import MutationFinding, MutationJudge, MutationTrial
+from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
 from understudy.engine.checks.tampering import confirming_run, suspicious_code
@@ -79,6 +80,8 @@ class JudgeRequest:
     """Identities of mutants that the user dismissed."""
     reports: Path | None = None
     """The folder for the record of all runs and the reports of mutation testing; None: they are not kept."""
+    sample: MutantSample | None = None
+    """Mutants to judge before others, so that the result can be compared with another; None: chosen by the tree."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +226,7 @@ class _Judge:
                 evidence=request.evidence,
                 dismissed=request.dismissed,
                 reports=request.reports,
+                sample=request.sample,
             )
         )
 

@@ -15,7 +15,7 @@ from understudy.config.discovery import declarations
 from understudy.config.findings import unusable
 from understudy.config.suggestions import unknown_name
 from understudy.config.trust import records
-from understudy.config.validation import delegator_rules
+from understudy.config.validation import delegator_rules, recipe_rules
 from understudy.engine import text_encoding, workspaces
 from understudy.engine.planning import limits
 from understudy.engine.planning.delegator_choice import choose, incompleteness
@@ -52,6 +52,7 @@ class Plan:
     slots: int
     bootstrap: Bootstrap
     evidence: Evidence
+    rounds: int
     interpreter: str | None
     trusted: bool
     files: list[str]
@@ -108,6 +109,7 @@ class Plan:
             slots=self.slots,
             bootstrap=self.bootstrap,
             evidence=self.evidence,
+            rounds=self.rounds,
             interpreter=self.interpreter,
             trusted=self.trusted,
             asked_by=asked_by,
@@ -221,6 +223,7 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None,
             setup_timeout_seconds=worktrees.setup_timeout_seconds,
         ),
         evidence=configuration.evidence,
+        rounds=_rounds(params, recipe),
         interpreter=configuration.python,
         trusted=status.trusted,
         files=files,
@@ -255,6 +258,14 @@ def _checks(configured: Mapping[str, Check], recipe: Recipe, params: StartParams
         if name not in configured:
             raise unknown_name(ErrorKind.UNKNOWN_CHECK, name, configured)
     return [configured[name] for name in names]
+
+
+def _rounds(params: StartParams, recipe: Recipe) -> int:
+    """Return the most rounds: those of the request, else of the recipe."""
+    wrong = recipe_rules.check_rounds(params.rounds, recipe.returns)
+    if wrong is not None:
+        raise UnderstudyError(ErrorKind.INVALID_PARAMS, wrong.message, hint=wrong.hint)
+    return (recipe.rounds if params.rounds is None else params.rounds) or 0
 
 
 def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str]) -> tuple[dict[str, bytes], list[str]]:

@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from understudy.engine.rounds import spent_limits
 from understudy.engine.running import failure_policy, queue, task
 from understudy.engine.running.emitter import Emitter
 from understudy.engine.running.failure_policy import FailurePolicy, Next, Retry, Stop
@@ -27,6 +30,9 @@ MAX_ATTEMPTS = 20
 """The most attempts of one delegation, whatever the policy says."""
 SNAPSHOT_SECONDS = 300.0
 BYTES_PER_TOKEN = 4
+
+_WHY_AGAIN = "its tests should notice more"
+_FOLLOWING = "# What is asked for now"
 
 InThread = Callable[..., Awaitable[Any]]
 """Runs a blocking call in a thread: the call, its arguments, ``limit_seconds``."""
@@ -62,6 +68,8 @@ class Attempts:
         self._policy = policy
         self._worktree: DelegationWorktree | None = None
         self._began = 0.0
+        self._candidate: SpecCandidate | None = None
+        self._again: Outcome | None = None
 
     async def run(self, worktree: DelegationWorktree | None) -> None:
         """Try candidates in ``worktree`` (None: without one); afterwards exactly one of outcome and failure is set."""
@@ -72,6 +80,7 @@ class Attempts:
             candidate = self._context.spec.candidates[place]
             await self._try(number, candidate)
             if self.failure is None:
+                self._candidate = candidate
                 await self.checkpoint(worktree)
                 return
             decision = self._decide(number, place)
@@ -84,6 +93,39 @@ class Attempts:
                 self._context.emit(events.Phase(text=f"Waiting {decision.wait_seconds:g} s before the next attempt"))
                 await asyncio.sleep(decision.wait_seconds)
             place = following
+
+    async def again(self, request: str) -> str | None:
+        """Ask the agent that finished, in its session, to do ``request`` too; return why that failed, None if it did.
+
+        The caller commits the changes or discards them; ``outcome`` and ``commit`` stay those of the result so far.
+        """
+        outcome, commit, candidate = self.outcome, self.commit, self._candidate
+        number = len(self._context.writer.delegation.attempts) + 1
+        if candidate is None or number > MAX_ATTEMPTS:
+            return "the delegation had too many attempts"
+        attempts = self._context.writer.delegation.attempts
+        left = spent_limits.left(candidate.limits, attempts, self._remaining(candidate))
+        if isinstance(left, str):
+            return left
+        params = self._context.spec.asked()
+        before = (params.task or "").strip()
+        asked = f"{before}\n\n{_FOLLOWING}\n\n{request}" if before else request
+        params = msgspec.structs.replace(params, task=asked)
+        spec = msgspec.structs.replace(self._context.spec, params=params, origin=None)
+        try:
+            await self._try(number, msgspec.structs.replace(candidate, limits=left), spec, _WHY_AGAIN)
+            if self.failure is not None:
+                self._context.emit(events.AttemptFailed(error=self.failure.info(), will_retry=False))
+                return self.failure.message.rstrip(".")
+            self._again = self.outcome
+            return None
+        finally:
+            self.outcome, self.failure, self.commit = outcome, None, commit
+
+    def adopt(self, commit: str) -> Outcome | None:
+        """Let what ``again`` made, as ``commit``, be the result; return its outcome."""
+        self.outcome, self.commit = self._again or self.outcome, commit
+        return self.outcome
 
     async def checkpoint(
         self, worktree: DelegationWorktree | None, limit_seconds: float = SNAPSHOT_SECONDS
@@ -99,10 +141,14 @@ class Attempts:
                 context.emit(events.Checkpoint(commit=self.commit))
         return self.commit
 
-    async def _try(self, number: int, candidate: SpecCandidate) -> None:
+    async def _try(
+        self, number: int, candidate: SpecCandidate, spec: Spec | None = None, reason: str | None = None
+    ) -> None:
         context, delegator = self._context, candidate.delegator
         start_commit = self.commit or (self._worktree.start_commit if self._worktree is not None else None)
-        reason = context.spec.explain.reason if self.failure is None else f"the previous attempt failed: {self.failure}"
+        if reason is None:
+            failed = f"the previous attempt failed: {self.failure}"
+            reason = context.spec.explain.reason if self.failure is None else failed
         self.outcome = self.failure = self.commit = None
         context.emit.attempt = number
         context.permissions.seconds = candidate.limits.answer_seconds or 0.0
@@ -118,7 +164,7 @@ class Attempts:
         )
         queue.dequeue(context.state, context.folder.id)
         try:
-            prepared = await context.in_thread(self._prepare, number, candidate)
+            prepared = await context.in_thread(self._prepare, number, candidate, spec or context.spec)
             context.emit.redact_with(prepared.redactor)
             context.emit(events.Prompt(tokens=-(-len(prepared.task.prompt.encode()) // BYTES_PER_TOKEN)))
             self.outcome = await runner_for(delegator, candidate.model_server).run(prepared.task, context.emit)
@@ -128,11 +174,11 @@ class Attempts:
             failure.scope = failure.scope or scope_of(failure.kind)
             self.outcome, self.failure = None, failure
 
-    def _prepare(self, number: int, candidate: SpecCandidate) -> task.PreparedTask:
+    def _prepare(self, number: int, candidate: SpecCandidate, spec: Spec) -> task.PreparedTask:
         context = self._context
         return task.build_task(
             context.folder,
-            context.spec,
+            spec,
             candidate,
             number=number,
             worktree=self._worktree,

@@ -18,7 +18,9 @@ from understudy.config.trust import records
 from understudy.engine.checks import verdict_rules
 from understudy.engine.checks.judge import Judgement, JudgeRequest, judge
 from understudy.engine.checks.mutation import dismissed_mutants
+from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.engine.review import decision_recovery, follow_up_base
+from understudy.engine.rounds.rounds import JudgedResult, Rounds
 from understudy.engine.running import failure_policy, queue
 from understudy.engine.running.attempts import SNAPSHOT_SECONDS, AttemptContext, Attempts
 from understudy.engine.running.emitter import Emitter
@@ -35,11 +37,12 @@ from understudy.journal.summaries import summary
 from understudy.journal.worker_requests import Cancel, RequestTail, worker_topic
 from understudy.journal.writer import Writer
 from understudy.model import events
-from understudy.model.delegations import Delegation, FileStat
+from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.spec import Spec
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.process import children, identity, leftovers
+from understudy.runners.runner import Outcome
 
 CANCEL_SNAPSHOT_SECONDS = 2.0
 """A cancel must finish within five seconds; this part of them is for committing the partial work."""
@@ -85,6 +88,7 @@ class DelegationRun:
         self._result: events.Result | None = None
         self._judgement: Judgement | None = None
         self._outside: OutsideWatch | None = None
+        self._rounds: Rounds | None = None
         self._before: Delegation | None = None
         self._queued = False
         self._threads = WorkerThreads()
@@ -97,7 +101,7 @@ class DelegationRun:
             writer=self._writer,
             emit=self._emit,
             tell=self._tell,
-            in_thread=self._in_thread,
+            in_thread=self.in_thread,
             permissions=self._permissions,
         )
         self._attempts = Attempts(context, policy)
@@ -202,12 +206,12 @@ class DelegationRun:
             self._emit(events.Note(level="warning", text=text))
         if self.needs_tree:
             self._worktree = DelegationWorktree(self.folder, self.spec, self.root)
-            await self._in_thread(self._make_base, self._worktree)
+            await self.in_thread(self._make_base, self._worktree)
         if not await self._take_slot():
             return
         self._check_trust()
         if self._worktree is not None:
-            await self._in_thread(self._worktree.make_tree, self._tell)
+            await self.in_thread(self._worktree.make_tree, self._tell)
             await self._set_up(self._worktree)
             await self._watch_outside(self._worktree)
         await self._attempts.run(self._worktree)
@@ -215,6 +219,7 @@ class DelegationRun:
         self._failure = self._attempts.failure
         await self._collect()
         await self._judge()
+        await self._improve()
 
     def _make_base(self, worktree: DelegationWorktree) -> None:
         """Record the base, unless an earlier worker of this delegation did; runs in a thread."""
@@ -251,7 +256,7 @@ class DelegationRun:
         # Variables referred to by name may exist only in this process's environment.
         waits = needs_environment(self.spec)
         while True:
-            lock = await self._in_thread(queue.acquire, self.root)
+            lock = await self.in_thread(queue.acquire, self.root)
             try:
                 if self._queued:
                     self._slot = queue.take_turn(self.root, self.folder.id)
@@ -312,35 +317,48 @@ class DelegationRun:
                 self._result = events.Result(files=[], text=text, summary=summary)
                 self._emit(self._result)
             return
-        head: str | None = commit
-        files: list[FileStat] = []
-        hunks = 0
         if self.spec.recipe.returns == "text":
             if commit != worktree.base_commit:
                 self._emit(
                     events.Note(level="warning", text="The recipe returns text, so changes to files were discarded.")
                 )
-            head = None
+            self._result = events.Result(head=None, files=[], text=text, summary=summary)
+            self._emit(self._result)
         else:
-            collected = await self._in_thread(worktree.result, commit, limit_seconds=limit_seconds)
-            files, hunks = collected.files, collected.hunks
-        self._result = events.Result(head=head, files=files, text=text, summary=summary, hunks=hunks)
+            await self._report_result(commit, outcome, limit_seconds)
+
+    async def _report_result(self, commit: str, outcome: Outcome | None, limit_seconds: float) -> None:
+        collected = await self.in_thread(self._known_worktree().result, commit, limit_seconds=limit_seconds)
+        self._result = events.Result(
+            head=commit,
+            files=collected.files,
+            text=outcome.text if outcome is not None else None,
+            summary=outcome.summary if outcome is not None else None,
+            hunks=collected.hunks,
+        )
         self._emit(self._result)
 
     async def _judge(self) -> None:
         worktree, result = self._worktree, self._result
         if self._failure is not None or worktree is None or result is None or result.head is None:
             return
-        if not await self._in_thread(self._changed):
+        if not await self.in_thread(self._changed):
             return
+        self._judgement = await self.judge_commit(result.head, self._emit, None, self.folder.path)
+
+    async def judge_commit(
+        self, head: str, emit: Callable[[events.Event], None], sample: MutantSample | None, reports: Path
+    ) -> Judgement:
+        """Judge a commit of the worktree; see ``rounds.RoundHost``, as for the next methods."""
+        worktree = self._known_worktree()
         await self._watch_outside(worktree)
-        self._judgement = await judge(
+        judgement = await judge(
             JudgeRequest(
                 delegation_id=self.folder.id,
                 recipe=self.spec.recipe,
                 tree=worktree.judged(),
                 base=worktree.base_commit,
-                head=result.head,
+                head=head,
                 workspace=Path(self.spec.workspace),
                 files=paths(self.spec.files),
                 checks=self.spec.checks,
@@ -348,23 +366,61 @@ class DelegationRun:
                 scratch=self.folder.path / "checks",
                 cache=self.root / "base-outcomes",
                 evidence=self.spec.evidence,
-                dismissed=await self._in_thread(dismissed_mutants.dismissed, self.root, self.spec.workspace),
-                reports=self.folder.path,
+                dismissed=await self.in_thread(dismissed_mutants.dismissed, self.root, self.spec.workspace),
+                reports=reports,
+                sample=sample,
             ),
-            self._emit,
+            emit,
         )
-        sandboxes = [check.sandbox for check in self._judgement.results if check.sandbox is not None]
+        sandboxes = [check.sandbox for check in judgement.results if check.sandbox is not None]
         confined = bool(sandboxes) and all(sandbox.reached.restricts_access for sandbox in sandboxes)
         await self._compare_outside("a check", "the checks ran", confined=confined)
+        return judgement
+
+    # -- rounds ----------------------------------------------------------------------------------------------
+
+    async def _improve(self) -> None:
+        result, judgement, worktree = self._result, self._judgement, self._worktree
+        if not self.spec.rounds or judgement is None or worktree is None or result is None or result.head is None:
+            return
+        self._rounds = Rounds(self, worktree, self._emit, count=self.spec.rounds, reports=self.folder.path)
+        await self._rounds.run(JudgedResult(result.head, judgement))
+
+    async def attempt_again(self, request: str) -> str | None:
+        """Ask the agent for more in the same worktree."""
+        await self._watch_outside(self._known_worktree())
+        why = await self._attempts.again(request)
+        await self._compare_outside("the agent", "the agent worked", confined=self._writer.delegation.confined)
+        return why
+
+    async def commit(self) -> str:
+        """Commit the contents of the worktree, which are not the result yet."""
+        return await self.in_thread(self._known_worktree().checkpoint, self._tell, limit_seconds=SNAPSHOT_SECONDS)
+
+    async def keep(self, judged: JudgedResult) -> None:
+        """Replace the result, if it changed, and its judgement."""
+        if self._result is None or judged.head != self._result.head:
+            outcome = self._attempts.adopt(judged.head)
+            await self._report_result(judged.head, outcome, SNAPSHOT_SECONDS)
+        self._judgement = judged.judgement
+
+    def verdict_on(self, judgement: Judgement) -> tuple[Verdict, list[Reservation]]:
+        """Return the verdict if the delegation ended with this judgement of changed files."""
+        return self._verdict(changed=True, judgement=judgement)
+
+    def _known_worktree(self) -> DelegationWorktree:
+        if self._worktree is None:
+            raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "There is no worktree.", hint="Start it again.")
+        return self._worktree
 
     async def _watch_outside(self, worktree: DelegationWorktree) -> None:
         self._outside = self._outside or OutsideWatch(self.spec, worktree, self._tell)
-        await self._in_thread(self._outside.start)
+        await self.in_thread(self._outside.start)
 
     async def _compare_outside(self, who: str, doing: str, *, confined: bool) -> None:
         """Report changes outside the worktree, unless a sandbox made them impossible."""
         if self._outside is not None and not confined:
-            await self._in_thread(self._outside.compare, who, doing)
+            await self.in_thread(self._outside.compare, who, doing)
 
     async def _check_again(self) -> None:
         before = self._before or summary.load(self.folder)
@@ -388,11 +444,13 @@ class DelegationRun:
         except Exception as error:
             self._failure = self._failure or _fault(self.folder, error)
         # No process of this delegation may be alive now, not even programs that git started.
-        await self._in_thread(leftovers.kill_leftovers, self.folder.id)
+        await self.in_thread(leftovers.kill_leftovers, self.folder.id)
+        if self._rounds is not None:
+            await self._rounds.restore()
         changed = False
         try:
             self._emit.close()
-            changed = await self._in_thread(self._changed)
+            changed = await self.in_thread(self._changed)
         except UnderstudyError as failure:
             self._failure = self._failure or failure
         self._writer.verify()
@@ -400,7 +458,7 @@ class DelegationRun:
             self._emit(events.Note(level="warning", text=f"The checks did not finish: {self._why()}."))
             verdict, reservations, info = _end_of(self._before)
         else:
-            verdict, reservations = self._verdict(changed=changed)
+            verdict, reservations = self._verdict(changed=changed, judgement=self._judgement)
             info = self._failure.info() if self._failure is not None else None
             if only_check:
                 verdict, reservations, info = self._same_end(verdict, reservations, info)
@@ -431,14 +489,14 @@ class DelegationRun:
             return False
         return worktree.tree_of(result.head) != worktree.tree_of(worktree.base_commit)
 
-    def _verdict(self, *, changed: bool) -> tuple[Verdict, list[Reservation]]:
+    def _verdict(self, *, changed: bool, judgement: Judgement | None) -> tuple[Verdict, list[Reservation]]:
         failure, result = self._failure, self._result
         limit: verdict_rules.LimitReached | None = None
         if failure is not None and failure.kind in {ErrorKind.TIMED_OUT, ErrorKind.STALLED}:
             limit = "timed_out"
         elif failure is not None and failure.kind is ErrorKind.BUDGET_EXHAUSTED:
             limit = "budget_exhausted"
-        reservations = frozenset(self._judgement.reservations if self._judgement is not None else ())
+        reservations = frozenset(judgement.reservations if judgement is not None else ())
         if self._writer.tampered:
             reservations |= {Reservation.TAMPERED}
         if self._outside is not None and self._outside.changed:
@@ -450,7 +508,7 @@ class DelegationRun:
             failed=failure is not None,
             answer=((result and result.text) or "") if self.spec.recipe.returns == "text" else None,
             changed=changed,
-            results=tuple(self._judgement.results) if self._judgement is not None else (),
+            results=tuple(judgement.results) if judgement is not None else (),
             reservations=reservations,
         ))  # fmt: skip
 
@@ -471,7 +529,7 @@ class DelegationRun:
                 verdict = Verdict.UNVERIFIED
         return verdict, reservations, info
 
-    async def _in_thread(self, call: Callable[..., _T], *args: object, limit_seconds: float | None = None) -> _T:
+    async def in_thread(self, call: Callable[..., _T], *args: object, limit_seconds: float | None = None) -> _T:
         """Run blocking git work in a thread; a cancel aborts the git process, so the thread ends at once."""
         future = asyncio.get_running_loop().run_in_executor(None, functools.partial(call, *args))
         # The caller may have stopped waiting for this thread; then its exception is never retrieved.

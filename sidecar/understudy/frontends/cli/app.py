@@ -43,6 +43,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "undo": ("review.decide:undo", "Undo an accept; keep your later edits."),
         "amend": ("review.reply:amend", "Edit a file of a result."),
         "reply": ("review.reply:reply", "Send a result back with instructions."),
+        "strengthen": ("review.reply:strengthen", "Ask for tests that notice more mistakes in the code."),
         "retry": ("review.reply:retry", "Run a delegation again from its original base."),
         "answer": ("delegate.answer:answer", "Answer an agent that waits for permission."),
         "export": ("review.export:export", "Export a result as a branch, commit or patch."),

@@ -89,6 +89,16 @@ def in_workspace(command: Command) -> Command:
     )(command)
 
 
+def rounds(command: Command) -> Command:
+    """Add ``--rounds``."""
+    return click.option(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="Ask the agent up to N more times for tests that notice more, within the limits; keep what is better.",
+    )(command)
+
+
 def limit_options(command: Command) -> Command:
     """Add an option for each of ``LIMITS``."""
     for name, type_, text in reversed(LIMITS):

@@ -19,6 +19,7 @@ from understudy.model.delegations import (
     no_usage,
 )
 from understudy.model.events import STATE_AFTER, Event
+from understudy.model.evidence.mutation import Round
 from understudy.model.hunks import Review
 from understudy.model.states import TRANSITIONS, State
 from understudy.model.verdicts import Reservation, Verdict
@@ -247,6 +248,12 @@ def _check_finished(delegation: Delegation, event: events.CheckFinished, change:
     change["activity"] = _clip(f"checked: {event.name}, {'passed' if event.ok else 'failed'}")
 
 
+def _round(delegation: Delegation, event: events.RoundJudged, change: _Change) -> None:
+    found = Round(**{name: getattr(event, name) for name in Round.__struct_fields__})
+    change["rounds"] = [*delegation.rounds, found][:MOST_ATTEMPTS]
+    change["activity"] = f"round {event.number}: {event.killed} of {event.viable} changes noticed"
+
+
 def _note(_: Delegation, event: events.Note, change: _Change) -> None:
     change["activity"] = _clip(event.text)
 
@@ -332,6 +339,7 @@ _HANDLERS: dict[type[Event], Callable[[Delegation, Any, _Change], None]] = {
     events.Result: _result,
     events.CheckStarted: _check_started,
     events.CheckFinished: _check_finished,
+    events.RoundJudged: _round,
     events.Note: _note,
     events.Finished: _finished,
     events.Confirmed: _confirmed,

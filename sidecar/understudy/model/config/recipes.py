@@ -8,6 +8,9 @@ from understudy.model.config.delegators import Scope
 from understudy.model.errors import Location
 from understudy.model.wire import Strict, Wire
 
+MOST_ROUNDS = 10
+"""The most rounds that a recipe or a request may ask for."""
+
 
 class AppliesTo(Strict, kw_only=True):
     """Where a recipe is offered."""
@@ -27,6 +30,8 @@ class Recipe(Wire, kw_only=True):
     writes: list[str] | None = None
     checks: list[str] | None = None
     delegator: str | None = None
+    rounds: int | None = None
+    """How often the agent is asked again for tests that notice more."""
     applies_to: AppliesTo
     scope: Scope
     location: Location | None = None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -51,6 +54,21 @@ class JudgedMutant(Wire, kw_only=True):
     """Ids of tests that failed; a run ends at the first."""
 
 
+class Round(Wire, kw_only=True):
+    """How many small changes of the code the tests noticed in one round, on the same changes as far as possible."""
+
+    number: int
+    """0 for the first result, then from 1 for each attempt to notice more."""
+    killed: int
+    """Mutants that the tests noticed."""
+    viable: int
+    """Mutants that count."""
+    kept: bool
+    """Whether the result of this round was kept; otherwise the result before it was restored."""
+    why: str | None = None
+    """Why it was not kept; absent if it was."""
+
+
 class MutationResult(Wire, kw_only=True):
     """Which small changes of the code the tests of a check noticed."""
 
@@ -81,3 +99,83 @@ class MutationResult(Wire, kw_only=True):
     """How long it took."""
     unfinished: str | None = None
     """Why fewer mutants were judged than planned; absent if all were."""
+
+
+_NOTICED = frozenset({MutantStatus.KILLED, MutantStatus.TIMEOUT})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noticed:
+    """The mutants that the required checks noticed, and those that they did not."""
+
+    killed: int
+    viable: int
+    kills: dict[str, JudgedMutant]
+    """The listed mutants that a test noticed, by identity."""
+    survivors: list[JudgedMutant]
+    """Those that no check noticed."""
+    idle: list[str]
+    """Ids of new tests that noticed nothing."""
+    scope: str
+    """``files`` or ``changes``, see ``MutationResult``."""
+    nothing_executed: bool
+    """There are mutants, and the tests execute none of them."""
+    sampled: bool
+    """There are mutants on executed lines that were not judged."""
+    listed: bool
+    """Whether ``kills`` has every kill."""
+
+    @property
+    def can_be_better(self) -> bool:
+        """Return whether there is something that better tests would notice."""
+        return bool(self.survivors) or self.nothing_executed
+
+    @property
+    def judged(self) -> frozenset[str]:
+        """Return the identities of the listed mutants."""
+        return frozenset(self.kills) | {one.id for one in self.survivors}
+
+    def gained(self, before: Noticed) -> bool:
+        """Return whether these tests notice a mutant that those of ``before`` did not."""
+        return self.killed > before.killed and not self.kills.keys() <= before.kills.keys()
+
+    def lost(self, before: Noticed, changed: Iterable[str] = ()) -> list[JudgedMutant]:
+        """Return the mutants that ``before`` noticed and these tests do not, except in ``changed`` files."""
+        mine = {one.id for one in self.survivors}
+        ours = set(changed)
+        return [
+            one
+            for identity, one in before.kills.items()
+            if identity in mine or (self.listed and identity not in self.kills and one.path not in ours)
+        ]
+
+
+def noticed(results: Iterable[MutationResult | None]) -> Noticed | None:
+    """Return what the checks of a result noticed together; None if none was mutation-tested."""
+    found = [one for one in results if one is not None]
+    if not found:
+        return None
+    kills: dict[str, JudgedMutant] = {}
+    missed: dict[str, JudgedMutant] = {}
+    for mutant in chain.from_iterable(result.mutants for result in found):
+        if mutant.status in _NOTICED:
+            kills.setdefault(mutant.id, mutant)
+        elif mutant.status is MutantStatus.SURVIVED:
+            missed.setdefault(mutant.id, mutant)
+    survivors = [mutant for identity, mutant in missed.items() if identity not in kills]
+    alone = found[0] if len(found) == 1 else None
+    return Noticed(
+        killed=alone.killed if alone is not None else len(kills),
+        viable=alone.viable if alone is not None else len(kills) + len(survivors),
+        kills=kills,
+        survivors=survivors,
+        idle=list(dict.fromkeys(test for result in found for test in result.idle)),
+        scope=found[0].scope,
+        nothing_executed=all(result.total and not result.executed for result in found),
+        sampled=any(result.viable < result.executed for result in found),
+        listed=all(_lists_all(result) for result in found),
+    )
+
+
+def _lists_all(result: MutationResult) -> bool:
+    return sum(one.status in _NOTICED for one in result.mutants) >= result.killed

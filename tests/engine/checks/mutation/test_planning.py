@@ -45,6 +45,15 @@ def test_the_same_seed_gives_the_same_plan(seed: str, count: int) -> None:
     assert sum(not run.sham for run in first.runs) == min(count, 33)
 
 
+def test_the_mutants_of_an_earlier_sample_come_first() -> None:
+    before = plan(SOURCES, everything, count=6, seed="s")
+    known = {(run.path, run.mutant) for run in before.runs if not run.sham}
+    again = plan(SOURCES, everything, count=6, seed="other", first=lambda path, one: (path, one) in known)
+    assert {(run.path, run.mutant) for run in again.runs if not run.sham} == known
+    more = plan(SOURCES, everything, count=9, seed="other", first=lambda path, one: (path, one) in known)
+    assert known < {(run.path, run.mutant) for run in more.runs if not run.sham}
+
+
 def test_nothing_executed_means_nothing_to_run() -> None:
     assert plan(SOURCES, lambda _, __: [], count=5, seed="s") == MutationPlan(runs=(), executed=0, total=33)
 

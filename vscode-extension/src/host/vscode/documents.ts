@@ -29,6 +29,7 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
   disposables.add(vscode.workspace.onDidCloseTextDocument((document) => closed.fire(document.uri.toString())));
   disposables.add(vscode.workspace.onDidSaveTextDocument((document) => saved.fire(document.uri.toString())));
   disposables.add(vscode.window.onDidChangeActiveTextEditor((editor) => activeChanged.fire(activeOf(editor))));
+  const hints = disposables.add(vscode.languages.createDiagnosticCollection(EXTENSION_ID));
   return {
     get active() {
       return activeOf(vscode.window.activeTextEditor);
@@ -53,6 +54,15 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
           ? {}
           : { code: String(typeof found.code === "object" ? found.code.value : found.code) }),
       })),
+    setHints(uri, found) {
+      const shown = found.map((one) => {
+        const hint = new vscode.Diagnostic(toRange(one.range), one.message, vscode.DiagnosticSeverity.Hint);
+        if (one.source !== undefined) hint.source = one.source;
+        if (one.code !== undefined) hint.code = one.code;
+        return hint;
+      });
+      hints.set(vscode.Uri.parse(uri), shown);
+    },
     async show(uri, options = {}) {
       const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(uri));
       await vscode.window.showTextDocument(document, toShowOptions(options));

@@ -17,6 +17,7 @@ from understudy.engine.checks.judged_tree import Change, JudgedTree
 from understudy.engine.checks.mutation.changed_lines import changed_lines
 from understudy.engine.checks.mutation.lost_kills import EarlierTests, LostKills, Runs, lost_kills
 from understudy.engine.checks.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test, save_report
+from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import JudgedMutant, MutationResult
@@ -47,6 +48,8 @@ class MutationTrial:
     """Identities of mutants that the user dismissed."""
     reports: Path | None
     """The folder for reports; None: they are not kept."""
+    sample: MutantSample | None = None
+    """Mutants to judge before others."""
 
 
 @dataclass(kw_only=True)
@@ -214,6 +217,7 @@ class MutationJudge:
                 seed=await asyncio.to_thread(trial.tree.tree_of, trial.head),
                 evidence=trial.evidence,
                 dismissed=trial.dismissed,
+                sample=trial.sample,
             )
         )
         if trial.reports is not None and outcome.report:

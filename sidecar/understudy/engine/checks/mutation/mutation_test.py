@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from understudy.engine.checks.check_run import CheckContext, CheckOutcome, Prepa
 from understudy.engine.checks.mutation import planning, stryker_report
 from understudy.engine.checks.mutation.mutant_identity import as_change, identity
 from understudy.engine.checks.mutation.mutant_result import MutantResult
-from understudy.engine.checks.mutation.planning import MutationPlan, MutationScore
+from understudy.engine.checks.mutation.planning import MutantSample, MutationPlan, MutationScore
 from understudy.engine.checks.mutation.private_copy import copy_tree
 from understudy.engine.checks.mutation.python_tests import PytestRunner, TestEnvironment
 from understudy.engine.checks.mutation.runners.runner_choice import runner_for
@@ -59,6 +59,8 @@ class MutationRequest:
     evidence: Evidence
     dismissed: frozenset[str] = frozenset()
     """Identities of mutants that do not count."""
+    sample: MutantSample | None = None
+    """Mutants to judge before others, and the seed to use instead."""
     only: frozenset[str] | None = None
     """Identities of the mutants to judge; None: a sample of all."""
     also_loaded: tuple[str, ...] = ()
@@ -135,9 +137,10 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
         sources,
         recorded.tests_of,
         count=request.evidence.mutants_for(check_seconds),
-        seed=request.seed,
+        seed=request.seed if request.sample is None else request.sample.seed,
         lines=request.lines,
         left_out=names.is_left_out,
+        first=names.among(request.sample.identities if request.sample is not None else frozenset()),
     )
     runs = await runner.run(recorded, planned.runs, seconds=max(0.0, deadline - loop.time()))
     score = planning.score(planned, runs.results)
@@ -211,6 +214,9 @@ class _Names:
 
     def change(self, path: str, mutant: Mutant) -> tuple[str, str]:
         return as_change(self._sources[path], mutant)
+
+    def among(self, identities: frozenset[str]) -> Callable[[str, Mutant], bool]:
+        return lambda path, mutant: bool(identities) and self.of(path, mutant) in identities
 
     def is_left_out(self, path: str, mutant: Mutant) -> bool:
         if self._only is not None:

@@ -19,6 +19,16 @@ TestsOf = Callable[[str, Mutant], Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
+class MutantSample:
+    """Mutants to judge before others, so that two results can be compared."""
+
+    seed: str
+    """Chooses the other mutants."""
+    identities: frozenset[str]
+    """See ``mutant_identity``; those that the result's code does not have are skipped."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MutationPlan:
     """The runs to make, and how many mutants there are."""
 
@@ -74,11 +84,12 @@ def plan(
     seed: str,
     lines: Mapping[str, frozenset[int]] | None = None,
     left_out: Callable[[str, Mutant], bool] = lambda _path, _mutant: False,
+    first: Callable[[str, Mutant], bool] = lambda _path, _mutant: False,
 ) -> MutationPlan:
     """Choose at most ``count`` mutants of the files on executed lines, with three sham mutants among them.
 
-    ``lines`` restricts mutants to some lines of the files, such as the changed ones. The same sources, tests and
-    ``seed`` give the same plan.
+    ``lines`` restricts mutants to some lines of the files, such as the changed ones; mutants that are ``first`` are
+    chosen before others. The same sources, tests and ``seed`` give the same plan.
     """
     found = [
         (path, mutant)
@@ -89,7 +100,8 @@ def plan(
     executed = [(path, mutant, tuple(tests)) for path, mutant in found if (tests := tests_of(path, mutant))]
     tests_by_mutant = {(path, mutant): tests for path, mutant, tests in executed}
     # A few more than needed, because some of them may break the syntax.
-    ordered = sample(tests_by_mutant, 2 * count + 10, seed)
+    wanted = {(path, mutant) for path, mutant in tests_by_mutant if first(path, mutant)}
+    ordered = [*sample(wanted, count, seed), *sample(tests_by_mutant.keys() - wanted, 2 * count + 10, seed)]
     chosen = [(path, mutant) for path, mutant in ordered if still_parses(path, sources[path], mutant)][:count]
     runs = [PlannedRun(path=path, mutant=mutant, tests=tests_by_mutant[path, mutant]) for path, mutant in chosen]
     return MutationPlan(runs=tuple(_with_shams(runs, sources, seed)), executed=len(executed), total=len(found))

@@ -88,6 +88,7 @@ def _what_to_do(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--idempotency-key", metavar="KEY", help="Return the existing delegation if one was started with this key."
         ),
+        options.rounds,
         options.limit_options,
         options.as_json,
     ]
@@ -174,6 +175,7 @@ def _params(given: dict[str, Any]) -> dict[str, Any]:
         "base": given["base"],
         "checks": list(given["checks"]) or None,
         "limits": options.limits(given),
+        "rounds": given["rounds"],
         "groupId": given["group"],
         "idempotencyKey": given["idempotency_key"],
         "buffers": [_buffer(text) for text in given["buffers"]] or None,

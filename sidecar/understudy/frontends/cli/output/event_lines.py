@@ -7,6 +7,7 @@ from understudy.frontends.cli.terminal.terminal import one_line
 from understudy.model import events as e
 from understudy.model.checks import CheckResult
 from understudy.model.errors import ErrorInfo
+from understudy.model.evidence.mutation import Round
 
 LEFT_OUT_SHOWN = 5
 
@@ -44,6 +45,8 @@ def line(event: e.Event) -> str | None:
             return f"running check {name}"
         case e.CheckFinished():
             return check(event.check_result())
+        case e.RoundJudged():
+            return round_of_tests(event)
         case e.Note(level=level, text=text):
             return one_line(text) if level == "info" else f"{level}: {one_line(text)}"
         case e.Finished(verdict=verdict, reservations=reservations):
@@ -92,6 +95,13 @@ def check(result: CheckResult) -> str:
         if applies
     )
     return f"{mark} check {one_line(result.name)}: {counts(result)} in {result.seconds:.1f} s{extra}"
+
+
+def round_of_tests(judged: e.RoundJudged | Round) -> str:
+    """Return what the tests noticed in one round."""
+    name = "first result" if judged.number == 0 else f"round {judged.number}"
+    text = f"{name}: {judged.killed} of {plural(judged.viable, 'small change')} noticed"
+    return text if judged.kept else f"{text}; not kept: {one_line(judged.why or '')}"
 
 
 def error(info: ErrorInfo) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.terminal.terminal import Paint, one_line, path
-from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult
+from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult, Round
 
 _SHOWN = 5
 """How many missed changes and idle tests a card lists."""
@@ -48,6 +48,11 @@ def mutation_rows(result: MutationResult, paint: Paint) -> list[str]:
         rows.append(f"      and {event_lines.plural(len(result.idle) - _SHOWN, 'more test')} that notice nothing")
     rows += [f"      fails without a cause: {one_line(test)}" for test in result.unreliable[:_SHOWN]]
     return rows
+
+
+def round_rows(rounds: list[Round], paint: Paint) -> list[str]:
+    """Return what the tests noticed in each round."""
+    return [paint(event_lines.round_of_tests(one), fg="green" if one.kept else "yellow") for one in rounds]
 
 
 def survivors(result: MutationResult) -> list[JudgedMutant]:

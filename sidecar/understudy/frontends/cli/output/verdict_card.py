@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from understudy.frontends.cli.output import event_lines
-from understudy.frontends.cli.output.mutation_lines import mutation_rows
+from understudy.frontends.cli.output.mutation_lines import mutation_rows, round_rows, survivors
 from understudy.frontends.cli.output.units import duration, thousands
 from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, one_line, path, sanitize
@@ -111,7 +111,7 @@ def _checks(delegation: Delegation, paint: Paint) -> str:
         if not result.ok and result.output_tail.strip():
             tail = sanitize(result.output_tail).rstrip().splitlines()[-_SHOWN:]
             rows += [f"    | {row}" for row in tail]
-    return "\n".join(rows)
+    return "\n".join([*rows, *round_rows(delegation.rounds, paint)])
 
 
 def _suspicious(found: list[SuspiciousCode]) -> list[str]:
@@ -192,7 +192,9 @@ def _next_steps(delegation: Delegation) -> str:
         return f"next: understudy show {one_line(delegation.superseded_by)}"
     if delegation.review.pending:
         every = f"understudy accept {identifier} --all"
-        return f"next: understudy review {identifier}   {every}   understudy diff {identifier}"
+        missed = any(survivors(check.mutation) for check in delegation.checks if check.mutation is not None)
+        more = f"   understudy strengthen {identifier}" if missed else ""
+        return f"next: understudy review {identifier}   {every}   understudy diff {identifier}{more}"
     if delegation.review.rejected:
         return f"next: understudy reply {identifier} 'what to do instead'"
     if delegation.result and delegation.result.files:

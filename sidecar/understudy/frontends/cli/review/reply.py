@@ -1,4 +1,4 @@
-"""``reply``, ``retry`` and ``amend``."""
+"""``reply``, ``strengthen``, ``retry`` and ``amend``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli import exit_codes, option_names, options
 from understudy.frontends.cli.api_calls import call, resolve
 from understudy.frontends.cli.delegate import follower
 from understudy.frontends.cli.output import event_lines, output
@@ -39,6 +39,23 @@ def reply(*, identifier: str, words: tuple[str, ...], detach: bool, quiet: bool,
         raise click.UsageError("The instructions are empty.")
     parent = call("delegations/get", id=resolve(identifier))
     started = call("delegations/reply", id=parent.id, text=text)
+    return _follow(started, parent.recipe, parent.id, detach=detach, quiet=quiet, as_json=json_)
+
+
+@click.command(epilog=options.examples("understudy strengthen k3f9q", "understudy strengthen k3f9q --rounds 2"))
+@options.identifier
+@options.rounds
+@options.following
+@options.as_json
+def strengthen(*, identifier: str, rounds: int | None, detach: bool, quiet: bool, json_: bool) -> int:
+    """Ask for tests that notice more mistakes in the code.
+
+    The checks of a result also run on small changes of the code. This sends those that no test noticed back to the
+    agent, and the tests that noticed none. It starts a new delegation and follows it, as `reply` does.
+    """
+    parent = call("delegations/get", id=resolve(identifier))
+    with option_names.as_options():
+        started = call("delegations/strengthen", id=parent.id, rounds=rounds)
     return _follow(started, parent.recipe, parent.id, detach=detach, quiet=quiet, as_json=json_)
 
 

@@ -13,6 +13,7 @@ from understudy.frontends.lsp import server_capabilities
 from understudy.frontends.lsp.review import review_actions
 from understudy.frontends.lsp.review.review_actions import OpenReview, ReviewAction
 from understudy.frontends.lsp.review.review_document import WHOLE, EditedReview, ReviewTarget, letter
+from understudy.frontends.lsp.review.survivor_hints import SurvivorHint
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text.sanitize import one_line
 
@@ -42,6 +43,8 @@ class View:
     sheet: EditedReview | None = None
     tokens: list[str] = field(default_factory=list)
     """Undo tokens of accepts in this file."""
+    hints: list[SurvivorHint] = field(default_factory=list)
+    """Changes of this file that no test noticed."""
 
     def diagnostics(self) -> list[types.Diagnostic]:
         """Return one for each hunk; decided ones are hints, so that "next problem" goes to the next pending hunk."""
@@ -54,6 +57,15 @@ class View:
                 code=mark.hunk.id,
             )
             for mark in self.marks
+        ] + [
+            types.Diagnostic(
+                self._line(hint.line),
+                hint.message,
+                severity=types.DiagnosticSeverity.Hint,
+                source=SOURCE,
+                code=hint.mutant.id,
+            )
+            for hint in self.hints
         ]
 
     def offers(self, first: int, last: int) -> list[tuple[ReviewAction, frozenset[str]]]:
@@ -72,6 +84,12 @@ class View:
                     offers += review_actions.on_file(work, path, _nothing)
             offers.append(_look(work, own[0]))
             found += [(_named(one, work) if len(works) > 1 else one, ids) for one in offers]
+        missed = [hint for hint in self.hints if first <= hint.line <= last]
+        reviews = {hint.work.delegation.id: hint.work for hint in missed}
+        for identifier, work in reviews.items():
+            ids = frozenset(hint.mutant.id for hint in missed if hint.work.delegation.id == identifier)
+            offers = review_actions.strengthen(work)
+            found += [(_named(one, work) if len(reviews) > 1 else one, ids) for one in offers]
         return [*found, *((review_actions.take_back(token), frozenset[str]()) for token in self.tokens[-1:])]
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
@@ -175,6 +193,8 @@ def _on_whole(work: OpenReview, sheet: EditedReview) -> Iterable[ReviewAction]:
     words = words_of(work, sheet)
     if HunkState.SUPERSEDED not in states and (words or states & {HunkState.PENDING, HunkState.REJECTED}):
         yield review_actions.send_back(work, words)
+    if work.pending():
+        yield from review_actions.strengthen(work)
     newer = next((hunk.by for _, hunk in work.hunks() if hunk.state is HunkState.SUPERSEDED and hunk.by), None)
     if newer is not None:
         title = f"Continue in the review of {newer}, which took over the pending hunks"

@@ -9,11 +9,13 @@ from typing import Any
 from understudy.api import method_table
 from understudy.frontends.lsp.review.review_document import ReviewTarget
 from understudy.model.delegations import Delegation
+from understudy.model.evidence.mutation import noticed
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import sanitize
 
 DECIDE = method_table.PREFIX + "delegations/decide"
 REPLY = method_table.PREFIX + "delegations/reply"
+STRENGTHEN = method_table.PREFIX + "delegations/strengthen"
 UNDO = method_table.PREFIX + "delegations/undo"
 KIND = "quickfix.review"
 """The common prefix of the kinds of these actions; every editor shows quick fixes."""
@@ -198,6 +200,26 @@ def send_back(work: OpenReview, words: str) -> ReviewAction:
             short="Send back with the reasons",
         )
     return ReviewAction(who, kind, refused='First write what should change, on lines that begin with "> ".')
+
+
+def strengthen(work: OpenReview) -> list[ReviewAction]:
+    """Return the action that asks for tests that notice more, if there is something that no test noticed."""
+    found = noticed(check.mutation for check in work.delegation.checks)
+    if found is None or not found.can_be_better:
+        return []
+    if found.survivors:
+        missed = "1 missed change" if len(found.survivors) == 1 else f"{len(found.survivors)} missed changes"
+    else:
+        missed = "they do not run the code"
+    return [
+        ReviewAction(
+            f"Strengthen the tests with {work.delegation.delegator} ({missed})",
+            f"{KIND}.strengthen",
+            STRENGTHEN,
+            {"id": work.delegation.id},
+            short=f"Strengthen tests ({missed})",
+        )
+    ]
 
 
 def take_back(token: str) -> ReviewAction:

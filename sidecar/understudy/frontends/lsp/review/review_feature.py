@@ -26,12 +26,20 @@ from understudy.api import result_files
 from understudy.frontends.lsp.editor import user_messages
 from understudy.frontends.lsp.editor.client import EditorRefused
 from understudy.frontends.lsp.line_alignment import lines_of
-from understudy.frontends.lsp.review import document_view, hunk_positions, open_reviews, review_actions
+from understudy.frontends.lsp.review import (
+    document_view,
+    hunk_positions,
+    open_reviews,
+    review_actions,
+    survivor_hints,
+)
 from understudy.frontends.lsp.review.document_view import Mark, View
 from understudy.frontends.lsp.review.review_actions import OpenReview
 from understudy.frontends.lsp.review.review_document import EditedReview, ReviewTarget
+from understudy.frontends.lsp.review.survivor_hints import SurvivorHint
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.evidence.mutation import JudgedMutant
 from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.states import State
 from understudy.model.text import path_quoting, sanitize, uris
@@ -45,14 +53,14 @@ OWNER = "review"
 SETTLE_SECONDS = 0.15
 """Delay between the last keystroke and new diagnostics."""
 NAMED_CONFLICTS = 3
-KEPT_BASES = 64
-"""How many files have their base cached."""
+KEPT_TEXTS = 64
+"""How many texts of bases and results are cached."""
 KEPT_TOKENS = 8
 """How many accepts of one file can be undone, one after the other."""
 LARGE_CHARACTERS = 200_000
 """Longer texts are processed in a thread."""
 
-_DECIDING = {review_actions.DECIDE, review_actions.REPLY, review_actions.UNDO}
+_DECIDING = {review_actions.DECIDE, review_actions.REPLY, review_actions.STRENGTHEN, review_actions.UNDO}
 
 
 class ReviewFeature:
@@ -69,7 +77,8 @@ class ReviewFeature:
         """Workspace → the open paths in it; a cache, since every opened file is compared with all pending results."""
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._views: dict[str, tuple[tuple[int | None, int], View | None]] = {}
-        self._bases: dict[tuple[str, str], str | None] = {}
+        self._texts: dict[tuple[str, str, str], str | None] = {}
+        """Delegation, path, and ``base`` or the commit of the result → the text."""
         self._tokens: dict[Path, list[str]] = {}
         """File → the undo tokens of accepts by this editor that changed it, oldest first."""
         self.client.on_document.append(self._document)
@@ -187,7 +196,7 @@ class ReviewFeature:
 
     def _changed(self, delegations: set[str]) -> None:
         """Update the documents of these delegations."""
-        self._bases = {key: text for key, text in self._bases.items() if key[0] in self._works.known}
+        self._texts = {key: text for key, text in self._texts.items() if key[0] in self._works.known}
         for uri, delegation in self._reviews.items():
             if delegation is None or delegation in delegations:
                 self._show_soon(uri, 0.0)
@@ -235,7 +244,7 @@ class ReviewFeature:
         marks: list[Mark] = []
         text = None
         for work, file in self._changes_of(path):
-            base = await self._base(work, file)
+            base = await self._text_in(work, file.path, "base")
             text = self.client.documents.text(uri)
             if base is None or text is None:
                 continue
@@ -245,21 +254,30 @@ class ReviewFeature:
             else:
                 found = hunk_positions.landings(base, text, pending)
             marks += [Mark(work, file, hunk, at.first, at.last) for hunk, at in zip(pending, found, strict=True)]
+        hints: list[SurvivorHint] = []
+        for work, mutants in self._missed_in(path):
+            result = await self._text_in(work, mutants[0].path, "result")
+            text = self.client.documents.text(uri)
+            if result is not None and text is not None:
+                hints += await asyncio.to_thread(survivor_hints.placed, work, mutants, result, text)
         tokens = next((own for each in _spellings(path) if (own := self._tokens.get(each))), [])
-        if not marks and not tokens:
+        if not marks and not tokens and not hints:
             return None
         text = self.client.documents.text(uri) if text is None else text
         marks.sort(key=lambda mark: (mark.first, mark.work.delegation.id))
-        return View(lines_of(text or ""), self.client.encoding, marks, tokens=tokens)
+        hints.sort(key=lambda hint: (hint.line, hint.work.delegation.id))
+        return View(lines_of(text or ""), self.client.encoding, marks, tokens=tokens, hints=hints)
 
     def _concerns(self, delegation: Delegation) -> bool:
-        """Return whether a file that a result changes is open."""
+        """Return whether a file that a result changes, or whose mistakes no test notices, is open."""
         if delegation.result is None:
             return False
         opened = self._opened.get(delegation.workspace)
         if opened is None:
             opened = self._opened[delegation.workspace] = self._open_in(Path(delegation.workspace))
-        return any(file.path in opened for file in delegation.result.files)
+        if any(file.path in opened for file in delegation.result.files):
+            return True
+        return bool(opened) and not opened.isdisjoint(survivor_hints.survivor_paths(delegation))
 
     def _open_in(self, workspace: Path) -> frozenset[str]:
         paths = [path for uri in self._reviews if (path := uris.path_of(uri)) is not None]
@@ -270,27 +288,32 @@ class ReviewFeature:
         """Return the results with pending hunks in an existing file."""
         found = []
         for work in self._works.known.values():
-            workspace = Path(work.delegation.workspace)
-            own = next((own for own in _spellings(path) if workspace in own.parents), None)
-            if own is None:
-                continue
-            file = work.file(path_quoting.quote(os.fsencode(own.relative_to(workspace))))
+            file = work.file(_path_in(work.delegation, path) or "")
             if file is not None and file.status == "modified" and not file.binary and work.pending(file.path):
                 found.append((work, file))
         return found
 
-    async def _base(self, work: OpenReview, file: FileDiff) -> str | None:
-        key = (work.delegation.id, file.path)
-        if key not in self._bases:
-            wanted = {"id": key[0], "path": key[1], "side": "base"}
+    def _missed_in(self, path: Path) -> list[tuple[OpenReview, list[JudgedMutant]]]:
+        """Return the results under review with the changes of a file that their tests do not notice."""
+        found = []
+        for work in self._works.known.values():
+            own = _path_in(work.delegation, path) if work.pending() else None
+            if own is not None and (mutants := survivor_hints.survivors_in(work.delegation, own)):
+                found.append((work, mutants))
+        return found
+
+    async def _text_in(self, work: OpenReview, path: str, side: str) -> str | None:
+        key = (work.delegation.id, path, side if side == "base" else work.delegation.head or "")
+        if key not in self._texts:
+            wanted = {"id": key[0], "path": path, "side": side}
             try:
                 text = _text_of(await self.client.call("delegations/file", wanted))
             except UnderstudyError:
                 return None
-            while len(self._bases) >= KEPT_BASES:
-                del self._bases[next(iter(self._bases))]
-            self._bases[key] = text
-        return self._bases[key]
+            while len(self._texts) >= KEPT_TEXTS:
+                del self._texts[next(iter(self._texts))]
+            self._texts[key] = text
+        return self._texts[key]
 
     # -- results of commands ------------------------------------------------------------------------------------
 
@@ -341,7 +364,7 @@ class ReviewFeature:
             if None in accepted or file.path in accepted:
                 path = workspace / os.fsdecode(path_quoting.unquote(file.path))
                 self._tokens[path] = [*self._tokens.pop(path, []), token][-KEPT_TOKENS:]
-        while len(self._tokens) > KEPT_BASES:
+        while len(self._tokens) > KEPT_TEXTS:
             del self._tokens[next(iter(self._tokens))]
         self._views.clear()
 
@@ -379,6 +402,13 @@ def _text_of(file: Any) -> str | None:
     content = base64.b64decode(file.base64)
     wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return content.decode("utf-16" if wide else "latin-1", "replace")
+
+
+def _path_in(delegation: Delegation, path: Path) -> str | None:
+    """Return the wire path of a file in the workspace of a delegation; None if it is elsewhere."""
+    workspace = Path(delegation.workspace)
+    own = next((own for own in _spellings(path) if workspace in own.parents), None)
+    return None if own is None else path_quoting.quote(os.fsencode(own.relative_to(workspace)))
 
 
 @functools.lru_cache(1000)

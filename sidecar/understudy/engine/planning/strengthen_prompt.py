@@ -1,0 +1,92 @@
+"""Ask an agent for tests that notice the small changes of the code that its tests do not notice."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from itertools import chain, zip_longest
+
+from understudy.git import path_rules
+from understudy.model.evidence.mutation import JudgedMutant, Noticed
+from understudy.model.text import path_quoting
+from understudy.model.text.sanitize import one_line
+
+MOST_MUTANTS = 20
+MOST_IDLE = 20
+_MOST_CHARACTERS = 200
+"""Of the name of a test or function."""
+
+
+def missed(found: Noticed) -> list[JudgedMutant]:
+    """Return the survivors that may be shown to an agent: not those in files that look like secrets."""
+    return [one for one in found.survivors if not path_rules.looks_secret(path_quoting.unquote(one.path))]
+
+
+def is_worthwhile(found: Noticed | None) -> bool:
+    """Return whether there is something to ask for."""
+    return found is not None and (found.nothing_executed or bool(missed(found)))
+
+
+def request_of(found: Noticed) -> str:
+    """Return the request: at most 20 survivors, evenly over functions, the idle tests, and what good tests do."""
+    parts = []
+    chosen = over_functions(missed(found), MOST_MUTANTS)
+    if chosen:
+        boundary = secrets.token_hex(6)
+        listed = "\n\n".join(_described(mutant, boundary) for mutant in sorted(chosen, key=_place))
+        parts.append(
+            "Your tests pass, but they would also pass if the code were wrong. Each of the following mistakes, made "
+            "alone, goes unnoticed (`-` is the line as it is now, `+` is the mistake):\n\n" + listed
+        )
+        parts.append(
+            "Write or extend tests so that each of these mistakes makes a test fail, while all tests pass on the code "
+            "as it is. Leave out a change that makes no difference to any caller."
+        )
+    elif found.nothing_executed:
+        what = "files under test" if found.scope == "files" else "lines that you changed"
+        parts.append(
+            f"Your tests pass, but they execute none of the {what}. Write tests that call this code and look at what "
+            "it does."
+        )
+    if found.idle:
+        names = "\n".join(f"- `{_short(test)}`" for test in found.idle[:MOST_IDLE])
+        parts.append(
+            "These tests pass whatever the code returns. Let each of them compare a result with the value that it "
+            f"must have, or remove it:\n\n{names}"
+        )
+    parts.append(
+        "A good test calls the code as its users do, and compares what it returns, raises or changes with a definite "
+        "value that follows from what the code is meant to do. Try the values at and on both sides of every limit, "
+        "both outcomes of every condition, empty input, and errors. Change only tests: the code, and what decides "
+        "how tests run, stay as they are, and every existing test stays."
+    )
+    return "\n\n".join(parts)
+
+
+def over_functions(mutants: Iterable[JudgedMutant], count: int) -> list[JudgedMutant]:
+    """Return at most ``count`` of the mutants: one of each function, then a second one, and so on."""
+    groups: dict[tuple[str, str], list[JudgedMutant]] = {}
+    for mutant in mutants:
+        groups.setdefault((mutant.path, mutant.function), []).append(mutant)
+    rounds = chain.from_iterable(zip_longest(*groups.values()))
+    return [mutant for mutant in rounds if mutant is not None][:count]
+
+
+def _described(mutant: JudgedMutant, boundary: str) -> str:
+    where = f", in `{_short(mutant.function)}`" if mutant.function else ""
+    rows = [
+        f"{sign} {line}"
+        for sign, text in (("-", mutant.before), ("+", mutant.after))
+        for line in text.splitlines() or [""]
+    ]
+    # A random boundary: no line of the code can end the quotation.
+    change = "\n".join(rows)
+    return f"`{path_quoting.readable(mutant.path)}`, line {mutant.line}{where}:\n<<<{boundary}\n{change}\n{boundary}>>>"
+
+
+def _place(mutant: JudgedMutant) -> tuple[str, int]:
+    return mutant.path, mutant.line
+
+
+def _short(text: str) -> str:
+    return one_line(text).replace("`", "'")[:_MOST_CHARACTERS]

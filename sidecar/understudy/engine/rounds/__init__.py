@@ -1,0 +1,1 @@
+"""Further attempts of a delegation, for tests that notice more."""

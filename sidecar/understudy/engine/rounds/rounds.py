@@ -1,0 +1,214 @@
+"""Let an agent improve its tests in rounds: ask for tests that notice more, judge again, keep what is better."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from understudy.engine.checks.judge import Judgement
+from understudy.engine.checks.mutation.planning import MutantSample
+from understudy.engine.checks.verdict_rules import in_order
+from understudy.engine.planning import strengthen_prompt
+from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
+from understudy.model import events
+from understudy.model.errors import UnderstudyError
+from understudy.model.evidence.mutation import Noticed, noticed
+from understudy.model.text import path_quoting
+from understudy.model.verdicts import Reservation, Verdict
+
+_BY_KILLS = frozenset(
+    {
+        Reservation.NO_MUTANT_KILLED,
+        Reservation.FEW_MUTANTS_KILLED,
+        Reservation.LITTLE_EXECUTED,
+        Reservation.CHANGE_NOT_TESTED,
+    }
+)
+"""Reservations about what the tests notice: for these, the mutants are compared."""
+_RANK = {Verdict.VERIFIED: 2, Verdict.UNVERIFIED: 1}
+_MOST_NAMED = 5
+_RESTORE_SECONDS = 3.0
+"""A cancel must finish within five seconds."""
+
+_T = TypeVar("_T")
+Emit = Callable[[events.Event], None]
+
+
+@dataclass(frozen=True)
+class JudgedResult:
+    """A result and what its checks showed."""
+
+    head: str
+    judgement: Judgement
+
+
+class RoundHost(Protocol):
+    """The delegation whose result is improved."""
+
+    async def attempt_again(self, request: str) -> str | None:
+        """Ask the agent to do ``request`` too; return why that failed, None if it finished."""
+        ...
+
+    async def commit(self) -> str:
+        """Commit the contents of the worktree."""
+        ...
+
+    async def judge_commit(self, head: str, emit: Emit, sample: MutantSample | None, reports: Path) -> Judgement:
+        """Judge a commit; ``emit`` gets the events, and reports are written to the folder ``reports``."""
+        ...
+
+    def verdict_on(self, judgement: Judgement) -> tuple[Verdict, list[Reservation]]:
+        """Return the verdict if the delegation ended with this judgement."""
+        ...
+
+    async def keep(self, result: JudgedResult) -> None:
+        """Replace the result, and report it."""
+        ...
+
+    async def in_thread(self, call: Callable[..., _T], *args: object, limit_seconds: float | None = None) -> _T:
+        """Run blocking git work."""
+        ...
+
+
+class Rounds:
+    """The rounds of one delegation."""
+
+    def __init__(self, host: RoundHost, worktree: DelegationWorktree, emit: Emit, *, count: int, reports: Path) -> None:
+        """``emit`` appends to the journal; ``reports`` is the folder for the reports of the result that is kept."""
+        self._host = host
+        self._worktree = worktree
+        self._emit = emit
+        self._count = count
+        self._reports = reports
+        self._new_reports = reports / "round"
+        self._unfinished: str | None = None
+
+    async def run(self, result: JudgedResult) -> None:
+        """Improve ``result`` until nothing is left to notice, a round brings nothing, or the limits are reached.
+
+        Cancellation leaves the last result that was kept; call ``restore`` then.
+        """
+        found = _noticed(result.judgement)
+        if found is None:
+            return
+        seed = await self._tree_of(result.head)
+        self._report(0, found, None)
+        first = result
+        for number in range(1, self._count + 1):
+            if not strengthen_prompt.is_worthwhile(found):
+                return
+            self._emit(events.Phase(text=f"Round {number} of {self._count}: asking for tests that notice more"))
+            self._unfinished = result.head
+            better, seen, why = await self._round(result, found, MutantSample(seed=seed, identities=found.judged))
+            if better is None:
+                await self.restore()
+                self._report(number, seen or found, why)
+                break
+            await self._host.keep(better)
+            self._unfinished = None
+            await self._host.in_thread(self._keep_reports)
+            result, found = better, seen or found
+            self._report(number, found, None)
+        if result is not first and found.sampled:
+            # The agent has seen some of the mutants; the verdict is about those that the result itself chooses.
+            judgement = await self._host.judge_commit(result.head, self._emit, None, self._reports)
+            await self._host.keep(JudgedResult(result.head, judgement))
+
+    async def restore(self) -> None:
+        """Reset the worktree to the result before the round that did not end, if there is one."""
+        head, self._unfinished = self._unfinished, None
+        if head is not None:
+            with contextlib.suppress(UnderstudyError):  # the next check resets it, too
+                await self._host.in_thread(self._reset, head, limit_seconds=_RESTORE_SECONDS)
+
+    async def _round(
+        self, before: JudgedResult, known: Noticed, sample: MutantSample
+    ) -> tuple[JudgedResult | None, Noticed | None, str]:
+        """Return the better result or None, what it notices, and why it is not kept."""
+        held: list[events.Event] = []
+        try:
+            failure = await self._host.attempt_again(strengthen_prompt.request_of(known))
+            if failure is not None:
+                return None, None, failure
+            head = await self._host.commit()
+            if await self._tree_of(head) == await self._tree_of(before.head):
+                return None, None, "the agent changed nothing"
+            await self._host.in_thread(self._new_folder)
+            judgement = await self._host.judge_commit(head, _holding(held, self._emit), sample, self._new_reports)
+            changed = await self._host.in_thread(self._changed, before.head, head)
+        except UnderstudyError as error:
+            return None, None, error.message.rstrip(".")
+        seen = _noticed(judgement)
+        why = self._why_not(before.judgement, judgement, known, seen, changed)
+        if why is not None:
+            return None, seen, why
+        for event in held:
+            self._emit(event)
+        return JudgedResult(head, judgement), seen, ""
+
+    def _why_not(
+        self, before: Judgement, after: Judgement, known: Noticed, seen: Noticed | None, changed: list[str]
+    ) -> str | None:
+        """Return why the new result is not better; None if it is."""
+        (old, had), (new, has) = self._host.verdict_on(before), self._host.verdict_on(after)
+        if new is Verdict.CHECKS_FAILED:
+            return "a check fails"
+        worse = in_order(set(has) - set(had) - _BY_KILLS)
+        if worse:
+            return f"it adds {', '.join(worse)}"
+        if _RANK.get(new, 0) < _RANK.get(old, 0):
+            return f"the verdict would be {new}"
+        if seen is None:
+            return "its tests could not be judged in the same way"
+        lost = seen.lost(known, changed)
+        if lost:
+            named = ", ".join(f"{one.path}:{one.line}" for one in lost[:_MOST_NAMED])
+            return f"its tests no longer notice {len(lost)} of the changes before ({named})"
+        return None if seen.gained(known) else "its tests notice nothing more"
+
+    def _report(self, number: int, found: Noticed, why: str | None) -> None:
+        kept = why is None
+        self._emit(events.RoundJudged(number=number, killed=found.killed, viable=found.viable, kept=kept, why=why))
+
+    def _changed(self, before: str, after: str) -> list[str]:
+        """Return the changed paths, as mutants name them."""
+        changes = self._worktree.judged().changed_paths(before, after)
+        return [path_quoting.quote(os.fsencode(path)) for _, path in changes]
+
+    def _new_folder(self) -> None:
+        shutil.rmtree(self._new_reports, ignore_errors=True)
+        self._new_reports.mkdir(mode=0o700)
+
+    def _reset(self, head: str) -> None:
+        shutil.rmtree(self._new_reports, ignore_errors=True)
+        self._worktree.judged().materialise(head)
+
+    def _keep_reports(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            for file in self._new_reports.iterdir():
+                file.replace(self._reports / file.name)
+            self._new_reports.rmdir()
+
+    async def _tree_of(self, commit: str) -> str:
+        return await self._host.in_thread(self._worktree.tree_of, commit)
+
+
+def _noticed(judgement: Judgement) -> Noticed | None:
+    return noticed(check.mutation for check in judgement.results)
+
+
+def _holding(held: list[events.Event], emit: Emit) -> Emit:
+    """Return an ``emit`` that keeps results and notes back until it is known whether the result is kept."""
+
+    def take(event: events.Event) -> None:
+        if isinstance(event, events.CheckStarted):
+            emit(event)
+        else:
+            held.append(event)
+
+    return take

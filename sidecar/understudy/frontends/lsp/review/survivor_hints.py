@@ -1,0 +1,68 @@
+"""Place the changes that no test noticed at their lines in an open file of the code under test. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from understudy.frontends.lsp.line_alignment import align
+from understudy.frontends.lsp.review.review_actions import OpenReview
+from understudy.model.delegations import Delegation
+from understudy.model.evidence.mutation import JudgedMutant, noticed
+from understudy.model.text.sanitize import one_line
+
+MOST_HINTS = 100
+"""Most hints in one file."""
+_CHARACTERS = 120
+"""Of a line in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurvivorHint:
+    """A change that no test noticed, and its line in a document, from zero."""
+
+    work: OpenReview
+    mutant: JudgedMutant
+    line: int
+
+    @property
+    def message(self) -> str:
+        """Return what was changed."""
+        where = f"{one_line(self.work.delegation.title)} ({self.work.delegation.id})"
+        return f"No test notices `{_short(self.mutant.after)}` instead of `{_short(self.mutant.before)}`. {where}"
+
+
+def survivors_in(delegation: Delegation, path: str) -> list[JudgedMutant]:
+    """Return the changes of a file, by its wire path, that no test noticed."""
+    found = noticed(check.mutation for check in delegation.checks)
+    return [] if found is None else [one for one in found.survivors if one.path == path]
+
+
+def survivor_paths(delegation: Delegation) -> set[str]:
+    """Return the wire paths of the files with changes that no test noticed."""
+    found = noticed(check.mutation for check in delegation.checks)
+    return set() if found is None else {one.path for one in found.survivors}
+
+
+def placed(work: OpenReview, mutants: Iterable[JudgedMutant], result: str, current: str) -> list[SurvivorHint]:
+    """Return the hints for ``current``, the text of a document, where the line is the same as in the ``result``."""
+    # Lines of mutants end with a line feed, those of editors also with a carriage return: numbers must agree.
+    old, new = _lines(result), _lines(current)
+    if any("\r" in line for line in (*old, *new)):
+        return []
+    places = align(old, new)
+    hints = [
+        SurvivorHint(work, mutant, place)
+        for mutant in mutants
+        if 0 < mutant.line <= len(places) and (place := places[mutant.line - 1]) is not None
+    ]
+    return hints[:MOST_HINTS]
+
+
+def _lines(text: str) -> list[str]:
+    return [line.removesuffix("\r") for line in text.split("\n")]
+
+
+def _short(text: str) -> str:
+    line = one_line(text).replace("`", "'")
+    return line if len(line) <= _CHARACTERS else line[: _CHARACTERS - 1] + "…"
