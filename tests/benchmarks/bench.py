@@ -333,6 +333,13 @@ def bench_agent(name: str, top: Path) -> None:
     getattr(bench_agents, name)(sys.modules[__name__], top)
 
 
+def bench_judging() -> None:
+    """Measure what judging costs: see ``bench_judging``."""
+    import bench_judging  # beside this file
+
+    bench_judging.judging(sys.modules[__name__])
+
+
 def bench_list(top: Path) -> None:
     """The first page of ten thousand delegations against listing the folder."""
     identifier = start(top, "brief")
@@ -401,6 +408,7 @@ def main() -> int:
         "deltas": lambda: bench_deltas(top),
         "worktree": bench_worktree,
         "accept": bench_accept,
+        "judging": bench_judging,
         "waiting": lambda: bench_agent("waiting", top),
         "claude": lambda: bench_agent("claude", top),
         "list": lambda: (

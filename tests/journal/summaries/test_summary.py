@@ -124,6 +124,7 @@ def event_strategy() -> st.SearchStrategy[events.Event]:
             "reservations": st.lists(st.sampled_from(Reservation), max_size=2),
             "error": error,
         },
+        events.Confirmed: {"tests": st.integers(0, 9)},
         events.Decided: {"path": short, "hunk": short, "decision": decision, "was": decision, "by": short},
         events.Applied: {"paths": st.lists(short, max_size=2), "undo_token": short, "by": short},
         events.Undone: {"undo_token": short},

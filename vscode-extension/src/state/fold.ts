@@ -152,6 +152,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
         activity: undefined,
       };
     case "confirmed":
+      if (now.verdict === undefined) return {};
       return {
         confirmedTests: event.tests > 0 ? event.tests : undefined,
         verdict: event.tests > 0 ? "verified" : "unverified",

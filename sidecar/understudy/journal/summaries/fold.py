@@ -292,7 +292,9 @@ def _decided(delegation: Delegation, event: events.Decided, change: _Change) -> 
     change["review"] = msgspec.structs.replace(review, **counts)
 
 
-def _confirmed(_: Delegation, event: events.Confirmed, change: _Change) -> None:
+def _confirmed(delegation: Delegation, event: events.Confirmed, change: _Change) -> None:
+    if delegation.verdict is None:
+        return  # only a finished delegation is reviewed
     confirmed = event.tests > 0
     change["confirmed_tests"] = event.tests
     change["verdict"] = Verdict.VERIFIED if confirmed else Verdict.UNVERIFIED

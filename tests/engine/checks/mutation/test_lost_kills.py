@@ -67,20 +67,11 @@ async def test_earlier_tests_that_notice_less_are_found(shapes: Any, files: dict
     assert "no longer notice" in result.notes
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        pytest.param({}, id="new tests only"),
-        pytest.param(
-            {"tests/test_area.py": EARLIER + "\ndef test_more():\n    assert shapes.edge(1, 1) == 4\n"},
-            id="one more test",
-        ),
-        pytest.param({"tests/areas.json": "[[2, 3, 6], [4, 5, 20], [7, 1, 7]]"}, id="more data"),
-        pytest.param(
-            {"tests/helpers.py": HELPERS + "\ndef close(a, b):\n    assert abs(a - b) < 1\n"}, id="another helper"
-        ),
-    ],
-)
-async def test_honest_additions_lose_nothing(shapes: Any, files: dict[str, str]) -> None:
-    result = await judged(shapes, **files)
+async def test_honest_additions_lose_nothing(shapes: Any) -> None:
+    additions = {
+        "tests/test_area.py": EARLIER + "\ndef test_more():\n    assert shapes.edge(1, 1) == 4\n",
+        "tests/areas.json": "[[2, 3, 6], [4, 5, 20], [7, 1, 7]]",
+        "tests/helpers.py": HELPERS + "\ndef close(a, b):\n    assert abs(a - b) < 1\n",
+    }
+    result = await judged(shapes, **additions)
     assert result.is_(Verdict.VERIFIED)

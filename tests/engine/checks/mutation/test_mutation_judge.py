@@ -143,3 +143,10 @@ async def test_a_nested_pytest_is_not_watched(project: Any) -> None:
     judged = await project.judge({"test_calc.py": test})
     assert judged.is_(Verdict.VERIFIED)
     assert (judged.only.passed, judged.only.failed) == (1, 0)
+
+
+async def test_what_unittest_leaves_in_the_copy_is_gone_in_the_next_run(project: Any) -> None:
+    project.environment("iniconfig")
+    text = "import pathlib, unittest\nfrom calc import add\nclass T(unittest.TestCase):\n    def test_add(self):\n        left = pathlib.Path('left')\n        self.assertFalse(left.exists())\n        left.touch()\n        self.assertEqual(add(1, 2), 3)\n"
+    judged = await project.judge({"tests/test_calc.py": text})
+    assert judged.is_(Verdict.VERIFIED)

@@ -15,6 +15,7 @@ from typing import Any
 
 from understudy.engine.checks import interpreter
 from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck, working_folder
+from understudy.engine.checks.injected.understudy_tree import CopiedTree
 from understudy.engine.checks.mutation import planning, stryker_report
 from understudy.engine.checks.mutation.mutant_identity import as_change, identity
 from understudy.engine.checks.mutation.mutant_result import MutantResult
@@ -186,7 +187,9 @@ def _runner(request: MutationRequest, context: CheckContext) -> MutantRunner:
                 also_loaded=tuple(os.path.relpath(context.tree / file, base) for file in request.also_loaded),
             )
             return PytestRunner(where=where, tests=sorted(files))
-    return runner_for(plan, context)
+    runner = runner_for(plan, context)
+    runner.copied = CopiedTree(str(context.tree), str(request.context.tree))
+    return runner
 
 
 def _counted(recorded: RecordedTests, counted: frozenset[str] | None) -> RecordedTests:

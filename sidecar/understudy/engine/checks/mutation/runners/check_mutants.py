@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from understudy.engine.checks.check_run import CheckContext, PreparedCheck, run_once
+from understudy.engine.checks.injected.understudy_tree import CopiedTree
 from understudy.engine.checks.mutation.mutant_result import MutantResult
 from understudy.engine.checks.mutation.runners import mutated_file
 from understudy.engine.checks.mutation.runners.raised_errors import raised_in
@@ -38,6 +39,8 @@ class CheckMutants:
         """Run ``plan`` in ``context``, whose tree is a copy in which mutants may be put in place."""
         self.plan = plan
         self.context = context
+        self.copied: CopiedTree | None = None
+        """Puts back what tests write to the tree; None: it stays."""
         self.deadline = 0.0
         """When ``run`` must end, as a time of the event loop."""
         self._known: frozenset[str] = frozenset()
@@ -46,6 +49,7 @@ class CheckMutants:
     async def record(self, files: Sequence[str], *, seconds: float) -> RecordedTests:
         """Run the check once; raise ``tool_crashed`` if it does not complete. See ``MutantRunner``."""
         seen, lines = await self.recorded_run(files, seconds)
+        await self._reset()
         if not seen.started or seen.timed_out or (not seen.green and not seen.outcomes):
             why = f"it did not end within {seconds:g} seconds" if seen.timed_out else "it failed"
             raise UnderstudyError(
@@ -77,6 +81,7 @@ class CheckMutants:
         deadline = self.deadline = loop.time() + seconds
         try:
             clean = await self.clean_run(planned, seconds)
+            await self._reset()
             wanted = {test for run in planned for test in run.tests}
             if clean is None or not wanted & recorded.passed.keys() <= set(self._tests_of(clean)):
                 return pending
@@ -87,9 +92,14 @@ class CheckMutants:
                     results.append(pending_result(run))
                 else:
                     results.append(await self._result(clean, run, left))
+                    await self._reset()
             return MutantRuns(results=results, forked=self.keeps_process, complete=loop.time() < deadline)
         finally:
             await self.close()
+
+    async def _reset(self) -> None:
+        if self.copied is not None:
+            await asyncio.to_thread(self.copied.reset)
 
     keeps_process = False
     """Whether one process serves all mutants."""
