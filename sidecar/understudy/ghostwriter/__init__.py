@@ -8,7 +8,8 @@ It is a program of its own, driven like any other agent CLI, and imports nothing
 ``__main__`` is the program, ``module_tests`` writes the tests of one file: the module's own examples (``documented``)
 and calls that tell its mutants from the original (``inside/``, in the project's interpreter). Each line is kept only if
 it kills a mutant that the lines before it do not (``choose_examples``), and if it holds again in fresh processes at
-other dates. ``test_file`` writes what is left in the style of the project (``project_layout``).
+other dates. Properties that hold for any argument (``inside/properties``) must kill something new, too.
+``test_file`` writes what is left in the style of the project (``project_layout``).
 
 Code under test runs with invented arguments, so ``confined_runs`` gives it limits and, where the machine has them,
 namespaces without a network and with a read-only file system.

@@ -8,6 +8,7 @@ from typing import Any
 
 MOST = 40
 DOCUMENTED = 0
+MOST_PROPERTIES = 6
 
 
 @dataclass
@@ -35,6 +36,33 @@ class Found:
     def key(self) -> tuple[str, ...]:
         """Identify the example."""
         return (*self.setup, self.expression)
+
+
+@dataclass
+class Property:
+    """An assertion that holds for any arguments: their names and Hypothesis strategies."""
+
+    name: str
+    arguments: list[tuple[str, str]]
+    assertion: str
+    kills: set[int]
+
+    @classmethod
+    def decode(cls, answer: dict[str, Any]) -> Property:
+        """Return the property of an answer."""
+        arguments = [(str(name), str(strategy)) for name, strategy in answer["arguments"]]
+        return cls(str(answer["name"]), arguments, str(answer["assertion"]), set(answer["kills"]))
+
+
+def choose_properties(found: list[Property], examples: list[Found], most: int = MOST_PROPERTIES) -> list[Property]:
+    """Return the properties that kill a mutant which neither the examples nor the properties before kill."""
+    killed: set[int] = set().union(*(one.kills for one in examples))
+    kept: list[Property] = []
+    for one in found:
+        if one.kills - killed and len(kept) < most:
+            kept.append(one)
+            killed |= one.kills
+    return kept
 
 
 def merged(found: Iterable[Found]) -> list[Found]:

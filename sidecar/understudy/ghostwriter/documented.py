@@ -176,12 +176,17 @@ def _setup(expression: str, steps: list[_Step]) -> list[str] | None:
     needed = {node.id for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.Name)} & variables
     chosen: list[str] = []
     for step in reversed(steps):
-        if step.bound & needed or (step.used & needed and not step.bound):
+        if step.bound & needed or (step.used & needed and not step.bound and _may_change(step.text)):
             chosen.insert(0, step.text)
             needed |= step.used & variables
             if step.bound and step.bound <= needed and not step.used & step.bound - step.bound:
                 needed -= step.bound - (step.used - step.bound)
     return chosen if len(chosen) <= MOST_SETUP else None
+
+
+def _may_change(text: str) -> bool:
+    """Return whether statements may change an object: an expression that only shows one is not a part of the setup."""
+    return any(not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call) for node in ast.parse(text).body)
 
 
 def calls_in_tests(root: Path, source: str, module: str) -> list[str]:

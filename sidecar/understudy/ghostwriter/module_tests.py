@@ -15,19 +15,20 @@ from typing import Any
 
 from understudy.mutants.generate import mutants_of
 
-from .choose_examples import Found, choose, merged
+from .choose_examples import Found, Property, choose, choose_properties, merged
 from .confined_runs import Confinement
 from .documented import calls_in_tests, documented_examples
 from .project_layout import choose_name, find_sources, formatters, style_of, why_not_imported
 from .stop import Stop
 from .test_file import Style, TestFunction, write
 
-SEARCH_SECONDS = 30.0
+SEARCH_SECONDS = 45.0
 START_SECONDS = 20.0
 """For the imports of the project, in addition."""
 CONFIRM_SECONDS = 30.0
 PYTEST_SECONDS = 120.0
 MOST_MUTANTS = 1500
+MOST_FINDINGS = 6
 JOBS = 2
 DAY = 86400
 CONFIRMATIONS = (
@@ -51,6 +52,8 @@ class Report:
     left_out: dict[str, str] = field(default_factory=dict)
     unsteady: int = 0
     notes: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    """Calls that crash, as sentences without a full stop."""
 
     def text(self, target: PurePosixPath | None) -> str:
         """Return a summary."""
@@ -59,10 +62,16 @@ class Report:
             told.append(f"No useful test of {self.module} was found; nothing was changed.")
         else:
             lines = sum(len(test.examples) for test in self.kept)
+            properties = sum(bool(test.decorators) for test in self.kept)
+            of_properties = f" and {properties} propert{'y' if properties == 1 else 'ies'}" if properties else ""
             names = ", ".join(test.name for test in self.kept)
-            told.append(f"{target}: {lines} examples in {len(self.kept)} tests ({names}).")
+            told.append(f"{target}: {lines} examples{of_properties} in {len(self.kept)} tests ({names}).")
             told.append(f"They notice {self.killed} of {self.mutants} small changes of {self.module}.")
         told += self.notes
+        if self.findings:
+            told.append(
+                f"Crashes that the documentation does not announce: {'; '.join(self.findings[:MOST_FINDINGS])}."
+            )
         late = {name: why for name, why in self.left_out.items() if "time" in why}
         if late:
             told.append(f"The time was not enough for a full search of {', '.join(late)}.")
@@ -95,6 +104,7 @@ class ModuleTests:
         self.content = (root / path).read_bytes()
         self.report = Report(self.module)
         self.own: frozenset[str] = frozenset()
+        self.properties: list[Property] = []
 
     def run(self, *, hypothesis: bool) -> tuple[PurePosixPath | None, Report]:
         """Write the tests; return the new file, or None when no test is worth keeping."""
@@ -102,7 +112,8 @@ class ModuleTests:
         found = self._search(hypothesis=hypothesis)
         self.emit("phase", text=f"Confirming the examples of {self.module}")
         steady = self._confirmed(found)
-        if not steady:
+        self.properties = choose_properties(self.properties, steady)
+        if not steady and not self.properties:
             return None, self.report
         target = choose_name(self.root, self.path, self.module)
         style = style_of(self.root, target.parent)
@@ -171,6 +182,10 @@ class ModuleTests:
                 self.own = frozenset(answer["own"])
             case "example":
                 found.append(Found.decode(answer))
+            case "property":
+                self.properties.append(Property.decode(answer))
+            case "finding":
+                self.report.findings.append(f"`{answer['call']}` raises {answer['raises']}")
             case "left_out":
                 self.report.left_out[str(answer["unit"]) or "its own examples"] = str(answer["why"])
             case "end":
@@ -221,7 +236,7 @@ class ModuleTests:
         kept = False
         try:
             for number in (1, 2, 3):
-                text, tests = write(self.module, self.own, examples, style)
+                text, tests = write(self.module, self.own, examples, style, self.properties)
                 if not tests:
                     break
                 place.write_text(text, "utf-8")
@@ -232,11 +247,12 @@ class ModuleTests:
                     break
                 if not failing:
                     self.report.kept = tests
-                    self.report.killed = len(set().union(*(one.kills for test in tests for one in test.examples)))
+                    self.report.killed = len(set().union(*(test.kills for test in tests)))
                     kept = True
                     break
                 self.report.notes.append(f"Dropped because they fail under pytest: {', '.join(sorted(failing))}.")
                 examples = [one for test in tests if test.name not in failing for one in test.examples]
+                self.properties = [one for one in self.properties if f"test_{one.name}" not in failing]
         finally:
             if not kept:
                 place.unlink(missing_ok=True)

@@ -8,9 +8,9 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from .choose_examples import Found
+from .choose_examples import Found, Property
 
 HELPERS = ("datetime", "decimal", "fractions")
 
@@ -32,12 +32,17 @@ class TestFunction:
     name: str
     lines: list[str]
     examples: list[Found]
+    decorators: list[str] = field(default_factory=list)
+    arguments: str = ""
+    kills: set[int] = field(default_factory=set)
 
 
-def write(module: str, own: frozenset[str], examples: list[Found], style: Style) -> tuple[str, list[TestFunction]]:
+def write(
+    module: str, own: frozenset[str], examples: list[Found], style: Style, properties: Iterable[Property] = ()
+) -> tuple[str, list[TestFunction]]:
     """Return the file and its tests; examples that do not fit on a line are left out."""
     fitting = [(one, lines) for one in examples if (lines := _lines(one, style)) is not None]
-    tests = _tests(fitting, own)
+    tests = [*_tests(fitting, own), *(test for one in properties if (test := _property_test(one, style)))]
     texts = [line for test in tests for line in test.lines]
     used = _names("\n".join(texts))
     errors = {(one.outcome[2], one.outcome[1]) for one, _ in fitting if one.outcome[0] == "raises"}
@@ -47,11 +52,20 @@ def write(module: str, own: frozenset[str], examples: list[Found], style: Style)
     blocks = [
         _header(module, style),
         "\n".join(standard),
-        "import pytest" if any("pytest.raises" in text for text in texts) else "",
+        "\n".join(
+            [
+                *(["import pytest"] if any("pytest.raises" in text for text in texts) else []),
+                *(["from hypothesis import given, settings"] if any(test.decorators for test in tests) else []),
+                *(["from hypothesis import strategies as st"] if any(test.decorators for test in tests) else []),
+            ]
+        ),
         "\n".join([*elsewhere, _import_line(module, imported, style)]),
     ]
     bodies = [
-        f"def {test.name}():\n" + "\n".join("    " + line if line else "" for line in test.lines) for test in tests
+        "".join(f"{line}\n" for line in test.decorators)
+        + f"def {test.name}({test.arguments}):\n"
+        + "\n".join("    " + line if line else "" for line in test.lines)
+        for test in tests
     ]
     return "\n\n".join(filter(None, blocks)) + "\n\n\n" + "\n\n\n".join(bodies) + "\n", tests
 
@@ -128,8 +142,20 @@ def _tests(fitting: list[tuple[Found, list[str]]], own: frozenset[str]) -> list[
             if body and (one.setup or len(lines) > 1):
                 body.append("")
             body += lines
-        tests.append(TestFunction(name, body, [one for one, _ in members]))
+        kills = set().union(*(one.kills for one, _ in members))
+        tests.append(TestFunction(name, body, [one for one, _ in members], kills=kills))
     return tests
+
+
+def _property_test(one: Property, style: Style) -> TestFunction | None:
+    """Return a Hypothesis test, or None when a line is too long."""
+    given = f"@given({', '.join(strategy for _, strategy in one.arguments)})"
+    names = ", ".join(name for name, _ in one.arguments)
+    line = f"assert {one.assertion}"
+    if max(len(given), len(line) + 4, len(one.name) + len(names) + 14) > style.width:
+        return None
+    # No deadline: a test must not fail because the machine is busy.
+    return TestFunction(f"test_{one.name}", [line], [], ["@settings(deadline=None)", given], names, one.kills)
 
 
 def _subject(example: Found, own: frozenset[str]) -> str:

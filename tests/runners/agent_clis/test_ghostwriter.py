@@ -250,3 +250,36 @@ async def test_what_is_missing_is_named_with_the_line_to_type(tmp_path):
     error, _ = await ghostwrite(tree)
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.INPUT_EMPTY
+
+
+CHECKED = """
+def encode(text: str) -> str:
+    return f"{sum(map(ord, text)) % 97}:{text[::-1]}"
+
+
+def decode(text: str) -> str:
+    check, _, body = text.partition(":")
+    if check != str(sum(map(ord, body)) % 97):
+        raise ValueError("checksum")
+    return body[::-1]
+
+
+def initial(text: str) -> str:
+    return text[0].upper()
+"""
+
+
+@pytest.mark.heavy
+async def test_a_property_kills_what_examples_do_not_and_a_crash_is_reported(tmp_path):
+    tree = a_project(tmp_path, checked=CHECKED)
+    outcome, _ = await ghostwrite(tree, "checked.py")
+    assert isinstance(outcome, Outcome), outcome
+    text = (tree / "tests/test_checked.py").read_text()
+    assert "@given(st.text())\ndef test_decode_reverses_encode(text):\n    assert decode(encode(text)) == text" in text
+    assert "1 property" in outcome.text
+    assert "`initial('')` raises IndexError" in outcome.text
+    broken = CHECKED.replace("return body[::-1]", "return body")
+    (tree / "checked.py").write_text(broken)
+    done = run_pytest(tree)
+    assert "test_decode_reverses_encode" in done.stdout, done.stdout
+    assert done.returncode == 1

@@ -13,12 +13,16 @@ from typing import Any, Iterable, Iterator
 
 from .audit import Guard, Refused, TooSlow
 from .exact import exact
-from .loading import Example, Outcome, drained, evaluate
+from .loading import Example, Outcome, drained, evaluate, executed_lines
 from .shapes import Shape, Vocabulary, guesses, pool, shape_of_hint, shape_of_text, strategy
 
-MOST_CALLS = 160
+MOST_CALLS = 400
 MOST_GUESSES = 36
 VARIANTS = 2
+UNUSUAL_GUESSES = 10
+"""How many likely combinations of shapes are tried before those with the same shape for all parameters."""
+OPENING_OPTIONS = 4
+"""How many options that lead to other lines are combined with other arguments."""
 
 
 class Known:
@@ -140,6 +144,13 @@ class Context:
         self.made: dict[str, list[str]] = {}
         self.seen: dict[str, Outcome] = {}
 
+    def lines(self, text: str) -> frozenset[int]:
+        """Return the lines of the module that ``text`` executes."""
+        try:
+            return executed_lines(Example(text), self.scope, self.guard, str(self.module.get("__file__")))
+        except (SyntaxError, ValueError, MemoryError):
+            return frozenset()
+
     def outcome(self, text: str) -> Outcome:
         """Return how the original evaluates ``text``."""
         if text not in self.seen:
@@ -176,6 +187,7 @@ def settle_variants(target: Target, context: Context) -> None:
     options = [[one.shape] if one.shape is not None else guesses(one.name) for one in required]
     ranked = []
     by_guess = sorted(itertools.islice(itertools.product(*[range(len(o)) for o in options]), 5000), key=sum)
+    by_guess[UNUSUAL_GUESSES:UNUSUAL_GUESSES] = _alike(options)
     for number, places in enumerate(by_guess[:MOST_GUESSES]):
         shapes: list[Shape] = [o[place] for o, place in zip(options, places)]
         rows = list(itertools.islice(_rows([pool(s, context.words) for s in shapes], 5), 5))
@@ -190,6 +202,14 @@ def settle_variants(target: Target, context: Context) -> None:
     for one in target.parameters:
         if not one.required and one.shape is None:
             one.shape = _shape_of_optional(target, one, context)
+
+
+def _alike(options: list[list[Shape]]) -> list[tuple[int, ...]]:
+    """Return the combinations in which all parameters have the same shape."""
+    if len(options) < 2:
+        return []
+    common = [shape for shape in options[0] if all(shape in other for other in options)]
+    return [tuple(other.index(shape) for other in options) for shape in common]
 
 
 def _shape_of_optional(target: Target, one: Parameter, context: Context) -> Shape | None:
@@ -233,14 +253,20 @@ def invented_calls(target: Target, context: Context) -> Iterator[str]:
                     yield target.text([*base[:place], value, *base[place + 1 :]], {})
         for row in _rows(pools, 12):
             yield target.text(row, {})
-    for one in target.parameters:
-        if not one.required and one.shape is not None:
-            for value in pool(one.shape, context.words, 10)[:14]:
-                for row in rows[:3]:
-                    if value != one.default:
-                        yield target.text(row, {one.name: value})
+    options = {
+        one.name: [value for value in pool(one.shape, context.words, 10)[:14] if value != one.default]
+        for one in target.parameters
+        if not one.required and one.shape is not None
+    }
+    for depth in range(14):
+        given = [{name: values[depth]} for name, values in options.items() if depth < len(values)]
+        for row in rows[: 3 if depth < 2 else 1]:
+            for one in given:
+                yield target.text(row, one)
+        if depth == 1:
+            yield from _combined(target, context, rows, options)
     numbers = random.Random(7)
-    for _ in range(60 if target.parameters else 0):
+    for _ in range(150 if target.parameters else 0):
         for shapes in target.variants[:1]:
             row = [numbers.choice(pool(shape, context.words)) for shape in shapes]
             free = [
@@ -251,6 +277,28 @@ def invented_calls(target: Target, context: Context) -> Iterator[str]:
             yield target.text(
                 row, {one.name: numbers.choice(pool(one.shape, context.words)) for one in free if one.shape}
             )
+
+
+def _combined(target: Target, context: Context, rows: list[list[str]], options: dict[str, list[str]]) -> Iterator[str]:
+    """Yield calls with an option that leads to other lines of the module, and with other arguments than before."""
+    seen: set[int] = set()
+    for row in rows:
+        seen |= context.lines(target.text(row, {}))
+    opening = []
+    for name, values in options.items():
+        for value in values[:6]:
+            reached = context.lines(target.text(rows[0], {name: value})) if rows else set()
+            if not reached <= seen:
+                seen |= reached
+                opening.append({name: value})
+    for one in opening[:OPENING_OPTIONS]:
+        for shapes in target.variants[:1]:
+            for row in _rows([pool(shape, context.words) for shape in shapes], 12):
+                yield target.text(row, one)
+        for other, values in options.items():
+            for value in values[:3] if other not in one else ():
+                for row in rows[:2]:
+                    yield target.text(row, {**one, other: value})
 
 
 def searched_calls(target: Target, context: Context, patterns: list[Any]) -> Any:

@@ -54,3 +54,32 @@ def smallest(strategy: Any, condition: Callable[[str], bool]) -> None:
         find(strategy, condition, settings=options)
     except (Exception, Late):
         return
+
+
+def counter_example(
+    strategies: list[str], holds: Callable[[tuple[Any, ...]], bool], count: int, number: int, late: Callable[[], bool]
+) -> bool:
+    """Return whether ``holds`` fails for one of ``count`` values, or cannot be decided; ``strategies`` are texts."""
+    from hypothesis import HealthCheck, Phase, given, seed, settings
+    from hypothesis import strategies as st
+
+    made = [eval(text, {"st": st}) for text in strategies]  # noqa: S307 - texts of this package
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.tuples(*made))
+    def check(values: tuple[Any, ...]) -> None:
+        if late() or not holds(values):
+            raise Late
+
+    try:
+        check()
+    except (Exception, Late):
+        return True
+    return False

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import linecache
+import os
+import re
 import sys
 import types
 from collections import deque
@@ -14,6 +17,8 @@ from .exact import HELPERS, agrees, exact
 LONGEST_ITERATION = 50
 INVENTED = 2
 """The origins of an example: 0 for the documentation, 1 for tests, 2 for invented, 3 for searched."""
+WRONG_CALLS = (TypeError, AttributeError, ValueError, NotImplementedError, AssertionError, ImportError, NameError)
+"""Kinds that blame the arguments: with invented arguments they show nothing."""
 
 
 class Outcome:
@@ -70,6 +75,19 @@ class Source:
                 return next((node for node in self.tree.body if node.lineno >= first), None)
         return None
 
+    def _bound(self, number: int) -> set[str]:
+        """Return the names that a piece of the module assigns or imports."""
+        first, _, _ = self.pieces[number]
+        last = self.pieces[number + 1][0] if number + 1 < len(self.pieces) else float("inf")
+        found = set()
+        for node in self.tree.body:
+            for item in ast.walk(node) if first <= node.lineno < last else ():
+                if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store):
+                    found.add(item.id)
+                elif isinstance(item, (ast.Import, ast.ImportFrom)):
+                    found |= {alias.asname or alias.name.split(".")[0] for alias in item.names}
+        return found
+
     def names(self, namespace: dict[str, Any]) -> dict[str, Any]:
         """Return the scope in which examples are evaluated: the module's own names, and helper modules."""
         return {**HELPERS, **{name: namespace[name] for name in self.own if name in namespace}}
@@ -99,8 +117,15 @@ class Source:
         sys.modules[name] = fresh  # dataclasses and the like look their module up
         self.guard.start()
         try:
-            for code in codes:
-                exec(code, namespace)  # noqa: S102 - the module under test
+            for number, code in enumerate(codes):
+                try:
+                    exec(code, namespace)  # noqa: S102 - the module under test
+                except Refused:
+                    if code is not self.codes[number]:
+                        raise
+                    # For example, a version from metadata: the original has the same.
+                    bound = self._bound(number)
+                    namespace.update({name: vars(self.module)[name] for name in bound if name in vars(self.module)})
         except (Exception, Refused, TooSlow, SystemExit):
             return None
         finally:
@@ -252,3 +277,24 @@ def detects(example: Example, outcome: Outcome) -> bool:
     if kind == "raises":
         return outcome.kind != "raises" or value not in {base.__name__ for base in type(outcome.value).__mro__}
     return outcome.kind != "value" or not agrees(value, outcome.value)
+
+
+def crash(error: Any, root: str, documentation: str) -> str | None:
+    """Return the name of the exception when the code crashed, None when it is announced or raised on purpose."""
+    kind = type(error)
+    if (
+        isinstance(error, WRONG_CALLS)
+        or not isinstance(error, Exception)
+        or re.search(rf"\b{kind.__name__}\b", documentation)
+    ):
+        return None
+    line = ""
+    place = error.__traceback__
+    while place is not None:
+        path = place.tb_frame.f_code.co_filename
+        if os.path.realpath(path).startswith(os.path.join(os.path.realpath(root), "")):
+            line = linecache.getline(path, place.tb_lineno).strip()
+        place = place.tb_next
+    if not line or line.startswith("raise"):
+        return None
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

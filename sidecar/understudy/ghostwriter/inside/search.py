@@ -22,14 +22,18 @@ from typing import Any, Callable
 from .audit import Guard
 from .loading import Source
 from .outside_effects import Effects
+from .properties import Candidate, candidates, try_property
 from .unit_candidates import is_function
 from .unit_search import WALL_PER_CPU, UnitSearch, sample
 
-OWN_MUTANTS = 70
-REACHED_MUTANTS = 40
+OWN_MUTANTS = 100
+REACHED_MUTANTS = 80
 FIRST_SECONDS = 1.0
-MOST_SECONDS = 8.0
+MOST_SECONDS = 16.0
 GRACE = 2.0
+PROPERTY_SHARE = 0.2
+"""The part of the time that is kept for properties."""
+MOST_PROPERTIES = 30
 MAX_BYTES = 1 << 20
 """Most output of one process."""
 
@@ -116,7 +120,14 @@ class Coordinator:
         plan = [("", None)] if documented else []
         own = {name: len(self.own_mutants(name)) for name in units}
         plan += [(name, public[name]) for name in sorted(units, key=lambda n: -own[n]) if self.relevant(name)]
+        stop = self.until
+        self.until -= PROPERTY_SHARE * self.request["seconds"] if self.request["hypothesis"] else 0
         self._run_all(plan)
+        self.until = stop
+        if self.request["hypothesis"]:
+            functions = [name for name in units if not inspect.isclass(public[name])]
+            tried = [(one.units[0], one) for one in candidates(functions) if one.survivors(self)]
+            self._run_all([(name, one) for name, one in tried[:MOST_PROPERTIES]])
         self.say("end", seconds=round(self.request["seconds"] - (self.until - time.monotonic()), 1))
 
     def own_mutants(self, name: str) -> list[int]:
@@ -144,7 +155,8 @@ class Coordinator:
             while waiting and len(running) < self.request["jobs"]:
                 left = self.until - time.monotonic()
                 if left <= 0:
-                    self.say("left_out", unit=waiting[0][0], why="the time was over")
+                    if not isinstance(waiting[0][1], Candidate):
+                        self.say("left_out", unit=waiting[0][0], why="the time was over")
                     waiting.pop(0)
                     continue
                 share = min(MOST_SECONDS, max(FIRST_SECONDS, left * self.request["jobs"] / len(waiting)))
@@ -156,7 +168,7 @@ class Coordinator:
                 if (output in ready and not child.read(self._heard)) or time.monotonic() > child.until:
                     del running[output]
                     why = child.end(late=time.monotonic() > child.until)
-                    if why:
+                    if why and not child.optional:
                         self.say("left_out", unit=child.name, why=why)
 
     def _heard(self, answer: dict[str, Any]) -> None:
@@ -179,13 +191,18 @@ class Coordinator:
                         pipe.flush()
 
                     self.guard.start_clocks()
-                    UnitSearch(self, name, value, seconds, say).run()
+                    if isinstance(value, Candidate):
+                        function = vars(self.module)[name]
+                        try_property(UnitSearch(self, name, function, seconds, say), value, say)
+                    else:
+                        UnitSearch(self, name, value, seconds, say).run()
                     say("done")
                 code = 0
             finally:
                 os._exit(code)
         os.close(write)
-        return Child(name, pid, read, min(self.until, time.monotonic() + WALL_PER_CPU * seconds) + GRACE)
+        until = min(self.until, time.monotonic() + WALL_PER_CPU * seconds) + GRACE
+        return Child(name, pid, read, until, optional=isinstance(value, Candidate))
 
 
 class Change:
@@ -202,8 +219,9 @@ class Change:
 class Child:
     """A process that searches one unit."""
 
-    def __init__(self, name: str, pid: int, output: int, until: float) -> None:
-        """Remember it."""
+    def __init__(self, name: str, pid: int, output: int, until: float, *, optional: bool) -> None:
+        """Remember it; how an ``optional`` one ended is not reported."""
+        self.optional = optional
         self.name = name
         self.pid = pid
         self.output = output

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .calls import Context, Known, searched_calls
 from .inventing import Late, generated, smallest
-from .loading import Example, detects, evaluate, executed_lines, record
+from .loading import Example, crash, detects, evaluate, executed_lines, record
 from .unit_candidates import candidates, cost, make_objects, recorded_texts, vocabulary
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ BADLY = 80
 """The cost from which an example is shrunk."""
 SECONDS_PER_SEARCH = 0.7
 SEARCHED = 3
+MOST_CRASHES = 2
 WALL_PER_CPU = 1.5
 """The limit is CPU time, and this many times as much on the clock: the machine may be busy."""
 REPORT_SECONDS = 1.0
@@ -57,10 +58,8 @@ class UnitSearch:
         if not self.name:
             self._keep_documented()
             return
+        self.read_words()
         effects = self.parent.effects
-        reached = [effects.definitions[one] for one in [self.name, *sorted(effects.reach(self.name) - {self.name})]]
-        known = [text for text, _ in self._known_texts()]
-        self.context.words = vocabulary("", reached, known)
         for name, value in self.context.scope.items():
             if name != self.name and inspect.isclass(value) and value.__module__ == self.parent.module.__name__:
                 self.context.made[name] = (
@@ -80,6 +79,16 @@ class UnitSearch:
         if self.parent.request["hypothesis"]:
             self._search(survivors, targets)
         self._report()
+        self._report_crashes()
+
+    def read_words(self) -> None:
+        """Collect the words and numbers of the functions that the unit may reach."""
+        effects = self.parent.effects
+        # A name that is assigned, such as a named tuple, has no definition.
+        names = [self.name, *sorted(effects.reach(self.name) - {self.name})]
+        reached = [effects.definitions[one] for one in names if one in effects.definitions]
+        known = [text for text, _ in self._known_texts()]
+        self.context.words = vocabulary("", reached, known)
 
     def _known_texts(self) -> list[tuple[str, int]]:
         calls = self.context.known.calls.get(self.name, [])
@@ -231,6 +240,20 @@ class UnitSearch:
             self.scopes.pop(mutant, None)
         for example, killed in zip(self.kept, kills):
             self._say_example(example, killed)
+
+    def _report_crashes(self) -> None:
+        """Report the shortest call for each kind of crash."""
+        documentation = f"{inspect.getdoc(self.value)}\n{self.parent.module.__doc__}"
+        found: dict[str, str] = {}
+        for text, outcome in sorted(self.context.seen.items(), key=lambda item: len(item[0])):
+            if outcome.kind == "raises" and text.startswith((self.name + "(", self.name + ".")):
+                name = crash(outcome.value, self.parent.request["root"], documentation)
+                if name and name not in found and not self.late(REPORT_SECONDS):
+                    again = evaluate(Example(text), self.context.scope, self.guard)
+                    if again.kind == "raises" and type(again.value) is type(outcome.value):
+                        found[name] = text
+        for name, text in list(found.items())[:MOST_CRASHES]:
+            self.say("finding", unit=self.name, call=text, raises=name)
 
     def _say_example(self, example: Example, kills: list[int]) -> None:
         kind, value, text = example.expected or ("", "", "")
