@@ -198,9 +198,13 @@ async def _run(
     }
     await asyncio.to_thread(job_file.write_text, json.dumps(content), encoding="utf-8")
     environment = dict(where.environment)
-    # Compiled files save a third of a second for each start, and must not be put into the tree.
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    environment["PYTHONPYCACHEPREFIX"] = str(where.scratch / "compiled")
+    if job.get("forks") is False:
+        # Compiled files save a third of a second for each start, and must not be put into the tree.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment["PYTHONPYCACHEPREFIX"] = str(where.scratch / "compiled")
+    else:
+        # One start: those that the environment has are enough.
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
     environment.setdefault("PYTHONHASHSEED", "0")
     completed = await run_process(
         [where.python, str(PROBE_FOLDER / "understudy_mutants.py"), command, str(job_file)],
