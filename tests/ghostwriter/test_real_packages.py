@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "measure_packages.py"
-MODULES = ["inflection/__init__.py", "humanize/filesize.py", "idna/intranges.py", "isodate/isodates.py"]
+MODULES = ["inflection/__init__.py", "idna/intranges.py"]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_shares_count_what_was_not_written(measure_packages):
 @pytest.mark.heavy
 @pytest.mark.timeout(360)
 def test_tests_of_real_modules_kill_the_mutants_of_another_program(measure_packages, installed, tmp_path):
-    found = list(measure_packages.measured(tmp_path, MODULES, mutants=25, jobs=2))
+    found = list(measure_packages.measured(tmp_path, MODULES, mutants=20, jobs=2))
     said = "\n".join(one.row() for one in found)
     verified = [one for one in found if one.verified]
     assert len(verified) >= 0.6 * len(found), said
