@@ -241,7 +241,7 @@ def test_the_node_probe_survives_a_folder_with_spaces(tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="no cargo here")
-async def test_rust_tests_are_run_without_mutation_testing(empty_project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rust_tests_are_run_and_mutation_tested(empty_project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Path(shutil.which("cargo") or "").parent.parent
     monkeypatch.setenv("CARGO_HOME", str(home))
     monkeypatch.setenv("RUSTUP_HOME", str(home.parent / ".rustup"))
@@ -254,15 +254,18 @@ async def test_rust_tests_are_run_without_mutation_testing(empty_project: Any, m
     )
     test = "#[test]\nfn adds() { assert_eq!(calc::add(1, 2), 3); }\n#[test]\n#[ignore]\nfn later() {}\n"
     judged = await empty_project.judge({"tests/calc.rs": test}, files=("src/lib.rs",))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
+    assert judged.is_(Verdict.VERIFIED)
     assert (judged.only.passed, judged.only.failed, judged.only.skipped) == (1, 0, 1)
+    blind = test.replace("assert_eq!(calc::add(1, 2), 3);", "calc::add(1, 2);")
+    judged = await empty_project.judge({"tests/calc.rs": blind}, files=("src/lib.rs",))
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
     judged = await empty_project.judge({"tests/calc.rs": test.replace("3);", "4);")}, files=("src/lib.rs",))
     assert judged.is_(Verdict.CHECKS_FAILED)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["jest", "vitest"])
-async def test_javascript_tests_are_run_without_mutation_testing(empty_project: Any, kind: str) -> None:
+async def test_javascript_tests_are_run_and_mutation_tested(empty_project: Any, kind: str) -> None:
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("no npm here")
@@ -286,13 +289,17 @@ async def test_javascript_tests_are_run_without_mutation_testing(empty_project: 
     use = "import calc from './calc.js';\n" if kind == "vitest" else "const calc = require('./calc.js');\n"
     test = use + globals_ + "test('adds', () => { expect(calc.add(1, 2)).toBe(3); });\ntest.skip('later', () => {});\n"
     judged = await empty_project.judge({name: test}, files=("calc.js",))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
+    assert judged.is_(Verdict.VERIFIED)
     assert (judged.only.passed, judged.only.failed, judged.only.skipped) == (1, 0, 1)
     judged = await empty_project.judge({name: test.replace("toBe(3)", "toBe(4)")}, files=("calc.js",))
     assert judged.is_(Verdict.CHECKS_FAILED)
     assert judged.only.failed == 1
     judged = await empty_project.judge({name: test.replace("test('adds'", "test.skip('adds'")}, files=("calc.js",))
     assert judged.is_(Verdict.CHECKS_FAILED)
+    blind = test.replace("expect(calc.add(1, 2)).toBe(3)", "expect(calc.add(1, 2)).toBeDefined()")
+    judged = await empty_project.judge({name: blind}, files=("calc.js",))
+    assert judged.verdict is Verdict.UNVERIFIED
+    assert {Reservation.NO_MUTANT_KILLED, Reservation.FEW_MUTANTS_KILLED} & set(judged.said), judged.notes
     stray = empty_project.checkout / "calc.js"
     judged = await empty_project.judge({name: test.replace("./calc.js", str(stray))}, files=("calc.js",))
-    assert judged.said == [Reservation.NOT_MUTATION_TESTED, Reservation.LOADED_CHECKOUT]
+    assert Reservation.LOADED_CHECKOUT in judged.said

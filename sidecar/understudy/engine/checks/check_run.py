@@ -252,7 +252,7 @@ async def run_once(
         failed_tests=failed_names(plan.kind, report, completed.stdout, folder / "runner.json"),
         wrong=wrong_files(report, setting.checkout, setting.tree)[:_MOST_WRONG_FILES],
         output=text if reason is None else f"{text}\n{reason}".strip(),
-        observed=_observed(plan, report, counts, completed, folder, green=green),
+        observed=_observed(plan, report, counts, completed, (folder, setting.tree), green=green),
         printed=_runner_counts(plan, completed.stdout, folder) or printed_counts(completed.stdout, completed.stderr),
     )
 
@@ -265,13 +265,20 @@ def _started(plan: PreparedCheck, argv: list[str], probe: Probe | None) -> list[
 
 
 def _observed(
-    plan: PreparedCheck, report: ProbeReport, counts: Counts | None, done: Completed, folder: Path, *, green: bool
+    plan: PreparedCheck,
+    report: ProbeReport,
+    counts: Counts | None,
+    done: Completed,
+    places: tuple[Path, Path],
+    *,
+    green: bool,
 ) -> Observed:
+    folder, tree = places
     outcomes = report.outcomes
     unbuilt = bool(report.collect_errors)
     if not report.started:
         runner = read_json(folder / "runner.json") if plan.kind in {"jest", "vitest"} else {}
-        outcomes = reported_outcomes(runner) or printed_outcomes(done.stdout, done.stderr)
+        outcomes = reported_outcomes(runner, tree) or printed_outcomes(done.stdout, done.stderr)
         counts = counts or printed_counts(done.stdout, done.stderr)
         unbuilt = not green and build_failed(done.stdout, done.stderr)
     return Observed(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from understudy.engine.checks.runner_reports import Counts
@@ -114,17 +115,27 @@ def build_failed(stdout: bytes, stderr: bytes) -> bool:
     return bool(_UNBUILT.search(_text(stdout)) or _UNBUILT.search(_text(stderr)))
 
 
-def reported_outcomes(report: Mapping[str, Any]) -> dict[str, str]:
-    """Return the outcomes in a JSON report of jest or vitest, by file (its last three parts) and full name."""
+def reported_outcomes(report: Mapping[str, Any], tree: Path | None = None) -> dict[str, str]:
+    """Return the outcomes in a JSON report of jest or vitest, by file and full name.
+
+    Files are relative to ``tree``; of files elsewhere, the last three parts of the path are kept.
+    """
     found: dict[str, str] = {}
     files = report.get("testResults")
     for file in files if isinstance(files, list) else []:
         tests = file.get("assertionResults") if isinstance(file, dict) else None
         for test in tests if isinstance(tests, list) else []:
             if isinstance(test, dict):
-                place = "/".join(str(file.get("name", "")).split("/")[-3:])
+                place = _place(str(file.get("name", "")), tree)
                 _add(found, f"{place}: {test.get('fullName')}", str(test.get("status")))
     return found
+
+
+def _place(name: str, tree: Path | None) -> str:
+    for top in (tree, tree.resolve()) if tree is not None else ():
+        if name.startswith(f"{top}/"):
+            return name[len(str(top)) + 1 :]
+    return "/".join(name.split("/")[-3:])
 
 
 def _go_events(text: str) -> dict[str, str]:

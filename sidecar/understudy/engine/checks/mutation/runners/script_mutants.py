@@ -130,7 +130,7 @@ class ScriptMutants(CheckMutants):
             return await super().mutated_run(path, content, tests, seconds)
         if report is None:
             return SeenRun(outcomes={}, green=False, seconds=spent, timed_out=True)
-        outcomes = reported_outcomes(report)
+        outcomes = reported_outcomes(report, self.context.tree)
         counts = jest_counts(report)
         failing = sum(outcome == FAILED for outcome in outcomes.values())
         unbuilt = counts is not None and counts.failed > failing
