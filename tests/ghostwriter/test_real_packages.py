@@ -59,7 +59,7 @@ def test_tests_of_real_modules_kill_the_mutants_of_another_program(measure_packa
     executed, killed, mutants = (sum(getattr(one, name) for one in found) for name in ("executed", "killed", "mutants"))
     assert killed >= 0.6 * executed, said
     assert killed >= 0.3 * mutants, said
-    assert mutants > 40, said
+    assert mutants >= 30, said
 
 
 @pytest.mark.heavy
