@@ -23,7 +23,7 @@ from understudy.engine.checks.check_run import (
 )
 from understudy.engine.checks.evidence_record import EvidenceRecord, printable
 from understudy.engine.checks.judged_tree import Change, JudgedTree
-from understudy.engine.checks.mutation.lost_kills import Runs
+from understudy.engine.checks.mutation.lost_kills import BaseRun
 from understudy.engine.checks.mutation.mutation_judge import MutationFinding, MutationJudge, MutationTrial
 from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
@@ -35,7 +35,6 @@ from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import CheckFinished, CheckStarted, Event, Note
-from understudy.model.evidence.mutation import MutationResult
 from understudy.model.verdicts import Reservation
 
 TESTS_RECIPE = "tests"
@@ -157,8 +156,15 @@ class _Judge:
         for reservation, text in self._mutation_judge.conclude():
             self._reserve(reservation, text)
         if request.reports is not None:
-            await asyncio.to_thread(self._record.save, request.reports)
+            await self._save_record(request.reports)
         return Judgement(results=results, reservations=in_order(self._reservations))
+
+    async def _save_record(self, folder: Path) -> None:
+        try:
+            await asyncio.to_thread(self._record.save, folder)
+        except OSError as error:
+            # The verdict is in the journal; only the page of evidence will be shorter.
+            self._note(f"The record of all runs could not be kept: {error.strerror}.")
 
     # -- preparation -------------------------------------------------------------------------------------------
 
@@ -337,7 +343,7 @@ class _Judge:
             failed=counts.failed if counts is not None else None,
             skipped=counts.skipped if counts is not None else None,
             output_tail=f"{last.output}\n{printable(finding.red)}".strip() if finding.red else last.output,
-            mutation=_printable_result(mutation.result),
+            mutation=mutation.result,
             flaky=flaky,
             flaky_tests=[printable(test) for test in sorted(flaky_tests)] or None,
             fails_on_base=fails_on_base,
@@ -465,8 +471,16 @@ class _Judge:
             finding = await self._mutation_judge.judge_tests(plan, green, before)
             suite = await asyncio.to_thread(self._base_judge.suite, plan, green)
             if suite is not None:
-                key = await asyncio.to_thread(self._base_judge.key, suite)
-                lost = await self._mutation_judge.lost_kills(plan, suite, key, self._runs())
+                on_base, seconds = await self._base_judge.on_base(suite)
+                finding.seconds += seconds
+                base = BaseRun(
+                    observed=on_base,
+                    key=await asyncio.to_thread(self._base_judge.key, suite),
+                    seconds=seconds or green.seconds,
+                    cache=OutcomeCache(self._request.cache),
+                    materialise=self._materialise,
+                )
+                lost = await self._mutation_judge.lost_kills(plan, suite, base)
                 finding.seconds += lost.seconds
                 if lost.mutants:
                     finding.reservations.append((Reservation.OUTSIDE_SCOPE, lost.text))
@@ -478,12 +492,6 @@ class _Judge:
             self._reserve(reservation, text)
         self._record.judged(finding.judged)
         return finding
-
-    def _runs(self) -> Runs:
-        async def once(plan: PreparedCheck, commit: str) -> CheckOutcome:
-            return await self._once(plan, commit, keep_going=True)
-
-        return Runs(once=once, materialise=self._materialise, cache=OutcomeCache(self._request.cache))
 
     # -- helpers -----------------------------------------------------------------------------------------------
 
@@ -506,10 +514,3 @@ class _Judge:
 def _named(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _printable_result(result: MutationResult | None) -> MutationResult | None:
-    if result is not None:
-        result.idle = [printable(test) for test in result.idle]
-        result.unreliable = [printable(test) for test in result.unreliable]
-    return result

@@ -101,7 +101,7 @@ class MutationResult(Wire, kw_only=True):
     """Why fewer mutants were judged than planned; absent if all were."""
 
 
-_NOTICED = frozenset({MutantStatus.KILLED, MutantStatus.TIMEOUT})
+NOTICED = frozenset({MutantStatus.KILLED, MutantStatus.TIMEOUT})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ def noticed(results: Iterable[MutationResult | None]) -> Noticed | None:
     kills: dict[str, JudgedMutant] = {}
     missed: dict[str, JudgedMutant] = {}
     for mutant in chain.from_iterable(result.mutants for result in found):
-        if mutant.status in _NOTICED:
+        if mutant.status in NOTICED:
             kills.setdefault(mutant.id, mutant)
         elif mutant.status is MutantStatus.SURVIVED:
             missed.setdefault(mutant.id, mutant)
@@ -178,4 +178,4 @@ def noticed(results: Iterable[MutationResult | None]) -> Noticed | None:
 
 
 def _lists_all(result: MutationResult) -> bool:
-    return sum(one.status in _NOTICED for one in result.mutants) >= result.killed
+    return sum(one.status in NOTICED for one in result.mutants) >= result.killed

@@ -121,6 +121,11 @@ class BaseJudge:
         suite = suites.suite_of(plan, green, self._known().base_paths)
         return suites.within(suite, green.seconds) if suite is not None else None
 
+    async def on_base(self, plan: PreparedCheck) -> tuple[Observed, float]:
+        """Return what a check shows on the base, from the cache if it ran there before, and the seconds it took."""
+        finding = Finding()
+        return await self._base(plan, finding), finding.seconds
+
     # -- recipes that change code ------------------------------------------------------------------------------
 
     async def _same_tree(self, plan: PreparedCheck, result: Observed, finding: Finding) -> None:

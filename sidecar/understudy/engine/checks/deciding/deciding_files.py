@@ -99,9 +99,12 @@ def is_test_file(path: str, patterns: Sequence[str] = ()) -> bool:
     return bool(matching([path], [*known_files.TESTS, *patterns]))
 
 
-def is_test_support(path: str, patterns: Sequence[str] = ()) -> bool:
-    """Return whether a file is a test, is in a folder of tests, or configures a runner."""
-    return is_test(path, patterns) or bool(matching([path], known_files.CONFIGURATION))
+def without_test_support(paths: Iterable[str], patterns: Sequence[str] = ()) -> list[str]:
+    """Return the files that are no test, are not in a folder of tests, and do not configure a runner."""
+    every = list(paths)
+    globs = [*known_files.TESTS, *known_files.TEST_FOLDERS, *known_files.CONFIGURATION, *patterns]
+    support = set(matching(every, globs))
+    return [path for path in every if path not in support]
 
 
 def _reasons(trees: Trees, check: CheckFacts) -> dict[str, Reason]:

@@ -10,28 +10,29 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck
+from understudy.engine.checks.check_run import CheckContext, PreparedCheck
 from understudy.engine.checks.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import FAILED, PASSED, Observed
 from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.evidence.mutation import JudgedMutant, MutantStatus
+from understudy.model.evidence.mutation import NOTICED, JudgedMutant, MutantStatus
 
 _MOST_NAMES = 5
 _MISSED = frozenset({MutantStatus.SURVIVED, MutantStatus.NO_COVERAGE})
 
-Once = Callable[[PreparedCheck, str], Awaitable[CheckOutcome]]
-"""Runs a check on exactly one commit, and leaves the worktree at it."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class Runs:
-    """How to run checks on commits."""
+class BaseRun:
+    """What the check of all tests shows on the base."""
 
-    once: Once
+    observed: Observed
+    key: str
+    """What decides it: the base's tree, the check and the environment."""
+    seconds: float
+    """How long a run takes, about."""
+    cache: OutcomeCache
     materialise: Callable[[str], Awaitable[None]]
     """Puts the worktree at exactly one commit."""
-    cache: OutcomeCache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +51,7 @@ class EarlierTests:
     seed: str
     """The id of the base's tree."""
     evidence: Evidence
-    runs: Runs
-    key: str
-    """What decides the outcomes on the base: its tree, the check and the environment."""
+    on_base: BaseRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,31 +79,28 @@ class LostKills:
 
 async def lost_kills(earlier: EarlierTests) -> LostKills:
     """Compare what the earlier tests notice on the base and on the result."""
-    known = earlier.runs.cache.get(f"{earlier.key} kills")
+    base = earlier.on_base
+    if base.observed.timed_out or not base.observed.passing:
+        return LostKills()
+    # The names of the files are part of the key, because they decide what is mutated.
+    key = f"{base.key} {sorted(earlier.sources)} kills"
+    known = base.cache.get(key)
     seconds = 0.0
-    on_base = await earlier.runs.once(earlier.suite, earlier.base)
-    seconds += on_base.seconds
-    passed = on_base.report.passed or on_base.observed.passing
-    if on_base.observed.timed_out or not passed:
-        return LostKills(seconds=seconds)
     if known is None:
-        outcome = await _test(earlier, on_base, earlier.base, counted=passed)
+        outcome = await _test(earlier, earlier.base)
         seconds += outcome.seconds
         if outcome.result is None:
             return LostKills(why=outcome.why, seconds=seconds)
-        known = Observed(
-            green=True,
-            outcomes={one.id: FAILED if _noticed(one) else PASSED for one in outcome.judged},
-        )
+        outcomes = {one.id: FAILED if one.status in NOTICED else PASSED for one in outcome.judged}
+        known = Observed(green=True, outcomes=outcomes)
         if outcome.result.unfinished is None:
-            await asyncio.to_thread(earlier.runs.cache.put, f"{earlier.key} kills", known)
-    killed = frozenset(mutant for mutant, outcome in known.outcomes.items() if outcome == FAILED)
-    lost = killed
+            await asyncio.to_thread(base.cache.put, key, known)
+    lost = killed = frozenset(mutant for mutant, outcome in known.outcomes.items() if outcome == FAILED)
     mutants: tuple[JudgedMutant, ...] = ()
     for _ in range(2):  # again, because a flaky test may have killed one by chance
         if not lost:
-            return LostKills(killed_before=len(killed), seconds=seconds)
-        outcome = await _test(earlier, on_base, earlier.head, counted=passed, only=lost)
+            break
+        outcome = await _test(earlier, earlier.head, only=lost)
         seconds += outcome.seconds
         if outcome.result is None:
             return LostKills(why=outcome.why, seconds=seconds)
@@ -113,32 +109,23 @@ async def lost_kills(earlier: EarlierTests) -> LostKills:
     return LostKills(mutants=mutants, killed_before=len(killed), seconds=seconds)
 
 
-async def _test(
-    earlier: EarlierTests,
-    on_base: CheckOutcome,
-    commit: str,
-    *,
-    counted: frozenset[str],
-    only: frozenset[str] | None = None,
-) -> MutationOutcome:
-    await earlier.runs.materialise(commit)
+async def _test(earlier: EarlierTests, commit: str, *, only: frozenset[str] | None = None) -> MutationOutcome:
+    base = earlier.on_base
+    await base.materialise(commit)
     return await mutation_test(
         MutationRequest(
             plan=earlier.suite,
-            green=on_base,
+            passed=base.observed.passing,
+            seconds=base.seconds,
             context=earlier.context,
             sources=earlier.sources,
-            counted=counted,
+            counted=base.observed.passing,
             only=only,
             also_loaded=() if commit == earlier.base else tuple(earlier.new_tests),
             seed=earlier.seed,
             evidence=earlier.evidence,
         )
     )
-
-
-def _noticed(one: JudgedMutant) -> bool:
-    return one.status in {MutantStatus.KILLED, MutantStatus.TIMEOUT}
 
 
 def _line(text: str) -> str:

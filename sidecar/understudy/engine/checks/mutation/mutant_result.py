@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.mutation import NOTICED, MutantStatus
 from understudy.mutants.mutant import Mutant
 
 
@@ -30,7 +30,7 @@ class MutantResult:
     @property
     def noticed(self) -> bool:
         """Return whether the tests noticed it."""
-        return self.status in {MutantStatus.KILLED, MutantStatus.TIMEOUT}
+        return self.status in NOTICED
 
     @property
     def viable(self) -> bool:

@@ -7,6 +7,7 @@ the changed lines are mutated and any test of a required check must notice.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -15,7 +16,7 @@ from understudy.engine.checks.check_run import CheckContext, CheckOutcome, Prepa
 from understudy.engine.checks.deciding import deciding_files
 from understudy.engine.checks.judged_tree import Change, JudgedTree
 from understudy.engine.checks.mutation.changed_lines import changed_lines
-from understudy.engine.checks.mutation.lost_kills import EarlierTests, LostKills, Runs, lost_kills
+from understudy.engine.checks.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
 from understudy.engine.checks.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test, save_report
 from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.model.config.evidence_bounds import Evidence
@@ -26,7 +27,7 @@ from understudy.mutants.generate import mutants_of
 from understudy.mutants.languages.by_suffix import language_of
 
 _MOST_FILES = 500
-"""Most files to look for code under test in, if none is named."""
+"""Most files that are mutated; a sample of their mutants is judged anyway."""
 _MOST_NAMES = 10
 _REPORT = "mutation-report"
 
@@ -75,6 +76,7 @@ class MutationJudge:
         """Of the changed lines: the outcome of the check that noticed most."""
         self._why: dict[str, str] = {}
         """Checks of changed code that could not be mutation-tested → reason."""
+        self._changed: tuple[dict[str, bytes], dict[str, frozenset[int]]] | None = None
         self._reports = 0
 
     async def judge_tests(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationFinding:
@@ -82,9 +84,8 @@ class MutationJudge:
         name = plan.check.name
         sources, named = await asyncio.to_thread(self._files_under_test, plan.tests)
         if not sources:
-            return _not_tested(name, "there is no code under test in a language that can be mutated")
-        passing = green.report.passed or green.observed.passing
-        counted = passing - before or passing
+            return _not_tested(name, "no code under test is in a language that can be mutated")
+        counted = green.observed.passing - before or green.observed.passing
         outcome = await self._test(plan, green, sources, counted=counted or None, only_executed=not named)
         finding = MutationFinding(
             result=outcome.result, flaky=outcome.flaky, judged=outcome.judged, seconds=outcome.seconds
@@ -137,7 +138,7 @@ class MutationJudge:
         self._look_at_unreliable(plan.check.name, outcome, finding)
         return finding
 
-    async def lost_kills(self, plan: PreparedCheck, suite: PreparedCheck, key: str, runs: Runs) -> LostKills:
+    async def lost_kills(self, plan: PreparedCheck, suite: PreparedCheck, on_base: BaseRun) -> LostKills:
         """Find out whether the earlier tests notice less of the code under test than on the base."""
         trial = self._trial
         sources, _ = await asyncio.to_thread(self._files_under_test, plan.tests)
@@ -154,8 +155,7 @@ class MutationJudge:
                 new_tests=[path for kind, path in trial.changes if kind[:1] == "A" and path in plan.tests],
                 seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
                 evidence=trial.evidence,
-                runs=runs,
-                key=f"{key} {sorted(same)}",
+                on_base=on_base,
             )
         )
 
@@ -208,7 +208,8 @@ class MutationJudge:
         outcome = await mutation_test(
             MutationRequest(
                 plan=plan,
-                green=green,
+                passed=green.observed.passing,
+                seconds=green.seconds,
                 context=trial.context,
                 sources=sources,
                 lines=lines,
@@ -223,7 +224,8 @@ class MutationJudge:
         if trial.reports is not None and outcome.report:
             self._reports += 1
             number = f"-{self._reports}" if self._reports > 1 else ""
-            await asyncio.to_thread(save_report, outcome.report, trial.reports / f"{_REPORT}{number}.json")
+            with contextlib.suppress(OSError):  # a full disk costs the report, not the verdict
+                await asyncio.to_thread(save_report, outcome.report, trial.reports / f"{_REPORT}{number}.json")
         return outcome
 
     # -- files -------------------------------------------------------------------------------------------------
@@ -239,24 +241,22 @@ class MutationJudge:
         return self._sources(self._mutable(every, tests)[:_MOST_FILES]), False
 
     def _changed_code(self) -> tuple[dict[str, bytes], dict[str, frozenset[int]]]:
-        """Return the changed code that can be mutated, and its changed lines."""
-        trial = self._trial
-        sources = self._sources(self._mutable([path for kind, path in trial.changes if kind[:1] != "D"], ()))
-        lines: dict[str, frozenset[int]] = {}
-        for path, source in sources.items():
-            changed = changed_lines(self._read(trial.base, path), source)
-            if any(mutant.line in changed for mutant in mutants_of(path, source)):
-                lines[path] = changed
-        return {path: sources[path] for path in lines}, lines
+        """Return the changed code that can be mutated, and its changed lines. Every check gets the same."""
+        if self._changed is None:
+            trial = self._trial
+            paths = self._mutable([path for kind, path in trial.changes if kind[:1] != "D"], ())
+            sources = self._sources(paths[:_MOST_FILES])
+            lines: dict[str, frozenset[int]] = {}
+            for path, source in sources.items():
+                changed = changed_lines(self._read(trial.base, path), source)
+                if any(mutant.line in changed for mutant in mutants_of(path, source)):
+                    lines[path] = changed
+            self._changed = {path: sources[path] for path in lines}, lines
+        return self._changed
 
     def _mutable(self, paths: Iterable[str], tests: Sequence[str]) -> list[str]:
-        return [
-            path
-            for path in paths
-            if path not in tests
-            and language_of(path) is not None
-            and not deciding_files.is_test_support(path, self._trial.test_patterns)
-        ]
+        code = [path for path in paths if path not in tests and language_of(path) is not None]
+        return deciding_files.without_test_support(code, self._trial.test_patterns)
 
     def _sources(self, paths: Iterable[str]) -> dict[str, bytes]:
         found = ((path, self._read(self._trial.head, path)) for path in paths)

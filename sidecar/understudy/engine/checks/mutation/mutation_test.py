@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from understudy.engine.checks import interpreter
-from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck, working_folder
+from understudy.engine.checks.check_run import CheckContext, PreparedCheck, working_folder
+from understudy.engine.checks.evidence_record import printable
 from understudy.engine.checks.injected.understudy_tree import CopiedTree
 from understudy.engine.checks.mutation import planning, stryker_report
 from understudy.engine.checks.mutation.mutant_identity import as_change, identity
@@ -43,8 +44,10 @@ class MutationRequest:
     """What to mutate, and whose tests must notice it."""
 
     plan: PreparedCheck
-    green: CheckOutcome
-    """The run of the check in which its tests passed."""
+    passed: frozenset[str]
+    """The ids of the tests that passed in a run of the check."""
+    seconds: float
+    """How long that run took."""
     context: CheckContext
     """Its tree is exactly the result; it is copied, and stays as it is."""
     sources: Mapping[str, bytes]
@@ -92,13 +95,14 @@ async def mutation_test(request: MutationRequest) -> MutationOutcome:
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
-    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="copy-", dir=request.context.scratch))
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=request.context.scratch))
     try:
-        # The name of the copy must not tell what it is for.
         context = await asyncio.to_thread(_copied, request.context, folder)
         outcome = await _judge(request, context)
     except UnderstudyError as error:
         outcome = MutationOutcome(why=f"{error.message} {error.hint or ''}".strip().rstrip("."))
+    except OSError as error:
+        outcome = MutationOutcome(why=f"no copy of the result could be made ({error.strerror or error})")
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     seconds = round(loop.time() - began, 3)
@@ -121,7 +125,7 @@ def _copied(context: CheckContext, folder: Path) -> CheckContext:
 
 async def _judge(request: MutationRequest, context: CheckContext) -> MutationOutcome:
     loop = asyncio.get_running_loop()
-    check_seconds = request.green.seconds
+    check_seconds = request.seconds
     runner = _runner(request, context)
     recorded = await runner.record(
         list(request.sources), seconds=max(_LEAST_RECORD_SECONDS, _SLOWER_RECORD * check_seconds)
@@ -159,10 +163,11 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
 
 
 def _runner(request: MutationRequest, context: CheckContext) -> MutantRunner:
-    plan, report = request.plan, request.green.report
+    plan, passed = request.plan, request.passed
     folder = working_folder(plan.check, context.tree)
-    if context.facts is not None and report.passed and all("::" in test for test in report.passed):
-        files = {test.partition("::")[0] for test in report.passed}
+    # The files of a hidden check are in the tree only while the check itself runs.
+    if context.facts is not None and passed and not plan.check.hidden and all("::" in test for test in passed):
+        files = {test.partition("::")[0] for test in passed}
         counts = {base: sum((base / file).is_file() for file in files) for base in (folder, context.tree)}
         base = max(counts, key=lambda each: counts[each])
         files = {file for file in files if (base / file).is_file()}
@@ -248,8 +253,8 @@ def _as_result(
         total=planned.total,
         dismissed=names.left_out,
         mutants=[_as_mutant(one, names) for one in (*score.survivors, *score.noticed)[:_MOST_SHOWN]],
-        idle=list(score.idle[:_MOST_TESTS]),
-        unreliable=sorted(score.unreliable)[:_MOST_TESTS],
+        idle=[printable(test) for test in score.idle[:_MOST_TESTS]],
+        unreliable=[printable(test) for test in sorted(score.unreliable)[:_MOST_TESTS]],
     )
 
 
@@ -270,12 +275,12 @@ def _as_mutant(one: MutantResult, names: _Names) -> JudgedMutant:
         id=names.of(one.path, one.mutant),
         path=quote(os.fsencode(one.path)),
         line=one.mutant.line,
-        function=one.mutant.function,
+        function=printable(one.mutant.function),
         operator=one.mutant.operator,
         before=before,
         after=after,
         status=one.status,
-        killed_by=list(one.killers[:_MOST_KILLERS]),
+        killed_by=[printable(test) for test in one.killers[:_MOST_KILLERS]],
     )
 
 
