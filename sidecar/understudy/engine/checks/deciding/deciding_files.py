@@ -100,7 +100,7 @@ def is_test_file(path: str, patterns: Sequence[str] = ()) -> bool:
 
 
 def without_test_support(paths: Iterable[str], patterns: Sequence[str] = ()) -> list[str]:
-    """Return the files that are no test, are not in a folder of tests, and do not configure a runner."""
+    """Return the files that are not tests, are not in a folder of tests, and do not configure a runner."""
     every = list(paths)
     globs = [*known_files.TESTS, *known_files.TEST_FOLDERS, *known_files.CONFIGURATION, *patterns]
     support = set(matching(every, globs))

@@ -262,7 +262,7 @@ def _script(root: Node, sources: Collection[str]) -> Iterator[Found]:
             if function is not None and function.type == "identifier" and text_of(function) in {"eval", "Function"}:
                 yield _line(node), "runs code from a text"
         elif node.type in {"string", "template_string"}:
-            # An import names the code under test, as it should.
+            # Every test names the code under test in its imports.
             yield from _text_found(node, () if _is_imported(node) else sources)
             for pattern, what in names.SCRIPT_MODULES:
                 if _is_imported(node) and pattern.search(_QUOTES.sub("", text_of(node))):
