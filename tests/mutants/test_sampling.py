@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -107,6 +109,32 @@ def test_functions_of_every_language_get_a_store(path: str, source: str) -> None
     assert not language.parse(changed).has_error
     assert changed.count(b" = 0") == 2
     assert changed.count(b"\n") == source.count("\n"), "no line moves"
+
+
+@pytest.mark.parametrize("module", ["argparse", "dataclasses", "difflib", "string", "textwrap", "traceback"])
+def test_wider_spaces_change_nothing_that_runs(module: str) -> None:
+    source = Path(importlib.import_module(module).__file__ or "").read_bytes()
+    changed = sham_mutants("a.py", source, "seed")[1].apply(source)
+    assert ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
+    lines = [line.rstrip() for line in source.splitlines()]
+    assert len(set(lines) - set(changed.splitlines())) > len(set(lines)) / 4
+    assert changed.count(b"\n") == source.count(b"\n") + 1, "no line moves"
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "expected"),
+    [
+        ("a.py", "x = f'{a = }' + 'b  c' # d e\n", "x  =  f'{a = }'  +  'b  c'  # d e\n"),
+        ("a.js", "let x = `${a + b} c` + /d e/ + 'f g'\n", "let  x  =  `${a + b} c`  +  /d e/  +  'f g'\n"),
+        ("a.tsx", "const x = <p>a b</p>\n", "const  x  =  <p>a b</p>\n"),
+        ("a.go", 'var x = `a b` + "c d"\n', 'var  x  =  `a b`  +  "c d"\n'),
+        ("a.rs", "let x = stringify!(a + b);\n", "let  x  =  stringify!(a + b);\n"),
+        ("A.java", "class A { int x = 1 + 2; }\n", "class  A  {  int  x  =  1  +  2;  }\n"),
+    ],
+)
+def test_spaces_in_texts_stay(path: str, source: str, expected: str) -> None:
+    changed = sham_mutants(path, source.encode(), "seed")[1].apply(source.encode()).decode()
+    assert changed.startswith(expected)
 
 
 def test_sham_mutants_depend_on_the_seed_and_have_no_common_name() -> None:

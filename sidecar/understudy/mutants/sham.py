@@ -1,13 +1,15 @@
 """Sham mutants: changes that nothing a program does can show.
 
 A test that fails on one of them reads the source or the compiled code, counts its runs, or fails at random, so its
-failures on real mutants prove nothing. A test that compares files or code cannot tell them from real mutants.
+failures on real mutants prove nothing. A test that compares files or code cannot tell them from real mutants. A decoy
+has the text of real mutants, while the compiled original runs.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from understudy.mutants.generate import BLOCKS, still_parses
@@ -18,11 +20,13 @@ from understudy.mutants.mutant import Mutant
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_TEXTS = re.compile(r"string|template|regex|jsx|comment|token_tree")
+"""Types of nodes in which a space can mean something: texts, and what macros of Rust take as it is written."""
 _WORDS = ("first", "last", "size", "total", "limit", "value", "index", "count", "offset", "state", "shape", "result")
 
 
 def sham_mutants(path: str, source: bytes, seed: str) -> list[Mutant]:
-    """Return the three sham mutants of a file: the same bytes, a comment, and stores that nothing reads.
+    """Return the three sham mutants of a file: the same bytes, wider spaces and a comment, stores that nothing reads.
 
     Every function gets such a store; a file without functions gets one at its end, or another comment where the
     language has none. None for an unknown language. The names are chosen by ``seed``.
@@ -36,12 +40,24 @@ def sham_mutants(path: str, source: bytes, seed: str) -> list[Mutant]:
         return separator.join(generator.sample(_WORDS, 3))
 
     lead = "" if not source or source.endswith((b"\n", b"\r")) else "\n"
-    comment = _sham(source, len(source), f"{lead}{language.comment % phrase(' ')}\n".encode())
+    comment = f"{lead}{language.comment % phrase(' ')}\n".encode()
+    spaces = _sham(source, 0, _with_spaces(language, source) + comment)
+    if not still_parses(path, source, spaces):
+        spaces = _sham(source, len(source), comment)
     at_end = f"{lead}{(language.dead_store or language.comment) % phrase('_')}\n".encode()
     store = _sham(source, 0, _with_stores(language, source, phrase("_")))
     if store.text == source or not still_parses(path, source, store):
         store = _sham(source, len(source), at_end)
-    return [_sham(source, len(source), b""), comment, store]
+    return [_sham(source, len(source), b""), spaces, store]
+
+
+def decoy(source: bytes, mutants: Iterable[Mutant]) -> Mutant:
+    """Return a text with all mutants that do not overlap. It is never run: a test that fails on it reads the text."""
+    text, changed_from = source, len(source) + 1
+    for one in sorted(mutants, reverse=True):
+        if one.end < changed_from:
+            text, changed_from = one.apply(text), one.start
+    return _sham(source, 0, text)
 
 
 def _sham(source: bytes, start: int, text: bytes) -> Mutant:
@@ -56,6 +72,29 @@ def _sham(source: bytes, start: int, text: bytes) -> Mutant:
         last_line=line,
         function="",
     )
+
+
+def _with_spaces(language: Language, source: bytes) -> bytes:
+    """Return the source with one more space wherever a space separates two words or signs of a line."""
+    pieces, end = [], 0
+    for start, stop in _words(language.parse(source)):
+        gap = source[end:start]
+        if end and gap and not gap.strip(b" "):
+            gap += b" "
+        pieces += [gap, source[start:stop]]
+        end = stop
+    return b"".join(pieces) + source[end:]
+
+
+def _words(root: Node) -> Iterator[tuple[int, int]]:
+    """Yield where the words and signs of a file begin and end, each text as one."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if node.children and not _TEXTS.search(node.type):
+            pending.extend(reversed(node.children))
+        elif node.start_byte < node.end_byte:
+            yield node.start_byte, node.end_byte
 
 
 def _with_stores(language: Language, source: bytes, name: str) -> bytes:
