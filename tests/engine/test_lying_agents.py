@@ -551,6 +551,7 @@ def test_an_edit_of_the_checkout_is_noticed(project, where):
     assert "outside_changed" in done.reservations
     notes = notes_of(project, done)
     assert "calc.py" in notes
+    assert ("while outsider worked" if where == "agent" else "while the check pytest ran") in notes
     command = notes.partition("To see what a file was: ")[2].splitlines()[0]
     shown = subprocess.run(shlex.split(command), capture_output=True, text=True, check=True).stdout
     assert shown == project.git("show", "HEAD:calc.py")

@@ -104,6 +104,16 @@ def test_the_second_candidate_continues_where_the_first_one_failed(two):
     assert len([event for event in told if isinstance(event, events.Result)]) == 1
 
 
+def test_an_edit_outside_the_worktree_is_noticed_after_the_attempt_that_made_it(two):
+    edited = two.write("edited.txt", "before\n")
+    two.commit()
+    two.program("first", f"    pathlib.Path({str(edited)!r}).write_text('after')\n{FAILS}")
+    _, told = run(two, ["first", "second"], "next")
+    [note] = [event for event in told if isinstance(event, events.Note) and "edited.txt" in event.text]
+    assert "changed while first worked" in note.text
+    assert note.attempt == 1
+
+
 def test_a_session_is_resumed_by_its_own_tool_only(project):
     source = """
         sys.stdin.read()

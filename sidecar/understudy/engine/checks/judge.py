@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,6 +81,8 @@ class JudgeRequest:
     """The folder for the record of all runs and the reports of mutation testing; None: they are not kept."""
     sample: MutantSample | None = None
     """Mutants to judge before others, so that the result can be compared with another; None: chosen by the tree."""
+    after_check: Callable[[CheckResult], Awaitable[None]] | None = None
+    """Called when all runs of a check are over and none of its processes is alive."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +152,11 @@ class _Judge:
         for text in self._pending:
             self._note(text)
         self._suspicious = await asyncio.to_thread(self._find_suspicious)
-        results = [await self._run(plan) for plan in plans]
+        results = []
+        for plan in plans:
+            results.append(await self._run(plan))
+            if request.after_check is not None:
+                await request.after_check(results[-1])
         if not any(result.required for result in results):
             self._reservations.add(Reservation.NO_CHECKS)
         for reservation, text in self._mutation_judge.conclude():
@@ -490,6 +496,8 @@ class _Judge:
             finding = await self._mutation_judge.judge_code(plan, green)
         for reservation, text in finding.reservations:
             self._reserve(reservation, text)
+        if finding.tampered:
+            self._distrust[f"{plan.check.name} passed, but {finding.tampered}"] = None
         self._record.judged(finding.judged)
         return finding
 

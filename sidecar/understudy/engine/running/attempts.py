@@ -51,6 +51,8 @@ class AttemptContext:
     """Emits from another thread."""
     in_thread: InThread
     permissions: PermissionRequests
+    worked: Callable[[str], Awaitable[None]]
+    """Called with the name of the delegator after each attempt, whatever became of it."""
 
 
 class Attempts:
@@ -173,6 +175,7 @@ class Attempts:
         except UnderstudyError as failure:
             failure.scope = failure.scope or scope_of(failure.kind)
             self.outcome, self.failure = None, failure
+        await context.worked(delegator.name)
 
     def _prepare(self, number: int, candidate: SpecCandidate, spec: Spec) -> task.PreparedTask:
         context = self._context

@@ -37,6 +37,7 @@ from understudy.journal.summaries import summary
 from understudy.journal.worker_requests import Cancel, RequestTail, worker_topic
 from understudy.journal.writer import Writer
 from understudy.model import events
+from understudy.model.checks import CheckResult
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.spec import Spec
@@ -103,6 +104,7 @@ class DelegationRun:
             tell=self._tell,
             in_thread=self.in_thread,
             permissions=self._permissions,
+            worked=self._compare_after_attempt,
         )
         self._attempts = Attempts(context, policy)
 
@@ -215,7 +217,6 @@ class DelegationRun:
             await self._set_up(self._worktree)
             await self._watch_outside(self._worktree)
         await self._attempts.run(self._worktree)
-        await self._compare_outside("the agent", "the agent worked", confined=self._writer.delegation.confined)
         self._failure = self._attempts.failure
         await self._collect()
         await self._judge()
@@ -352,7 +353,7 @@ class DelegationRun:
         """Judge a commit of the worktree; see ``rounds.RoundHost``, as for the next methods."""
         worktree = self._known_worktree()
         await self._watch_outside(worktree)
-        judgement = await judge(
+        return await judge(
             JudgeRequest(
                 delegation_id=self.folder.id,
                 recipe=self.spec.recipe,
@@ -369,13 +370,10 @@ class DelegationRun:
                 dismissed=await self.in_thread(dismissed_mutants.dismissed, self.root, self.spec.workspace),
                 reports=reports,
                 sample=sample,
+                after_check=self._compare_after_check,
             ),
             emit,
         )
-        sandboxes = [check.sandbox for check in judgement.results if check.sandbox is not None]
-        confined = bool(sandboxes) and all(sandbox.reached.restricts_access for sandbox in sandboxes)
-        await self._compare_outside("a check", "the checks ran", confined=confined)
-        return judgement
 
     # -- rounds ----------------------------------------------------------------------------------------------
 
@@ -389,9 +387,7 @@ class DelegationRun:
     async def attempt_again(self, request: str) -> str | None:
         """Ask the agent for more in the same worktree."""
         await self._watch_outside(self._known_worktree())
-        why = await self._attempts.again(request)
-        await self._compare_outside("the agent", "the agent worked", confined=self._writer.delegation.confined)
-        return why
+        return await self._attempts.again(request)
 
     async def commit(self) -> str:
         """Commit the contents of the worktree, which are not the result yet."""
@@ -416,6 +412,14 @@ class DelegationRun:
     async def _watch_outside(self, worktree: DelegationWorktree) -> None:
         self._outside = self._outside or OutsideWatch(self.spec, worktree, self._tell)
         await self.in_thread(self._outside.start)
+
+    async def _compare_after_attempt(self, delegator: str) -> None:
+        confined = self._writer.delegation.confined
+        await self._compare_outside(f"the agent {delegator}", f"{delegator} worked", confined=confined)
+
+    async def _compare_after_check(self, result: CheckResult) -> None:
+        confined = result.sandbox is not None and result.sandbox.reached.restricts_access
+        await self._compare_outside(f"the check {result.name}", f"the check {result.name} ran", confined=confined)
 
     async def _compare_outside(self, who: str, doing: str, *, confined: bool) -> None:
         """Report changes outside the worktree, unless a sandbox made them impossible."""
