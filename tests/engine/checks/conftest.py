@@ -164,6 +164,7 @@ class Project:
         files: tuple[str, ...] = ("calc.py",),
         checks: tuple[Check, ...] = (),
         interpreter: str | None = None,
+        reports: Path | None = None,
     ) -> Judged:
         """Judge the base with ``result`` over it (``None`` deletes)."""
         self.tree.commit("base", self.base)
@@ -192,6 +193,7 @@ class Project:
             checks=checks,
             interpreter=interpreter,
             scratch=self.scratch,
+            reports=reports,
         )
         judgement = await judge(request, events.append)
         assert self.tree.now() == self.tree.commits["head"], "the tree is exactly the result again"

@@ -43,6 +43,14 @@ async def test_honest_code_passes_and_nothing_stays(project: Any, own: Path) -> 
     assert judged.only.passed == 1
 
 
+async def test_a_hidden_check_counts_the_changes_that_it_notices(project: Any, own: Path) -> None:
+    judged = await project.judge(
+        {"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="implement", writes=["**"], checks=(HIDDEN,)
+    )
+    assert judged.is_(Verdict.VERIFIED)
+    assert judged.only.mutation.killed == judged.only.mutation.viable > 0
+
+
 async def test_a_file_or_folder_of_the_result_in_its_place_is_replaced(project: Any, own: Path) -> None:
     for taken in ({"tests/test_secret.py": "def test_fake():\n    pass\n"}, {"tests/test_secret.py/x.txt": "x"}):
         judged = await project.judge(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,6 +123,19 @@ async def test_if_no_code_is_named_what_the_tests_execute_is_under_test(project:
     judged = await project.judge({"test_calc.py": test}, files=files)
     assert judged.is_(Verdict.VERIFIED)
     assert {mutant.path for mutant in judged.only.mutation.mutants} == {"calc.py"}
+
+
+async def test_a_folder_that_cannot_be_written_costs_the_reports_but_not_the_verdict(
+    project: Any, tmp_path: Path
+) -> None:
+    place = tmp_path / "place"
+    place.write_text("a file, not a folder")
+    judged = await project.judge(
+        {"test_calc.py": "import calc\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n"}, reports=place / "reports"
+    )
+    assert judged.is_(Verdict.VERIFIED)
+    assert "The record of all runs could not be kept" in judged.notes
+    assert place.is_file()
 
 
 async def test_a_link_out_of_the_tree_is_not_written_through(project: Any) -> None:

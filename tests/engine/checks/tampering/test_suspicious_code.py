@@ -125,6 +125,8 @@ class T(unittest.TestCase):
     script = """
 import { test, expect, vi } from "vitest";
 import path from "node:path";
+import { add } from "../src/add.ts";
+const { sub } = require("../src/sub");
 test("adds", async () => {
   process.env.NODE_ENV = "test";
   expect(process.cwd() + path.sep).toBe(await add(1, `x`));
@@ -137,7 +139,8 @@ test("adds", async () => {
                 "a.test.ts": script,
                 "README.md": "os._exit /proc/self",
                 "a_test.go": "t.Fatal()",
-            }
+            },
+            code=("src/add.ts", "src/sub.js"),
         )
         == []
     )
