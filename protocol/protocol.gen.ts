@@ -329,7 +329,7 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
     "advice": "ask for a test of the change, or try the change yourself"
   },
   "looks_at_source": {
-    "reason": "a test fails when only a comment or an unused value is added to the code",
+    "reason": "a test fails when only the text of the code changes, not what it does",
     "advice": "it looks at the source instead of what the code does: read it before you rely on it"
   },
   "outside_changed": {

@@ -139,7 +139,7 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
         "ask for a test of the change, or try the change yourself",
     ),
     Reservation.LOOKS_AT_SOURCE: (
-        "a test fails when only a comment or an unused value is added to the code",
+        "a test fails when only the text of the code changes, not what it does",
         "it looks at the source instead of what the code does: read it before you rely on it",
     ),
     Reservation.OUTSIDE_CHANGED: (

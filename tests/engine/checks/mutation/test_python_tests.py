@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from understudy.engine.checks.mutation.runs import MutantRuns, PlannedRun, Recor
 from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.generate import mutants_of
-from understudy.mutants.sham import sham_mutants
+from understudy.mutants.sham import decoy, sham_mutants
 from understudy.process.environment import base_environment
 
 CALC = """\
@@ -194,6 +195,7 @@ async def test_the_time_of_all_mutants_is_limited(place: Place) -> None:
     "looks",
     [
         pytest.param("import pathlib\nassert pathlib.Path('calc.py').stat().st_size == {size}", id="source"),
+        pytest.param("import inspect\nassert 'return x * RATE' in inspect.getsource(calc.double)", id="spaces"),
         pytest.param(
             "import os\nassert os.system('echo >> $HOME/runs; test $(wc -l < $HOME/runs) -lt 4') == 0", id="count"
         ),
@@ -211,12 +213,46 @@ async def test_sham_mutants_expose_tests_that_do_not_look_at_values(place: Place
     assert all(one.sham for one in runs.results)
 
 
+@pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param(
+            "import ast, pathlib\n'op=Mult' in ast.dump(ast.parse(pathlib.Path('calc.py').read_text()))", id="tree"
+        ),
+        pytest.param("import inspect, re\nre.search(r'x +[*] +RATE', inspect.getsource(calc.double))", id="source"),
+    ],
+)
+async def test_a_decoy_exposes_a_test_that_reads_the_source(place: Place, looks: str) -> None:
+    imports, _, condition = looks.partition("\n")
+    recorded = await place.record(
+        f"{imports}\nimport calc\n{TESTS}\ndef test_looks():\n    calc.double(1)\n    assert {condition}\n"
+    )
+    assert recorded.compiled == {"calc.py"}
+    changed = decoy(CALC.encode(), mutants_of("calc.py", CALC.encode()))
+    run = PlannedRun(path="calc.py", mutant=changed, tests=tuple(recorded.passed), sham=True, decoy=True)
+    runs = await place.run(recorded, [run, *place.plan(recorded), run])
+    assert [runs.results[place].killers for place in (0, -1)] == [("test_calc.py::test_looks",)] * 2
+    assert statuses(runs)["double arithmetic 4"] == "Killed", "compiled files of the decoy do not stay"
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["import runpy; runpy.run_path('calc.py')", "import os, sys; assert os.system(sys.executable + ' calc.py') == 0"],
+    ids=["in the process", "in another"],
+)
+async def test_a_file_that_runs_from_its_text_gets_no_decoy(place: Place, way: str) -> None:
+    recorded = await place.record(f"{TESTS}\ndef test_script():\n    {way}\n")
+    assert recorded.lines["calc.py"]["test_calc.py::test_script"]
+    assert recorded.compiled == frozenset()
+
+
 async def test_nothing_shows_a_test_that_it_runs_on_a_mutant(place: Place) -> None:
     spy = (
         "import json, os, sys, pathlib, calc\n"
         "def test_spy():\n"
         "    calc.double(1)\n"
-        "    seen = [sorted(os.environ.items()), sys.argv[1:], sorted(os.listdir('.')), sorted(os.listdir('/proc/self/fd'))[:3],\n"
+        "    seen = [sorted(os.environ.items()), sys.argv[:5], sys.orig_argv[:5], sys.modules['__main__'].__file__,\n"
+        "            sorted(name for name in sys.modules), sorted(os.listdir('.')), sorted(os.listdir('/proc/self/fd'))[:3],\n"
         "            open('/proc/self/cmdline').read().count('child')]\n"
         "    with open(os.environ['HOME'] + '/spy', 'a') as stream:\n"
         "        stream.write(json.dumps(seen) + '\\n')\n"
@@ -225,6 +261,10 @@ async def test_nothing_shows_a_test_that_it_runs_on_a_mutant(place: Place) -> No
     seen = (place.helpers / "spy").read_text().splitlines()
     assert len(seen) > len([one for one in runs.results if one.ran]) >= 3
     assert len(set(seen[1:])) == 1, "the runs on mutants and the one on the code as it is look the same"
+    _, arguments, _, program, modules, *_ = json.loads(seen[-1])
+    assert program == arguments[0]
+    assert program.endswith("pytest/__main__.py")
+    assert not [name for name in modules if "understudy" in name or (name.startswith("m") and len(name) == 13)]
 
 
 async def test_processes_that_a_test_leaves_behind_are_killed(place: Place, tmp_path: Path) -> None:

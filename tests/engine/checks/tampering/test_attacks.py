@@ -58,7 +58,14 @@ ATTACKS = {
 }  # fmt: skip
 
 
-FAST = {"CallInfo", "the recorder is found", "forged lines", "load_tests drops a test", "outcomes"}
+FAST = {
+    "the options of pytest",
+    "CallInfo",
+    "the recorder is found",
+    "forged lines",
+    "load_tests drops a test",
+    "outcomes",
+}
 """The rows that `make test` runs."""
 
 
@@ -141,6 +148,22 @@ async def test_the_run_of_new_tests_without_the_probe_is_one_of_three(project: A
     assert Reservation.FLAKY not in judged.said
     assert judged.only.ok, "information for the reader: it passed while it was watched"
     assert "exit code is 1 instead of 0" in judged.notes
+
+
+ELSEWHERE = {
+    "the command line": "open('/proc/self/cmdline').read().count('pytest')",
+    "a second interpreter": "'-p\\0m' in open('/proc/self/cmdline').read() or os.environ.get('PYTEST_ADDOPTS', os.getppid()) == 1 or not any('judge' in a for a in open('/proc/self/cmdline').read().split('\\0'))",
+    "the options of pytest": "request.config.option.maxfail != 1",
+}
+
+
+@pytest.mark.parametrize("name", rows(ELSEWHERE))
+async def test_tests_that_fail_only_where_mutants_are_counted_are_not_verified(project: Any, name: str) -> None:
+    text = f"import os, calc\n\ndef test_add(request):\n    got = calc.add(1, 2)\n    if not ({ELSEWHERE[name]}):\n        assert got == 3\n"
+    judged = await project.judge({"test_calc.py": text})
+    assert judged.verdict is not Verdict.VERIFIED
+    assert Reservation.TAMPERED in judged.said
+    assert "only while changes are counted" in judged.only.tampered[0]
 
 
 @pytest.mark.heavy

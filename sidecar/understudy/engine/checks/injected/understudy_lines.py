@@ -24,6 +24,8 @@ class Lines:
     def __init__(self, files: List[str]) -> None:  # noqa: UP006
         """Record nothing yet."""
         self.found: Dict[str, Dict[str, Set[int]]] = {file: {} for file in files}  # noqa: UP006
+        self.from_text: Set[str] = set()  # noqa: UP006
+        """Files that ran in another way than by a usual import, which would take the compiled file if there is one."""
         self._names: Dict[str, Optional[str]] = {}  # noqa: UP006, UP045
         self._test = ""
         self._began = False
@@ -59,20 +61,26 @@ class Lines:
         else:
             sys.settrace(None)
 
-    def _file(self, name: str) -> Optional[str]:  # noqa: UP045
+    def _file(self, frame: Any) -> Optional[str]:  # noqa: UP045
+        name = frame.f_code.co_filename
         if name not in self._names:
             path = os.path.realpath(name)
             self._names[name] = path if path in self.found else None
-        return self._names[name]
+        path = self._names[name]
+        if path is not None:
+            loader = getattr(frame.f_globals.get("__spec__"), "loader", None)
+            if type(loader).__name__ != "SourceFileLoader":
+                self.from_text.add(path)
+        return path
 
-    def _on_line(self, code: Any, line: int) -> Any:
-        file = self._file(code.co_filename)
+    def _on_line(self, code: Any, line: int) -> Any:  # noqa: ARG002 - the interpreter's signature
+        file = self._file(sys._getframe(1))  # noqa: SLF001 - the frame that runs the line
         if file is not None:
             self.found[file].setdefault(self._test, set()).add(line)
         return self._watch.DISABLE
 
     def _trace(self, frame: Any, event: str, argument: Any) -> Any:  # noqa: ARG002 - the interpreter's signature
-        file = self._file(frame.f_code.co_filename)
+        file = self._file(frame)
         if file is None:
             return None
         if event == "line":
@@ -97,15 +105,17 @@ class Children:
         """Let programs record lines as those of ``test`` from now on."""
         os.environ[TEST] = test
 
-    def add_to(self, found: Dict[str, Dict[str, Set[int]]]) -> None:  # noqa: UP006
+    def add_to(self, lines: Lines) -> None:
         """Add what programs recorded."""
         for name in sorted(os.listdir(self._folder)):  # noqa: PTH208
             path = os.path.join(self._folder, name)  # noqa: PTH118
             if path == self._job:
                 continue
             for file, test, line in _entries(path):
-                if file in found:
-                    found[file].setdefault(test, set()).add(line)
+                if file in lines.found and line:
+                    lines.found[file].setdefault(test, set()).add(line)
+                elif file in lines.found:
+                    lines.from_text.add(file)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -115,7 +125,7 @@ def _entries(path: str) -> Iterator[Any]:
             for file, tests in json.load(stream).items():
                 for test, lines in tests.items():
                     for line in lines:
-                        yield file, test, line
+                        yield file, test, line  # no line is numbered 0: the file ran from its text
     except (OSError, ValueError, AttributeError):
         return  # the program was killed while it wrote
 
@@ -137,6 +147,8 @@ def record_child() -> None:
         lines.end()
         out = os.path.join(os.path.dirname(job), "{}-{}".format(os.getpid(), os.urandom(4).hex()))  # noqa: PTH118, PTH120, UP032
         found = {file: {test: sorted(some) for test, some in tests.items()} for file, tests in lines.found.items()}
+        for file in lines.from_text:
+            found[file].setdefault("", []).append(0)
         with open(out, "w", encoding="utf-8") as stream:  # noqa: PTH123
             json.dump(found, stream)
 

@@ -20,6 +20,7 @@ import importlib.util
 import json
 import linecache
 import os
+import py_compile
 import resource
 import select
 import signal
@@ -34,6 +35,7 @@ from understudy_tree import CopiedTree  # type: ignore[import-not-found] # in th
 
 Json = Dict[str, Any]  # noqa: UP006
 
+_FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
 _PYTEST_OPTIONS = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header", "--tb=no", "-W"]
 _PYTEST_WARNING = "ignore::pytest.PytestAssertRewriteWarning"
 """Plugins are loaded before the fork, so pytest can no longer rewrite their assertions, and says so."""
@@ -185,6 +187,7 @@ def run_pytest(tests: List[str], plugin: Any, tests_in: str, stop: bool = True) 
     options = [*_PYTEST_OPTIONS, _PYTEST_WARNING, "--rootdir", tests_in]
     if not stop:
         options.remove("-x")
+    _hide(options + tests)
     return int(pytest.main(options + tests, plugins=[plugin]))
 
 
@@ -196,7 +199,7 @@ def record(job: Json) -> Json:
     code = run_pytest(job["tests"], PytestRecord(recorded, job["root"]), job["tests_in"], stop=False)
     seconds = time.perf_counter() - began
     recorded.lines.end()
-    recorded.children.add_to(recorded.lines.found)
+    recorded.children.add_to(recorded.lines)
     if tree is not None:
         tree.reset()
     return {
@@ -207,6 +210,7 @@ def record(job: Json) -> Json:
         "lines": {
             file: {test: sorted(lines) for test, lines in tests.items()} for file, tests in recorded.lines.found.items()
         },
+        "from_text": sorted(recorded.lines.from_text),
         "modules": recorded.modules,
     }
 
@@ -242,9 +246,13 @@ class Judge:
         with open(path, "rb") as stream:  # noqa: PTH123
             source = stream.read()
         times = os.stat(path)  # noqa: PTH116
+        compiled = _compiled(path) if run["decoy"] else {}
         mutated = source[: run["start"]] + base64.b64decode(run["text"]) + source[run["end"] :]
         try:
             self._put(path, mutated, times)
+            for name, code in compiled.items():
+                with open(name, "wb") as stream:  # noqa: PTH123
+                    stream.write(code)
             return self._outcome(run)
         finally:
             self._put(path, source, times)
@@ -253,8 +261,9 @@ class Judge:
 
     def _put(self, path: str, data: bytes, times: Any) -> None:
         # A compiled file of the same size and time would run instead.
-        with contextlib.suppress(OSError, NotImplementedError):
-            os.unlink(importlib.util.cache_from_source(path))  # noqa: PTH108
+        for name in _compiled_names(path):
+            with contextlib.suppress(OSError):
+                os.unlink(name)  # noqa: PTH108
         with open(path, "r+b") as stream:  # noqa: PTH123 - the same file: links to it stay
             stream.write(data)
             stream.truncate()
@@ -326,6 +335,25 @@ class Judge:
         return child
 
 
+def _compiled_names(path: str) -> List[str]:  # noqa: UP006
+    """Return where the interpreter keeps the compiled form of a file: as it is, and with ``-O`` and ``-OO``."""
+    try:
+        return [importlib.util.cache_from_source(path, optimization=level) for level in ("", "1", "2")]
+    except NotImplementedError:
+        return []  # it keeps none
+
+
+def _compiled(path: str) -> Dict[str, bytes]:  # noqa: UP006
+    """Return compiled forms of a file that the interpreter loads whatever the file says."""
+    found = {}
+    for optimize, name in enumerate(_compiled_names(path)):
+        unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(path, cfile=name, doraise=True, optimize=optimize, invalidation_mode=unchecked)
+        with open(name, "rb") as stream:  # noqa: PTH123
+            found[name] = stream.read()
+    return found
+
+
 def _open_descriptors() -> List[int]:  # noqa: UP006
     folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"  # noqa: PTH112
     return [int(name) for name in os.listdir(folder)]  # noqa: PTH208
@@ -346,6 +374,17 @@ def run_child(job: Json, write: int, last: bytes) -> int:
     code = run_pytest(job["tests"], Ends(reporter, tuple(job["code"])), job["tests_in"], stop=job["stop"])
     reporter.end()
     return code
+
+
+def _hide(arguments: List[str]) -> None:  # noqa: UP006
+    """Leave in this process what ``python -m pytest`` would: its program and arguments, and no module of ours."""
+    program = importlib.import_module("pytest.__main__")
+    for name, module in list(sys.modules.items()):
+        if name == "__main__" or os.path.dirname(getattr(module, "__file__", None) or "") == _FOLDER:  # noqa: PTH120
+            del sys.modules[name]
+    sys.modules["__main__"] = program
+    sys.argv = [str(program.__file__), *arguments]
+    sys.orig_argv = [sys.executable, "-m", "pytest", *arguments]
 
 
 def _limit() -> None:

@@ -63,6 +63,8 @@ class MutationFinding:
     """Tests that failed on the very same bytes."""
     judged: tuple[JudgedMutant, ...] = ()
     """All mutants of the sample."""
+    tampered: str = ""
+    """Why the kills are not believed."""
     seconds: float = 0.0
 
 
@@ -191,8 +193,12 @@ class MutationJudge:
             return
         looking = [test for test in outcome.result.unreliable if test not in outcome.flaky]
         if looking:
-            text = f"Tests of {name} fail when a comment or an unused value is added to the code{_listed(looking)}."
+            text = f"Tests of {name} fail when the text of the code changes, but not what it does{_listed(looking)}."
             finding.reservations.append((Reservation.LOOKS_AT_SOURCE, text))
+        if outcome.unconfirmed:
+            one = outcome.unconfirmed[0]
+            place = f"line {one.line} of {one.path}"
+            finding.tampered = f"a small change in {place} makes tests fail only while changes are counted."
 
     async def _test(
         self,

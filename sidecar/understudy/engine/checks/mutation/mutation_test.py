@@ -18,6 +18,7 @@ from understudy.engine.checks.check_run import CheckContext, PreparedCheck, work
 from understudy.engine.checks.evidence_record import printable
 from understudy.engine.checks.injected.understudy_tree import CopiedTree
 from understudy.engine.checks.mutation import planning, stryker_report
+from understudy.engine.checks.mutation.confirmed_kills import ConfirmedKills, confirm_kills
 from understudy.engine.checks.mutation.mutant_identity import as_change, identity
 from understudy.engine.checks.mutation.mutant_result import MutantResult
 from understudy.engine.checks.mutation.planning import MutantSample, MutationPlan, MutationScore
@@ -83,6 +84,8 @@ class MutationOutcome:
     """Tests that failed on the very same bytes."""
     judged: tuple[JudgedMutant, ...] = ()
     """All mutants of the sample, whatever became of them; with ``only``, also those that no test executes."""
+    unconfirmed: tuple[JudgedMutant, ...] = ()
+    """Killed mutants on which the check passes when it runs by its plain command."""
     report: dict[str, Any] = field(default_factory=dict)
     """The report that Stryker's viewers show."""
     seconds: float = 0.0
@@ -145,6 +148,7 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
         seed=request.seed if request.sample is None else request.sample.seed,
         lines=request.lines,
         left_out=names.is_left_out,
+        compiled=recorded.compiled,
         first=names.among(request.sample.identities if request.sample is not None else frozenset()),
     )
     runs = await runner.run(recorded, planned.runs, seconds=max(0.0, deadline - loop.time()))
@@ -152,14 +156,26 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
     result = _as_result(request, planned, score, names)
     if not runs.complete and planned.runs:
         result.unfinished = _why_unfinished(runs.results)
+    confirmed = await _confirmed(request, context, score)
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
     return MutationOutcome(
         result=result,
         score=score,
         flaky=_failed_on_same_bytes(runs.results),
         judged=tuple(_judged(runs.results, names)),
+        unconfirmed=tuple(_as_mutant(one, names) for one in confirmed.unconfirmed),
         report=stryker_report.report(runs.results, sources, covered),
     )
+
+
+async def _confirmed(request: MutationRequest, context: CheckContext, score: MutationScore) -> ConfirmedKills:
+    killed = [one for one in score.noticed if one.status is MutantStatus.KILLED]
+    # Those that tests noticed by a value say most: the code itself fails on others.
+    by_value = [one for one in killed if not one.crashed] or killed
+    if request.only is not None or not by_value:
+        return ConfirmedKills()
+    copied = CopiedTree(str(context.tree), str(request.context.tree))
+    return await confirm_kills(request.plan, context, copied, by_value, seconds=request.seconds)
 
 
 def _runner(request: MutationRequest, context: CheckContext) -> MutantRunner:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from understudy.engine.checks.mutation.mutant_result import MutantResult
@@ -12,7 +12,10 @@ from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.generate import mutants_of, still_parses
 from understudy.mutants.mutant import Mutant
 from understudy.mutants.sampling import sample
-from understudy.mutants.sham import sham_mutants
+from understudy.mutants.sham import decoy, sham_mutants
+
+_MOST_DECOYS = 3
+"""Most files that get a decoy."""
 
 TestsOf = Callable[[str, Mutant], Sequence[str]]
 """Returns the ids of the tests that execute a mutant of a file."""
@@ -85,11 +88,13 @@ def plan(
     lines: Mapping[str, frozenset[int]] | None = None,
     left_out: Callable[[str, Mutant], bool] = lambda _path, _mutant: False,
     first: Callable[[str, Mutant], bool] = lambda _path, _mutant: False,
+    compiled: Collection[str] = (),
 ) -> MutationPlan:
     """Choose at most ``count`` mutants of the files on executed lines, with three sham mutants among them.
 
     ``lines`` restricts mutants to some lines of the files, such as the changed ones; mutants that are ``first`` are
-    chosen before others. The same sources, tests and ``seed`` give the same plan.
+    chosen before others. Each of the files in ``compiled`` (see ``RecordedTests``) that is mutated gets a decoy, too.
+    The same sources, tests and ``seed`` give the same plan.
     """
     found = [
         (path, mutant)
@@ -104,10 +109,13 @@ def plan(
     ordered = [*sample(wanted, count, seed), *sample(tests_by_mutant.keys() - wanted, 2 * count + 10, seed)]
     chosen = [(path, mutant) for path, mutant in ordered if still_parses(path, sources[path], mutant)][:count]
     runs = [PlannedRun(path=path, mutant=mutant, tests=tests_by_mutant[path, mutant]) for path, mutant in chosen]
-    return MutationPlan(runs=tuple(_with_shams(runs, sources, seed)), executed=len(executed), total=len(found))
+    planned = tuple(_with_shams(runs, sources, seed, compiled))
+    return MutationPlan(runs=planned, executed=len(executed), total=len(found))
 
 
-def _with_shams(runs: Sequence[PlannedRun], sources: Mapping[str, bytes], seed: str) -> list[PlannedRun]:
+def _with_shams(
+    runs: Sequence[PlannedRun], sources: Mapping[str, bytes], seed: str, compiled: Collection[str]
+) -> list[PlannedRun]:
     """Put sham mutants at random places between the others; each runs all tests that any mutant runs."""
     if not runs:
         return []
@@ -120,6 +128,10 @@ def _with_shams(runs: Sequence[PlannedRun], sources: Mapping[str, bytes], seed: 
         path, mutant = generator.choice(list(zip(paths, of_kind, strict=True)))
         place = generator.randint(0, len(mixed))
         mixed.insert(place, PlannedRun(path=path, mutant=mutant, tests=tests, sham=True))
+    for path in [path for path in paths if path in compiled][:_MOST_DECOYS]:
+        mutant = decoy(sources[path], [run.mutant for run in runs if run.path == path])
+        place = generator.randint(0, len(mixed))
+        mixed.insert(place, PlannedRun(path=path, mutant=mutant, tests=tests, sham=True, decoy=True))
     return mixed
 
 

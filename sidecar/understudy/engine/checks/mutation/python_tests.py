@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from understudy.engine.checks.interpreter import PROBE_FOLDER
 from understudy.engine.checks.mutation.mutant_result import MutantResult
 from understudy.engine.checks.mutation.runs import MutantRuns, PlannedRun, RecordedTests, pending_result
+from understudy.engine.checks.probes.probe_copies import write_copies
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant
 from understudy.process.children import run as run_process
 
+_PROGRAM = "understudy_mutants"
+_MODULES = (_PROGRAM, "understudy_tree", "understudy_lines", "child_lines.sitecustomize")
 _MOST_RESULT_BYTES = 256 * 1024 * 1024
 _OUTPUT_BYTES = 64 * 1024
 _SLOWER = 10.0
@@ -84,6 +86,11 @@ async def record(
             for file, by_test in entry["lines"].items()
             if file in absolute
         },
+        compiled=frozenset(
+            file
+            for path, file in absolute.items()
+            if file.endswith(".py") and entry["lines"].get(path) and path not in entry["from_text"]
+        ),
         modules=tuple(entry["modules"]),
         seconds=entry["seconds"],
     )
@@ -146,6 +153,7 @@ def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *,
         "end": run.mutant.end,
         "text": base64.b64encode(run.mutant.text).decode("ascii"),
         "tests": _arguments(where, tests),
+        "decoy": run.decoy,
         "stop": not run.sham,  # all tests that fail on a sham mutant must be known
         "seconds": max(_LEAST_SECONDS[forks], _SLOWER * clean),
     }
@@ -186,7 +194,8 @@ async def _run(
     where: TestEnvironment, command: str, job: Mapping[str, Any], seconds: float
 ) -> tuple[list[dict[str, Any]], str]:
     """Run the injected program; return the entries that it wrote, and the end of its output."""
-    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="mutants-", dir=where.scratch))
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=where.scratch))
+    copies = await asyncio.to_thread(write_copies, folder, _MODULES)
     job_file, out = folder / "job.json", folder / "out.jsonl"
     content = {
         **job,
@@ -207,7 +216,7 @@ async def _run(
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
     environment.setdefault("PYTHONHASHSEED", "0")
     completed = await run_process(
-        [where.python, str(PROBE_FOLDER / "understudy_mutants.py"), command, str(job_file)],
+        [where.python, str(folder / f"{copies[_PROGRAM]}.py"), command, str(job_file)],
         cwd=where.folder or where.tree,
         env=environment,
         mark=where.mark,

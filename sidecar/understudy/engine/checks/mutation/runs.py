@@ -20,6 +20,8 @@ class RecordedTests:
     failed: frozenset[str]
     lines: Mapping[str, Mapping[str, frozenset[int]]]
     """File (relative to the tree) → test id → executed lines; the empty id has those that run when it is loaded."""
+    compiled: frozenset[str] = frozenset()
+    """Files that the tests only run by importing them, and whose compiled form the runner can put in place."""
     modules: tuple[str, ...]
     """Modules outside the tree that the tests need."""
     seconds: float
@@ -42,6 +44,8 @@ class PlannedRun:
     mutant: Mutant
     tests: tuple[str, ...]
     sham: bool = False
+    decoy: bool = False
+    """Only the text of the file changes: what runs is the compiled form of the original. Always a sham mutant."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,14 +54,25 @@ class Probe:
 
 def write_probe(folder: Path) -> Probe:
     """Write the copies into a new folder below ``folder``."""
-    probe = Probe(folder=folder / secrets.token_hex(6), names={name: f"m{secrets.token_hex(6)}" for name in _MODULES})
-    probe.folder.mkdir()
-    for name, copy in probe.names.items():
-        text = (PROBE_FOLDER / f"{name}.py").read_text(encoding="utf-8")
-        for other, renamed in probe.names.items():
+    target = folder / secrets.token_hex(6)
+    return Probe(folder=target, names=write_copies(target, _MODULES))
+
+
+def write_copies(folder: Path, modules: Sequence[str]) -> dict[str, str]:
+    """Copy modules that are injected into tests to a new folder; return the names of the copies by their own names.
+
+    In ``modules``, a dot stands for a folder; only the names of modules that stand in no folder change.
+    """
+    names = {name: f"m{secrets.token_hex(6)}" for name in modules if "." not in name}
+    for module in modules:
+        *folders, name = module.split(".")
+        text = PROBE_FOLDER.joinpath(*folders, f"{name}.py").read_text(encoding="utf-8")
+        for other, renamed in names.items():
             text = text.replace(other, renamed)
-        (probe.folder / f"{copy}.py").write_text(text, encoding="utf-8")
-    return probe
+        copy = folder.joinpath(*folders, f"{names.get(module, name)}.py")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(text, encoding="utf-8")
+    return names
 
 
 def add_probe(environment: dict[str, str], probe: Probe, channel: ReportChannel, options: ProbeOptions) -> None:
