@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from understudy import config
 from understudy.api import messages as m
 from understudy.api.serving import subscriptions
 from understudy.journal import change_notifications
@@ -216,6 +217,27 @@ def test_changes_are_told_together(journal, client: Client) -> None:
     assert len(client.sent) <= 2
     write(journal(), 1)
     reached(lambda: any("delegations" in params.collections for _, _, params in client.sent))
+
+
+def test_a_file_that_is_edited_right_after_the_call_is_a_change(journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, looked = ["before"], threading.Event()
+    monkeypatch.setattr(config, "fingerprint", lambda _: state[0])
+    monkeypatch.setattr(subscriptions.Subscriptions, "_run", _wait_first(looked, subscriptions.Subscriptions._run))
+    client = Client()
+    client.following.announce_changes()
+    state[0] = "after"
+    looked.set()  # only now does the thread look
+    reached(lambda: client.sent)
+    assert "trust" in client.sent[0][2].collections
+    client.following.close()
+
+
+def _wait_first(event: threading.Event, function: Callable[[Any], None]) -> Callable[[Any], None]:
+    def waits(self: Any) -> None:
+        event.wait(30)
+        function(self)
+
+    return waits
 
 
 def test_a_program_follows_a_delegation(journal, rpc) -> None:

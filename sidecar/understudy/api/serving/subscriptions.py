@@ -86,7 +86,7 @@ class Subscriptions:
         self._looked_at = 0.0
         self._looked_slowly_at = 0.0
         self._folders = folders
-        self._fingerprints: tuple[str, ...] = ()
+        self._fingerprints: tuple[str, ...] | None = None
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
         """Follow one delegation from its sequence number in ``after`` (default 0: its beginning), or all.
@@ -102,8 +102,12 @@ class Subscriptions:
         self._order(lambda: self._unfollow(delegation))
 
     def announce_changes(self) -> None:
-        """Start sending ``changed`` when a collection changes."""
-        self._order(self._announce)
+        """Start sending ``changed`` when a collection changes after this call.
+
+        The state to compare with is read now: the client may read the configuration before the thread first looks.
+        """
+        found = self._fingerprint()
+        self._order(lambda: self._announce(found))
 
     def close(self) -> None:
         """Stop and return at once; no message is sent after a ``send`` in progress."""
@@ -208,8 +212,9 @@ class Subscriptions:
             # Finished and known: a notification must not restart it.
             self._ended[delegation] = _NEVER
 
-    def _announce(self) -> None:
-        self._announces = True
+    def _announce(self, fingerprints: tuple[str, ...] | None) -> None:
+        if not self._announces:
+            self._announces, self._fingerprints = True, fingerprints
 
     def _received(self, topics: set[str]) -> None:
         for name in topics:
@@ -265,13 +270,18 @@ class Subscriptions:
 
     def _look_at_files(self) -> None:
         """Detect configuration that was edited by hand, which sends no notification."""
+        found = self._fingerprint()
+        if found is not None and found != self._fingerprints:
+            self._note(("delegators", "modelServers", "recipes", "trust"))
+            self._fingerprints = found
+
+    def _fingerprint(self) -> tuple[str, ...] | None:
+        """Return the state of all configuration files; None if it cannot be read now."""
         from understudy import config
 
         with contextlib.suppress(OSError):
-            found = tuple(config.fingerprint(folder) for folder in (None, *self._folders()))
-            if self._fingerprints not in {(), found}:
-                self._note(("delegators", "modelServers", "recipes", "trust"))
-            self._fingerprints = found
+            return tuple(config.fingerprint(folder) for folder in (None, *self._folders()))
+        return None
 
     def _work(self) -> None:
         now = time.monotonic()
