@@ -12,7 +12,7 @@ from pathlib import Path
 
 from understudy.engine.checks import builtin_checks, change_scope, steady_runs
 from understudy.engine.checks import interpreter as environment
-from understudy.engine.checks.base_judge.restored_runs import BaseJudge, Finding, Trial
+from understudy.engine.checks.base_judge.restored_runs import BaseJudge, Finding
 from understudy.engine.checks.check_run import (
     TESTS_SLOT,
     CheckContext,
@@ -22,9 +22,9 @@ from understudy.engine.checks.check_run import (
     run_once,
 )
 from understudy.engine.checks.evidence_record import EvidenceRecord, printable
-from understudy.engine.checks.judged_tree import Change, JudgedTree
+from understudy.engine.checks.judged_tree import Change, JudgedTree, ResultToJudge
 from understudy.engine.checks.mutation.lost_kills import BaseRun
-from understudy.engine.checks.mutation.mutation_judge import MutationFinding, MutationJudge, MutationTrial
+from understudy.engine.checks.mutation.mutation_judge import MutationFinding, MutationJudge, MutationSettings
 from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
@@ -211,35 +211,26 @@ class _Judge:
 
     def _prepare_judges(self) -> None:
         request = self._request
-        patterns = builtin_checks.python_patterns(lambda path: self._tree.read(request.base, path))
+        trial = ResultToJudge(
+            tree=self._tree,
+            base=request.base,
+            head=request.head,
+            changes=self._changes,
+            files=request.files,
+            context=self._setting,
+            test_patterns=builtin_checks.python_patterns(lambda path: self._tree.read(request.base, path)),
+        )
         self._base_judge = BaseJudge(
-            Trial(
-                tree=self._tree,
-                base=request.base,
-                head=request.head,
-                changes=self._changes,
-                code=request.files,
-                context=self._setting,
-                test_patterns=patterns,
-                cache=OutcomeCache(request.cache),
-                run=self._once,
-                composed=self._record.composed,
-            )
+            trial, cache=OutcomeCache(request.cache), run=self._once, composed=self._record.composed
         )
         self._mutation_judge = MutationJudge(
-            MutationTrial(
-                tree=self._tree,
-                base=request.base,
-                head=request.head,
-                changes=self._changes,
-                files=request.files,
-                context=self._setting,
-                test_patterns=patterns,
+            trial,
+            MutationSettings(
                 evidence=request.evidence,
                 dismissed=request.dismissed,
                 reports=request.reports,
                 sample=request.sample,
-            )
+            ),
         )
 
     def _plans(self) -> list[PreparedCheck]:

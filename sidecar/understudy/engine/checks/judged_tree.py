@@ -1,10 +1,13 @@
-"""Define the worktree that the checks need."""
+"""Define the worktree that the checks need, and what is judged in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from understudy.engine.checks.check_run import CheckContext
 
 Change = tuple[str, str]
 """A letter of ``git diff --name-status`` (``A M D R T``) and a POSIX path. For ``R`` it is the new path; an
@@ -49,3 +52,19 @@ class JudgedTree(Protocol):
         A file gets the given content; for None it becomes as it is in ``base``, or is removed if ``base`` lacks it.
         """
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultToJudge:
+    """A result and its base, and how checks run on them."""
+
+    tree: JudgedTree
+    base: str
+    head: str
+    changes: Sequence[Change]
+    """From ``base`` to ``head``."""
+    files: Sequence[str]
+    """The files named as the code under test or under change."""
+    context: CheckContext
+    test_patterns: Sequence[str]
+    """Patterns of test files that the project's configuration adds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -12,11 +12,11 @@ from typing import Protocol
 import msgspec
 
 from understudy.engine.checks.base_judge import suites
-from understudy.engine.checks.check_run import PYTHON_SLOT, TESTS_SLOT, CheckContext, CheckOutcome, PreparedCheck
+from understudy.engine.checks.check_run import PYTHON_SLOT, TESTS_SLOT, CheckOutcome, PreparedCheck
 from understudy.engine.checks.deciding import deciding_files
 from understudy.engine.checks.deciding.deciding_files import CheckFacts, Reason, Restored, Trees
 from understudy.engine.checks.deciding.runner_modules import RUNNER_MODULES
-from understudy.engine.checks.judged_tree import Change, JudgedTree
+from understudy.engine.checks.judged_tree import JudgedTree, ResultToJudge
 from understudy.engine.checks.outcomes import outcome_comparison as compare
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import Losses, Observed
@@ -50,30 +50,25 @@ class Finding:
     comparison: BaseComparison | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """The two commits and how to run checks on them."""
-
-    tree: JudgedTree
-    base: str
-    head: str
-    changes: Sequence[Change]
-    code: Collection[str]
-    """The files named as the code under change."""
-    context: CheckContext
-    test_patterns: Sequence[str]
-    cache: OutcomeCache
-    run: Run
-    composed: Callable[[str, Iterable[str]], None]
-    """Called with every commit that is the result with the base's version of some files."""
-
-
 class BaseJudge:
     """Judges the checks of one result."""
 
-    def __init__(self, trial: Trial) -> None:
-        """Read nothing yet."""
+    def __init__(
+        self,
+        trial: ResultToJudge,
+        *,
+        cache: OutcomeCache,
+        run: Run,
+        composed: Callable[[str, Iterable[str]], None],
+    ) -> None:
+        """Read nothing yet; ``composed`` is called with every commit that is the result with some of the base's files.
+
+        ``cache`` keeps what checks show on bases, and ``run`` runs a check on a commit.
+        """
         self._trial = trial
+        self._cache = cache
+        self._run = run
+        self._composed = composed
         self._trees: Trees | None = None
 
     async def judge_code(self, plan: PreparedCheck, green: CheckOutcome) -> Finding:
@@ -267,18 +262,18 @@ class BaseJudge:
     # -- runs --------------------------------------------------------------------------------------------------
 
     async def _observe(self, plan: PreparedCheck, commit: str, finding: Finding) -> Observed:
-        outcome = await self._trial.run(plan, commit, keep_going=True)
+        outcome = await self._run(plan, commit, keep_going=True)
         finding.seconds += outcome.seconds
         return outcome.observed
 
     async def _base(self, plan: PreparedCheck, finding: Finding) -> Observed:
         """Return what the check shows on the base, from the cache if it ran there before."""
         key = await asyncio.to_thread(self.key, plan)
-        known = self._trial.cache.get(key)
+        known = self._cache.get(key)
         if known is not None:
             return known
         observed = await self._observe(plan, self._trial.base, finding)
-        await asyncio.to_thread(self._trial.cache.put, key, observed)
+        await asyncio.to_thread(self._cache.put, key, observed)
         return observed
 
     def key(self, plan: PreparedCheck) -> str:
@@ -322,14 +317,14 @@ class BaseJudge:
                 result_paths=frozenset(trial.tree.paths(trial.head)),
                 read_base=_reader(trial.tree, trial.base),
                 read_result=_reader(trial.tree, trial.head),
-                code=frozenset(trial.code),
+                code=frozenset(trial.files),
             )
         return self._trees
 
     async def _compose(self, restored: Iterable[Restored]) -> str:
         files = deciding_files.contents(restored)
         commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
-        self._trial.composed(commit, files)
+        self._composed(commit, files)
         return commit
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from understudy.engine.checks.check_run import CheckContext, CheckOutcome, PreparedCheck
+from understudy.engine.checks.check_run import CheckOutcome, PreparedCheck
 from understudy.engine.checks.deciding import deciding_files
-from understudy.engine.checks.judged_tree import Change, JudgedTree
+from understudy.engine.checks.judged_tree import ResultToJudge
 from understudy.engine.checks.mutation.changed_lines import changed_lines
 from understudy.engine.checks.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
 from understudy.engine.checks.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test, save_report
@@ -33,17 +33,9 @@ _REPORT = "mutation-report"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MutationTrial:
-    """The result, and how much its tests must notice."""
+class MutationSettings:
+    """How much the tests must notice, and which mutants count."""
 
-    tree: JudgedTree
-    base: str
-    head: str
-    changes: Sequence[Change]
-    files: Sequence[str]
-    """The files under test."""
-    context: CheckContext
-    test_patterns: Sequence[str]
     evidence: Evidence
     dismissed: frozenset[str]
     """Identities of mutants that the user dismissed."""
@@ -71,9 +63,10 @@ class MutationFinding:
 class MutationJudge:
     """Judges the required checks of one result."""
 
-    def __init__(self, trial: MutationTrial) -> None:
+    def __init__(self, trial: ResultToJudge, settings: MutationSettings) -> None:
         """Read nothing yet."""
         self._trial = trial
+        self._settings = settings
         self._best: MutationOutcome | None = None
         """Of the changed lines: the outcome of the check that noticed most."""
         self._why: dict[str, str] = {}
@@ -96,7 +89,7 @@ class MutationJudge:
         if result is None or score is None:
             return _not_tested(name, outcome.why, outcome.seconds)
         self._look_at_unreliable(name, outcome, finding)
-        evidence = self._trial.evidence
+        evidence = self._settings.evidence
         if not result.total:
             return _not_tested(name, "the code under test has nothing that could be changed", outcome.seconds)
         if not result.executed or (result.viable and not result.killed):
@@ -156,7 +149,7 @@ class MutationJudge:
                 sources=same,
                 new_tests=[path for kind, path in trial.changes if kind[:1] == "A" and path in plan.tests],
                 seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
-                evidence=trial.evidence,
+                evidence=self._settings.evidence,
                 on_base=on_base,
             )
         )
@@ -185,7 +178,7 @@ class MutationJudge:
         return []
 
     def _enough(self, outcome: MutationOutcome) -> bool:
-        score, least = outcome.score, self._trial.evidence.killed_share
+        score, least = outcome.score, self._settings.evidence.killed_share
         return score is not None and score.share_by_value >= least
 
     def _look_at_unreliable(self, name: str, outcome: MutationOutcome, finding: MutationFinding) -> None:
@@ -222,16 +215,16 @@ class MutationJudge:
                 counted=counted,
                 only_executed=only_executed,
                 seed=await asyncio.to_thread(trial.tree.tree_of, trial.head),
-                evidence=trial.evidence,
-                dismissed=trial.dismissed,
-                sample=trial.sample,
+                evidence=self._settings.evidence,
+                dismissed=self._settings.dismissed,
+                sample=self._settings.sample,
             )
         )
-        if trial.reports is not None and outcome.report:
+        if self._settings.reports is not None and outcome.report:
             self._reports += 1
             number = f"-{self._reports}" if self._reports > 1 else ""
             with contextlib.suppress(OSError):  # a full disk costs the report, not the verdict
-                await asyncio.to_thread(save_report, outcome.report, trial.reports / f"{_REPORT}{number}.json")
+                await asyncio.to_thread(save_report, outcome.report, self._settings.reports / f"{_REPORT}{number}.json")
         return outcome
 
     # -- files -------------------------------------------------------------------------------------------------
