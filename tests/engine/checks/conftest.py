@@ -202,6 +202,17 @@ class Project:
 
 
 @pytest.fixture
+def cargo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cargo with the toolchain of this machine, although the home is another."""
+    program = shutil.which("cargo")
+    if program is None:
+        pytest.skip("no cargo here")
+    home = Path(program).parent.parent
+    monkeypatch.setenv("CARGO_HOME", str(home))
+    monkeypatch.setenv("RUSTUP_HOME", str(home.parent / ".rustup"))
+
+
+@pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A project with `calc.py` in a flat layout."""
     return Project(tmp_path).has({"calc.py": "def add(a, b):\n    return a + b\n"})

@@ -347,6 +347,24 @@ async def test_node_without_a_probe(empty_project: Any, edits: dict[str, str], e
     assert judged.is_(expected) if isinstance(expected, Verdict) else judged.asks(expected)
 
 
+RUST = "pub fn double(a: i32) -> i32 {\n    a * 2\n}\n"
+RUST_TESTS = "\n#[cfg(test)]\nmod tests {\n    use super::*;\n    #[test]\n    fn doubles() {\n        assert_eq!(double(4), 8);\n    }\n}\n"
+
+
+@pytest.mark.heavy
+@pytest.mark.usefixtures("cargo")
+async def test_weakened_tests_beside_the_code_are_asked_about(empty_project: Any) -> None:
+    cargo = '[package]\nname = "calc"\nversion = "0.1.0"\nedition = "2021"\n'
+    empty_project.has({"Cargo.toml": cargo, "src/lib.rs": RUST + RUST_TESTS})
+    weakened = RUST.replace("* 2", "* 3") + RUST_TESTS.replace("double(4), 8", "double(4), 12")
+    suite = Check(name="suite", argv=["cargo", "test", "-q", "--offline"])
+    judged = await empty_project.judge({"src/lib.rs": weakened}, recipe="fix", checks=(suite,), files=("src/lib.rs",))
+    assert judged.asks(QUESTION)
+    honest = RUST.replace("a * 2", "a + a") + RUST_TESTS
+    judged = await empty_project.judge({"src/lib.rs": honest}, recipe="fix", checks=(suite,), files=("src/lib.rs",))
+    assert judged.is_(Verdict.VERIFIED)
+
+
 # -- the recipe tests --------------------------------------------------------------------------------------------
 
 NEW = "from calc import add\n\n\ndef test_sum():\n    assert add(2, 2) == 4\n"

@@ -240,11 +240,8 @@ def test_the_node_probe_survives_a_folder_with_spaces(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="no cargo here")
-async def test_rust_tests_are_run_and_mutation_tested(empty_project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = Path(shutil.which("cargo") or "").parent.parent
-    monkeypatch.setenv("CARGO_HOME", str(home))
-    monkeypatch.setenv("RUSTUP_HOME", str(home.parent / ".rustup"))
+@pytest.mark.usefixtures("cargo")
+async def test_rust_tests_are_run_and_mutation_tested(empty_project: Any) -> None:
     empty_project.has(
         {
             "Cargo.toml": '[package]\nname = "calc"\nversion = "0.1.0"\nedition = "2021"\n',

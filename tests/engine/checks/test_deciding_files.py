@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from understudy.engine.checks.deciding import known_files, sections
+from understudy.engine.checks.deciding import inline_tests, known_files, sections
 from understudy.engine.checks.deciding.deciding_files import CheckFacts, Reason, Trees, contents, decides
 from understudy.engine.checks.deciding.runner_modules import RUNNER_MODULES
 from understudy.engine.checks.deciding.started_files import started_files
@@ -229,3 +231,50 @@ def test_a_new_manifest_loses_only_its_deciding_sections() -> None:
     result = '[project]\nname = "x"\n\n[tool.pytest.ini_options]\naddopts = "-k add"\n'
     [restored] = _restored({}, {"pyproject.toml": result}, ("pytest",))
     assert contents([restored]) == {"pyproject.toml": b'[project]\nname = "x"\n\n'}
+
+
+CODE = st.sampled_from(["pub fn f() -> i32 { 1 }", "/// Doc.\n#[inline]\npub struct S;", "mod inner { pub fn g() {} }"])
+TEST = st.sampled_from(
+    [
+        '#[cfg(test)]\nmod tests {\n    #[test]\n    fn a() { assert!(true, "#[test]"); }\n}',
+        "#[test]\n#[should_panic]\nfn b() {}",
+        "#[cfg(all(test, unix))]\nuse std::fs;",
+        "#[tokio::test]\nasync fn c() {}",
+    ]
+)
+
+
+@given(st.lists(CODE | TEST), st.lists(CODE | TEST), TEST)
+def test_tests_beside_code_are_those_of_the_base(base: list[str], result: list[str], test: str) -> None:
+    def tests(items: list[str]) -> list[str]:
+        return [item for item in items if item.startswith(("#[cfg", "#[test", "#[tokio"))]
+
+    old, new = ("\n\n".join(items).encode() for items in (base, result))
+    found = inline_tests.restored("src/lib.rs", old, new)
+    code = [item for item in result if item not in tests(result)]
+    wanted = "".join(sorted([*code, *tests(base)]))
+    assert sorted(found.decode().replace("\n", "")) == sorted(wanted.replace("\n", ""))
+    assert inline_tests.restored("src/lib.rs", old, found) == found
+    positions = [found.decode().find(item) for item in dict.fromkeys(tests(base))]
+    assert -1 not in positions
+    inside = f"mod inner {{\n{test}\n}}\n".encode()
+    assert test.encode() in inline_tests.restored("src/lib.rs", inside, b"mod inner { }\n")
+    assert inline_tests.restored("src/lib.rs", inside, b"mod other { }\n") == b"mod other { }\n"
+
+
+def test_lines_of_tests_beside_code_are_known() -> None:
+    source = b"fn f() {}\n#[cfg(test)]\nmod tests {\n    fn a() {}\n}\nfn g() {}\n"
+    assert [line for line in range(8) if inline_tests.has_in_line("src/lib.rs", source, line)] == [2, 3, 4, 5]
+
+
+def test_only_tests_of_a_file_that_is_named_as_code_are_restored() -> None:
+    base = "fn f() {}\n#[cfg(test)]\nmod tests { fn a() {} }\n"
+    [found] = _restored(
+        {"src/lib.rs": base},
+        {"src/lib.rs": base.replace("fn f() {}", "fn f() { g() }").replace("a()", "b()")},
+        ("cargo", "test"),
+        code=("src/lib.rs",),
+    )
+    assert (found.path, found.reason) == ("src/lib.rs", Reason.TEST)
+    assert found.content == base.replace("fn f() {}", "fn f() { g() }").encode()
+    assert decided({"src/lib.rs": base}, {"src/lib.rs": base + "fn h() {}\n"}, ("cargo", "test")) == {}

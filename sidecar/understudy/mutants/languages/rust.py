@@ -10,7 +10,10 @@ from understudy.mutants.language import ARITHMETIC, ASSIGNMENTS, COMPARISONS, LO
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_TEST = re.compile(r"#!?\[\s*(?:cfg\s*\(.*\btest\b|(?:\w+::)*test\b|bench\b)")
+TEST_ATTRIBUTE = re.compile(
+    r"#!?\[\s*(?:cfg\s*\((?!\s*not\b).*\btest\b|(?:\w+::)*(?:test|rstest|test_case|bench)\b)", re.DOTALL
+)
+"""Matches the attribute of an item that is built for tests only."""
 
 
 def _skip(node: Node) -> bool:
@@ -18,7 +21,7 @@ def _skip(node: Node) -> bool:
         case "mod_item" | "function_item":
             attribute = node.prev_named_sibling
             while attribute is not None and attribute.type in {"attribute_item", "line_comment", "block_comment"}:
-                if _TEST.match(text_of(attribute)):
+                if TEST_ATTRIBUTE.match(text_of(attribute)):
                     return True
                 attribute = attribute.prev_named_sibling
             return False

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from understudy.model.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
 PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
@@ -123,6 +124,15 @@ async def test_if_no_code_is_named_what_the_tests_execute_is_under_test(project:
     judged = await project.judge({"test_calc.py": test}, files=files)
     assert judged.is_(Verdict.VERIFIED)
     assert {mutant.path for mutant in judged.only.mutation.mutants} == {"calc.py"}
+
+
+async def test_tests_may_stand_beside_the_code_that_they_test(project: Any) -> None:
+    code = "def add(a, b):\n    return %s\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+    project.has({"calc.py": code % "a + b"})
+    suite = Check(name="suite", argv=["{python}", "-m", "pytest", "-q", "calc.py"])
+    judged = await project.judge({"calc.py": code % "b + a"}, recipe="fix", checks=(suite,))
+    assert judged.is_(Verdict.VERIFIED)
+    assert judged.only.mutation.blind == 0
 
 
 async def test_a_folder_that_cannot_be_written_costs_the_reports_but_not_the_verdict(

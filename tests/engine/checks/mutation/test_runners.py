@@ -554,11 +554,8 @@ fn counts() {
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="no cargo here")
-async def test_rust(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = Path(shutil.which("cargo") or "").parent.parent
-    monkeypatch.setenv("CARGO_HOME", str(home))
-    monkeypatch.setenv("RUSTUP_HOME", str(home.parent / ".rustup"))
+@pytest.mark.usefixtures("cargo")
+async def test_rust(place: Place) -> None:
     place.has(
         {
             "Cargo.toml": '[package]\nname = "calc"\nversion = "0.1.0"\nedition = "2021"\n',

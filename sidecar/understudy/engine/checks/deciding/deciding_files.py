@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from understudy.engine.checks.change_scope import matching
-from understudy.engine.checks.deciding import known_files, sections
+from understudy.engine.checks.deciding import inline_tests, known_files, sections
 from understudy.engine.checks.deciding.started_files import Read, started_files
 from understudy.engine.checks.judged_tree import Change
 
@@ -69,6 +69,7 @@ def decides(trees: Trees, check: CheckFacts) -> list[Restored]:
     """Return the changed files that decide the check, each with the first reason that applies, sorted by path.
 
     A file whose deciding sections are unchanged is left out, and so is a lock file that follows a changed manifest.
+    Of files with code and tests, even of those named as code, only the tests are restored.
     """
     letters = {path: letter for letter, path in trees.changes}
     found = []
@@ -86,7 +87,14 @@ def decides(trees: Trees, check: CheckFacts) -> list[Restored]:
                 if content == result:
                     continue
         found.append(Restored(path=path, reason=reason, content=content))
-    return found
+    whole = {each.path for each in found}
+    for path in letters.keys() - whole:
+        base, result = trees.read_base(path), trees.read_result(path)
+        if inline_tests.may_have(path) and base is not None and result is not None:
+            content = inline_tests.restored(path, base, result)
+            if content != result:
+                found.append(Restored(path=path, reason=Reason.TEST, content=content))
+    return sorted(found, key=lambda each: each.path)
 
 
 def is_test(path: str, patterns: Sequence[str] = ()) -> bool:

@@ -10,7 +10,7 @@ TESTS = (
     *(f"{name}.{suffix}" for name in ("test", "test-*", "*-test", "*_test") for suffix in _SCRIPTS),
     *("*.snap", "*.ambr", "*_test.go", "*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.cs", "*Test.php"),
     *("*_spec.rb", "*_test.rb", "test_*.rb", "*_test.exs", "*_test.dart", "*_test.c", "*_test.cc", "*_test.cpp"),
-    *("*.bats", "*.feature"),
+    *("test.rs", "tests.rs", "*_test.rs", "*_tests.rs", "*.bats", "*.feature"),
 )
 """Names of test files, and of snapshots that tests compare with."""
 

@@ -94,17 +94,18 @@ class PytestReports:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
         """Notice whether a test failed without comparing anything: any test that runs the code would."""
-        if call.excinfo is not None and not self._is_finding(call.excinfo):
+        if call.excinfo is not None and not self._is_finding(call.excinfo, getattr(item, "function", None)):
             self._crashed.add(item.nodeid)
         yield
 
-    def _is_finding(self, failure: Any) -> bool:
-        """Return whether the test itself found something wrong: an assertion, or an exception that it raises."""
+    def _is_finding(self, failure: Any, test: Any) -> bool:
+        """Return whether ``test`` itself found something wrong: an assertion, or an exception that it raises."""
         step = failure.tb
         while step.tb_next is not None:
             step = step.tb_next
         code = step.tb_frame.f_code
-        if os.path.realpath(code.co_filename) in self._code:
+        # A test may stand in the same file as the code that it tests.
+        if os.path.realpath(code.co_filename) in self._code and code is not getattr(test, "__code__", None):
             return False
         if isinstance(failure.value, (AssertionError, pytest.fail.Exception)):
             return True

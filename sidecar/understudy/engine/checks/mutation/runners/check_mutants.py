@@ -160,7 +160,7 @@ class CheckMutants:
             status=status,
             killers=killers,
             ran=ran,
-            crashed=status is MutantStatus.KILLED and (seen.crashed or raised_in(run.path, seen.output)),
+            crashed=status is MutantStatus.KILLED and (seen.crashed or raised_in(run.path, content, seen.output)),
             seconds=seen.seconds,
             sham=run.sham,
         )

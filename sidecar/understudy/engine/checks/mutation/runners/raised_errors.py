@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from understudy.engine.checks.deciding import inline_tests
+
 _PYTHON_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n((?:[ \t]+.*\n)+)")
 _PYTHON_FRAME = re.compile(r'^\s*File "([^"\n]+)", line \d+', re.MULTILINE)
-_RUST = re.compile(r"panicked at (?:.*, )?([^\s:]+\.rs):\d+")
+_RUST = re.compile(r"panicked at (?:.*, )?([^\s:]+\.rs):(\d+)")
 _GO_PANIC = re.compile(r"\bpanic: |\bfatal error: ")
 _GO_FRAME = re.compile(r"([^\s\"\\]+\.go):\d+")
 _GO_OWN = ("/src/runtime/", "/src/testing/")
@@ -17,10 +19,16 @@ _SCRIPT_TEST = re.compile(r"^\s*(?:location: |test at ).*$", re.MULTILINE)
 _SCRIPT_OWN = ("/node_modules/", "node:")
 
 
-def raised_in(path: str, output: str) -> bool:
-    """Return whether the first error in ``output`` was raised in the file ``path``; False if that cannot be read."""
-    found = _first_place(PurePosixPath(path).suffix, output)
+def raised_in(path: str, content: bytes, output: str) -> bool:
+    """Return whether the first error in ``output`` was raised by the code of a file; False if that cannot be read.
+
+    ``content`` is that of the file when the tests ran. What its own tests raise is not raised by its code.
+    """
+    suffix = PurePosixPath(path).suffix
+    found = _first_place(suffix, output)
     if found is None:
+        return False
+    if suffix == ".rs" and (place := _RUST.search(output)) and inline_tests.has_in_line(path, content, int(place[2])):
         return False
     return found == path or found.endswith(f"/{path}") or path.endswith(f"/{found.removeprefix('./')}")
 

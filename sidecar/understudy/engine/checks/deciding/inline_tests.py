@@ -1,0 +1,98 @@
+"""Restore tests that stand in the same file as the code they test, as is usual in Rust."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from understudy.mutants.language import text_of
+from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.languages.rust import TEST_ATTRIBUTE
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Scope = tuple[str, ...]
+"""The names of the modules around an item, from the outermost."""
+Span = tuple[int, int]
+"""Where an item begins, with its attributes, and where it ends."""
+
+_SUFFIX = ".rs"
+_BESIDE = frozenset({"attribute_item", "line_comment", "block_comment"})
+_MOST_BYTES = 4 * 1024 * 1024
+
+
+def may_have(path: str) -> bool:
+    """Return whether a file of this name may have tests beside its code."""
+    return path.endswith(_SUFFIX)
+
+
+def restored(path: str, base: bytes, result: bytes) -> bytes:
+    """Return ``result`` with the tests of ``base`` instead of its own; ``result`` itself if neither has any.
+
+    Tests take the place of the first one of the same module, or stand at its end. Those of a module that the result no
+    longer has are left out: they would not build.
+    """
+    if max(len(base), len(result)) > _MOST_BYTES:
+        return result
+    old, new = _Tests(path, base), _Tests(path, result)
+    edits: list[tuple[int, int, bytes]] = []
+    for scope in old.spans.keys() | new.spans.keys():
+        texts = [base[start:end] for start, end in old.spans.get(scope, [])]
+        spans = new.spans.get(scope, [])
+        if texts == [result[start:end] for start, end in spans]:
+            continue
+        if spans:
+            edits += [
+                (start, end, text or b"") for (start, end), text in itertools.zip_longest(spans, texts[: len(spans)])
+            ]
+            more, at = texts[len(spans) :], spans[-1][1]
+        else:
+            more, at = texts, new.ends.get(scope, -1)
+        if more and at >= 0:
+            edits.append((at, at, b"\n" + b"\n".join(more) + b"\n"))
+    for start, end, text in sorted(edits, reverse=True):
+        result = result[:start] + text + result[end:]
+    return result
+
+
+def has_in_line(path: str, source: bytes, line: int) -> bool:
+    """Return whether a line of a file, from 1, belongs to a test."""
+    spans = [span for spans in _Tests(path, source).spans.values() for span in spans]
+    return any(source.count(b"\n", 0, start) < line <= source.count(b"\n", 0, end) + 1 for start, end in spans)
+
+
+class _Tests:
+    """Where the tests of a file stand."""
+
+    def __init__(self, path: str, source: bytes) -> None:
+        self.spans: dict[Scope, list[Span]] = {}
+        self.ends: dict[Scope, int] = {}
+        """Where the contents of each module end."""
+        language = language_of(path)
+        if language is not None:
+            self._look(language.parse(source), (), len(source))
+
+    def _look(self, body: Node, scope: Scope, end: int) -> None:
+        self.ends[scope] = end
+        for start, is_test, item in _items(body):
+            if is_test:
+                self.spans.setdefault(scope, []).append((start, item.end_byte))
+            elif item.type == "mod_item" and (inner := item.child_by_field_name("body")) is not None:
+                name = item.child_by_field_name("name")
+                self._look(inner, (*scope, text_of(name) if name is not None else ""), inner.end_byte - 1)
+
+
+def _items(body: Node) -> Iterator[tuple[int, bool, Node]]:
+    """Yield each item of a module: where it begins with its attributes, whether one makes it a test, and the item."""
+    start: int | None = None
+    is_test = False
+    for node in body.named_children:
+        if node.type in _BESIDE:
+            if node.type == "attribute_item":
+                start = node.start_byte if start is None else start
+                is_test = is_test or TEST_ATTRIBUTE.match(text_of(node)) is not None
+            continue
+        yield node.start_byte if start is None else start, is_test, node
+        start, is_test = None, False
