@@ -11,19 +11,17 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 
 _MOST_FILES = 200_000
 _MOST_BYTES = 4 << 30
-_LEFT_OUT = ".git"
-"""Its file leads to the repository, whose index a test could change."""
+_GIT = ".git"
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy the folder ``source`` to ``target``, which must not exist; links stay links, ``.git`` is left out.
+    """Copy the folder ``source`` to ``target``, which must not exist; links stay links.
 
-    Pipes, sockets and devices are left out. Raise ``file_too_large`` above 200,000 files or 4 GiB.
+    Pipes, sockets and devices are left out, and a ``.git`` that is not a folder: it leads to a repository whose index
+    a test could change. Raise ``file_too_large`` above 200,000 files or 4 GiB.
     """
     files = size = 0
-    for folder, names, entries in os.walk(source):
-        if folder == str(source):
-            names[:] = [name for name in names if name != _LEFT_OUT]
+    for folder, _, entries in os.walk(source):
         files += len(entries)
         for name in entries:
             found = Path(folder, name).lstat()
@@ -36,8 +34,8 @@ def copy_tree(source: Path, target: Path) -> None:
             )
 
     def left_out(folder: str, names: list[str]) -> set[str]:
-        top = {_LEFT_OUT} if folder == str(source) else set()
-        return top | {name for name in names if not _can_be_copied(Path(folder, name))}
+        found = {name for name in names if not _can_be_copied(Path(folder, name))}
+        return found | ({_GIT} if folder == str(source) and not (source / _GIT).is_dir() else set())
 
     shutil.copytree(source, target, symlinks=True, ignore=left_out)
 
