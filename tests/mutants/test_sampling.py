@@ -129,6 +129,8 @@ def test_wider_spaces_change_nothing_that_runs(module: str) -> None:
         ("a.tsx", "const x = <p>a b</p>\n", "const  x  =  <p>a b</p>\n"),
         ("a.go", 'var x = `a b` + "c d"\n', 'var  x  =  `a b`  +  "c d"\n'),
         ("a.rs", "let x = stringify!(a + b);\n", "let  x  =  stringify!(a + b);\n"),
+        ("a.py", "x = a + b < c and d\n", "x  =  (a)  +  (b)  <  (c)  and  (d)\n"),
+        ("b.java", "class A { boolean x = a + b < f(c); }\n", "class  A  {  boolean  x  =  (a)  +  (b)  <  f(c);  }\n"),
         ("A.java", "class A { int x = 1 + 2; }\n", "class  A  {  int  x  =  1  +  2;  }\n"),
     ],
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _TEXTS = re.compile(r"string|template|regex|jsx|comment|token_tree")
 """Types of nodes in which a space can mean something: texts, and what macros of Rust take as it is written."""
+_CALCULATION = re.compile(r"^(?:binary_|comparison_|boolean_)(?:operator|expression)$")
 _WORDS = ("first", "last", "size", "total", "limit", "value", "index", "count", "offset", "state", "shape", "result")
 
 
@@ -75,26 +76,32 @@ def _sham(source: bytes, start: int, text: bytes) -> Mutant:
 
 
 def _with_spaces(language: Language, source: bytes) -> bytes:
-    """Return the source with one more space wherever a space separates two words or signs of a line."""
+    """Return the source with another space wherever a space separates two words or signs of a line.
+
+    Names that are compared or calculated with get parentheses, for tests that search for an expression of any width.
+    """
     pieces, end = [], 0
-    for start, stop in _words(language.parse(source)):
-        gap = source[end:start]
+    for node in _words(language.parse(source)):
+        start, stop = node.start_byte, node.end_byte
+        gap, word = source[end:start], source[start:stop]
         if end and gap and not gap.strip(b" "):
             gap += b" "
-        pieces += [gap, source[start:stop]]
+        if node.type == "identifier" and node.parent is not None and _CALCULATION.search(node.parent.type):
+            word = b"(%s)" % word
+        pieces += [gap, word]
         end = stop
     return b"".join(pieces) + source[end:]
 
 
-def _words(root: Node) -> Iterator[tuple[int, int]]:
-    """Yield where the words and signs of a file begin and end, each text as one."""
+def _words(root: Node) -> Iterator[Node]:
+    """Yield the words and signs of a file, each text as one."""
     pending = [root]
     while pending:
         node = pending.pop()
         if node.children and not _TEXTS.search(node.type):
             pending.extend(reversed(node.children))
         elif node.start_byte < node.end_byte:
-            yield node.start_byte, node.end_byte
+            yield node
 
 
 def _with_stores(language: Language, source: bytes, name: str) -> bytes:
