@@ -529,8 +529,8 @@ def test_hidden_files_are_removed_after_the_worker_was_killed(project, monkeypat
 def test_tests_that_ask_git_find_a_repository_on_mutants_too(project):
     listed = "'calc.py' in subprocess.check_output(['git', 'ls-files'], text=True)"
     asks = f"import subprocess\nfrom calc import add, clamp\n\ndef test_add():\n    assert {listed}\n    assert (add(1, 2), clamp(5, 0, 3)) == (3, 3)\n"
-    project.program("asker", writing("tests/test_calc.py", asks))
-    done = project.run("tests", "calc.py", delegator="asker")
+    project.program("curious", writing("tests/test_calc.py", asks))
+    done = project.run("tests", "calc.py", delegator="curious")
     assert (done.verdict, done.reservations) == ("verified", [])
     assert done.checks[0].mutation.killed == 5
 

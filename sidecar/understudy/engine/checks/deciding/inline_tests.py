@@ -1,4 +1,4 @@
-"""Restore tests that stand in the same file as the code they test, as is usual in Rust."""
+"""Restore tests that are in the same file as the code they test, as is usual in Rust."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def may_have(path: str) -> bool:
 def restored(path: str, base: bytes, result: bytes) -> bytes:
     """Return ``result`` with the tests of ``base`` instead of its own; ``result`` itself if neither has any.
 
-    Tests take the place of the first one of the same module, or stand at its end. Those of a module that the result no
+    Tests take the place of those of the same module, or are added at its end. Those of a module that the result no
     longer has are left out: they would not build.
     """
     if max(len(base), len(result)) > _MOST_BYTES:

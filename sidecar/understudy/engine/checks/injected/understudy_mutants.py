@@ -104,7 +104,7 @@ class PytestReports:
         while step.tb_next is not None:
             step = step.tb_next
         code = step.tb_frame.f_code
-        # A test may stand in the same file as the code that it tests.
+        # A test may be in the same file as the code that it tests.
         if os.path.realpath(code.co_filename) in self._code and code is not getattr(test, "__code__", None):
             return False
         if isinstance(failure.value, (AssertionError, pytest.fail.Exception)):
@@ -378,7 +378,7 @@ def run_child(job: Json, write: int, last: bytes) -> int:
 
 
 def _hide(arguments: List[str]) -> None:  # noqa: UP006
-    """Leave in this process what ``python -m pytest`` would: its program and arguments, and no module of ours."""
+    """Leave in this process what ``python -m pytest`` would: its program and arguments, and none of these modules."""
     program = importlib.import_module("pytest.__main__")
     for name, module in list(sys.modules.items()):
         if name == "__main__" or os.path.dirname(getattr(module, "__file__", None) or "") == _FOLDER:  # noqa: PTH120

@@ -61,7 +61,7 @@ def write_probe(folder: Path) -> Probe:
 def write_copies(folder: Path, modules: Sequence[str]) -> dict[str, str]:
     """Copy modules that are injected into tests to a new folder; return the names of the copies by their own names.
 
-    In ``modules``, a dot stands for a folder; only the names of modules that stand in no folder change.
+    In ``modules``, a dot stands for a folder; only the names of modules outside folders change.
     """
     names = {name: f"m{secrets.token_hex(6)}" for name in modules if "." not in name}
     for module in modules:
