@@ -68,6 +68,15 @@ async def test_idle_tests_are_named_beside_a_verified_result(project: Any) -> No
     assert judged.only.mutation.idle == ["test_calc.py::test_nothing"]
 
 
+async def test_a_test_is_not_idle_because_a_faster_one_is_first(project: Any) -> None:
+    project.has({"calc.py": "def add(a, b):\n    unused = a * 3\n    return a + b\n"})
+    slower = "\ndef test_slower():\n    for n in range(5000):\n        assert add(n, 2) == n + 2\n"
+    judged = await project.judge({"test_calc.py": HONEST + slower})
+    assert judged.is_(Verdict.VERIFIED)
+    assert judged.only.mutation.viable > judged.only.mutation.killed, "it ran on changes that no test can notice"
+    assert judged.only.mutation.idle == []
+
+
 async def test_old_tests_prove_nothing_for_new_ones(project: Any) -> None:
     project.has({"test_calc.py": HONEST})
     judged = await project.judge({"test_calc.py": HONEST + "\ndef test_nothing():\n    add(1, 1)\n"})

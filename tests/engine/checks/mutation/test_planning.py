@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.engine.checks.mutation.mutant_result import MutantResult
-from understudy.engine.checks.mutation.planning import MutationPlan, plan, score
+from understudy.engine.checks.mutation.planning import (
+    FurtherRuns,
+    MutationPlan,
+    further_runs,
+    plan,
+    score,
+    without_busy,
+)
 from understudy.engine.checks.mutation.runs import PlannedRun
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant
@@ -55,7 +63,7 @@ def test_the_mutants_of_an_earlier_sample_come_first() -> None:
 
 
 def test_nothing_executed_means_nothing_to_run() -> None:
-    assert plan(SOURCES, lambda _, __: [], count=5, seed="s") == MutationPlan(runs=(), executed=0, total=33)
+    assert plan(SOURCES, lambda _, __: [], count=5, seed="s") == MutationPlan(runs=(), executed=0, total=33, reached={})
 
 
 PLAN = plan(SOURCES, everything, count=5, seed="s")
@@ -83,6 +91,47 @@ def test_what_counts() -> None:
     assert [one.mutant for one in added.survivors] == [REAL[2].mutant]
     assert added.idle == ("t2", "t3")
     assert (added.share, added.share_of_file) == (2 / 3, 2 / 3 * 33 / 33)
+
+
+def test_idle_tests_run_on_more_mutants() -> None:
+    narrow = max(PLAN.reached)
+    both = dict.fromkeys(PLAN.reached, ("t1", "t2")) | {narrow: ("t2",)}
+    planned = replace(PLAN, reached=both)
+    results = [result(run, MutantStatus.SURVIVED, ran=("t1",)) for run in REAL]
+    further = further_runs(planned, results, ["t1", "t2", "t3"], each=3, seed="s")
+    assert (narrow, ("t2",)) in [((run.path, run.mutant), run.tests) for run in further.runs], "few tests execute it"
+    for test in ("t1", "t2"):
+        assert 3 <= sum(test in run.tests for run in further.runs) <= 6
+    assert not further.skipped, "t3 executes nothing more"
+    tried = {(run.path, run.mutant) for run in REAL}
+    left = {(run.path, run.mutant) for run in further_runs(planned, results, ["t1"], each=99, seed="s").runs}
+    assert left == both.keys() - tried - {narrow}
+    assert further_runs(planned, results, ["t1", "t2"], each=3, seed="s").runs == further.runs
+
+
+def test_a_further_runs_is_bounded() -> None:
+    tests = tuple(f"t{number}" for number in range(300))
+    reached = {key: tests[index::33] for index, key in enumerate(sorted(PLAN.reached))}
+    assert not further_runs(replace(PLAN, reached=reached), [], tests, each=4, seed="s").skipped
+    keys = [(path, replace(mutant, start=start)) for path, mutant in PLAN.reached for start in range(5)]
+    reached = dict(zip(keys, ((test,) for test in tests), strict=False))
+    further = further_runs(replace(PLAN, reached=reached), [], tests, each=4, seed="s")
+    assert len(further.runs) == 100
+    assert len(further.skipped) == len(reached) - 100
+
+
+def test_a_test_that_a_further_runs_does_not_judge_is_not_idle() -> None:
+    found = replace(score(PLAN, []), idle=("t1", "t2", "t3", "t4", "t5"))
+    tests = ("t1", "t2", "t3", "t1")
+    runs = tuple(replace(run, tests=(test,)) for run, test in zip(REAL, tests, strict=False))
+    told = [
+        result(runs[0], MutantStatus.SURVIVED),
+        result(runs[1], MutantStatus.KILLED, "t2"),
+        result(runs[2], MutantStatus.PENDING),
+        result(runs[3], MutantStatus.COMPILE_ERROR),
+    ]
+    further = FurtherRuns(runs=runs, skipped=frozenset({"t5"}))
+    assert without_busy(found, further, told).idle == ("t1", "t4")
 
 
 def test_kills_by_tests_that_fail_on_a_sham_do_not_count() -> None:

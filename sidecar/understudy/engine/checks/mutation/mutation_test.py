@@ -35,6 +35,8 @@ from understudy.mutants.mutant import Mutant
 _MOST_SHOWN = 60
 _MOST_TESTS = 100
 _MOST_KILLERS = 3
+_FURTHER_RUNS = (4, 12)
+"""How many more mutants a test that noticed nothing runs on before it is called idle: first these, then those."""
 _SLOWER_RECORD = 10.0
 """Recording lines may make a run this much slower."""
 _LEAST_RECORD_SECONDS = 60.0
@@ -153,6 +155,15 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
     )
     runs = await runner.run(recorded, planned.runs, seconds=max(0.0, deadline - loop.time()))
     score = planning.score(planned, runs.results)
+    if request.lines is None and request.only is None and request.sample is None and score.killed:
+        results = list(runs.results)
+        for each in _FURTHER_RUNS:
+            further = planning.further_runs(planned, results, score.idle, each=each, seed=request.seed)
+            if not further.runs:
+                break
+            more = await runner.run(recorded, further.runs, seconds=max(0.0, deadline - loop.time()))
+            score = planning.without_busy(score, further, more.results)
+            results += more.results
     result = _as_result(request, planned, score, names)
     if not runs.complete and planned.runs:
         result.unfinished = _why_unfinished(runs.results)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice, zip_longest
 
 from understudy.engine.checks.mutation.mutant_result import MutantResult
 from understudy.engine.checks.mutation.runs import PlannedRun
@@ -16,6 +17,9 @@ from understudy.mutants.sham import decoy, sham_mutants
 
 _MOST_DECOYS = 3
 """Most files that get a decoy."""
+
+_MOST_FURTHER_RUNS = 100
+"""Most runs at once of tests that noticed nothing in the sample."""
 
 TestsOf = Callable[[str, Mutant], Sequence[str]]
 """Returns the ids of the tests that execute a mutant of a file."""
@@ -41,6 +45,17 @@ class MutationPlan:
     """Mutants on lines that the tests execute."""
     total: int
     """All mutants of the files."""
+    reached: Mapping[tuple[str, Mutant], tuple[str, ...]]
+    """Every mutant on these lines, with the tests that execute it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FurtherRuns:
+    """More runs of tests that noticed nothing in a sample."""
+
+    runs: tuple[PlannedRun, ...]
+    skipped: frozenset[str]
+    """Tests that are in no run, although there are mutants that they did not run on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +125,34 @@ def plan(
     chosen = [(path, mutant) for path, mutant in ordered if still_parses(path, sources[path], mutant)][:count]
     runs = [PlannedRun(path=path, mutant=mutant, tests=tests_by_mutant[path, mutant]) for path, mutant in chosen]
     planned = tuple(_with_shams(runs, sources, seed, compiled))
-    return MutationPlan(runs=planned, executed=len(executed), total=len(found))
+    return MutationPlan(runs=planned, executed=len(executed), total=len(found), reached=tests_by_mutant)
+
+
+def further_runs(
+    planned: MutationPlan, results: Iterable[MutantResult], tests: Iterable[str], *, each: int, seed: str
+) -> FurtherRuns:
+    """Plan runs of ``tests`` on mutants that they execute and did not run on, up to ``each`` chosen for every test.
+
+    A test that noticed nothing in a sample may notice a change that is not in it, or that a faster test noticed first.
+    Mutants that few tests execute come first: they show best what a test is for.
+    """
+    ran = {(one.path, one.mutant, test) for one in results for test in one.ran}
+    order = sorted(planned.reached)
+    random.Random(f"{seed} again").shuffle(order)  # noqa: S311 - reproducible by design
+    order.sort(key=lambda key: len(planned.reached[key]))
+    left: dict[str, dict[tuple[str, Mutant], None]] = {test: {} for test in tests}
+    for path, mutant in order:
+        for test in planned.reached[path, mutant]:
+            if test in left and (path, mutant, test) not in ran:
+                left[test][path, mutant] = None
+    rounds = chain.from_iterable(zip_longest(*(islice(mutants, each) for mutants in left.values())))
+    chosen = list(dict.fromkeys(one for one in rounds if one is not None))[:_MOST_FURTHER_RUNS]
+    wanted = {key: tuple(test for test, mutants in left.items() if key in mutants) for key in chosen}
+    runs = [
+        PlannedRun(path=path, mutant=mutant, tests=wanted[path, mutant], to_the_end=True) for path, mutant in chosen
+    ]
+    in_runs = {test for run in runs for test in run.tests}
+    return FurtherRuns(runs=tuple(runs), skipped=frozenset(test for test, mutants in left.items() if mutants) - in_runs)
 
 
 def _with_shams(
@@ -160,6 +202,15 @@ def score(planned: MutationPlan, results: Iterable[MutantResult]) -> MutationSco
         unreliable=unreliable,
         idle=tuple(sorted(ran - killers)),
     )
+
+
+def without_busy(found: MutationScore, further: FurtherRuns, results: Sequence[MutantResult]) -> MutationScore:
+    """Return the score without idle tests that noticed something in further runs, or of which that is not known."""
+    busy = {*further.skipped, *(test for one in results for test in one.killers)}
+    for run, one in zip(further.runs, results, strict=True):
+        known = one.killers or one.status in {MutantStatus.SURVIVED, MutantStatus.COMPILE_ERROR}
+        busy.update(() if known else run.tests)
+    return replace(found, idle=tuple(test for test in found.idle if test not in busy))
 
 
 def _executed(planned: int, judged: Sequence[MutantResult]) -> int:

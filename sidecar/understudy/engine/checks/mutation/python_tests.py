@@ -154,7 +154,7 @@ def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *,
         "text": base64.b64encode(run.mutant.text).decode("ascii"),
         "tests": _arguments(where, tests),
         "decoy": run.decoy,
-        "stop": not run.sham,  # all tests that fail on a sham mutant must be known
+        "stop": not (run.sham or run.to_the_end),  # all tests that fail on a sham mutant must be known
         "seconds": max(_LEAST_SECONDS[forks], _SLOWER * clean),
     }
 

@@ -46,6 +46,8 @@ class PlannedRun:
     sham: bool = False
     decoy: bool = False
     """Only the text of the file changes: what runs is the compiled form of the original. Always a sham mutant."""
+    to_the_end: bool = False
+    """Run all tests, also after one failed. Runs of sham mutants do so anyway."""
 
 
 @dataclass(frozen=True, kw_only=True)
