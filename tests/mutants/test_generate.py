@@ -62,6 +62,28 @@ def test_every_kind_of_change_in_python() -> None:
     ]
 
 
+STORES = b"""
+class Cart:
+    def __init__(self, items, unit=3):
+        self.items = items
+        self.unit: int = unit
+        self.total = None
+        self.__class__ = items
+        unit.price = items
+        local = items
+"""
+
+
+def test_what_is_stored_in_an_object_is_changed() -> None:
+    """A local variable, a dunder, and what has mutants of its own are left alone."""
+    assert changes("cart.py", STORES) == ["3→4", "items→None", "unit→None"]
+    script = (
+        b"class C { #b; constructor(a) { this.a = a; this.#b = a; this.c = null; module.exports = a; let d = a; } }"
+    )
+    assert changes("cart.js", script) == ["a→null", "a→null"]
+    assert changes("cart.go", b"package cart\nfunc (c *Cart) Put(a int) { c.a = a }\n") == [], "an int cannot be nil"
+
+
 @pytest.mark.parametrize(
     ("path", "source", "expected"),
     [

@@ -183,7 +183,7 @@ def _condition_edits(language: Language, node: Node) -> Iterator[Edit]:
 
 
 def _value_edits(language: Language, node: Node) -> Iterator[Edit]:
-    """Yield changes of what a function returns and of what it takes by default."""
+    """Yield changes of what a function returns, of what it takes by default, and of what it stores in an object."""
     kind = node.type
     if kind in language.returns and node.named_child_count:
         text = language.zero_value(node) if language.returns[kind] == "zero" else language.returns[kind]
@@ -194,6 +194,11 @@ def _value_edits(language: Language, node: Node) -> Iterator[Edit]:
         body = node.child_by_field_name("body")
         if body is not None and not BLOCKS.search(body.type):
             yield body.start_byte, body.end_byte, language.results[kind], "return"
+    if kind in language.stores:
+        target, stored = node.child_by_field_name("left"), node.child_by_field_name("right")
+        # Any other value has mutants of its own, or would be noticed by all tests that use the object.
+        if target and stored and stored.type == "identifier" and language.stores[kind].fullmatch(text_of(target)):
+            yield stored.start_byte, stored.end_byte, language.none, "store"
     if kind in language.functions and (tail := language.tail(node)) is not None:
         yield tail.start_byte, tail.end_byte, "Default::default()", "return"
     if kind in language.defaults and (value := _default_of(node)) is not None:

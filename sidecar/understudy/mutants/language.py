@@ -80,6 +80,10 @@ class Language:
     none: str = ""
     """The language's word for "no value", which replaces a default."""
 
+    stores: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    """Node type of an assignment → what it matches on the left if a variable on the right may become ``none``: the
+    attributes of an object. Only in languages where every variable may be ``none``; a local one would do too much."""
+
     functions: frozenset[str]
     """Node types of functions whose body is in the field ``body``."""
     classes: frozenset[str]

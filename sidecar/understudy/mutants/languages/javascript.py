@@ -62,6 +62,7 @@ JAVASCRIPT = Language(
     calls=frozenset({"call_expression", "await_expression"}),
     defaults=frozenset({"assignment_pattern", "required_parameter", "optional_parameter"}),
     none="null",
+    stores={"assignment_expression": re.compile(r"this\.#?\w+")},
     functions=frozenset(
         {"function_declaration", "function_expression", "method_definition", "arrow_function"}
         | {"generator_function_declaration", "generator_function"}

@@ -71,6 +71,7 @@ PYTHON = Language(
     calls=frozenset({"call", "await"}),
     defaults=frozenset({"default_parameter", "typed_default_parameter"}),
     none="None",
+    stores={"assignment": re.compile(r"(?:self|cls)\.(?!__)\w+")},
     functions=frozenset({"function_definition"}),
     classes=frozenset({"class_definition"}),
     skipped=frozenset(
