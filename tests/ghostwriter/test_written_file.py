@@ -56,7 +56,7 @@ def test_a_file_in_the_style_of_the_project():
     text, tests = write("shop.m", frozenset({"f", "Cart"}), examples, Style(70, double_quotes=False))
     ast.parse(text)
     assert max(map(len, text.splitlines())) <= 70
-    assert [test.name for test in tests] == ["test_f", "test_cart_total", "test_cart_items"]
+    assert [test.name for test in tests] == ["test_f", "test_cart_total", "test_cart_add"]
     assert (
         "import datetime\n\nimport pytest\n\nfrom shop.m import Cart, f\n\n\ndef test_f():\n    assert f('a') == 'b'\n\n"
         in text
@@ -66,3 +66,82 @@ def test_a_file_in_the_style_of_the_project():
 
 def test_quotes():
     assert double_quoted("f('a', 'b\"c', b'd', '\\n')") == 'f("a", \'b"c\', b"d", "\\n")'
+
+
+@pytest.mark.parametrize(
+    ("example", "lines"),
+    [
+        pytest.param(
+            found("table([1, 2])", repr("+---+---+\n| a | b |\n+---+---+")),
+            [
+                "assert table([1, 2]) == (",
+                '    "+---+---+\\n"',
+                '    "| a | b |\\n"',
+                '    "+---+---+"',
+                ")",
+            ],
+            id="a text, at its own lines",
+        ),
+        pytest.param(
+            found("f(1)", "['first value', 'second value', {'third': 3}]"),
+            ["assert f(1) == [", '    "first value",', '    "second value",', '    {"third": 3},', "]"],
+            id="a list",
+        ),
+        pytest.param(
+            found("f('É' * 3)", "{'first value': 1, 'É': (2, 3), 'third value': 4}"),
+            ['assert f("É" * 3) == {', '    "first value": 1,', '    "É": (2, 3),', '    "third value": 4,', "}"],
+            id="a dictionary",
+        ),
+        pytest.param(
+            found("convert('first value', 'second value', strict=True)", "1"),
+            ["assert convert(", '    "first value",', '    "second value",', "    strict=True,", ") == 1"],
+            id="a call",
+        ),
+        pytest.param(
+            found("convert('first value', 'second value', strict=True)", raises="ValueError"),
+            [
+                "with pytest.raises(ValueError):",
+                "    convert(",
+                '        "first value",',
+                '        "second value",',
+                "        strict=True,",
+                "    )",
+            ],
+            id="in a block",
+        ),
+    ],
+)
+def test_long_lines_are_broken(example, lines):
+    own = frozenset({"f", "table", "convert"})
+    text, _ = write("m", own, [example], Style(40))
+    body = text.partition("():\n")[2].splitlines()
+    assert [line.removeprefix("    ") for line in body] == lines
+    assert max(map(len, body)) <= 40
+    whole, _ = write("m", own, [example], Style(200))
+    assert ast.dump(ast.parse(text).body[-1]) == ast.dump(ast.parse(whole).body[-1])
+
+
+def test_what_stays_too_long_is_left_out():
+    one = found("f('" + "x" * 90 + "')", "1")
+    many = found("f(1)", repr(list(range(1000, 1040))))
+    assert write("m", frozenset({"f"}), [one, many], Style(70))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("example", "name"),
+    [
+        (found("Cart(1).size"), "test_cart_attributes"),
+        (found("str(Cart(1))"), "test_cart"),
+        (found("len(Cart(1).emptied())"), "test_cart_emptied"),
+        (found("Cart(1).emptied().size"), "test_cart_emptied"),
+        (found("Cart.of(1).size"), "test_cart_of"),
+        (found("Cart(1) == Cart(1)", "True"), "test_cart_equality"),
+        (found("cart.size", setup=["cart = Cart(1)", "cart.add(2)"]), "test_cart_add"),
+        (found("list(cart)", setup=["cart = Cart(1)", "cart.add(2)"]), "test_cart_add"),
+        (found("cart.find(2)", setup=["cart = Cart(1)", "cart.add(2)"]), "test_cart_find"),
+        (found("cart[0]", setup=["cart = Cart(1)"]), "test_cart"),
+    ],
+)
+def test_names(example, name):
+    example.unit = "Cart"
+    assert [test.name for test in write("shop", frozenset({"Cart"}), [example], Style())[1]] == [name]

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from .choose_examples import Found, Property
 
 HELPERS = ("datetime", "decimal", "fractions")
+INDENT = 4
+MOST_BROKEN = 14
+"""The most lines that an example may have because a line is too long."""
 
 
 @dataclass
@@ -40,7 +43,7 @@ class TestFunction:
 def write(
     module: str, own: frozenset[str], examples: list[Found], style: Style, properties: Iterable[Property] = ()
 ) -> tuple[str, list[TestFunction]]:
-    """Return the file and its tests; examples that do not fit on a line are left out."""
+    """Return the file and its tests; examples that are too long are left out."""
     fitting = [(one, lines) for one in examples if (lines := _lines(one, style)) is not None]
     tests = [*_tests(fitting, own), *(test for one in properties if (test := _property_test(one, style)))]
     texts = [line for test in tests for line in test.lines]
@@ -88,7 +91,7 @@ def _import_line(module: str, names: set[str], style: Style) -> str:
 
 
 def _lines(example: Found, style: Style) -> list[str] | None:
-    """Return the lines of an example, or None when one is too long."""
+    """Return the lines of an example, or None when it is too long."""
     kind, name, text = example.outcome
     if kind == "raises":
         lines = [f"with pytest.raises({name}):", f"    {example.expression}"]
@@ -96,7 +99,70 @@ def _lines(example: Found, style: Style) -> list[str] | None:
         lines = [_assertion(example.expression, text)]
     lines = [line for statement in [*example.setup, *lines] for line in statement.split("\n")]
     lines = [double_quoted(line) if style.double_quotes else line for line in lines]
-    return lines if all(len(line) + 4 <= style.width for line in lines) else None
+    broken = [broken_line(line, style) for line in lines]
+    whole = [line for part in broken for line in part]
+    fits = all(broken) and len(whole) <= len(lines) + MOST_BROKEN
+    return whole if fits and all(len(line) + INDENT <= style.width for line in whole) else None
+
+
+def broken_line(line: str, style: Style) -> list[str]:
+    """Return the lines of a statement, broken at brackets when it is too long for one; none when that is not enough."""
+    width = style.width - INDENT
+    if len(line) <= width:
+        return [line]
+    text = line.strip()
+    indent = line[: len(line) - len(text)]
+    try:
+        statement = ast.parse(text).body[0]
+    except SyntaxError:  # such as the head of a block
+        return []
+    whole = getattr(statement, "test", None) or getattr(statement, "value", None)
+    sides = [whole.comparators[-1], whole.left] if isinstance(whole, ast.Compare) else [whole]
+    for node in filter(None, sides):
+        pieces = _pieces(text, node, width - len(indent) - INDENT, style)
+        start, end = _offset(text, node.col_offset), _offset(text, node.end_col_offset or 0)
+        if pieces:
+            head, items, tail = pieces
+            lines = [text[:start] + head, *(" " * INDENT + item for item in items), tail + text[end:]]
+            if all(len(indent + one) <= width for one in lines):
+                return [indent + one for one in lines]
+    return []
+
+
+def _pieces(text: str, node: ast.expr, width: int, style: Style) -> tuple[str, list[str], str] | None:
+    """Return an expression as an opening bracket, lines within the bracket, and the closing one."""
+    segment = ast.get_source_segment(text, node) or ""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return "(", list(_string_lines(node.value, width, style)), ")"
+    if isinstance(node, ast.List | ast.Tuple | ast.Set) and node.elts:
+        items = [ast.get_source_segment(text, one) or "" for one in node.elts]
+        return segment[0], [item + "," for item in items], segment[-1]
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        pairs = zip(node.keys, node.values, strict=True)
+        items = [f"{ast.get_source_segment(text, k)}: {ast.get_source_segment(text, v)}," for k, v in pairs if k]
+        return "{", items, "}"
+    if isinstance(node, ast.Call) and (node.args or node.keywords):
+        inner: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
+        head = text[_offset(text, node.col_offset) : _offset(text, inner[0].col_offset)]
+        return head, [f"{ast.get_source_segment(text, one)}," for one in inner], ")"
+    return None
+
+
+def _string_lines(value: str, width: int, style: Style) -> Iterable[str]:
+    """Yield literals that make up a string, one for each of its lines, or more where a line is too long."""
+    for line in value.splitlines(keepends=True):
+        left = line
+        while left:
+            size = len(left)
+            while size > 1 and len(repr(left[:size])) > width:
+                size -= 1
+            piece, left = repr(left[:size]), left[size:]
+            yield double_quoted(piece) if style.double_quotes else piece
+
+
+def _offset(text: str, column: int) -> int:
+    """Return the index of a column of the syntax tree, which counts bytes."""
+    return len(text.encode()[:column].decode("utf-8", "ignore"))
 
 
 def _assertion(expression: str, text: str) -> str:
@@ -139,7 +205,7 @@ def _tests(fitting: list[tuple[Found, list[str]]], own: frozenset[str]) -> list[
         members.sort(key=lambda item: (bool(item[0].setup), item[0].outcome[0] == "raises", len(item[0].expression)))
         body: list[str] = []
         for one, lines in members:
-            if body and (one.setup or len(lines) > 1):
+            if body and (one.setup or one.outcome[0] == "raises"):
                 body.append("")
             body += lines
         kills = set().union(*(one.kills for one, _ in members))
@@ -168,11 +234,11 @@ def _subject(example: Found, own: frozenset[str]) -> str:
         and node.args
     ):
         node = node.args[0]
-    function = node.func if isinstance(node, ast.Call) else node
     unit = example.unit or next((name for name in _ordered_names(example) if name in own), "examples")
     words = [unit]
-    if isinstance(function, ast.Attribute) and function.attr != unit:
-        words.append(function.attr)
+    method = _method(node, example)
+    if method and method != unit:
+        words.append(method)
     elif isinstance(node, ast.Compare | ast.BinOp) and unit[:1].isupper():
         words.append(
             {"Eq": "equality", "Lt": "order", "In": "contains"}.get(
@@ -180,6 +246,18 @@ def _subject(example: Found, own: frozenset[str]) -> str:
             )
         )
     return "_".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).lower().strip("_") for word in words)
+
+
+def _method(node: ast.expr, example: Found) -> str:
+    """Return the name of the method that an example is about, or ``attributes``; empty if it is about neither."""
+    if not isinstance(node, ast.Call):  # the state of an object, after its last call
+        last = ast.parse(example.setup[-1]).body[-1] if example.setup else None
+        shown = node.value if isinstance(node, ast.Attribute) else node
+        node = last.value if isinstance(last, ast.Expr) else shown
+        if isinstance(shown, ast.Call) and isinstance(shown.func, ast.Name) and node is shown:
+            return "attributes"
+    function = node.func if isinstance(node, ast.Call) else node
+    return function.attr if isinstance(function, ast.Attribute) else ""
 
 
 def _ordered_names(example: Found) -> Iterable[str]:
