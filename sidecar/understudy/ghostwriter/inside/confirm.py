@@ -52,7 +52,7 @@ def _bad(request: dict[str, Any]) -> list[int]:
         kind, name, text = one["outcome"]
         example.expected = (kind, name if kind == "raises" else eval(text, dict(scope)), text)  # noqa: S307 - exact text
         outcome = evaluate(example, scope, guard)
-        if outcome.kind not in {"value", "raises"} or detects(example, outcome):
+        if outcome.kind not in {"value", "raises"} or detects(example, outcome, scope):
             bad.append(number)
     return bad
 

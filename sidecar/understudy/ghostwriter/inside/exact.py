@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 import decimal
 import enum
@@ -14,6 +15,8 @@ DEEPEST = 5
 HELPERS: dict[str, Any] = {"datetime": datetime, "decimal": decimal, "fractions": fractions}
 """Modules that a text may name besides the module under test."""
 PLAIN = (int, str, bool, bytes, type(None))
+DERIVED = (int, float, str, bytes, tuple, list, dict, set, frozenset)
+"""Plain types: an object of a derived class may equal an object of these."""
 DATED = (datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal, fractions.Fraction)
 
 
@@ -48,7 +51,28 @@ def _text(value: Any, own: dict[str, Any], depth: int) -> str | None:
         return f"{kind.__name__}.{value.name}" if value.name else None
     if depth == 0:
         return None
-    return _container(value, own, depth - 1)
+    found = _container(value, own, depth - 1)
+    plain = _as_plain(value) if found is None else None
+    return found if plain is None else _text(plain, own, depth - 1)
+
+
+def _as_plain(value: Any) -> Any:
+    """Return the equal object of a plain type, such as the tuple that a named tuple equals; None if there is none."""
+    kind = type(value)
+    base: Any = next((one for one in DERIVED if isinstance(value, one)), None)
+    if base is None or kind is base:
+        return None
+    same = all(_defined(kind, name) is _defined(base, name) for name in ("__eq__", "__iter__"))
+    if not same and kind not in (collections.OrderedDict, collections.Counter):
+        return None
+    if base in (int, float):
+        return getattr(base, f"__{base.__name__}__")(value)
+    return base.__getitem__(value, slice(None)) if base in (str, bytes) else base(value)
+
+
+def _defined(kind: type, name: str) -> Any:
+    """Return what a class defines or inherits, not what its metaclass does."""
+    return next((vars(one)[name] for one in kind.__mro__ if name in vars(one)), None)
 
 
 def _container(value: Any, own: dict[str, Any], depth: int) -> str | None:

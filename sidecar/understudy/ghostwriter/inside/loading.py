@@ -153,7 +153,7 @@ def _defined(tree: ast.Module) -> list[str]:
 class Example:
     """Statements, and an expression whose outcome a test asserts."""
 
-    __slots__ = ("code", "cost", "expected", "expression", "lines", "origin", "setup", "setup_code")
+    __slots__ = ("code", "cost", "expected", "expected_code", "expression", "lines", "origin", "setup", "setup_code")
 
     def __init__(self, expression: str, setup: tuple[str, ...] = (), origin: int = 2, cost: int = 0) -> None:
         """Compile the texts; ``origin`` is 0 for the documentation, 1 for tests, 2 for invented, 3 for searched."""
@@ -164,6 +164,8 @@ class Example:
         self.code = compile(expression, "<example>", "eval", dont_inherit=True)
         self.setup_code = compile("\n".join(setup), "<example>", "exec", dont_inherit=True) if setup else None
         self.expected: tuple[str, Any, str] | None = None
+        self.expected_code: types.CodeType | None = None
+        """How to make the expected value in another scope, when it needs names of the module."""
         self.lines: frozenset[int] | None = None
 
     @property
@@ -232,13 +234,16 @@ def record(example: Example, outcome: Outcome, scope: dict[str, Any], guard: Gua
     guard.start()
     try:
         text = exact(outcome.value, scope)
+        if text is None:
+            return False
+        code = compile(text, "<expected>", "eval", dont_inherit=True)
+        # What the test will compare with: a plain value may stand for one of a derived class.
+        example.expected = ("value", eval(code, dict(scope)), text)  # noqa: S307 - exact text
     except (Exception, Refused, TooSlow):
         return False
     finally:
         guard.stop()
-    if text is None:
-        return False
-    example.expected = ("value", outcome.value, text)
+    example.expected_code = code if set(code.co_names) & scope.keys() - HELPERS.keys() else None
     return True
 
 
@@ -267,8 +272,8 @@ def drained(value: Any) -> list[Any] | None:
     return items
 
 
-def detects(example: Example, outcome: Outcome) -> bool:
-    """Return whether a test of this example fails for this outcome of a mutant."""
+def detects(example: Example, outcome: Outcome, scope: dict[str, Any]) -> bool:
+    """Return whether a test of this example fails for this outcome of a mutant, whose names are in ``scope``."""
     if example.expected is None:
         return False
     kind, value, _ = example.expected
@@ -276,6 +281,11 @@ def detects(example: Example, outcome: Outcome) -> bool:
         return False
     if kind == "raises":
         return outcome.kind != "raises" or value not in {base.__name__ for base in type(outcome.value).__mro__}
+    if outcome.kind == "value" and example.expected_code is not None:
+        try:  # the mutant has enumerations of its own, which differ from those of the original
+            value = eval(example.expected_code, dict(scope))  # noqa: S307 - exact text
+        except Exception:
+            return True
     return outcome.kind != "value" or not agrees(value, outcome.value)
 
 

@@ -107,7 +107,8 @@ def try_property(search: UnitSearch, candidate: Candidate, say: Callable[..., No
         if search.late():
             break
         scope = search.scope(mutant)
-        if scope is not None and all(fails(scope, TRIED, fresh.getrandbits(32)) for _ in range(3)):
+        killed = scope is not None and all(fails(scope, TRIED, fresh.getrandbits(32)) for _ in range(3))
+        if killed and not search.late():  # what the time was not enough for is not killed
             kills.append(mutant)
     if kills and not search.late(1.0):
         say("property", name=candidate.name, arguments=arguments, assertion=expression, kills=kills)

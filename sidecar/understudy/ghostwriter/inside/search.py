@@ -26,10 +26,10 @@ from .properties import Candidate, candidates, try_property
 from .unit_candidates import is_function
 from .unit_search import WALL_PER_CPU, UnitSearch, sample
 
-OWN_MUTANTS = 100
-REACHED_MUTANTS = 80
+OWN_MUTANTS = 250
+REACHED_MUTANTS = 150
 FIRST_SECONDS = 1.0
-MOST_SECONDS = 16.0
+MOST_SECONDS = 24.0
 GRACE = 2.0
 PROPERTY_SHARE = 0.2
 """The part of the time that is kept for properties."""

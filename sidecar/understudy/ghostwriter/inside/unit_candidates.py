@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
+import random
 import re
 import types
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterable, Iterator, Tuple
 
 from .calls import (
     MOST_CALLS,
@@ -18,12 +20,19 @@ from .calls import (
     observations,
     settle_variants,
 )
-from .loading import Example, Outcome, record
+from .loading import Example, Outcome, evaluate, record
 from .outside_effects import Effects
 from .shapes import Vocabulary, pool
 
 MOST_CANDIDATES = 500
 MOST_OBJECTS = 16
+CHANGED_OBJECTS = 2
+"""How many objects of a class have several of their methods called, one after another."""
+MOST_STEPS = 3
+STEP_CALLS = 24
+"""How many calls are tried after each sequence of steps."""
+SEQUENCES = 6
+STEP_EXAMPLES = 240
 COMPARISONS = ("{} == {}", "{} < {}", "{} + {}", "{} - {}", "{} | {}", "{} & {}", "{} * {}", "{} in {}", "{}[{}]")
 DUNDERS = {
     "__eq__": 0,
@@ -38,8 +47,12 @@ DUNDERS = {
 }
 
 
-def vocabulary(source: str, nodes: Iterable[ast.AST], texts: Iterable[str]) -> Vocabulary:
-    """Return the words and numbers of the functions that a unit may reach, after those of its known calls."""
+Sequence = Tuple[str, ...]  # noqa: UP006 - Python 3.8
+"""Calls on an object, each a text after its variable, such as ``.add(1)``."""
+
+
+def vocabulary(nodes: Iterable[ast.AST], texts: Iterable[str]) -> Vocabulary:
+    """Return the words and numbers of syntax trees, after those of known calls."""
     words: list[str] = []
     numbers: list[int] = []
     trees: list[ast.AST] = []
@@ -54,7 +67,6 @@ def vocabulary(source: str, nodes: Iterable[ast.AST], texts: Iterable[str]) -> V
                 words.append(item.value)
             elif isinstance(item, ast.Constant) and type(item.value) is int and abs(item.value) < 10**9:
                 numbers.append(item.value)
-    del source
     readable = [word for word in words if re.fullmatch(r"[\w .,:;/@+'!?&<>=#-]*\w[\w .,:;/@+'!?&<>=#-]*", word)]
     return Vocabulary(list(dict.fromkeys(readable)), list(dict.fromkeys(numbers)))
 
@@ -164,12 +176,14 @@ def _recorded(text: str, setup: tuple[str, ...], origin: int, outcome: Outcome, 
 
 
 def cost(example: Example) -> int:
-    """Return how badly an example reads: its length, its origin, and unusual characters."""
+    """Return how badly an example reads: its length, its origin, unusual characters, and that it shows no value."""
     shown = example.expected[2] if example.expected and example.expected[0] == "value" else ""
     text = example.expression + "".join(example.setup)
     odd = len(re.findall(r"\\x|\\u|\\n|\\t|'[^'\w]+'|''", text + shown))
     raises = bool(example.expected and example.expected[0] == "raises")
-    return len(text) + len(shown) // 2 + 12 * odd + 12 * example.origin + 15 * raises + 10 * len(example.setup)
+    nothing = shown == "None"
+    penalties = 12 * odd + 12 * example.origin + 15 * raises + 60 * nothing + 10 * len(example.setup)
+    return len(text) + len(shown) // 2 + penalties
 
 
 def _of_objects(name: str, value: Any, context: Context, effects: Effects) -> tuple[list[Example], list[Target]]:
@@ -178,6 +192,7 @@ def _of_objects(name: str, value: Any, context: Context, effects: Effects) -> tu
     texts: list[tuple[str, int]] = []
     found: list[Example] = []
     targets: list[Target] = []
+    changing: dict[str, list[tuple[str, int]]] = {}
     for text in objects:
         texts += [(more, 2) for more in observations(text, context.outcome(text).value, context)]
     methods = [(m, f) for base in value.__mro__[:-1] for m, f in vars(base).items() if inspect.isfunction(f)]
@@ -194,8 +209,13 @@ def _of_objects(name: str, value: Any, context: Context, effects: Effects) -> tu
                 : 40 if number < 2 else 8
             ]
             texts += calls
-            found += _after(name, text, calls, context)
+            if number < CHANGED_OBJECTS:
+                changing.setdefault(text, []).extend(calls)
             targets += [target] if number == 0 else []
+    for text, calls in changing.items():
+        for example in Steps(name, text, context).examples(calls):
+            example.cost = cost(example)
+            found.append(example)
     defined = {m for base in value.__mro__[:-1] for m in vars(base)}
     for dunder, place in DUNDERS.items():
         if dunder in defined:
@@ -203,30 +223,71 @@ def _of_objects(name: str, value: Any, context: Context, effects: Effects) -> tu
             texts += [(COMPARISONS[place].format(a, b), 2) for a in objects[:4] for b in [*others, "1", "'a'", "0"]][
                 :24
             ]
-    return [*recorded_texts(texts, context), *found], targets
+    return [*found, *recorded_texts(texts, context)], targets
 
 
-def _after(name: str, made: str, calls: list[tuple[str, int]], context: Context) -> Iterator[Example]:
-    """Yield examples of an object's state after a method that returns nothing."""
-    from .loading import evaluate
+class Steps:
+    """Sequences of calls on one object, made by the expression ``made``."""
 
-    variable = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    if variable in context.scope or not variable.isidentifier():
-        variable = "made"
-    count = 0
-    for call, origin in calls:
-        outcome = context.outcome(call)
-        if outcome.kind != "value" or outcome.value is not None or count >= 4:
-            continue
-        count += 1
-        setup = (f"{variable} = {made}", variable + call[len(made) :])
-        for shown in [
-            text.replace(made, variable, 1) for text in observations(made, context.outcome(made).value, context)
-        ][:8]:
-            try:
-                example = Example(shown, setup, origin)
-            except (SyntaxError, ValueError):
-                continue
-            kept = _recorded(shown, setup, origin, evaluate(example, context.scope, context.guard), context)
-            if kept is not None:
-                yield kept
+    def __init__(self, name: str, made: str, context: Context) -> None:
+        """Look at the object of the class ``name`` before any call."""
+        self.made = made
+        self.context = context
+        variable = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+        self.variable = variable if variable.isidentifier() and variable not in context.scope else "made"
+        shown = observations(made, context.outcome(made).value, context)
+        self.shown = [text.replace(made, self.variable, 1) for text in shown[:8]]
+
+    def examples(self, calls: list[tuple[str, int]]) -> Iterator[Example]:
+        """Yield examples that show something else than they would without the last step before them.
+
+        ``calls`` are texts that begin with ``made``, and their origins.
+        """
+        numbers = random.Random(7)
+        suffixes = _mixed([(text[len(self.made) :], origin) for text, origin in calls])[:STEP_CALLS]
+        sequences: list[Sequence] = [()]
+        count = 0
+        for _ in range(MOST_STEPS):
+            longer: list[Sequence] = []
+            for sequence in sequences:
+                before = {text: self._evaluated(text, sequence, 0) for text in self.shown}
+                for suffix, origin in suffixes:
+                    after = {text: self._evaluated(text, (*sequence, suffix), origin) for text in self.shown}
+                    new = [one for text, one in after.items() if one and _other(before[text], one)]
+                    longer += [(*sequence, suffix)] if new else []
+                    called = self._evaluated(self.variable + suffix, sequence, origin) if sequence else None
+                    if called and _other(self._evaluated(self.variable + suffix, sequence[:-1], origin), called):
+                        new.append(called)
+                    yield from new[: STEP_EXAMPLES - count]
+                    count += len(new)
+                    if count >= STEP_EXAMPLES:
+                        return
+            sequences = numbers.sample(longer, min(len(longer), SEQUENCES))
+
+    def _evaluated(self, text: str, sequence: Sequence, origin: int) -> Example | None:
+        """Return the example of ``text`` after some calls, or None when it has no exact outcome."""
+        setup = (f"{self.variable} = {self.made}", *(self.variable + one for one in sequence))
+        try:
+            example = Example(text, setup, origin)
+        except (SyntaxError, ValueError):
+            return None
+        context = self.context
+        outcome = evaluate(example, context.scope, context.guard)
+        return example if record(example, outcome, context.scope, context.guard) else None
+
+
+def _other(before: Example | None, after: Example) -> bool:
+    """Return whether an example expects something else than before."""
+    if before is None or before.expected is None or after.expected is None:
+        return True
+    (kind, value, text), (new_kind, new_value, new_text) = before.expected, after.expected
+    return kind != new_kind or text != new_text or (kind == "raises" and value != new_value)
+
+
+def _mixed(calls: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return the calls in an order in which each method has its first one before another has its second."""
+    by_method: dict[str, list[tuple[str, int]]] = {}
+    for suffix, origin in calls:
+        by_method.setdefault(suffix.partition("(")[0], []).append((suffix, origin))
+    rounds = itertools.zip_longest(*by_method.values())
+    return [one for each in rounds for one in each if one is not None]

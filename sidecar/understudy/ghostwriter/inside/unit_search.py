@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import itertools
 import random
+import re
 import time
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from .calls import Context, Known, searched_calls
 from .inventing import Late, generated, smallest
-from .loading import Example, crash, detects, evaluate, executed_lines, record
+from .loading import Example, Outcome, crash, detects, evaluate, executed_lines, record
 from .unit_candidates import candidates, cost, make_objects, recorded_texts, vocabulary
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ BADLY = 80
 SECONDS_PER_SEARCH = 0.7
 SEARCHED = 3
 MOST_CRASHES = 2
+MOST_PATTERNS = 20
 WALL_PER_CPU = 1.5
 """The limit is CPU time, and this many times as much on the clock: the machine may be busy."""
 REPORT_SECONDS = 1.0
@@ -74,6 +78,7 @@ class UnitSearch:
             return
         found.sort(key=lambda one: one.cost)
         left = self.parent.relevant(self.name)
+        random.Random(11).shuffle(left)  # the time may end before all were tried
         left = [m for m in left if m not in self.parent.killed] + [m for m in left if m in self.parent.killed]
         survivors = self._kill(left, found)
         if self.parent.request["hypothesis"]:
@@ -82,13 +87,15 @@ class UnitSearch:
         self._report_crashes()
 
     def read_words(self) -> None:
-        """Collect the words and numbers of the functions that the unit may reach."""
+        """Collect the words and numbers of the functions that the unit may reach, and of the tables that they use."""
         effects = self.parent.effects
         # A name that is assigned, such as a named tuple, has no definition.
         names = [self.name, *sorted(effects.reach(self.name) - {self.name})]
         reached = [effects.definitions[one] for one in names if one in effects.definitions]
+        used = effects.touched(self.name)
+        tables = [node for node in self.source.tree.body if _is_table(node) and effects.touched_by(node) & used]
         known = [text for text, _ in self._known_texts()]
-        self.context.words = vocabulary("", reached, known)
+        self.context.words = vocabulary([*reached, *tables], known)
 
     def _known_texts(self) -> list[tuple[str, int]]:
         calls = self.context.known.calls.get(self.name, [])
@@ -105,7 +112,7 @@ class UnitSearch:
         if not self._reaches(example, mutant):
             return False
         scope = self.scope(mutant)
-        return scope is not None and detects(example, evaluate(example, scope, self.guard))
+        return scope is not None and detects(example, evaluate(example, scope, self.guard), scope)
 
     def _reaches(self, example: Example, mutant: int) -> bool:
         """Return whether the example executes a line of the mutant."""
@@ -121,7 +128,7 @@ class UnitSearch:
         """Return whether the original gives the same outcome again, whatever the state of ``random``."""
         for seed in (1, 2):
             random.seed(seed)
-            if detects(example, evaluate(example, self.context.scope, self.guard)):
+            if detects(example, evaluate(example, self.context.scope, self.guard), self.context.scope):
                 return False
         return True
 
@@ -149,9 +156,7 @@ class UnitSearch:
 
     def _search(self, survivors: list[int], targets: list[Any]) -> None:
         """Let Hypothesis invent arguments, in rounds, for the mutants that survive; then shrink what reads badly."""
-        patterns = [
-            v for v in vars(self.parent.module).values() if type(v).__name__ == "Pattern" and isinstance(v.pattern, str)
-        ]
+        patterns = _patterns(vars(self.parent.module).values())
         strategies = [
             s for target in targets[:6] for s in [searched_calls(target, self.context, patterns)] if s is not None
         ]
@@ -214,7 +219,9 @@ class UnitSearch:
             except (SyntaxError, ValueError):
                 continue
             outcome = evaluate(example, self.context.scope, self.guard)
-            if not record(example, outcome, self.context.scope, self.guard) or not self._as_documented(example, one):
+            if not record(example, outcome, self.context.scope, self.guard) or not self._as_documented(
+                example, outcome, one
+            ):
                 continue
             if self._steady(example):
                 example.cost = cost(example)
@@ -222,10 +229,11 @@ class UnitSearch:
         numbers = random.Random(11)
         self._report(sample(list(range(len(self.parent.mutants))), 200, numbers))
 
-    def _as_documented(self, example: Example, one: dict[str, Any]) -> bool:
-        kind, value, _ = example.expected or ("", None, "")
+    def _as_documented(self, example: Example, outcome: Outcome, one: dict[str, Any]) -> bool:
+        kind, name, _ = example.expected or ("", None, "")
         if kind == "raises":
-            return bool(value == one["raises"])
+            return bool(name == one["raises"])
+        value = outcome.value
         return bool(one["raises"] is None and (one["want"] is None or one["want"] in {repr(value), str(value)}))
 
     def _report(self, mutants: list[int] | None = None) -> None:
@@ -267,6 +275,21 @@ class UnitSearch:
             cost=example.cost,
             kills=kills,
         )
+
+
+def _is_table(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.Assign, ast.AnnAssign))
+
+
+def _patterns(values: Iterable[Any]) -> list[Any]:
+    """Return the regular expressions for text among the values, and in their lists, tuples and dictionaries."""
+    found = {}
+    for value in values:
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
+        for one in itertools.islice(inner, MOST_PATTERNS):
+            if isinstance(one, re.Pattern) and isinstance(one.pattern, str):
+                found[one.pattern] = one
+    return list(found.values())
 
 
 def sample(mutants: list[int], most: int, numbers: random.Random) -> list[int]:
