@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from killed_workers import processes_of
 from project_python import project_python
 
 from understudy.api import method_table
@@ -146,29 +147,8 @@ def project(tmp_path: Path, config_folder: Path) -> Iterator[Project]:
     made.trust()
     made.settings(f'[environment]\npython = "{project_python()}"\n')
     yield made
-    left = _processes_of(str(state_folder.state_root()))
+    left = processes_of(str(state_folder.state_root()))
     assert not left, left
-
-
-def _processes_of(state: str) -> list[str]:
-    """Return what still runs for this test's state folder, after a short grace for workers on their way out."""
-    deadline = time.monotonic() + 10
-    while True:
-        found = []
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) == os.getpid():
-                continue
-            try:
-                if (
-                    f"UNDERSTUDY_STATE={state}".encode() in (entry / "environ").read_bytes().split(b"\0")
-                    or state.encode() in (entry / "cmdline").read_bytes()
-                ):
-                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-            except OSError:
-                continue
-        if not found or time.monotonic() > deadline:
-            return found
-        time.sleep(0.05)
 
 
 @pytest.hookimpl(wrapper=True)

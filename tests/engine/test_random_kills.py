@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import signal
 import threading
 import time
-from pathlib import Path
 
 import pytest
+from killed_workers import ends, holders
+from killed_workers import kill as kill_process
 from project_python import project_python
 
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import state_folder
 
 BUSY = """
     import subprocess
@@ -26,18 +24,6 @@ BUSY = """
 """
 
 
-def ends(project, identifier):
-    return [event for event in project.events(identifier) if type(event).__struct_config__.tag == "finished"]
-
-
-def holders(identifier):
-    try:
-        holder = json.loads(delegation_folder.open_folder(identifier).lock.read_bytes())
-    except ValueError:
-        return []
-    return [holder["pid"], *(child["pid"] for child in holder.get("children", []))]
-
-
 @pytest.mark.heavy
 def test_twenty_at_once_and_none_is_lost(project):
     project.settings(f'[environment]\npython = "{project_python()}"\n\n[limits]\nslots = 20\n')
@@ -47,7 +33,7 @@ def test_twenty_at_once_and_none_is_lost(project):
         done = project.finish(identifier, 180)
         assert (done.verdict, done.reservations) == ("unverified", ["no_checks"])
         assert len(done.result.files) == 6
-        assert len(ends(project, identifier)) == 1
+        assert len(ends(project.events(identifier))) == 1
 
 
 @pytest.mark.heavy
@@ -63,12 +49,7 @@ def test_kills_at_random_moments(project, seed):
         while not over.is_set():
             identifier = chance.choice(started)
             for pid in holders(identifier) if chance.random() < 0.5 else holders(identifier)[: chance.randint(0, 1)]:
-                try:
-                    line = Path(f"/proc/{pid}/cmdline").read_bytes()
-                    if identifier.encode() in line or b"guardian" in line:
-                        os.kill(pid, signal.SIGKILL)
-                except OSError:
-                    continue
+                kill_process(pid, identifier)
             over.wait(chance.random() * 0.3)
 
     killer = threading.Thread(target=kill)
@@ -78,7 +59,7 @@ def test_kills_at_random_moments(project, seed):
     killer.join()
     for identifier in started:
         done = project.finish(identifier, 120)
-        assert len(ends(project, identifier)) == 1
+        assert len(ends(project.events(identifier))) == 1
         assert done.verdict in {"unverified", "interrupted", "failed", "no_changes"}, done
     assert not (state_folder.state_root() / "queue").exists() or not list(
         (state_folder.state_root() / "queue").iterdir()

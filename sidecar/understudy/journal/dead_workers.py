@@ -10,7 +10,7 @@ import os
 import time
 from signal import SIGKILL
 
-from understudy.journal import hidden_leftovers, ledger, worker_lock
+from understudy.journal import check_leftovers, ledger, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.reader import Tail
 from understudy.journal.summaries import summary
@@ -118,7 +118,7 @@ def end_and_finish(folder: Folder, verdict: Verdict = Verdict.CANCELLED, *, seco
 
 
 def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None) -> None:
-    hidden_leftovers.remove(folder)
+    check_leftovers.remove(folder)
     before = _earlier_end(folder)
     with Writer(folder, lock) as writer:
         attempts = writer.delegation.attempts

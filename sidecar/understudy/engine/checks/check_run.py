@@ -35,7 +35,7 @@ from understudy.engine.checks.runner_reports import (
     tail,
     wrong_files,
 )
-from understudy.journal.hidden_leftovers import record_in
+from understudy.journal.check_leftovers import record_in
 from understudy.model.checks import Check
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError

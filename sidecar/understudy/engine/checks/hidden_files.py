@@ -2,7 +2,7 @@
 
 The files come from the user's own configuration folder, so that no repository and no agent decides what they contain.
 Their names are recorded before they are copied: if the worker is killed, the process that records its end removes them
-(``journal.hidden_leftovers``).
+(``journal.check_leftovers``).
 """
 
 from __future__ import annotations

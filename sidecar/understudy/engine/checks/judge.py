@@ -30,6 +30,7 @@ from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
 from understudy.engine.checks.tampering import confirming_run, suspicious_code
 from understudy.engine.checks.verdict_rules import in_order
+from understudy.journal import check_leftovers
 from understudy.model.checks import Check, CheckResult, SuspiciousCode
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
@@ -101,7 +102,10 @@ async def judge(request: JudgeRequest, emit: Emit) -> Judgement:
     the running check and does not reset the worktree.
     """
     await asyncio.to_thread(request.scratch.mkdir, parents=True, exist_ok=True)
-    scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="judge-", dir=request.scratch))
+    # Of a worker that was killed before it wrote anything to the journal.
+    await asyncio.to_thread(check_leftovers.remove_scratch, request.scratch)
+    prefix = check_leftovers.SCRATCH_PREFIX
+    scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix, dir=request.scratch))
     try:
         return await _Judge(request, emit, scratch).judge()
     finally:
