@@ -1446,6 +1446,30 @@ export interface AmendResult {
   hunks: Hunk[];
 }
 
+/** Remove new tests that notice nothing from a result. */
+export interface DropParams {
+  id: string;
+  /** Their ids (`MutationResult.idle`); empty: all of them. */
+  tests?: string[];
+}
+
+/** The new result; the verdict is `unverified` until the checks run again. */
+export interface DropResult {
+  head: string;
+  /** Ids of the tests that are gone. */
+  dropped: string[];
+  /** The changed or deleted files. */
+  files: string[];
+  /** Without `tests`: those that are in the base, or of which another parameter set may notice something. */
+  kept: KeptTest[];
+}
+
+/** A test that notices nothing, and was not removed. */
+export interface KeptTest {
+  test: string;
+  why: string;
+}
+
 /** Send a result back with instructions. */
 export interface ReplyParams {
   id: string;
@@ -2055,6 +2079,8 @@ export interface Requests {
   "understudy/delegations/undo": { params: UndoParams; result: EmptyResult };
   /** Edit a file of the result; it is split into hunks again. */
   "understudy/delegations/amend": { params: AmendParams; result: AmendResult };
+  /** Remove new tests that notice nothing from the result; amending the file restores them. */
+  "understudy/delegations/drop": { params: DropParams; result: DropResult };
   /** Send a result back with instructions: a new delegation in the same worktree and tool session. */
   "understudy/delegations/reply": { params: ReplyParams; result: StartedResult };
   /** Send a result back for tests that notice the small changes of the code that no test noticed. */

@@ -329,6 +329,13 @@ _ROWS: tuple[Method, ...] = (
         "Edit a file of the result; it is split into hunks again.",
     ),
     Method(
+        "delegations/drop",
+        r.DropParams,
+        r.DropResult,
+        "review:drop",
+        "Remove new tests that notice nothing from the result; amending the file restores them.",
+    ),
+    Method(
         "delegations/reply",
         r.ReplyParams,
         r.StartedResult,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from understudy.model.hunks import Hunk
 from understudy.model.wire import Strict, Wire
 
@@ -74,6 +76,33 @@ class AmendResult(Wire, kw_only=True):
 
     head: str
     hunks: list[Hunk]
+
+
+class DropParams(Strict, kw_only=True):
+    """Remove new tests that notice nothing from a result."""
+
+    id: str
+    tests: list[str] = msgspec.field(default_factory=list)
+    """Their ids (``MutationResult.idle``); empty: all of them."""
+
+
+class KeptTest(Wire, kw_only=True):
+    """A test that notices nothing, and was not removed."""
+
+    test: str
+    why: str
+
+
+class DropResult(Wire, kw_only=True):
+    """The new result; the verdict is ``unverified`` until the checks run again."""
+
+    head: str
+    dropped: list[str]
+    """Ids of the tests that are gone."""
+    files: list[str]
+    """The changed or deleted files."""
+    kept: list[KeptTest]
+    """Without ``tests``: those that are in the base, or of which another parameter set may notice something."""
 
 
 class ReplyParams(Strict, kw_only=True):

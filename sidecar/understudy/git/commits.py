@@ -97,22 +97,31 @@ def listing(store: ObjectStore, commit: str) -> dict[bytes, bytes]:
     return {path: details for details, _, path in (entry.partition(b"\t") for entry in entries)}
 
 
-def amend(store: ObjectStore, base: str, head: str, path: bytes, content: bytes) -> str:
+def amend(store: ObjectStore, base: str, head: str, path: bytes, content: bytes | None) -> str:
     """Return a new head: ``head`` with the contents of ``path`` replaced, its mode kept; split it into hunks again.
 
-    ``path`` is a file of ``head``, or a file of ``base`` that the result deleted, which restores it.
-    Errors: ``invalid_params`` when it is neither, ``path_escape``.
+    ``path`` is a file of ``head``, or a file of ``base`` or of an earlier result that is deleted in ``head``, which
+    restores it. None as its content deletes it. Errors: ``invalid_params`` when it is neither, ``path_escape``.
     """
     if refused(path):
         raise UnderstudyError(
             ErrorKind.PATH_ESCAPE, f"{quote(path)} cannot be the path of a file.", hint="Name a file."
         )
     known = read_file(store, head, path, limit=_LIMIT) or read_file(store, base, path, limit=_LIMIT)
+    if known is None and (before := _before_deletion(store, base, head, path)) is not None:
+        known = read_file(store, before, path, limit=_LIMIT)
     if known is None or known[1] not in {"100644", "100755"}:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"{quote(path)} is not a file of the result.",
             hint="Only a file of the result or its base can be edited.",
         )
-    after = Entry(known[1], content)
+    after = Entry(known[1], content) if content is not None else None
     return write_commit(store, head, [Change(path, None, after)], "Edited by hand")
+
+
+def _before_deletion(store: ObjectStore, base: str, head: str, path: bytes) -> str | None:
+    """Return the last commit between ``base`` and ``head`` that has a file which ``head`` has not; None if none."""
+    options = ("--max-count=1", "--diff-filter=D", "--no-renames", "--format=%P", "--end-of-options")
+    listed = store.git_output("log", *options, f"{base}..{head}", "--", path).decode().split()
+    return listed[0] if listed else None

@@ -85,6 +85,16 @@ def amend(caller: Caller, params: r.AmendParams) -> r.AmendResult:
     return r.AmendResult(head=head, hunks=hunks)
 
 
+def drop(caller: Caller, params: r.DropParams) -> r.DropResult:
+    """Remove new tests that notice nothing from a result."""
+    from understudy.engine.review import dropped_tests
+
+    _ = caller
+    done = dropped_tests.drop(folder_of(params.id), params.tests)
+    kept = [r.KeptTest(test=test, why=why) for test, why in done.kept.items()]
+    return r.DropResult(head=done.head, dropped=done.dropped, files=done.files, kept=kept)
+
+
 def reply(caller: Caller, params: r.ReplyParams) -> r.StartedResult:
     """Send a result back with instructions."""
     from understudy.engine import follow_ups

@@ -35,9 +35,8 @@ def amend(folder: delegation_folder.Folder, path: str, text: str, head: str) -> 
                 f"The result of {folder.id} has changed: it is {at.head[:12]}, no longer {head[:12]}.",
                 hint="Read the result again, then edit it.",
             )
-        base = at.record.base_commit
         raw = _checked_path(path)
-        known = git_diff.read_file(at.store, at.head, raw) or git_diff.read_file(at.store, base, raw)
+        known = git_diff.read_file(at.store, at.head, raw) or git_diff.read_file(at.store, at.record.base_commit, raw)
         content = text_encoding.bytes_like(known[0] if known is not None else None, text)
         if content is None:
             raise UnderstudyError(
@@ -45,26 +44,33 @@ def amend(folder: delegation_folder.Folder, path: str, text: str, head: str) -> 
                 f"The text has characters that the encoding of {path} cannot represent.",
                 hint="Use only characters of that encoding.",
             )
-        before, before_verdict = at.files(), at.delegation.verdict
-        new = commits.amend(at.store, base, at.head, raw, content)
-        after = git_diff.file_diffs(at.store, base, new)
-        carried = _carried(at, before, after, path, new)
-        touched = [hunk.id for file in after if file.path == path for hunk in file.hunks]
-        edited = [hunk for hunk in touched if hunk not in carried]
-        event = events.Amended(path=path, head=new, carried=carried, edited=edited)
-        decisions = review_state.read(folder)
-        decisions.take(event)
-        files = decisions.on(after)
-        review_file.write_review(folder, at.store, base, new)
-        at.writer.append(msgspec.structs.replace(event, review=review_state.count(files)), attempt=0)
-        if at.delegation.verdict is Verdict.UNVERIFIED and before_verdict in JUDGED:
-            # The checks ran on the result before this edit.
-            reservations = [*at.delegation.reservations]
-            if Reservation.NO_CHECKS not in reservations:
-                reservations.append(Reservation.NO_CHECKS)
-            at.writer.append(events.Finished(verdict=Verdict.UNVERIFIED, reservations=reservations), attempt=0)
-        at.writer.sync()
-        return new, [hunk for file in files if file.path == path for hunk in file.hunks]
+        files = replace_file(at, raw, content)
+        return at.head, [hunk for file in files if file.path == path for hunk in file.hunks]
+
+
+def replace_file(at: review.LockedResult, path: bytes, content: bytes | None) -> list[FileDiff]:
+    """Commit another content of one file (None: without the file) as the result; return all files with their hunks."""
+    folder, base, name = at.folder, at.record.base_commit, path_quoting.quote(path)
+    new = commits.amend(at.store, base, at.head, path, content)
+    before, before_verdict = at.files(), at.delegation.verdict
+    after = git_diff.file_diffs(at.store, base, new)
+    carried = _carried(at, before, after, name, new)
+    touched = [hunk.id for file in after if file.path == name for hunk in file.hunks]
+    edited = [hunk for hunk in touched if hunk not in carried]
+    event = events.Amended(path=name, head=new, carried=carried, edited=edited)
+    decisions = review_state.read(folder)
+    decisions.take(event)
+    files = decisions.on(after)
+    review_file.write_review(folder, at.store, base, new)
+    at.writer.append(msgspec.structs.replace(event, review=review_state.count(files)), attempt=0)
+    if at.delegation.verdict is Verdict.UNVERIFIED and before_verdict in JUDGED:
+        # The checks ran on the result before this edit.
+        reservations = [*at.delegation.reservations]
+        if Reservation.NO_CHECKS not in reservations:
+            reservations.append(Reservation.NO_CHECKS)
+        at.writer.append(events.Finished(verdict=Verdict.UNVERIFIED, reservations=reservations), attempt=0)
+    at.writer.sync()
+    return files
 
 
 def _checked_path(path: str) -> bytes:

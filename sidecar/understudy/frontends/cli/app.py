@@ -42,6 +42,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "reject": ("review.decide:reject", "Reject hunks of a result, with a reason."),
         "undo": ("review.decide:undo", "Undo an accept; keep your later edits."),
         "amend": ("review.reply:amend", "Edit a file of a result."),
+        "drop": ("review.reply:drop", "Remove new tests that notice nothing from a result."),
         "reply": ("review.reply:reply", "Send a result back with instructions."),
         "strengthen": ("review.reply:strengthen", "Ask for tests that notice more mistakes in the code."),
         "retry": ("review.reply:retry", "Run a delegation again from its original base."),

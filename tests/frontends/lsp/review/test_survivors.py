@@ -11,9 +11,8 @@ from understudy.journal import delegation_folder
 
 SHOWN = "textDocument/publishDiagnostics"
 STRENGTHEN = "understudy/delegations/strengthen"
-WEAK = (
-    "import calc\n\n\ndef test_it():\n    assert calc.add(2, 2) == 4\n\n\ndef test_rest():\n    assert calc.is_big(7)\n"
-)
+GOOD = "import calc\n\n\ndef test_it():\n    assert calc.add(2, 2) == 4\n"
+WEAK = GOOD + "\n\ndef test_rest():\n    assert calc.is_big(7)\n"
 CODE = "def add(a, b):\n    return a + b\n\n\ndef is_big(number):\n    return number > 5\n"
 HINT = 4
 
@@ -73,13 +72,22 @@ def test_survivors_are_hints_while_the_result_is_under_review(weak: Any, editor:
     editor.wait_for_method(SHOWN, lambda p: p["uri"] == uri and p["diagnostics"] == [], after=mark)
 
 
-def test_the_action_on_a_review_starts_the_follow_up(weak: Any, editor: Any) -> None:
+def test_the_actions_on_a_review_drop_tests_and_start_the_follow_up(weak: Any, editor: Any) -> None:
     editor.begin(weak.top)
     review = editor.open(delegation_folder.open_folder(weak.id).review, language="diff")
     editor.wait_for_method(SHOWN, lambda p: p["uri"] == review and p["diagnostics"])
     lenses = editor.ask("textDocument/codeLens", {"textDocument": {"uri": review}})
-    assert any(lens["command"]["title"].startswith("Strengthen tests (") for lens in lenses)
-    [action] = [one for one in editor.actions(review, 0) if one["kind"] == "quickfix.review.strengthen"]
+    titles = [lens["command"]["title"] for lens in lenses]
+    assert any(title.startswith("Strengthen tests (") for title in titles)
+    assert "Drop 1 test that notices nothing" in titles
+    offered = {one["kind"]: one for one in editor.actions(review, 0)}
+    dropped = editor.run(offered["quickfix.review.drop"])
+    assert dropped["dropped"] == ["tests/test_calc.py::test_rest"]
+    told = editor.wait_for_method("window/showMessage", lambda p: "Dropped 1 test" in p["message"])
+    assert f"understudy check {weak.id}" in told["message"]
+    left = weak.call("delegations/file", id=weak.id, path="tests/test_calc.py", side="result")
+    assert left.text == GOOD
+    action = offered["quickfix.review.strengthen"]
     assert action["command"]["command"] == STRENGTHEN
     started = editor.run(action)
     told = editor.wait_for_method("window/showMessage", lambda p: "Sent back as" in p["message"])

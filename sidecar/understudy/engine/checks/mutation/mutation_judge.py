@@ -14,10 +14,17 @@ from pathlib import Path, PurePosixPath
 
 from understudy.engine.checks.check_run import CheckOutcome, PreparedCheck
 from understudy.engine.checks.deciding import deciding_files
+from understudy.engine.checks.evidence_record import printable
 from understudy.engine.checks.judged_tree import ResultToJudge
 from understudy.engine.checks.mutation.changed_lines import changed_lines
 from understudy.engine.checks.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
-from understudy.engine.checks.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test, save_report
+from understudy.engine.checks.mutation.mutation_test import (
+    MOST_TESTS,
+    MutationOutcome,
+    MutationRequest,
+    mutation_test,
+    save_report,
+)
 from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -25,6 +32,7 @@ from understudy.model.evidence.mutation import JudgedMutant, MutationResult
 from understudy.model.verdicts import Reservation
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.test_code.test_ids import KnownTests
 
 _MOST_FILES = 500
 """Most files that are mutated; a sample of their mutants is judged anyway."""
@@ -125,6 +133,9 @@ class MutationJudge:
         if outcome.result is None:
             self._why[plan.check.name] = outcome.why
             return MutationFinding(seconds=outcome.seconds)
+        if outcome.score is not None:
+            new = await asyncio.to_thread(self._only_new, outcome.score.idle)
+            outcome.result.idle = [printable(test) for test in new[:MOST_TESTS]]
         if self._best is None or _rank(outcome) > _rank(self._best):
             self._best = outcome
         finding = MutationFinding(
@@ -252,6 +263,14 @@ class MutationJudge:
                     lines[path] = changed
             self._changed = {path: sources[path] for path in lines}, lines
         return self._changed
+
+    def _only_new(self, tests: Iterable[str]) -> list[str]:
+        """Return the tests whose definitions the result added."""
+        trial = self._trial
+        files = [(path if kind[:1] != "D" else None, path if kind[:1] != "A" else None) for kind, path in trial.changes]
+        known = KnownTests(files, lambda path: self._read(trial.head, path), lambda path: self._read(trial.base, path))
+        found = {test: known.find(test) for test in tests}
+        return [test for test, one in found.items() if one is not None and known.is_new(one)]
 
     def _mutable(self, paths: Iterable[str], tests: Sequence[str]) -> list[str]:
         code = [path for path in paths if path not in tests and language_of(path) is not None]

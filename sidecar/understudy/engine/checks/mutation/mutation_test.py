@@ -33,7 +33,8 @@ from understudy.model.text.path_quoting import quote
 from understudy.mutants.mutant import Mutant
 
 _MOST_SHOWN = 60
-_MOST_TESTS = 100
+MOST_TESTS = 100
+"""Most tests that a result names as idle."""
 _MOST_KILLERS = 3
 _FURTHER_RUNS = (4, 12)
 """How many more mutants a test that noticed nothing runs on before it is called idle: first these, then those."""
@@ -280,8 +281,8 @@ def _as_result(
         total=planned.total,
         dismissed=names.left_out,
         mutants=[_as_mutant(one, names) for one in (*score.survivors, *score.noticed)[:_MOST_SHOWN]],
-        idle=[printable(test) for test in score.idle[:_MOST_TESTS]],
-        unreliable=[printable(test) for test in sorted(score.unreliable)[:_MOST_TESTS]],
+        idle=[printable(test) for test in score.idle[:MOST_TESTS]],
+        unreliable=[printable(test) for test in sorted(score.unreliable)[:MOST_TESTS]],
     )
 
 

@@ -21,7 +21,11 @@ _JOIN_SECONDS = 10.0
 @options.as_json
 def check(*, identifier: str, json_: bool) -> int:
     """Run the checks of a result again and update its verdict. Ctrl-C cancels them."""
-    whole = resolve(identifier)
+    return run_checks(resolve(identifier), json_=json_)
+
+
+def run_checks(whole: str, *, json_: bool) -> int:
+    """Run the checks, follow them, and print the card; return the exit code of the verdict."""
     before = call("delegations/get", id=whole).last_seq
     silent = json_ and not terminal.is_terminal(sys.stderr)
     checking = _Checking(whole)

@@ -15,6 +15,7 @@ from understudy.frontends.cli.api_calls import call, resolve
 from understudy.frontends.cli.review import hunk_view
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.evidence.mutation import noticed
 from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.text import path_quoting
 
@@ -83,6 +84,16 @@ def complete_paths(context: click.Context, parameter: click.Parameter, incomplet
     _ = parameter
     with contextlib.suppress(Exception):
         return _paths(_files(context), incomplete)
+    return []
+
+
+def complete_idle_tests(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete those tests of the delegation named before that notice nothing."""
+    _ = parameter
+    with contextlib.suppress(Exception):
+        checks = call("delegations/get", id=resolve(context.params.get("identifier"))).checks
+        found = noticed(check.mutation for check in checks)
+        return [CompletionItem(test) for test in (found.idle if found else []) if test.startswith(incomplete)]
     return []
 
 

@@ -1,4 +1,4 @@
-"""``reply``, ``strengthen``, ``retry`` and ``amend``."""
+"""``reply``, ``strengthen``, ``retry``, ``amend`` and ``drop``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from understudy.frontends.cli import exit_codes, option_names, options
 from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.delegate import check as checking
 from understudy.frontends.cli.delegate import follower
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.review import hunk_targets
@@ -117,6 +118,39 @@ def amend(*, identifier: str, path: str, file: str | None, json_: bool) -> int:
     else:
         click.echo(f"{terminal.path(path)} has {event_lines.plural(len(done.hunks), 'hunk')} now.")
         click.echo(f"next: understudy check {whole}   understudy review {whole}")
+    return exit_codes.Exit.OK
+
+
+@click.command(
+    epilog=options.examples(
+        "understudy drop k3f9q",
+        "understudy drop k3f9q tests/test_wrap.py::test_nothing",
+        "understudy drop k3f9q --check",
+    )
+)
+@options.identifier
+@click.argument("tests", nargs=-1, metavar="[TEST]…", shell_complete=hunk_targets.complete_idle_tests)
+@click.option("--check", is_flag=True, help="Run the checks again afterwards, and print the card.")
+@options.as_json
+def drop(*, identifier: str, tests: tuple[str, ...], check: bool, json_: bool) -> int:
+    """Remove new tests that notice nothing from a result: those named, or all that the card lists.
+
+    Your own files do not change. The result is split into hunks again, and is unverified until its checks ran. `amend`
+    restores a file. With --json, prints the `DropResult`, or the delegation if its checks ran.
+    """
+    whole = resolve(identifier)
+    done = call("delegations/drop", id=whole, tests=list(tests))
+    if json_ and not check:
+        output.json(done)
+        return exit_codes.Exit.OK
+    if not json_:
+        for test in done.dropped:
+            click.echo(f"dropped: {terminal.one_line(test)}")
+        for one in done.kept:
+            click.echo(f"kept: {terminal.one_line(one.test)} {terminal.one_line(one.why)}")
+    if check:
+        return checking.run_checks(whole, json_=json_)
+    click.echo(f"next: understudy check {whole}")
     return exit_codes.Exit.OK
 
 

@@ -82,6 +82,7 @@ class View:
             for path in dict.fromkeys(mark.file.path for mark in own):
                 if len(work.pending(path)) > len(own):
                     offers += review_actions.on_file(work, path, _nothing)
+                offers += review_actions.drop(work, path)
             offers.append(_look(work, own[0]))
             found += [(_named(one, work) if len(works) > 1 else one, ids) for one in offers]
         missed = [hint for hint in self.hints if first <= hint.line <= last]
@@ -195,6 +196,7 @@ def _on_whole(work: OpenReview, sheet: EditedReview) -> Iterable[ReviewAction]:
         yield review_actions.send_back(work, words)
     if work.pending():
         yield from review_actions.strengthen(work)
+        yield from review_actions.drop(work)
     newer = next((hunk.by for _, hunk in work.hunks() if hunk.state is HunkState.SUPERSEDED and hunk.by), None)
     if newer is not None:
         title = f"Continue in the review of {newer}, which took over the pending hunks"

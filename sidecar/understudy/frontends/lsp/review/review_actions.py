@@ -12,8 +12,10 @@ from understudy.model.delegations import Delegation
 from understudy.model.evidence.mutation import noticed
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import sanitize
+from understudy.model.verdicts import Reservation
 
 DECIDE = method_table.PREFIX + "delegations/decide"
+DROP = method_table.PREFIX + "delegations/drop"
 REPLY = method_table.PREFIX + "delegations/reply"
 STRENGTHEN = method_table.PREFIX + "delegations/strengthen"
 UNDO = method_table.PREFIX + "delegations/undo"
@@ -220,6 +222,27 @@ def strengthen(work: OpenReview) -> list[ReviewAction]:
             short=f"Strengthen tests ({missed})",
         )
     ]
+
+
+def drop(work: OpenReview, path: str | None = None) -> list[ReviewAction]:
+    """Return the action that removes the new tests which notice nothing, if checks of this result found any.
+
+    ``path``: only if some of them are in this file, as far as their ids tell.
+    """
+    delegation = work.delegation
+    found = noticed(check.mutation for check in delegation.checks)
+    if found is None or Reservation.NO_CHECKS in delegation.reservations:
+        return []
+    if not any(path is None or _is_in(test, path) for test in found.idle):
+        return []
+    count = len(found.idle)
+    what = "1 test that notices nothing" if count == 1 else f"{count} tests that notice nothing"
+    return [ReviewAction(f"Drop {what}", f"{KIND}.drop", DROP, {"id": delegation.id}, short=f"Drop {what}")]
+
+
+def _is_in(test: str, path: str) -> bool:
+    """Return whether the id of a test names a file, or its module."""
+    return test.startswith((f"{path}:", f"{path.rpartition('.')[0].replace('/', '.')}."))
 
 
 def take_back(token: str) -> ReviewAction:

@@ -60,7 +60,13 @@ KEPT_TOKENS = 8
 LARGE_CHARACTERS = 200_000
 """Longer texts are processed in a thread."""
 
-_DECIDING = {review_actions.DECIDE, review_actions.REPLY, review_actions.STRENGTHEN, review_actions.UNDO}
+_DECIDING = {
+    review_actions.DECIDE,
+    review_actions.DROP,
+    review_actions.REPLY,
+    review_actions.STRENGTHEN,
+    review_actions.UNDO,
+}
 
 
 class ReviewFeature:
@@ -335,6 +341,13 @@ class ReviewFeature:
                 self._tokens[path] = [one for one in tokens if one != token]
             self._views.clear()
             self._works.read({str(token).rpartition(".")[0]})
+        elif method == review_actions.DROP:
+            count = len(result.dropped)
+            dropped = "1 test" if count == 1 else f"{count} tests"
+            self._say(
+                types.MessageType.Info, f"Dropped {dropped}. Run the checks again: understudy check {given['id']}"
+            )
+            self._works.read({str(given["id"])})
         else:
             self._say(types.MessageType.Info, f"Sent back as {result.id}.")
             self._works.read({str(given["id"])})

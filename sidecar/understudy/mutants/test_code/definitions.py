@@ -1,0 +1,204 @@
+"""Find the definitions of tests in a file: functions, and calls such as ``test("title", …)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from understudy.mutants.language import text_of
+from understudy.mutants.languages.by_suffix import language_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MOST_BYTES = 2 * 1024 * 1024
+"""Larger files are not read: they are generated, or data."""
+_ANYTHING = ".*"
+_PLACEHOLDER = re.compile(r"%(?:\.\d+)?[a-zA-Z#%$]|\$[\w.#]+")
+"""What ``test.each`` replaces in a title."""
+_GROUPS = frozenset({"describe", "suite", "context", "fdescribe", "xdescribe"})
+_TESTS = frozenset({"test", "it", "specify", "fit", "xit", "xtest"})
+
+
+@dataclass(frozen=True, slots=True)
+class DefinedTest:
+    """One test, or a group of tests such as a class; any function may be one, because runners can be configured."""
+
+    names: tuple[str, ...]
+    """Names or titles as they are written: those of the groups around it, then its own."""
+    pattern: str
+    """Matches its full name in the report of a JavaScript runner; empty for other languages."""
+    title: str
+    """Matches the last part of that name."""
+    group: bool
+    start: int
+    """In bytes, with its decorators and the comments directly above."""
+    end: int
+    """Behind its last byte."""
+
+    def contains(self, other: DefinedTest) -> bool:
+        """Return whether ``other`` is inside of this definition."""
+        return self is not other and self.start <= other.start and other.end <= self.end
+
+
+def definitions_of(path: str, source: bytes) -> list[DefinedTest]:
+    """Return the definitions in a file by their position; none if its language has no known tests."""
+    language = language_of(path)
+    if language is None or len(source) > _MOST_BYTES or language.name not in _FINDERS:
+        return []
+    return sorted(_FINDERS[language.name](language.parse(source), source), key=lambda one: (one.start, -one.end))
+
+
+# -- functions -----------------------------------------------------------------------------------------------------
+
+_PYTHON_STATEMENTS = frozenset(
+    {"module", "block", "if_statement", "elif_clause", "else_clause", "try_statement", "except_clause"}
+    | {"finally_clause", "with_statement", "for_statement"}
+)
+
+
+def _python(root: Node, source: bytes) -> Iterator[DefinedTest]:
+    return _functions(root, source, ("class_definition", "function_definition"), _PYTHON_STATEMENTS)
+
+
+def _go(root: Node, source: bytes) -> Iterator[DefinedTest]:
+    return _functions(root, source, ("", "function_declaration"), frozenset({"source_file"}))
+
+
+def _rust(root: Node, source: bytes) -> Iterator[DefinedTest]:
+    return _functions(root, source, ("mod_item", "function_item"), frozenset({"source_file", "declaration_list"}))
+
+
+def _functions(root: Node, source: bytes, kinds: tuple[str, str], descended: frozenset[str]) -> Iterator[DefinedTest]:
+    """Yield groups and functions, whose node types are ``kinds``, and search in nodes of the types ``descended``."""
+    group, function = kinds
+    stack: list[tuple[Node, tuple[str, ...]]] = [(root, ())]
+    while stack:
+        whole, names = stack.pop()
+        node = whole.child_by_field_name("definition") if whole.type == "decorated_definition" else whole
+        if node is None:
+            continue
+        if node.type in {group, function}:
+            name = node.child_by_field_name("name")
+            names = (*names, text_of(name) if name is not None else "")
+            yield DefinedTest(names, "", "", node.type == group, _start(root, source, whole), whole.end_byte)
+            body = node.child_by_field_name("body")
+            if node.type == group and body is not None:
+                stack.append((body, names))
+        elif node.type in descended:
+            stack.extend((child, names) for child in reversed(node.named_children))
+
+
+# -- calls ---------------------------------------------------------------------------------------------------------
+
+_SCRIPT_STATEMENTS = frozenset(
+    {"program", "statement_block", "expression_statement", "await_expression", "if_statement", "else_clause"}
+    | {"for_statement", "for_in_statement", "try_statement", "catch_clause", "finally_clause", "switch_statement"}
+    | {"switch_body", "switch_case", "switch_default", "export_statement", "function_declaration", "arguments"}
+    | {"arrow_function", "function_expression", "call_expression", "parenthesized_expression"}
+)
+
+
+def _script(root: Node, source: bytes) -> Iterator[DefinedTest]:
+    stack: list[tuple[Node, tuple[str, ...], str]] = [(root, (), "")]
+    while stack:
+        node, names, pattern = stack.pop()
+        below = node.named_children
+        if node.type == "call_expression":
+            arguments = node.child_by_field_name("arguments")
+            below = arguments.named_children if arguments is not None and arguments.type == "arguments" else []
+            kind, statement = _kind(node), _statement(node)
+            if kind is not None and statement is not None and below:
+                group, each = kind
+                names = (*names, text_of(below[0]))
+                own = _title(below[0], each=each)
+                pattern = f"{pattern} {own}" if pattern else own
+                yield DefinedTest(names, pattern, own, group, _start(root, source, statement), statement.end_byte)
+        if node.type in _SCRIPT_STATEMENTS:
+            stack.extend((child, names, pattern) for child in reversed(below))
+
+
+def _statement(call: Node) -> Node | None:
+    """Return the statement that is only this call; None if the call is part of something else."""
+    found = call.parent
+    if found is not None and found.type == "await_expression":
+        found = found.parent
+    return found if found is not None and found.type == "expression_statement" else None
+
+
+def _kind(call: Node) -> tuple[bool, bool] | None:
+    """Return whether a call defines a group, and whether it does so for each row of a table; None if neither."""
+    function = call.child_by_field_name("function")
+    table = function is not None and function.type == "call_expression"
+    if function is not None and table:
+        function = function.child_by_field_name("function")
+    if function is None or function.type not in {"identifier", "member_expression"}:
+        return None
+    parts = [part.split("(")[0].strip() for part in text_of(function).split(".")]
+    each = parts[-1] in {"each", "for"}
+    if each and not table:
+        return None  # the call with the table: the call around it has the title
+    if _GROUPS & set(parts[:2]):
+        return True, each
+    if parts[0] in _TESTS or (len(parts) == 2 and parts[1] in _TESTS):
+        return False, each
+    return None
+
+
+def _title(node: Node, *, each: bool) -> str:
+    """Return a regular expression for what a runner reports as the title."""
+    if node.type not in {"string", "template_string"}:
+        return _ANYTHING
+    found = []
+    for child in node.named_children:
+        if child.type == "string_fragment":
+            parts = _PLACEHOLDER.split(text_of(child)) if each else [text_of(child)]
+            found.append(_ANYTHING.join(map(re.escape, parts)))
+        else:
+            found.append("." if child.type == "escape_sequence" else _ANYTHING)
+    return "".join(found)
+
+
+# -- positions -----------------------------------------------------------------------------------------------------
+
+
+def _start(root: Node, source: bytes, node: Node) -> int:
+    """Return where a definition begins, with the comments and attributes directly above."""
+    start = node.start_byte
+    while (line := _line_start(source, start)) and not source[line:start].strip():
+        before = _line_start(source, line - 1)
+        text = source[before : line - 1].strip()
+        if not text or text.startswith(b"#!/"):
+            break
+        note = _note_at(root, source.index(text, before))
+        if note is None or source[_line_start(source, note.start_byte) : note.start_byte].strip():
+            break
+        if source[note.end_byte : start].strip():
+            break
+        start = note.start_byte
+    return start
+
+
+def _line_start(source: bytes, at: int) -> int:
+    return source.rfind(b"\n", 0, at) + 1
+
+
+def _note_at(root: Node, at: int) -> Node | None:
+    """Return the comment or attribute at a position; None if something else is there."""
+    found = root.descendant_for_byte_range(at, at + 1)
+    while found is not None and "comment" not in found.type and found.type != "attribute_item":
+        found = found.parent
+    while found is not None and found.parent is not None and "comment" in found.parent.type:
+        found = found.parent
+    return found
+
+
+_FINDERS: dict[str, Callable[[Node, bytes], Iterator[DefinedTest]]] = {
+    "python": _python,
+    "javascript": _script,
+    "typescript": _script,
+    "go": _go,
+    "rust": _rust,
+}

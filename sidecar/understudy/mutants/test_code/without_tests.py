@@ -1,0 +1,183 @@
+"""Remove tests from a file; everything else keeps its bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from understudy.mutants.language import Language, text_of
+from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.test_code.definitions import DefinedTest, definitions_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_SCRIPTS = frozenset({"javascript", "typescript"})
+_NOTES = re.compile(r"comment|^pass_statement$|attribute_item$")
+"""Matches the types of nodes that are nothing by themselves."""
+_SETUP = re.compile(r"^(?:import|future_import|use_|package_|const_|static_|var_|lexical_|variable_|extern_)")
+"""Matches the types of statements that only prepare tests."""
+_PATH_VERSION = re.compile(r"[/.]v\d+$")
+
+
+def without_tests(
+    path: str, source: bytes, dropped: Collection[DefinedTest], base: Collection[tuple[str, ...]] | None
+) -> bytes | None:
+    """Return a file without some of the definitions that ``definitions_of`` found in it.
+
+    A group that has no test left is removed too, unless its names are in ``base``: those of the base's file, None if
+    the base has no such file. Return None if nothing but imports and the like remains of a file that the base does not
+    have. Go's imports that become unused are removed, because they do not compile.
+
+    Raise ``ValueError`` if the definitions cannot be removed without breaking something else.
+    """
+    language = language_of(path)
+    if language is None:
+        raise ValueError(path)
+    root, known = language.parse(source), definitions_of(path, source)
+    gone = [one for one in known if one in dropped]
+    for group in reversed(known):  # inner groups come last
+        inside = [one for one in known if group.contains(one)]
+        if group.group and group not in gone and group.names not in (base or ()) and any(one in gone for one in inside):
+            left = [one for one in inside if not _covered(one.start, one.end, gone)]
+            if not left and (language.name in _SCRIPTS or _is_bare(root, group, gone)):
+                gone.append(group)
+    outer = [one for one in gone if not any(other.contains(one) for other in gone)]
+    kept = [one.names for one in known if not _covered(one.start, one.end, outer)]
+    rest = source
+    for one in sorted(outer, key=lambda each: each.start, reverse=True):
+        filler = b"pass" if language.name == "python" and _is_first_of_emptied(root, one, outer) else b""
+        rest = _cut(language, rest, one.start, one.end, filler)
+    if language.name == "go":
+        rest = _without_unused_imports(language, source, rest)
+    after = language.parse(rest)
+    if (after.has_error and not root.has_error) or [one.names for one in definitions_of(path, rest)] != kept:
+        message = f"what remains of {path} would not be the same code without these tests"
+        raise ValueError(message)
+    if base is None and _is_nothing(language, after, definitions_of(path, rest)):
+        return None
+    return rest
+
+
+def _covered(start: int, end: int, ranges: Iterable[DefinedTest]) -> bool:
+    return any(one.start <= start and end <= one.end for one in ranges)
+
+
+def _is_bare(root: Node, group: DefinedTest, gone: Sequence[DefinedTest]) -> bool:
+    """Return whether a class or module has nothing but a docstring and imports beside what is removed."""
+    body = _node_of(root, group).child_by_field_name("body")
+    return body is not None and all(
+        _covered(child.start_byte, child.end_byte, gone) or _is_note(child) or child.type == "use_declaration"
+        for child in body.named_children
+    )
+
+
+def _is_nothing(language: Language, root: Node, known: Iterable[DefinedTest]) -> bool:
+    """Return whether a file has no test and nothing that another file could use."""
+    if any(not one.group for one in known):
+        return False
+    if language.name in _SCRIPTS:
+        exports = (b"module.exports", b"exports.")
+        return not any(
+            child.type == "export_statement" or (child.text or b"").startswith(exports) for child in root.named_children
+        )
+    return all(_is_note(child) or _SETUP.search(child.type) or _is_setting(child) for child in root.named_children)
+
+
+def _is_note(node: Node) -> bool:
+    """Return whether a node is a comment, a docstring, or nothing else that does something."""
+    if node.type == "expression_statement" and node.named_child_count == 1:
+        return node.named_children[0].type in {"string", "concatenated_string", "ellipsis"}
+    return _NOTES.search(node.type) is not None
+
+
+def _is_setting(node: Node) -> bool:
+    """Return whether a statement of Python assigns something, or starts the tests of the file as a program."""
+    if node.type == "if_statement":
+        return text_of(node).startswith("if __name__")
+    return node.type == "expression_statement" and [child.type for child in node.named_children] == ["assignment"]
+
+
+def _node_of(root: Node, one: DefinedTest) -> Node:
+    """Return the statement of a definition."""
+    found = root.descendant_for_byte_range(max(one.start, one.end - 1), one.end) or root
+    while found.parent is not None and found.parent.start_byte >= one.start and found.parent.end_byte <= one.end:
+        found = found.parent
+    if found.type in {"block", "module"} and found.named_children:  # it has nothing but this statement
+        return found.named_children[-1]
+    return found
+
+
+def _is_first_of_emptied(root: Node, one: DefinedTest, gone: Sequence[DefinedTest]) -> bool:
+    """Return whether a definition is the first statement of a block of which everything is removed."""
+    block = _node_of(root, one).parent
+    if block is None or block.type != "block":
+        return False
+    statements = [child for child in block.named_children if child.type != "comment"]
+    return _covered(statements[0].start_byte, statements[0].end_byte, [one]) and all(
+        _covered(child.start_byte, child.end_byte, gone) for child in statements
+    )
+
+
+def _cut(language: Language, source: bytes, start: int, end: int, filler: bytes = b"") -> bytes:
+    """Remove a range, with its lines and the empty lines above (or below, if there are none) where it has its own."""
+    line = source.rfind(b"\n", 0, start) + 1
+    stop = source.find(b"\n", end) + 1 or len(source)
+    after = source[end:stop].strip().lstrip(b";")
+    comment = language.comment.partition("%")[0].strip().encode()
+    if filler or source[line:start].strip() or (after and not after.startswith(comment)):
+        return source[:start] + filler + source[end:]
+    first = line
+    follows = source[stop : source.find(b"\n", stop) + 1 or len(source)]
+    if follows.strip() and _indent(follows) == source[line:start]:
+        return source[:line] + source[stop:]  # the empty lines above now separate what follows
+    while first and not source[(above := source.rfind(b"\n", 0, first - 1) + 1) : first].strip():
+        first = above
+    while first == line and stop < len(source):
+        below = source.find(b"\n", stop) + 1 or len(source)
+        if source[stop:below].strip():
+            break
+        stop = below
+    return source[:first] + source[stop:]
+
+
+def _indent(line: bytes) -> bytes:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _without_unused_imports(language: Language, before: bytes, after: bytes) -> bytes:
+    """Remove the imports that Go code used before and no longer uses."""
+    root = language.parse(after)
+    unused = _used_packages(language.parse(before)) - _used_packages(root)
+    for node in reversed(list(_imports(root))):
+        if _package_name(node) in unused:
+            parent = node.parent
+            whole = parent if parent is not None and parent.type == "import_declaration" else node
+            after = _cut(language, after, whole.start_byte, whole.end_byte)
+    return after
+
+
+def _imports(root: Node) -> Iterator[Node]:
+    for declaration in root.named_children:
+        if declaration.type == "import_declaration":
+            for child in declaration.named_children:
+                yield from child.named_children if child.type == "import_spec_list" else [child]
+
+
+def _package_name(spec: Node) -> str:
+    """Return the name under which a package is imported, guessed from its path if none is given."""
+    name, path = spec.child_by_field_name("name"), spec.child_by_field_name("path")
+    if name is not None or path is None:
+        return text_of(name) if name is not None else ""
+    return _PATH_VERSION.sub("", text_of(path).strip('"`')).rpartition("/")[2]
+
+
+def _used_packages(root: Node) -> set[str]:
+    found, stack = set(), [root]
+    while stack:
+        node = stack.pop()
+        if node.type in {"selector_expression", "qualified_type"} and node.named_children:
+            found.add(text_of(node.named_children[0]))
+        stack.extend(node.named_children)
+    return found
