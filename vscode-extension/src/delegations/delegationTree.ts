@@ -3,7 +3,7 @@
  * they are drawn, long groups page by page. Times are updated only while the view is visible.
  */
 
-import { canBeStrengthened } from "../state/mutationWording.ts";
+import { canBeStrengthened, droppableTests } from "../state/mutationWording.ts";
 import { Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
@@ -259,6 +259,7 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   if (!live && delegation.rescueRef === undefined && (delegation.result?.files.length ?? 0) > 0)
     context.push("changes");
   if (canBeStrengthened(delegation)) context.push("survivors");
+  if (droppableTests(delegation).length > 0) context.push("idleTests");
   const open = { id: "understudy.delegations.open", title: t("Open Transcript"), arguments: [delegation.id] };
   return {
     id,

@@ -4,7 +4,7 @@ import type { App } from "../appContext.ts";
 import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { toErrorInfo } from "../sidecar/connection.ts";
-import { canBeStrengthened } from "../state/mutationWording.ts";
+import { canBeStrengthened, droppableTests } from "../state/mutationWording.ts";
 import { registerSurvivorHints } from "./survivorHints.ts";
 import { registerReviewCommands } from "./reviewCommands.ts";
 import { OpenResults } from "./openResults.ts";
@@ -49,6 +49,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     host.commands.setContext("understudy.canUndo", current?.undoToken !== undefined);
     const reviewed = current && store.delegation(current.id);
     host.commands.setContext("understudy.canStrengthen", reviewed !== undefined && canBeStrengthened(reviewed));
+    host.commands.setContext("understudy.canDropTests", reviewed !== undefined && droppableTests(reviewed).length > 0);
   };
   const place = (): void => {
     const { active } = host.documents;

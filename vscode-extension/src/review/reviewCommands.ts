@@ -32,6 +32,7 @@ import {
   hunkRange,
   type ReviewEditor,
 } from "./reviewEditor.ts";
+import { dropIdleTests } from "./dropTests.ts";
 import { verdictLine } from "./reviewWording.ts";
 
 export interface ReviewCommandDeps {
@@ -65,6 +66,7 @@ export function registerReviewCommands(deps: ReviewCommandDeps): DisposableStore
   add("previous", () => commands.goTo(-1));
   add("sendBack", () => commands.sendBack());
   add("strengthen", () => commands.strengthen());
+  add("dropTests", (value) => commands.dropTests(value));
   add("openConflict", (value) => commands.openConflict(value));
   add("markResolved", (value) => commands.markResolved(value));
   add("check", () => commands.check());
@@ -256,14 +258,28 @@ class ReviewCommands implements Disposable {
     await result.read();
   }
 
+  /** Drop new tests that notice nothing: of the result under review, or of the delegation of a row. */
+  async dropTests(value: unknown): Promise<void> {
+    const { openResults } = this.#deps;
+    const id = delegationIdOf(value) ?? openResults.current?.id;
+    if (id === undefined || (id === openResults.current?.id && !(await this.#currentSaved()))) return;
+    const checkAgain = await dropIdleTests(this.#deps, await this.#delegation(id));
+    await this.#deps.store.read(id);
+    if (openResults.current?.id === id) await openResults.current.read();
+    if (checkAgain) await this.#check(id);
+  }
+
   async check(): Promise<void> {
-    const { host, requester } = this.#deps;
     const result = await this.#currentSaved();
-    if (!result) return;
+    if (result) await this.#check(result.id);
+  }
+
+  async #check(id: string): Promise<void> {
+    const { host, requester } = this.#deps;
     await host.windows.progress({ title: t("Running the checks again…"), where: "notification" }, () =>
-      requester.request("understudy/delegations/check", { id: result.id }),
+      requester.request("understudy/delegations/check", { id }),
     );
-    await this.#deps.store.read(result.id);
+    await this.#deps.store.read(id);
   }
 
   async export(): Promise<void> {

@@ -1,6 +1,6 @@
 /** The Review view: the verdict with its checks and reservations, then all files and hunks with their state. */
 
-import { canBeStrengthened } from "../state/mutationWording.ts";
+import { canBeStrengthened, droppableTests } from "../state/mutationWording.ts";
 import { Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import type { TreeRow, TreeDataProvider } from "../host/host.ts";
@@ -114,6 +114,7 @@ function verdictRow(id: string, delegation: Delegation, counts: { pending: numbe
         "verdict",
         ...(counts.pending > 0 ? ["hasPending"] : []),
         ...(canBeStrengthened(delegation) ? ["survivors"] : []),
+        ...(droppableTests(delegation).length > 0 ? ["idleTests"] : []),
       ].join(" "),
       tooltip: t("Show the evidence for this verdict"),
       spoken: t("{0}, {1}, {2} of {3} pending", word.text, delegation.title, counts.pending, counts.all),

@@ -43,6 +43,19 @@ export function canBeStrengthened(delegation: Pick<Delegation, "state" | "rescue
   return found.length > 0 && found.every(({ total = 0, executed = 0 }) => total > 0 && executed === 0);
 }
 
+/** The new tests that notice nothing, if checks of this very result showed that: they can be dropped. */
+export function droppableTests({
+  state,
+  rescueRef,
+  head,
+  checks,
+  reservations,
+}: Pick<Delegation, "state" | "rescueRef" | "head" | "checks" | "reservations">): readonly string[] {
+  if (state !== "finished" || rescueRef !== undefined || head === undefined) return [];
+  if (reservations.includes("no_checks")) return []; // edited since
+  return [...new Set(checks.flatMap(({ mutation }) => mutation?.idle ?? []))];
+}
+
 function isNoticed({ status }: JudgedMutant): boolean {
   return status === "Killed" || status === "Timeout";
 }

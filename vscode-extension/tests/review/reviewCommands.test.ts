@@ -392,6 +392,46 @@ describe("deciding", () => {
     expect(started).toEqual([STARTED.id]);
   });
 
+  it("drops the tests that notice nothing, and offers to check again", async () => {
+    const DROPPED = result("understudy/delegations/drop", "delegations-drop.valid");
+    peer.answer("understudy/delegations/drop", DROPPED);
+    peer.answer("understudy/delegations/check", () => delegation);
+    const idle = ["test_a.py::test_one", "test_a.py::test_two"];
+    const mutation = { killed: 1, viable: 2, executed: 2, total: 2, idle };
+    delegation = {
+      ...delegation,
+      reservations: [],
+      checks: delegation.checks.map((check) => ({ ...check, mutation })),
+    };
+    await store.read(ID);
+    await reviewing();
+    expect(host.contexts.get("understudy.canDropTests")).toBe(true);
+    expect(rows()[0]).toContain("idleTests");
+    host.answers.push({ pick: ["test_a.py::test_two"] });
+    await host.commands.run("understudy.review.dropTests");
+    expect(peer.params("understudy/delegations/drop")).toEqual([{ id: ID, tests: ["test_a.py::test_two"] }]);
+    expect(host.messages.at(-1)?.text).toContain(
+      "1 test was dropped. Not dropped: tests/test_wrapping.py::test_wrap[0]",
+    );
+    expect(peer.params("understudy/delegations/check")).toEqual([]);
+
+    host.answers.push({ pick: idle });
+    host.buttons.push("Check Again");
+    await host.commands.run("understudy.review.dropTests", ID);
+    expect(peer.params("understudy/delegations/drop").at(-1)).toEqual({ id: ID });
+    expect(peer.params("understudy/delegations/check")).toEqual([{ id: ID }]);
+
+    host.answers.push({ cancel: true });
+    await host.commands.run("understudy.review.dropTests");
+    delegation = { ...delegation, reservations: ["no_checks"] }; // the checks are older than the result
+    await store.read(ID);
+    await reviewing();
+    await host.commands.run("understudy.review.dropTests");
+    expect(host.messages.at(-1)?.text).toContain("has no new tests that notice nothing");
+    expect(host.contexts.get("understudy.canDropTests")).toBe(false);
+    expect(peer.params("understudy/delegations/drop")).toHaveLength(2);
+  });
+
   it("opens the merge editor with the conflicting changes only, otherwise three sides", async () => {
     decides();
     await reviewing();
