@@ -187,6 +187,8 @@ export const ERROR_KINDS = [
   "input_empty",
   /** A change conflicts with the current files. */
   "merge_conflict",
+  /** Understudy does not run on this operating system. */
+  "unsupported_platform",
   /** The state folder cannot be used. */
   "state_unavailable",
   /** The disk under the state folder is full. */

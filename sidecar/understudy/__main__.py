@@ -7,6 +7,11 @@ import sys
 
 def main() -> int:
     """Run the command given in ``sys.argv`` and return its exit code (see ``frontends.cli.exit_codes``)."""
+    if sys.platform == "win32":
+        # Before anything else is imported: most modules need what only POSIX systems have.
+        from understudy.frontends.cli import app
+
+        return app.refuse_windows(sys.argv[1:])
     if sys.argv[1:2] == ["worker"]:
         # Twenty workers at once share two cores and 40 MB each: they do not import the command line.
         from understudy.engine.running import worker

@@ -110,6 +110,8 @@ class ErrorKind(enum.StrEnum):
     """There is nothing to work on."""
     MERGE_CONFLICT = "merge_conflict"
     """A change conflicts with the current files."""
+    UNSUPPORTED_PLATFORM = "unsupported_platform"
+    """Understudy does not run on this operating system."""
     STATE_UNAVAILABLE = "state_unavailable"
     """The state folder cannot be used."""
     DISK_FULL = "disk_full"

@@ -62,7 +62,6 @@ def _platform(caller: Caller) -> m.DoctorCheck:
         ok=sys.platform == "darwin",
         message=f"{sys.platform} has no process namespaces: killing a worker and its guardian at once may orphan an "
         "agent process.",
-        hint="On Windows use WSL." if sys.platform == "win32" else None,
     )
 
 

@@ -193,6 +193,14 @@ def main(arguments: Sequence[str]) -> int:
     return int(answer) if isinstance(answer, int) else Exit.OK
 
 
+def refuse_windows(arguments: Sequence[str]) -> int:
+    """Report that Understudy does not run natively on Windows, and return the exit code."""
+    from understudy.model.errors import ErrorKind, UnderstudyError
+
+    message = "Understudy does not run natively on Windows: install WSL (`wsl --install`) and run it there."
+    return _any_error(UnderstudyError(ErrorKind.UNSUPPORTED_PLATFORM, message), as_json=wants_json(arguments))
+
+
 def wants_json(arguments: Sequence[str]) -> bool:
     """Return whether ``--json`` is among the options; for errors of parsing them."""
     options = list(arguments)
