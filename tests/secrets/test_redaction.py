@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import base64
+import html
+import itertools
 import json
 import random
+import re
 import time
+from collections.abc import Callable
+from html.entities import html5
 from itertools import pairwise
 from urllib.parse import quote, quote_plus
 
@@ -16,7 +21,7 @@ from hypothesis import strategies as st
 from understudy.secrets import Redactor
 
 KEY = "sk-live/ab+c\"d'e é~%20" + "Zz9" * 7
-ALPHABET = 'abAB01+/="\\é% -_:<>'
+ALPHABET = 'abAB01+/="\\é% -_:<>&;#x'
 values = st.text(ALPHABET, min_size=8, max_size=30).filter(lambda text: len(text.strip()) >= 8)
 
 
@@ -32,7 +37,44 @@ def spellings(value: str) -> dict[str, str]:
         "url": quote(value, safe=""),
         "url form": quote_plus(value),
         "url path": quote(value),
+        "url lower case": re.sub("%..", lambda found: found[0].lower(), quote(value, safe="")),
+        "url twice": quote(quote(value, safe=""), safe=""),
+        "html": html.escape(value),
+        "html twice": html.escape(html.escape(value)),
+        "html in json": json.dumps(html.escape(value))[1:-1],
+        "javascript in html": json.dumps(value).replace("&", "\\u0026").replace("<", "\\u003c")[1:-1],
+        "python bytes": str(data)[2:-1],
     }
+
+
+def names(character: str) -> list[str]:
+    return [f"&{name}" for name, text in html5.items() if text == character and name.endswith(";")]
+
+
+def units(character: str) -> list[int]:
+    data = character.encode("utf-16-be")
+    return [int.from_bytes(data[place : place + 2]) for place in range(0, len(data), 2)]
+
+
+ENCODERS: dict[str, Callable[[str], str]] = {
+    "plain": lambda character: character,
+    "percent": lambda character: "".join(f"%{byte:02X}" for byte in character.encode()),
+    "percent, lower case": lambda character: "".join(f"%{byte:02x}" for byte in character.encode()),
+    "percent, twice": lambda character: "".join(f"%25{byte:02x}" for byte in character.encode()),
+    "html, named": lambda character: (names(character) or [character])[0],
+    "html, named last": lambda character: (names(character) or [character])[-1],
+    "html, decimal": lambda character: f"&#{ord(character)};",
+    "html, padded": lambda character: f"&#{ord(character):07};",
+    "html, hex": lambda character: f"&#x{ord(character):x};",
+    "html, upper hex": lambda character: f"&#X{ord(character):04X};",
+    "html, twice": lambda character: f"&amp;#{ord(character)};",
+    "json": lambda character: json.dumps(character)[1:-1],
+    "json utf-8": lambda character: json.dumps(character, ensure_ascii=False)[1:-1],
+    "\\u, lower case": lambda character: "".join(f"\\u{unit:04x}" for unit in units(character)),
+    "\\u, upper case": lambda character: "".join(f"\\u{unit:04X}" for unit in units(character)),
+    "\\u, twice": lambda character: "".join(f"\\\\u{unit:04x}" for unit in units(character)),
+}
+"""Ways to write one character; real encoders mix them, because each of them escapes other characters."""
 
 
 @pytest.mark.parametrize("form", spellings(KEY))
@@ -60,6 +102,25 @@ def test_whatever_surrounds_it_the_value_is_gone(value, before, after):
     redactor = Redactor({"K": value})
     out = redactor.redact(before + value + after)
     assert value.strip() not in out.replace("<secret:K>", "\x00")
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=24).filter(
+        lambda text: len(text.strip()) >= 8
+    ),
+    st.one_of(st.sampled_from([[name] for name in ENCODERS]), st.lists(st.sampled_from([*ENCODERS]), min_size=1)),
+    st.lists(st.integers(0, 10**6), max_size=12),
+)
+def test_any_value_is_found_in_any_mix_of_encodings_however_it_is_cut(value, encoders, cuts):
+    value = value.strip()
+    written = "".join(ENCODERS[name](one) for name, one in zip(itertools.cycle(encoders), value, strict=False))
+    whole = f"\n{written}\n"
+    redactor = Redactor({"K": value})
+    assert redactor.redact(whole) == "\n<secret:K>\n"
+    assert redactor.redact(whole.encode()) == b"\n<secret:K>\n"
+    stream = redactor.text_stream()
+    ends = [0, *sorted(cut % len(whole) for cut in cuts), len(whole)]
+    assert "".join(stream.feed(whole[a:b]) for a, b in pairwise(ends)) + stream.finish() == "\n<secret:K>\n"
 
 
 @given(st.dictionaries(st.sampled_from("ABC"), values, max_size=3), st.data())

@@ -1,20 +1,18 @@
 """Replace known secrets, in all common encodings, by ``<secret:NAME>``.
 
-A key appears in many encodings: an error body quotes it, a URL percent-encodes it, JSON escapes it,
-a dump prints it in hex, an ``Authorization: Basic`` header contains it in base64, at one of three
-offsets. All of these are literal strings once the value is known, so one compiled alternation finds
-them without false positives. Limits: an unknown value is not found,
-and in base64 up to two characters at each edge are mixed with their neighbours and stay.
+A key appears in many encodings: an error body quotes it, a URL percent-encodes it, JSON escapes it, a page contains
+it as HTML, a dump prints it in hex, an ``Authorization: Basic`` header contains it in base64, at one of three offsets.
+``encodings`` knows them. Limits: an unknown value is not found, and in base64 up to two characters at each edge are
+mixed with their neighbours and stay.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, AnyStr, Generic, overload
-from urllib.parse import quote, quote_plus
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, overload
+
+from understudy.secrets import encodings
 
 MIN_LENGTH = 8
 """Shorter values would match by chance everywhere; no API key is that short."""
@@ -28,18 +26,17 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """Take the secrets as ``{name: value}``; names appear in the output, values never do."""
-        forms: dict[str, str] = {}
-        for name, value in secrets.items():
-            label = f"<secret:{re.sub(r'[^A-Za-z0-9._-]', '_', name)}>"
-            for part in _parts(value):
-                for form in _forms(part):
-                    forms.setdefault(form, label)
-        self._text = _Matcher(forms)
-        self._bytes = _Matcher({form.encode("utf-8", "surrogatepass"): label.encode() for form, label in forms.items()})
+        self._matcher = _Matcher(
+            [
+                (part, f"<secret:{re.sub(r'[^A-Za-z0-9._-]', '_', name)}>")
+                for name, value in secrets.items()
+                for part in _parts(value)
+            ]
+        )
 
     def __bool__(self) -> bool:
         """Return whether there are any secrets."""
-        return bool(self._text.labels)
+        return self._matcher.longest > 0
 
     @overload
     def redact(self, data: str) -> str: ...
@@ -47,12 +44,15 @@ class Redactor:
     def redact(self, data: bytes) -> bytes: ...
     def redact(self, data: str | bytes) -> str | bytes:
         """Return ``data`` with every known value replaced."""
-        return self._text.replace(data) if isinstance(data, str) else self._bytes.replace(data)
+        if isinstance(data, str):
+            return self._matcher.replace(data)
+        # Reversible for any bytes.
+        return self._matcher.replace(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def redact_json(self, value: Any) -> Any:
         """Return a JSON value with every string in it, keys included, redacted."""
         if isinstance(value, str):
-            return self._text.replace(value)
+            return self._matcher.replace(value)
         if isinstance(value, dict):
             return {self.redact_json(key): self.redact_json(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
@@ -61,52 +61,136 @@ class Redactor:
 
     def text_stream(self) -> TextStream:
         """Return a redactor for one text that arrives in pieces."""
-        return TextStream(self._text)
+        return TextStream(self._matcher)
 
 
-class _Matcher(Generic[AnyStr]):
-    """One alternation over all forms, for text or for bytes, the longest form first."""
+_Node = dict[str, Any]
+"""A node of a tree of characters: character → next node, ``_END`` → what replaces the text that ends here."""
+_END = ""
 
-    def __init__(self, labels: dict[AnyStr, AnyStr]) -> None:
-        self.labels: dict[AnyStr, AnyStr] = labels
-        self.pattern: re.Pattern[AnyStr] | None = None
-        self.heads: re.Pattern[AnyStr] | None = None
-        self.by_head: dict[AnyStr, list[AnyStr]] = {}
-        self.longest = max(map(len, labels), default=0)
-        if not labels:
+
+class _Matcher:
+    """Finds all secrets in a text.
+
+    The characters of the values are a tree, because each of them may be escaped; the other encodings are literal texts.
+    """
+
+    def __init__(self, secrets: list[tuple[str, str]]) -> None:
+        """Take the secrets as values with their labels."""
+        self.longest = 0
+        """The characters that an encoding of a secret can have."""
+        self._values: _Node = {}
+        self._literals: dict[str, dict[str, str]] = {}
+        """Head → text → label."""
+        for value, label in secrets:
+            node = self._values
+            for character in value:
+                node = node.setdefault(character, {})
+            node.setdefault(_END, label)
+            self.longest = max(self.longest, len(value) * encodings.LONGEST_ESCAPE)
+            for text in encodings.whole_encodings(value, MIN_LENGTH):
+                self._literals.setdefault(text[:_HEAD], {})[text] = label
+        self._heads = re.compile(_heads([value for value, _ in secrets], [*self._literals]))
+
+    def find(self, data: str, start: int = 0) -> Iterator[tuple[int, int, str]]:
+        """Yield start, end and label of each form from ``start`` on; of several at one place, the longest."""
+        if not self.longest:
             return
-        self.pattern = _alternation(sorted(labels, key=lambda form: (-len(form), form)))
-        for form in labels:
-            for length in range(1, _HEAD + 1):
-                self.by_head.setdefault(form[:length], []).append(form)
-        self.heads = _alternation(sorted({form[:_HEAD] for form in labels}))
+        position = start
+        while (head := self._heads.search(data, position)) is not None:
+            place = head.start()
+            end, label = self._longest_at(data, place)
+            if end:
+                yield place, end, label
+            position = end or place + 1
 
-    def replace(self, data: AnyStr) -> AnyStr:
-        if self.pattern is None:
-            return data
-        return self.pattern.sub(lambda match: self.labels[match[0]], data)
+    def replace(self, data: str) -> str:
+        out: list[str] = []
+        done = 0
+        for start, end, label in self.find(data):
+            out += [data[done:start], label]
+            done = end
+        return "".join([*out, data[done:]]) if done else data
 
-    def hold_from(self, data: AnyStr, start: int) -> int:
-        """Return the first index from ``start`` on from which the rest could be the beginning of a form."""
+    def hold_from(self, data: str, start: int) -> int:
+        """Return the first index from ``start`` on at which more text could make or change a form."""
         end = len(data)
-        if self.heads is None:
+        if not self.longest:
             return end
-        position = max(start, end - self.longest + 1)
-        # All occurrences, overlapping ones too, of a form's first characters; then the last few, which are shorter.
-        while position <= end - _HEAD:
-            match = self.heads.search(data, position)
-            if match is None:
+        position = max(start, end - self.longest)
+        # A head that the end of the text may have cut off is not searched for.
+        while position < (certain := max(start, end - _HEAD - encodings.LONGEST_ESCAPE)):
+            head = self._heads.search(data, position)
+            if head is None or head.start() >= certain:
                 break
-            if self._could_begin(data[match.start() :], data[match.start() : match.start() + _HEAD]):
-                return match.start()
-            position = match.start() + 1
-        for index in range(max(start, end - _HEAD + 1, 0), end):
-            if data[index:] in self.by_head:
+            if self._could_change(data, head.start()):
+                return head.start()
+            position = head.start() + 1
+        for index in range(max(position, certain), end):
+            if self._could_change(data, index):
                 return index
         return end
 
-    def _could_begin(self, tail: AnyStr, head: AnyStr) -> bool:
-        return any(len(form) > len(tail) and form.startswith(tail) for form in self.by_head[head])
+    def _longest_at(self, data: str, start: int) -> tuple[int, str]:
+        """Return the end and label of the longest form at ``start``; 0 when there is none."""
+        found = [
+            (start + len(text), label) for text, label in self._literals_at(data, start) if data.startswith(text, start)
+        ]
+        found += [(end, node[_END]) for node, end in self._walk(data, start) if _END in node]
+        return max(found, key=lambda each: each[0], default=(0, ""))
+
+    def _could_change(self, data: str, start: int) -> bool:
+        """Return whether text after ``data`` could make or change a form at ``start``."""
+        rest = data[start:]
+        if any(len(text) > len(rest) and text.startswith(rest) for text, _ in self._literals_at(data, start)):
+            return True
+        return any(
+            position == len(data)
+            or (data[position] in encodings.STARTERS and encodings.OPEN_ESCAPE.match(data, position) is not None)
+            for node, position in self._walk(data, start)
+            if node.keys() - {_END}
+        )
+
+    def _literals_at(self, data: str, start: int) -> Iterable[tuple[str, str]]:
+        head = data[start : start + _HEAD]
+        if len(head) == _HEAD:
+            return self._literals.get(head, {}).items()
+        return (each for known, texts in self._literals.items() if known.startswith(head) for each in texts.items())
+
+    def _walk(self, data: str, start: int) -> Iterator[tuple[_Node, int]]:
+        """Yield each node that the text at ``start`` leads to, with the end of the text that led there."""
+        # An escape sequence may also be the text itself, so one text can lead to several nodes.
+        waiting = [(self._values, start)]
+        while waiting:
+            node, position = waiting.pop()
+            yield node, position
+            if position == len(data):
+                continue
+            found = data[position]
+            steps = [(found, position + 1)]
+            if found == "+":
+                steps.append((" ", position + 1))  # in the data of a form
+            elif found in encodings.STARTERS:
+                steps += encodings.escapes(data, position)
+            waiting += [(node[character], end) for character, end in steps if character in node]
+
+
+def _heads(values: list[str], literals: list[str]) -> str:
+    """Return a pattern of the places where a value or a literal may begin; it matches at others, too."""
+    later: dict[str, list[set[str]]] = {}
+    for text in [*values, *literals]:
+        for first in " +" if text[0] == " " else text[0]:
+            for characters, character in zip(
+                later.setdefault(first, [set() for _ in range(_HEAD - 1)]), text[1:_HEAD], strict=False
+            ):
+                characters.update(" +" if character == " " else character)
+    patterns = []
+    for first, sets in later.items():
+        rest = ""
+        for characters in reversed(sets):
+            rest = f"(?:[{re.escape(encodings.STARTERS)}]|[{re.escape(''.join(sorted(characters)))}]{rest})"
+        patterns.append(re.escape(first) + rest)
+    return "|".join([*patterns, encodings.beginnings({value[0] for value in values})])
 
 
 class TextStream:
@@ -116,7 +200,7 @@ class TextStream:
     the longest form. The joined output equals ``Redactor.redact`` of the whole.
     """
 
-    def __init__(self, matcher: _Matcher[str]) -> None:
+    def __init__(self, matcher: _Matcher) -> None:
         """Begin with nothing held back; ``Redactor.text_stream`` makes one."""
         self._matcher = matcher
         self._held = ""
@@ -124,18 +208,18 @@ class TextStream:
     def feed(self, piece: str) -> str:
         """Take the next piece; return what is certain so far (possibly nothing)."""
         matcher = self._matcher
-        if matcher.pattern is None:
+        if not matcher.longest:
             return piece
         data = self._held + piece
         out: list[str] = []
         position = 0
         hold = matcher.hold_from(data, 0)
-        for match in matcher.pattern.finditer(data):
-            # The leftmost match wins; one that begins where a longer form could begin must wait.
-            if match.start() >= hold:
+        for start, end, label in matcher.find(data):
+            # One that begins where a longer form could begin must wait.
+            if start >= hold:
                 break
-            out += [data[position : match.start()], matcher.labels[match[0]]]
-            position = match.end()
+            out += [data[position:start], label]
+            position = end
             if position > hold:
                 hold = matcher.hold_from(data, position)
         out.append(data[position:hold])
@@ -148,33 +232,9 @@ class TextStream:
         return self._matcher.replace(held)
 
 
-def _alternation(literals: Iterable[AnyStr]) -> re.Pattern[AnyStr]:
-    escaped = [re.escape(literal) for literal in literals]
-    joiner = b"|" if isinstance(escaped[0], bytes) else "|"
-    return re.compile(joiner.join(escaped))
-
-
 def _parts(value: str) -> list[str]:
     """Return the value and, of a value of several lines (a private key), each line that is long enough."""
     value = value.strip()
     lines = [line.strip() for line in value.splitlines()]
     long_lines = [line for line in lines if len(line) >= 2 * MIN_LENGTH] if len(lines) > 1 else []
     return [part for part in (value, *long_lines) if len(part) >= MIN_LENGTH]
-
-
-def _forms(value: str) -> set[str]:
-    """Return every encoding of ``value`` to search for; all are at least ``MIN_LENGTH`` long."""
-    data = value.encode("utf-8", "surrogatepass")
-    forms = {value, data.hex(), data.hex().upper()}
-    for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
-        forms |= {text, text.replace("/", "\\/"), json.dumps(text)[1:-1]}
-    for text in (quote(data, safe=""), quote(data), quote_plus(data)):
-        forms |= {text, re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), text)}
-    for offset in range(3):
-        encoded = base64.b64encode(b"\0" * offset + data).decode("ascii")
-        # The first and last characters also encode the neighbouring bytes.
-        first = (0, 2, 3)[offset]
-        last = len(encoded.rstrip("=")) - (0 if (offset + len(data)) % 3 == 0 else 1)
-        core = encoded[first:last]
-        forms |= {core, core.replace("+", "-").replace("/", "_")}
-    return {form for form in forms if len(form) >= MIN_LENGTH}

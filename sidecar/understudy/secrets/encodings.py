@@ -1,0 +1,139 @@
+"""Recognise a text in every encoding that programs commonly print it in.
+
+Two groups: encodings of single characters (percent, HTML, backslash), which may be mixed because each encoder escapes
+other characters; and encodings of the whole value (hex, base64), which are literal strings once the value is known.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+STARTERS = "%&\\"
+"""The characters that begin an escape sequence."""
+LONGEST_ESCAPE = 48
+"""Characters of the longest escape sequence that ``escapes`` decodes (a long entity name, escaped twice)."""
+OPEN_ESCAPE = re.compile(rf"[%&\\][%&\\#;0-9A-Za-z]{{0,{LONGEST_ESCAPE}}}\Z")
+"""The rest of a text that more text could make an escape sequence; some other texts match, too."""
+_LEVELS = 3
+"""How often a value may be percent-encoded or HTML-escaped, once inside the other."""
+_MOST_BACKSLASHES = 2**_LEVELS
+_MOST_UTF8_BYTES = 4
+_PERCENT = tuple(re.compile(f"%{'25' * level}([0-9A-Fa-f]{{2}})") for level in range(_LEVELS))
+_BACKSLASH_X = re.compile(rf"\\{{1,{_MOST_BACKSLASHES}}}x([0-9A-Fa-f]{{2}})")
+_ENTITY = re.compile(r"#0{0,6}([0-9]{1,7});|#[xX]0{0,6}([0-9A-Fa-f]{1,6});|([A-Za-z][A-Za-z0-9]{1,31};)")
+_AFTER_BACKSLASHES = re.compile(r"u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|U([0-9A-Fa-f]{8})|([bfnrt])|([\"'/`$])")
+_LOW_SURROGATE = re.compile(r"\\{1,8}u([dD][c-fC-F][0-9A-Fa-f]{2})")
+_QUOTED = "\"'/`$"
+_CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def escapes(text: str, start: int) -> Iterator[tuple[str, int]]:
+    """Yield each character that an escape sequence at ``start`` may stand for, with the end of the sequence."""
+    match text[start]:
+        case "%":
+            for byte in _PERCENT:
+                yield from _escaped_bytes(text, start, byte)
+        case "&":
+            yield from _entity(text, start)
+        case "\\":
+            yield from _backslash(text, start)
+
+
+def beginnings(characters: Iterable[str]) -> str:
+    """Return a pattern of where escape sequences for these characters may begin; it matches at others, too."""
+    patterns = {"&[#A-Za-z]"}
+    for character in characters:
+        byte = f"(?i:{as_bytes(character)[0]:02x})"
+        patterns.add(f"%(?:25){{0,{_LEVELS - 1}}}{byte}")
+        code = ord(character)
+        names = [f"(?i:[ux]0*{code:x})" if code <= 0xFFFF else "[uU]"]
+        names += [f"x{byte}", *(name for name, control in _CONTROLS.items() if control == character)]
+        if character in _QUOTED:
+            names.append(re.escape(character))
+        patterns.add(f"\\\\{{1,{_MOST_BACKSLASHES}}}(?:{'|'.join(names)})")
+    return "|".join(sorted(patterns))
+
+
+def whole_encodings(value: str, shortest: int) -> set[str]:
+    """Return the value in hex and, without the characters that also encode its neighbours, in base64."""
+    data = as_bytes(value)
+    found = {data.hex(), data.hex().upper()}
+    for offset in range(3):
+        encoded = base64.b64encode(b"\0" * offset + data).decode("ascii")
+        first = (0, 2, 3)[offset]
+        last = len(encoded.rstrip("=")) - (0 if (offset + len(data)) % 3 == 0 else 1)
+        core = encoded[first:last]
+        found |= {core, core.replace("+", "-").replace("/", "_")}
+    return {form for form in found if len(form) >= shortest}
+
+
+def as_bytes(value: str) -> bytes:
+    """Return the bytes of a value; one that the environment contained is not always UTF-8."""
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+
+
+def _escaped_bytes(text: str, start: int, byte: re.Pattern[str]) -> Iterator[tuple[str, int]]:
+    """Yield what one byte stands for, then what several bytes in UTF-8 do; ``byte`` matches one of them."""
+    data = b""
+    end = start
+    while len(data) < _MOST_UTF8_BYTES and (found := byte.match(text, end)) is not None:
+        data += bytes.fromhex(found[1])
+        end = found.end()
+        if len(data) == 1:
+            yield data.decode("utf-8", "surrogateescape"), end
+            if data[0] < 0x80:
+                return
+        else:
+            with suppress(UnicodeDecodeError):
+                yield data.decode("utf-8"), end
+
+
+def _entity(text: str, start: int) -> Iterator[tuple[str, int]]:
+    from html.entities import html5
+
+    for level in range(_LEVELS):
+        prefix = "&" + "amp;" * level
+        if not text.startswith(prefix, start):
+            return
+        found = _ENTITY.match(text, start + len(prefix))
+        if found is None:
+            continue
+        decimal, hexadecimal, name = found.groups()
+        if name is not None:
+            if name in html5:
+                yield html5[name], found.end()
+            continue
+        code = int(decimal) if decimal is not None else int(hexadecimal, 16)
+        if code <= 0x10FFFF:
+            yield chr(code), found.end()
+
+
+def _backslash(text: str, start: int) -> Iterator[tuple[str, int]]:
+    end = start
+    while end < len(text) and end - start < _MOST_BACKSLASHES and text[end] == "\\":
+        end += 1
+    yield from (("\\", start + 2**level) for level in range(1, _LEVELS + 1) if start + 2**level <= end)
+    yield from _escaped_bytes(text, start, _BACKSLASH_X)
+    found = _AFTER_BACKSLASHES.match(text, end)
+    if found is None:
+        return
+    unit, byte, point, control, plain = found.groups()
+    if control is not None:
+        yield _CONTROLS[control], found.end()
+        return
+    if plain is not None:
+        yield plain, found.end()
+        return
+    code = int(unit or byte or point, 16)
+    if code > 0x10FFFF:
+        return
+    yield chr(code), found.end()
+    low = _LOW_SURROGATE.match(text, found.end()) if 0xD800 <= code < 0xDC00 else None
+    if low is not None:
+        yield chr(0x10000 + ((code - 0xD800) << 10) + int(low[1], 16) - 0xDC00), low.end()
