@@ -52,10 +52,19 @@ def test_passwords_in_proxy_addresses_are_known():
     environment = {
         "HTTPS_PROXY": "http://me:p%40ss@proxy.example:8080",
         "http_proxy": "me:plain@proxy.example",
+        "ALL_PROXY": "socks5://t0ken@proxy.example",
         "NO_PROXY": "a,b@c",
         "OTHER": "http://a:b@c",
     }
-    assert proxy_passwords(environment) == ["p%40ss", "p@ss", "plain"]
+    assert proxy_passwords(environment) == ["p%40ss", "p@ss", "me:p@ss", "plain", "me:plain", "t0ken"]
+
+
+def test_a_child_without_a_network_gets_no_proxies(monkeypatch):
+    for name in ("http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://me:secret@proxy.example")
+    assert "secret" in str(base_environment())
+    assert "secret" not in str(base_environment(network=False))
+    assert base_environment({"HTTPS_PROXY": "mine"}, network=False)["HTTPS_PROXY"] == "mine"
 
 
 @given(st.text())

@@ -26,9 +26,9 @@ _resolved: dict[str, tuple[float, tuple[str, ...]]] = {}
 _MOST_NAMES = 256
 
 
-def is_bound(delegator: Delegator | None, server: ModelServer) -> bool:
+def is_bound(delegator: Delegator | None, server: ModelServer | None) -> bool:
     """Return whether the user declared that nothing may leave this machine."""
-    return server.locality == "local" or (delegator is not None and delegator.locality == "local")
+    return any(one is not None and one.locality == "local" for one in (delegator, server))
 
 
 def is_local(delegator: Delegator | None, server: ModelServer | None) -> bool:

@@ -33,13 +33,18 @@ _PROXIES = frozenset(f"{scheme}_proxy" for scheme in ("all", "ftp", "http", "htt
 """Listed, because a pattern such as ``*_PROXY`` would pass on any variable that ends so."""
 
 
-def base_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+def base_environment(extra: Mapping[str, str] | None = None, *, network: bool = True) -> dict[str, str]:
     """Return a new environment: the allow-listed part of this process's environment, plus ``extra``.
 
-    Every name in ``extra`` is passed, because the caller asked for it. Values of proxy variables may contain a password
-    (see ``proxy_passwords``). Raises ``invalid_params`` for an invalid name or value.
+    Every name in ``extra`` is passed, because the caller asked for it. Without ``network`` the proxy variables are left
+    out: their values may contain a password (see ``proxy_passwords``), and the child has no use for them. Raises
+    ``invalid_params`` for an invalid name or value.
     """
-    environment = {name: value for name, value in os.environ.items() if is_allowed(name)}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if is_allowed(name) and (network or name.lower() not in _PROXIES)
+    }
     environment.update(extra or {})
     check_environment(environment)
     return environment
@@ -51,18 +56,21 @@ def is_allowed(name: str) -> bool:
 
 
 def proxy_passwords(environment: Mapping[str, str]) -> list[str]:
-    """Return the passwords inside proxy addresses, as written and decoded, for the redactor."""
+    """Return what is secret in proxy addresses, for the redactor.
+
+    Of ``scheme://user:password@host`` these are the password, as written and decoded, and ``user:password``, which a
+    ``Proxy-Authorization`` header contains in base64; of ``scheme://token@host``, the token.
+    """
     import urllib.parse
 
     passwords: list[str] = []
     for name, value in environment.items():
-        if name.lower() not in _PROXIES or "@" not in value:
+        if name.lower() not in _PROXIES - {"no_proxy"} or "@" not in value:
             continue
-        before_host = value.rpartition("@")[0].rpartition("//")[2]
-        _, separator, password = before_host.partition(":")
-        if separator and password:
-            passwords += [password, urllib.parse.unquote(password)]
-    return list(dict.fromkeys(passwords))
+        pair = value.rpartition("@")[0].rpartition("//")[2]
+        password = pair.partition(":")[2] or pair
+        passwords += [password, urllib.parse.unquote(password), urllib.parse.unquote(pair)]
+    return [each for each in dict.fromkeys(passwords) if each]
 
 
 def check_environment(environment: Mapping[str, str]) -> None:

@@ -80,6 +80,23 @@ def resolve(
     return _from_file(str(reference.file))
 
 
+def redactable_variable(name: str, environ: Mapping[str, str], *, purpose: str) -> str:
+    """Return the value of the environment variable ``name`` for the variable ``purpose`` of a delegator.
+
+    Raises what ``from_environment`` does, and ``secret_withheld`` for a value that cannot be kept out of logs.
+    """
+    value = from_environment(name, environ, purpose=purpose)
+    size = len(value.strip())
+    if size < MIN_LENGTH:
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"The environment variable {name}, which {purpose} is taken from, has only {size} characters.",
+            hint=f"Values under {MIN_LENGTH} characters cannot be kept out of logs. If the value is not a secret, "
+            "write it in `env` itself.",
+        )
+    return value
+
+
 def from_environment(name: str, environ: Mapping[str, str], *, purpose: str | None = None) -> str:
     """Return the value of the environment variable ``name``; errors mention ``purpose``.
 

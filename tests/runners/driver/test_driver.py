@@ -1,6 +1,7 @@
 """Test the driver on real processes that work, lie about ending, hang, flood, crash and leave children."""
 
 import asyncio
+import dataclasses
 import os
 import sys
 import time
@@ -308,6 +309,30 @@ async def test_only_what_was_asked_for_is_in_the_environment(tree, monkeypatch):
     with pytest.raises(UnderstudyError, match="NOT_SET") as caught:
         resolve_environment({"AGENT_KEY": EnvReference(from_env="NOT_SET")})
     assert caught.value.kind is ErrorKind.SECRET_WITHHELD
+    monkeypatch.setenv("MY_API_KEY", " 1234567 ")
+    with pytest.raises(UnderstudyError, match="MY_API_KEY, which AGENT_KEY is taken from, has only 7 char") as caught:
+        resolve_environment({"AGENT_KEY": EnvReference(from_env="MY_API_KEY")})
+    assert caught.value.kind is ErrorKind.SECRET_WITHHELD
+
+
+async def test_a_proxy_password_reaches_only_agents_with_a_network_and_is_redacted(tree, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:p%40ssw0rd@proxy.example:8080")
+    monkeypatch.setenv("all_proxy", "socks5://me:an0therone@proxy.example")
+    code = "import base64, os; print(*map(os.environ.get, ('HTTPS_PROXY', 'all_proxy', 'NO_PROXY')))"
+    code += "; print(base64.b64encode(b'me:p@ssw0rd').decode())"
+    launch = Launch(command=[sys.executable, "-c", code])
+    values, secrets = resolve_environment({})
+    task = a_task(tree, launch=launch, recipe=a_recipe("ask", "text"), environment=values, secrets=secrets)
+    outcome, events = await delegate(task)
+    assert isinstance(outcome, Outcome)
+    assert outcome.text.startswith("http://<secret:proxy_password_3>@proxy.example:8080 socks5://<secret:")
+    kept = [path.read_text() for path in (task.stdout_log, task.stderr_log) if path and path.exists()]
+    for secret in ("p%40ssw0rd", "p@ssw0rd", "an0therone", "bWU6cEBzc3cwcm"):
+        assert secret not in "".join([str(events), outcome.text, *kept])
+    bound = msgspec.structs.replace(task.delegator, locality="local")
+    outcome, _ = await delegate(dataclasses.replace(task, delegator=bound))
+    assert isinstance(outcome, Outcome)
+    assert outcome.text.startswith("None None None\n")
 
 
 async def test_a_missing_program(tree):

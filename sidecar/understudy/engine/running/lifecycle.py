@@ -26,7 +26,7 @@ from understudy.engine.running.attempts import SNAPSHOT_SECONDS, AttemptContext,
 from understudy.engine.running.emitter import Emitter
 from understudy.engine.running.failure_policy import FailurePolicy
 from understudy.engine.running.permission_requests import PermissionRequests
-from understudy.engine.running.task import needs_environment, paths
+from understudy.engine.running.task import needs_environment, paths, proxy_secrets
 from understudy.engine.running.worker_threads import WorkerThreads
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.engine.worktrees.outside_watch import OutsideWatch
@@ -44,6 +44,7 @@ from understudy.model.spec import Spec
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.process import children, identity, leftovers
 from understudy.runners.runner import Outcome
+from understudy.secrets.redaction import Redactor
 
 CANCEL_SNAPSHOT_SECONDS = 2.0
 """A cancel must finish within five seconds; this part of them is for committing the partial work."""
@@ -78,7 +79,8 @@ class DelegationRun:
         self._children: dict[int, identity.Identity] = {}
         worker_lock.write_holder(lock, identity.current(), [])
         self._writer = Writer(folder, lock)
-        self._emit = Emitter(self._writer)
+        proxies = proxy_secrets()  # the setup command uses them, too
+        self._emit = Emitter(self._writer, Redactor(proxies) if proxies else None)
         self._control = RequestTail(folder)
         self._permissions = PermissionRequests(folder, self._emit)
         self._work: asyncio.Task[None] | None = None

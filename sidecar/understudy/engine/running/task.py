@@ -21,6 +21,8 @@ from understudy.runners.runner import Ask, Task
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
 
+_NONE: Mapping[str, str] = {}
+
 
 @dataclass(frozen=True)
 class PreparedTask:
@@ -62,9 +64,6 @@ def build_task(
         if item.withheld:
             note(events.Note(level="warning", text=f"{item.path} was not sent: {item.withheld}."))
     environment, secrets = resolve_environment(delegator.env or {})
-    # Children inherit the proxy's address, so a password in it can appear in what they print.
-    for place, password in enumerate(proxy_passwords(os.environ), 1):
-        secrets[f"proxy password {place}"] = password
     key: str | None = None
     if server is not None and server.api_key is not None:
         key = keys.resolve(server.api_key, os.environ)
@@ -97,9 +96,10 @@ def build_task(
 
 
 def resolve_environment(declared: Mapping[str, str | EnvReference]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return a delegator's variables with their values, and those of them that are secrets.
+    """Return a delegator's variables with their values, and the secrets to redact from what its agent prints.
 
-    A value taken from this process's environment by name is a secret. Raises ``secret_withheld`` when it is not set.
+    These are the values taken from this process's environment by name, and the passwords of proxies. Raises
+    ``secret_withheld`` when a variable is not set, or too short to be redacted.
     """
     values: dict[str, str] = {}
     secrets: dict[str, str] = {}
@@ -107,8 +107,17 @@ def resolve_environment(declared: Mapping[str, str | EnvReference]) -> tuple[dic
         if isinstance(value, str):
             values[name] = value
         else:
-            values[name] = secrets[name] = keys.from_environment(value.from_env, os.environ, purpose=name)
-    return values, secrets
+            values[name] = secrets[name] = keys.redactable_variable(value.from_env, os.environ, purpose=name)
+    return values, secrets | proxy_secrets(values)
+
+
+def proxy_secrets(declared: Mapping[str, str] = _NONE) -> dict[str, str]:
+    """Return the passwords of the proxies in this process's environment and in ``declared``, by a name for each.
+
+    Children inherit the address of a proxy, so a password in it can appear in what they print.
+    """
+    passwords = dict.fromkeys([*proxy_passwords(os.environ), *proxy_passwords(declared)])
+    return {f"proxy password {number}": password for number, password in enumerate(passwords, 1)}
 
 
 def needs_environment(spec: Spec) -> bool:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from understudy.config import locality
 from understudy.model.delegations import PermissionOption
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import AgentStarted, Event, Note, Text
@@ -264,7 +265,8 @@ def environment_of(task: Task, command: Command) -> tuple[dict[str, str], dict[s
     """Return the complete environment of the program, and those of its values that are secret.
 
     It is the allow-listed base, an identity for commits, the variables that the tool's module sets, and the
-    delegator's own variables, which override all others except the secrets that the tool's module sets.
+    delegator's own variables, which override all others except the secrets that the tool's module sets. An agent that
+    must not reach other machines gets no proxies.
     """
     name = task.delegator.name
     extra = dict(command.environment)
@@ -272,7 +274,9 @@ def environment_of(task: Task, command: Command) -> tuple[dict[str, str], dict[s
         extra[f"GIT_{role}_NAME"] = f"{name} (Understudy)"
         extra[f"GIT_{role}_EMAIL"] = f"{name}@understudy.invalid"
     given = dict(command.secrets)
-    return environment.base_environment({**extra, **task.environment, **given}), {**task.secrets, **given}
+    network = not locality.is_bound(task.delegator, task.model_server)
+    variables = environment.base_environment({**extra, **task.environment, **given}, network=network)
+    return variables, {**task.secrets, **given}
 
 
 def _write_private(path: Path, data: bytes) -> None:
