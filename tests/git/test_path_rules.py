@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.config.discovery import declarations
+from understudy.git import flagged_files
 from understudy.git.object_store import ObjectStore
 from understudy.git.path_rules import flagged, looks_secret, refused
 from understudy.git.worktree.ignore_rules import translate
@@ -98,6 +101,22 @@ def test_flagged_and_secret_names():
         "env/bin/activate.fish",
         "env/pyvenv.cfg",
         "node_modules/.bin/eslint",
+        ".worktreeinclude",
+        "sub/.pdbrc",
+        ".gdbinit",
+        ".mise/tasks/build",
+        "flake.nix",
+        "gulpfile.js",
+        "gulpfile.js/index.js",
+        "WORKSPACE",
+        "third_party/MODULE.bazel",
+        "build.sbt",
+        ".bsp/sbt.json",
+        "lib/Setup.hs",
+        ".Rprofile",
+        "app/App.csproj",
+        "package.json::$DATA",
+        "tasks.py",
     ):
         assert flagged(path), path
     for path in (
@@ -116,12 +135,43 @@ def test_flagged_and_secret_names():
         "bin/python",
         "src/env/bin/tool.py",
         "docs/node_modules.md",
+        "src/tasks.py",
+        "src/dockerfile_parser.py",
+        "src/build/out.py",
+        "src/workspace.ts",
+        "docs/hugo.md",
+        "src/head.py",
+        "config/flake.py",
     ):
         assert flagged(path.encode()) is None, path
     for path in (b".env", b"a/.env.local", b"x.pem", b"id_rsa", b".ssh/config", b"prod.env"):
         assert looks_secret(path), path
     for path in (b".env.example", b"id_rsa.pub", b"env.py", b"keys.py"):
         assert not looks_secret(path), path
+
+
+@pytest.mark.parametrize(("reason", "patterns"), flagged_files.FLAGGED, ids=lambda value: str(value)[:20])
+def test_every_pattern_of_the_table_finds_its_files_in_any_case(reason, patterns):
+    for pattern in patterns:
+        assert pattern == pattern.casefold()
+        name = re.sub(r"\[(.)[^]]*\]", r"\1", pattern).replace("*", "x") + ("y" if pattern.endswith("/") else "")
+        for path in [name.lstrip("/"), *([] if pattern.startswith("/") else [f"some/where/{name}"])]:
+            assert flagged(path), pattern
+            assert flagged(path.upper()), pattern
+        if pattern.startswith("/"):
+            assert flagged_files.find(f"some/where{name}") != reason, pattern
+
+
+def test_a_name_is_listed_once():
+    every = [pattern for _, patterns in flagged_files.FLAGGED for pattern in patterns]
+    assert sorted(pattern for pattern in set(every) if every.count(pattern) > 1) == []
+
+
+def test_many_paths_are_looked_up_quickly():
+    started = time.perf_counter()
+    for number in range(3000):
+        flagged(f"packages/package-{number}/src/components/module_{number}.py")
+    assert time.perf_counter() - started < 1.5  # measured 0.05 s
 
 
 @pytest.mark.parametrize(

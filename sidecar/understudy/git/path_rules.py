@@ -7,6 +7,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from understudy.git import flagged_files
+
 _SECRET = (
     ".env",
     ".env.*",
@@ -54,81 +56,15 @@ def looks_secret(path: bytes) -> bool:
 
 _HFS_IGNORABLE = re.compile("[\u200b-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
-# The folder itself is flagged too: it may be a link to a folder with these files.
-_FLAGGED: tuple[tuple[str, str], ...] = (
-    (r"(^|/)\.(husky|githooks|git-hooks|hooks)(/|$)", "runs as a git hook"),
-    (r"(^|/)(lefthook\.ya?ml|\.pre-commit-config\.yaml|\.pre-commit-hooks\.yaml|\.lefthook)", "configures git hooks"),
-    (r"(^|/)\.git(attributes|modules|config)$", "changes what git does"),
-    (
-        r"^\.(github|gitlab|circleci|buildkite|woodpecker|forgejo|gitea|ci|teamcity|semaphore|builds|tekton)(/|$)",
-        "runs in continuous integration",
-    ),
-    (
-        (
-            r"(^|/)(\.gitlab-ci\.yml|\.travis\.yml|\.?appveyor\.yml|azure-pipelines\.ya?ml|jenkinsfile"
-            r"|bitbucket-pipelines\.yml|\.drone\.ya?ml|\.woodpecker\.ya?ml|\.cirrus\.(ya?ml|star)|\.build\.yml|wercker\.yml"
-            r"|codemagic\.yaml|buildspec\.ya?ml|cloudbuild\.ya?ml)$"
-        ),
-        "runs in continuous integration",
-    ),
-    (
-        (
-            r"(^|/)\.(vscode|idea|devcontainer|zed|fleet|helix|vim|nvim)(/|$)|\.code-workspace$"
-            r"|(^|/)(\.devcontainer\.json|\.n?vimrc|\.lvimrc|\.exrc|\.nvim\.lua|\.dir-locals(-2)?\.el|\.kateproject)$"
-        ),
-        "is read by an editor",
-    ),
-    (
-        (
-            r"(^|/)\.(claude|codex|gemini|opencode|cursor|aider[^/]*|windsurf|continue|qwen|understudy|copilot"
-            r"|roo|kilocode|cline|clinerules|kiro|junie|goose|amp|trae|augment|agents?|crush|pi)(/|$)"
-            r"|(^|/)(\.?mcp\.json|claude(\.local)?\.md|agents?(\.override)?\.md|gemini\.md|qwen\.md|\.?opencode\.jsonc?"
-            r"|\.?crush\.json|\.cursorrules|\.windsurfrules|\.roorules|\.goosehints|\.aider\.conf\.yml|skill\.md)$"
-        ),
-        "instructs or configures agents",
-    ),
-    (
-        (
-            r"(^|/)(\.envrc|\.npmrc|\.yarnrc(\.yml)?|\.pnpmfile\.cjs|\.tool-versions|\.?mise\.toml|bunfig\.toml|\.bazelrc"
-            r"|\.pypirc|pip\.conf)$|(^|/)\.(cargo|bundle|yarn|mvn)(/|$)"
-        ),
-        "configures tools",
-    ),
-    (
-        (
-            r"(^|/)(package\.json|pnpm-workspace\.yaml|\.pnp\.c?js|deno\.jsonc?|composer\.json|cargo\.toml|gemfile|pom\.xml"
-            r"|binding\.gyp|makefile(\.(am|in))?|gnumakefile|cmakelists\.txt|meson\.build|justfile|\.justfile|taskfile\.ya?ml"
-            r"|rakefile|build\.rs|setup\.py|setup\.cfg|pyproject\.toml|conftest\.py|\.?pytest\.(ini|toml)|sitecustomize\.py"
-            r"|usercustomize\.py|noxfile\.py|tox\.ini|(build|settings)\.gradle(\.kts)?|gradlew(\.bat)?|mvnw(\.cmd)?"
-            r"|(dockerfile|containerfile)(\.[^/]+)?|docker-compose[^/]*\.ya?ml|compose\.ya?ml|procfile|vagrantfile)$"
-            r"|(^|/)gradle/wrapper/|\.(mk|gemspec)$"
-            r"|(^|/)([^/]+\.config|\.[a-z]+rc)\.[cm]?[jt]s$"
-        ),
-        "can run commands in builds or tests",
-    ),
-    (r"(^|/)\.(bashrc|bash_profile|profile|zshrc|zshenv|zprofile)$", "runs when a shell starts"),
-    (r"\.pth$", "runs when Python starts"),
-    # Editors run the interpreter and other programs from there without asking; so does our own extension.
-    (
-        r"(^|/)(\.venv|venv|node_modules)(/|$)|(^|/)[^/]+/bin/(activate[^/]*|python[0-9.]*)$|(^|/)pyvenv\.cfg$",
-        "is run in place of an installed program",
-    ),
-)
-_FLAGGED_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), reason) for pattern, reason in _FLAGGED)
-
 
 def flagged(path: bytes | str) -> str | None:
-    """Return why a change of this file needs explicit consent, or None.
+    """Return why a change of this file needs explicit consent, or None (see ``flagged_files``).
 
-    Programs other than the project itself execute or obey these files: git hooks, CI, editors, agents, package
-    managers. Names that some file system or a reader could confuse with one of them are flagged too.
+    Names that some file system or a reader could confuse with a flagged one are flagged too.
     """
     text = path.decode(errors="replace") if isinstance(path, bytes) else path
-    plain = "/".join(part.rstrip(". ") for part in _HFS_IGNORABLE.sub("", text).split("/"))
-    for pattern, reason in _FLAGGED_PATTERNS:
-        if pattern.search(text) or pattern.search(plain):
-            return reason
-    return None
+    plain = "/".join(part.split(":", 1)[0].rstrip(". ") for part in _HFS_IGNORABLE.sub("", text).split("/"))
+    return flagged_files.find(text) or (flagged_files.find(plain) if plain != text else None)
 
 
 def refused(path: bytes) -> bool:
