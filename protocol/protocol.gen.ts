@@ -676,7 +676,7 @@ export interface EnvReference {
 export interface Limits {
   /** From `started` to the end of the last attempt. */
   totalSeconds?: number | null;
-  /** Between two real events; keep-alives and output other than events do not count. */
+  /** Between two real events; keep-alives and output other than events do not count. Without `firstEventSeconds`, it also applies before the first event. */
   idleSeconds?: number | null;
   /** From the start of an attempt to its first event. */
   firstEventSeconds?: number | null;

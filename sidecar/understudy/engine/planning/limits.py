@@ -20,10 +20,17 @@ DEFAULTS = Limits(
 
 
 def merged(*layers: Limits | None) -> Limits:
-    """Return the limits of the first layer that names each one, ``DEFAULTS`` last."""
+    """Return the limits of the first layer that names each one, ``DEFAULTS`` last.
+
+    Where only the idle limit is named, it applies before the first event, too.
+    """
     values: dict[str, object] = {}
-    for layer in (*layers, DEFAULTS):
-        for name in Limits.__struct_fields__ if layer is not None else ():
+    named = [layer for layer in layers if layer is not None]
+    idle = next((layer.idle_seconds for layer in named if layer.idle_seconds is not None), None)
+    if idle is not None:
+        named.append(Limits(first_event_seconds=min(idle, DEFAULTS.first_event_seconds or idle)))
+    for layer in (*named, DEFAULTS):
+        for name in Limits.__struct_fields__:
             value = getattr(layer, name)
             if value is not None and name not in values:
                 values[name] = value

@@ -67,7 +67,8 @@ class Limits(Strict, kw_only=True):
     total_seconds: float | None = None
     """From ``started`` to the end of the last attempt."""
     idle_seconds: float | None = None
-    """Between two real events; keep-alives and output other than events do not count."""
+    """Between two real events; keep-alives and output other than events do not count. Without `firstEventSeconds`, it
+    also applies before the first event."""
     first_event_seconds: float | None = None
     """From the start of an attempt to its first event."""
     after_result_seconds: float | None = None
