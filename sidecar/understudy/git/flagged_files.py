@@ -33,7 +33,7 @@ FLAGGED: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "runs in continuous integration or deployment",
+        "runs in continuous integration",
         (
             *("/.github/", "/.gitlab/", "/.circleci/", "/.buildkite/", "/.woodpecker/", "/.forgejo/", "/.gitea/"),
             *("/.ci/", "/.teamcity/", "/.semaphore/", "/.builds/", "/.tekton/", "/.azuredevops/", "/.drone/"),
@@ -50,6 +50,11 @@ FLAGGED: tuple[tuple[str, tuple[str, ...]], ...] = (
             *(".cirrus.*", ".build.yml", "wercker.yml", "codemagic.yaml", "buildspec*.y*ml", "cloudbuild*.y*ml"),
             *("codefresh.yml", "bitrise.yml", "buddy.yml", "screwdriver.yaml", ".scrutinizer.yml", "shippable.yml"),
             *("earthfile", "dagger.json", ".packit.y*ml", "zuul.yaml", ".zuul.yaml", "action.y*ml"),
+        ),
+    ),
+    (
+        "runs in a release or a deployment",
+        (
             *(".readthedocs.y*ml", "netlify.toml", "vercel.json", "now.json", "render.yaml", "fly.toml", "heroku.yml"),
             *("wrangler.toml", "wrangler.json*", "serverless.y*ml", "skaffold.y*ml", "samconfig.toml", "cdk.json"),
             *("pulumi*.yaml", "helmfile*.y*ml", "renovate.json*", ".renovaterc*", ".goreleaser*.y*ml", ".releaserc*"),
