@@ -22,6 +22,7 @@ from understudy.config.discovery import server_presets
 from understudy.frontends.cli import api_calls, app, exit_codes, options
 from understudy.frontends.cli.delegate import start
 from understudy.model import events as e
+from understudy.model.config.delegators import Model, ModelPrice
 from understudy.model.delegations import DelegationResult, Explanation, FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -608,3 +609,28 @@ def test_errors_name_options_instead_of_file_keys(
 def test_the_help_names_every_kind_of_model_server():
     text = " ".join(CliRunner().invoke(app.group, ["servers", "add", "--help"], terminal_width=200).output.split())
     assert f"{', '.join(server_presets.KINDS)}." in text
+
+
+def test_the_examples_of_servers_work_in_order(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {path[1]: command.epilog or "" for path, command in commands() if path[0] == "servers" and len(path) == 2}
+    for name in ("add", "list", "show", "update", "remove"):
+        lines = re.findall(r"^  understudy (.+)$", texts[name], re.MULTILINE)
+        assert lines, name
+        for line in lines:
+            if "set-key" not in line:
+                assert app.main(line.split()) == exit_codes.Exit.OK, (line, capsys.readouterr().err)
+    assert own_home.is_dir()
+
+
+def test_models_are_listed_with_prices_and_their_unit(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    price = ModelPrice(input="3", output="15")
+    models = [
+        Model(id="a", context_tokens=8192, price=price),
+        Model(id="b", price=ModelPrice(output="0.5")),
+        Model(id="c"),
+    ]
+    monkeypatch.setattr(api_calls.method_table, "call", lambda *_: m.ModelsResult(models=models))
+    assert app.main(["servers", "models", "s"]) == exit_codes.Exit.OK
+    assert capsys.readouterr().out == (
+        "a  8192  $3 in, $15 out per million tokens\nb  -     $0.5 out per million tokens\nc  -     -\n"
+    )

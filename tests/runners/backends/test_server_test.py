@@ -1,6 +1,9 @@
 """Test model lists and connection tests of model servers."""
 
 import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -56,19 +59,47 @@ async def test_each_step_fails_on_its_own(server):
     assert steps_of(far) == {"endpoint": False}
 
 
-async def test_what_is_no_list_of_models(server):
+@contextlib.asynccontextmanager
+async def answering(kind: bytes, body: bytes) -> AsyncIterator[str]:
     async def answer(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<html>hello</html>")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: " + kind + b"\r\nConnection: close\r\n\r\n" + body)
         await writer.drain()
         writer.close()
 
     listener = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = listener.sockets[0].getsockname()[1]
     async with listener:
+        yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"
+
+
+async def test_what_is_no_list_of_models(server):
+    async with answering(b"text/html", b"<html>hello</html>") as url:
         with pytest.raises(UnderstudyError) as caught:
-            await server_test.list_models(an_entry(server, base_url=f"http://127.0.0.1:{port}/v1"))
+            await server_test.list_models(an_entry(server, base_url=url))
     assert caught.value.kind is ErrorKind.MALFORMED_OUTPUT
+
+
+async def test_prices_per_token_become_prices_per_million_tokens(server):
+    def model(name: str, prompt: object, completion: object) -> dict[str, object]:
+        return {"id": name, "pricing": {"prompt": prompt, "completion": completion}}
+
+    listed = [
+        model("text", "0.000003", "0.000015"),
+        model("cheap", "0.00000007", "0"),
+        model("number", 2.5e-07, 1),
+        model("half", "-1", "0.000001"),
+        model("none", "-1", "a lot"),
+    ]
+    async with answering(b"application/json", json.dumps({"data": listed}).encode()) as url:
+        models = await server_test.list_models(an_entry(server, base_url=url))
+    found = {one.id: one.price and (one.price.input, one.price.output) for one in models}
+    assert found == {
+        "text": ("3", "15"),
+        "cheap": ("0.07", "0"),
+        "number": ("0.25", "1000000"),
+        "half": (None, "1"),
+        "none": None,
+    }
 
 
 @pytest.mark.parametrize(

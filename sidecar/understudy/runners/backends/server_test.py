@@ -244,7 +244,9 @@ def _price(value: Any) -> ModelPrice | None:
 def _per_million(per_token: Any) -> str | None:
     from decimal import Decimal
 
-    if not isinstance(per_token, str) or not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?", per_token):
+    # OpenRouter sends a string, others a number, which may have an exponent.
+    text = str(per_token) if isinstance(per_token, str | int | float) and not isinstance(per_token, bool) else ""
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,18})?([eE]-[0-9]{1,2})?", text):
         return None
-    amount = Decimal(per_token) * 1_000_000
+    amount = Decimal(text) * 1_000_000
     return format(amount.normalize() if amount != amount.to_integral_value() else amount.quantize(Decimal(1)), "f")

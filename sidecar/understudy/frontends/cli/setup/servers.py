@@ -21,6 +21,7 @@ from understudy.frontends.cli.setup.entries import (
     remove_fields,
 )
 from understudy.frontends.cli.terminal import terminal
+from understudy.model.config.delegators import ModelPrice
 
 _LONGEST_KEY = 16_384
 
@@ -188,8 +189,11 @@ def models(*, name: str, workspace: str | None, json_: bool) -> int:
         output.json(found)
         return exit_codes.Exit.OK
     output.table(
-        ("MODEL", "CONTEXT"),
-        [(model.id, str(model.context_tokens) if model.context_tokens else "-") for model in found.models],
+        ("MODEL", "CONTEXT", "PRICE"),
+        [
+            (model.id, str(model.context_tokens) if model.context_tokens else "-", _price(model.price))
+            for model in found.models
+        ],
     )
     return exit_codes.Exit.OK
 
@@ -222,6 +226,13 @@ def set_key(*, name: str, workspace: str | None, json_: bool) -> int:
     done = call("modelServers/setKey", name=name, key=key, workspace=uri(workspace or "."))
     output.json(done) if json_ else click.echo(f"Stored the API key for {name}.")
     return exit_codes.Exit.OK
+
+
+def _price(price: ModelPrice | None) -> str:
+    if price is None:
+        return "-"
+    parts = ((price.input, "in"), (price.output, "out"))
+    return ", ".join(f"${amount} {what}" for amount, what in parts if amount is not None) + " per million tokens"
 
 
 def _preset(kind: str) -> dict[str, str]:
