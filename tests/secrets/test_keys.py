@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pytest
 
-from understudy.model.config.delegators import KeyReference
+from understudy.model.config.delegators import KeyReference, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.secrets import forget_key, keyring_status, keys, resolve, store_key
 
@@ -194,6 +194,29 @@ def test_a_keyring_that_refuses_to_store_does_not_lose_the_key(monkeypatch, tmp_
 
     install_keyring(monkeypatch, Failing)
     assert resolve(store_key("openai", KEY, folder=tmp_path), {}) == KEY
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (None, "Model server 's' has no key: set one with `understudy servers set-key s`."),
+        (
+            KeyReference(keyring="s"),
+            "The stored key of model server 's' is not valid: run `understudy servers set-key s`.",
+        ),
+        (
+            KeyReference(file="/keys/s"),
+            "Model server 's' takes its key from the file /keys/s: write a valid key to it.",
+        ),
+        (
+            KeyReference(from_env="S_KEY"),
+            "Model server 's' takes its key from the environment variable S_KEY: set it to a valid key.",
+        ),
+    ],
+)
+def test_a_refused_key_is_named_with_its_place(reference, said):
+    server = ModelServer(name="s", kind="custom", base_url="http://127.0.0.1:1/v1", api_key=reference)
+    assert keys.how_to_correct(server) == said
 
 
 def test_a_plain_text_keyring_is_never_used(tmp_path):

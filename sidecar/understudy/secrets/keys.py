@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from understudy.model.config.delegators import NAME_PATTERN, KeyReference
+from understudy.model.config.delegators import NAME_PATTERN, KeyReference, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.secrets.redaction import MIN_LENGTH
 
@@ -117,6 +117,20 @@ def from_environment(name: str, environ: Mapping[str, str], *, purpose: str | No
             hint=f"Set {name} in the environment of the editor or shell that starts Understudy, then restart it.",
         )
     return value
+
+
+def how_to_correct(server: ModelServer) -> str:
+    """Return which key a model server has refused, and how to set another one, as one sentence."""
+    reference, name = server.api_key, f"Model server {server.name!r}"
+    if reference is None:
+        return f"{name} has no key: set one with `understudy servers set-key {server.name}`."
+    if reference.from_env is not None:
+        return f"{name} takes its key from the environment variable {reference.from_env}: set it to a valid key."
+    if reference.file is not None and Path(reference.file).parent != _data_folder() / "keys":
+        return f"{name} takes its key from the file {reference.file}: write a valid key to it."
+    return (
+        f"The stored key of {name[0].lower()}{name[1:]} is not valid: run `understudy servers set-key {server.name}`."
+    )
 
 
 def store_key(name: str, key: str, *, folder: Path | None = None) -> KeyReference:

@@ -14,7 +14,7 @@ import pytest
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
 from understudy.engine.running.task import resolve_environment
 from understudy.model.backends.openai import CAPABILITIES as BACKEND
-from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Scope
+from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, Limits, ModelServer, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.confinement import Confinement
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -333,6 +333,55 @@ async def test_a_proxy_password_reaches_only_agents_with_a_network_and_is_redact
     outcome, _ = await delegate(dataclasses.replace(task, delegator=bound))
     assert isinstance(outcome, Outcome)
     assert outcome.text.startswith("None None None\n")
+
+
+async def test_a_crash_shows_the_last_lines_and_the_path_of_the_log(tree):
+    code = "import sys; print('x' * 700, 'first\\nsecond', file=sys.stderr); sys.exit(3)"
+    task = a_task(tree, launch=Launch(command=[sys.executable, "-c", code]))
+    error, _ = await delegate(task)
+    assert isinstance(error, UnderstudyError)
+    assert error.kind is ErrorKind.TOOL_CRASHED
+    assert error.message == "Delegator 'scripted' exited with code 3: second"
+    assert error.hint == f"Partial work is kept. Its output: {task.stderr_log}"
+
+
+async def test_a_refused_key_of_a_model_server_is_named(tree):
+    code = """print('{"type": "result", "ok": false, "error": {"kind": "auth_failed", "message": "401", "hint": "Log in"}}')"""
+    launch = Launch(command=[sys.executable, "-c", code], output="events")
+    error, _ = await delegate(a_task(tree, launch=launch))
+    assert isinstance(error, UnderstudyError)
+    assert error.hint == "Log in"
+    server = msgspec.structs.replace(SERVER, api_key=KeyReference(from_env="ROUTER_KEY"))
+    error, _ = await delegate(a_task(tree, launch=launch, model_server=server))
+    assert isinstance(error, UnderstudyError)
+    assert (
+        error.hint == "Model server 's' takes its key from the environment variable ROUTER_KEY: set it to a valid key."
+    )
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ('{"type": "result", "result": " Done. ", "usage": {"tokens": 3}}', "Done."),
+        ('{"response": "Done."}\n', "Done."),
+        ('[{"role": "user", "content": "x"}, {"role": "assistant", "content": [{"text": "Done."}]}]', "Done."),
+        ('{"type": "x"}\n{"type": "item", "item": {"text": "Done."}}\n{"type": "end", "usage": 1}\n', "Done."),
+        ('{"usage": {"tokens": 3}}', ""),
+        ("[" * 100_000, "[" * 100_000),
+        ("{not json}", "{not json}"),
+        ("Done.", "Done."),
+    ],
+)
+async def test_of_json_only_the_message_is_the_report_on_a_change(tree, output, shown):
+    (tree / "output").write_text(output)
+    outcome, _ = await delegate(a_task(tree, launch=Launch(command=["cat", "output"])))
+    assert isinstance(outcome, Outcome)
+    assert outcome.text == shown
+    if len(output) < 1000:  # an answer is kept as it is
+        ask = a_recipe("ask", "text")
+        outcome, _ = await delegate(a_task(tree, launch=Launch(command=["cat", "output"]), recipe=ask))
+        assert isinstance(outcome, Outcome)
+        assert outcome.text == output
 
 
 async def test_a_missing_program(tree):

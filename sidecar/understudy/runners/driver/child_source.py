@@ -23,6 +23,7 @@ from understudy.model.delegations import PermissionOption
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import AgentStarted, Event, Note, Text
 from understudy.process import children, environment
+from understudy.runners.driver import json_output
 from understudy.runners.driver.command_line import Command
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem, Unrecognized
 from understudy.runners.runner import Task
@@ -148,11 +149,11 @@ class _ChildSource:
         how = f"was killed by signal {ended.signal}" if ended.signal is not None else f"exited with code {ended.code}"
         after = " after announcing a result" if self._announced else ""
         # Some CLIs explain themselves on standard output only.
-        shown = (stderr or self.redactor.redact(self._last_words).strip())[-_SHOWN_CHARACTERS:]
+        shown = _last_lines(stderr or self.redactor.redact(self._last_words).strip())
         return ErrorInfo(
             ErrorKind.TOOL_CRASHED,
             f"{self.subject} {how}{after}: {shown}" if shown else f"{self.subject} {how}{after}.",
-            "Partial work is kept; its log has the complete output.",
+            "Partial work is kept.",
         )
 
     async def close(self) -> Sequence[Event]:
@@ -191,16 +192,21 @@ class TextSource(_ChildSource):
         if (announcement := self._announce_start(child)) is not None:
             yield announcement
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        # A text or a file was asked for as it is; of a change, the output is only a report.
+        is_report = self._task.recipe.returns == "tree"
+        output = ""
         while not self._interrupted and (chunk := await child.read_stdout()):
             text = decoder.decode(chunk)
             self._remember(text)
+            if is_report and len(output) <= json_output.MAX_CHARACTERS:
+                output += text
             yield Text(text=text) if text else Heartbeat()
         if self._interrupted:
             return
         if rest := decoder.decode(b"", final=True):
             yield Text(text=rest)
         if (await child.wait()).code == 0:
-            yield AgentFinished()
+            yield AgentFinished(text=json_output.report(output) if is_report else None)
 
 
 class JsonLinesSource(_ChildSource):
@@ -256,7 +262,7 @@ class JsonLinesSource(_ChildSource):
             failure = ErrorInfo(
                 ErrorKind.MALFORMED_OUTPUT,
                 f"{self.subject} ended in the middle of a line: …{self._torn}",
-                "Retry; its log has the complete output.",
+                "Retry.",
             )
         return failure
 
@@ -277,6 +283,14 @@ def environment_of(task: Task, command: Command) -> tuple[dict[str, str], dict[s
     network = not locality.is_bound(task.delegator, task.model_server)
     variables = environment.base_environment({**extra, **task.environment, **given}, network=network)
     return variables, {**task.secrets, **given}
+
+
+def _last_lines(text: str) -> str:
+    """Return the last lines of ``text`` that fit, or the end of the last one."""
+    shown = text[-_SHOWN_CHARACTERS:]
+    if len(text) > len(shown) and "\n" in shown:
+        return shown.partition("\n")[2]
+    return shown
 
 
 def _write_private(path: Path, data: bytes) -> None:

@@ -56,7 +56,7 @@ from understudy.runners.runner import (
     Question,
     Task,
 )
-from understudy.secrets import Redactor
+from understudy.secrets import Redactor, keys
 
 INTERRUPT_SECONDS = 0.8
 """Seconds for an agent to end its turn when asked; agents that can, need a twentieth of that. A cancel may take five.
@@ -69,6 +69,15 @@ _OUTPUT_CHARACTERS = 64 << 10
 """Characters of one tool result."""
 _SHOWN_NOISE = 200
 _MESSAGE_CHARACTERS = 2000
+
+
+_LOGGED = frozenset(
+    {
+        *(ErrorKind.TOOL_CRASHED, ErrorKind.TOOL_NO_RESULT, ErrorKind.MALFORMED_OUTPUT, ErrorKind.EMPTY_OUTPUT),
+        *(ErrorKind.TIMED_OUT, ErrorKind.STALLED, ErrorKind.STREAM_TRUNCATED),
+    }
+)
+"""Failures that the program's own output can explain."""
 
 
 async def drive(task: Task, emit: Emit, source: Source) -> Outcome:
@@ -91,11 +100,26 @@ async def drive(task: Task, emit: Emit, source: Source) -> Outcome:
     except TimeoutError:
         if not total.expired():
             raise
-        raise UnderstudyError(
+        error = UnderstudyError(
             ErrorKind.TIMED_OUT,
             f"{source.subject} had not finished after {task.limits.total_seconds:g} s (`totalSeconds`).",
             hint="Raise the limit, or delegate a smaller piece. Partial work is kept.",
-        ) from None
+        )
+        _name_key_or_log(error, task)
+        raise error from None
+    except UnderstudyError as error:
+        _name_key_or_log(error, task)
+        raise
+
+
+def _name_key_or_log(error: UnderstudyError, task: Task) -> None:
+    """Name in the hint the key that was refused, or the log of a program that failed."""
+    if error.kind is ErrorKind.AUTH_FAILED and task.model_server is not None:
+        error.hint = keys.how_to_correct(task.model_server)
+    logs = [path for path in (task.stdout_log, task.stderr_log) if path is not None and path.is_file()]
+    written = [str(path) for path in logs if path.stat().st_size]
+    if error.kind in _LOGGED and written:
+        error.hint = " ".join([*([error.hint] if error.hint else []), f"Its output: {', '.join(written)}"])
 
 
 class _Attempt:
@@ -318,7 +342,7 @@ class _Attempt:
             raise UnderstudyError(
                 ErrorKind.TOOL_NO_RESULT,
                 f"{who} exited without announcing a result.{noise}",
-                hint="Retry; its log has the complete output. Partial work is kept.",
+                hint="Retry. Partial work is kept.",
             )
         given = self._finished
         text = self._redactor.redact(given.text) if given.text is not None else "".join(self._parts)
@@ -333,9 +357,9 @@ class _Attempt:
                 raise UnderstudyError(
                     ErrorKind.MALFORMED_OUTPUT,
                     f"The answer of {_inside(who)} is longer than {MAX_TEXT_CHARACTERS} characters.",
-                    hint="Its log contains the beginning.",
+                    hint="Ask for a shorter answer.",
                 )
-        usage, estimated = self._used(text)
+        usage, estimated = self._used("".join(self._parts) or text)
         cost = self._usage.cost_usd if self._usage else None
         if self._task.limits.max_usd is not None and cost is None:
             text_of_note = "Nothing reported what this attempt cost, so `maxUsd` could not be enforced."
@@ -365,7 +389,7 @@ class _Attempt:
     def _too_slow(self) -> UnderstudyError:
         who = self._source.subject
         noise = f" It printed {self._noise} lines that are not events." if self._noise else ""
-        if self._items == 0:
+        if self._items == 0 and self._first != self._idle:
             return UnderstudyError(
                 ErrorKind.TIMED_OUT,
                 f"{who} sent no event within {self._first:g} s (`firstEventSeconds`).{noise}",

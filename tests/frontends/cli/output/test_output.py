@@ -151,7 +151,8 @@ def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:
         "by quick, without a sandbox\n"
         "worktree: /state/trees/p/1\n"
         "\n"
-        "next: understudy watch 20261121-004512-k3f9q   (shows every event)\n"
+        "next: understudy retry 20261121-004512-k3f9q   understudy retry 20261121-004512-k3f9q -d OTHER   "
+        "understudy watch 20261121-004512-k3f9q\n"
     )
 
 
@@ -184,6 +185,21 @@ def test_a_failed_card_shows_error_and_output(delegation) -> None:
     text = verdict_card.card(found, PLAIN)
     assert "✗ tool crashed: it broke\n    look here\n" in text
     assert "✗ check pytest: exit code 1 in 1.2 s\n    loaded from your checkout: a.py\n    | one\n    | two\n" in text
+
+
+def test_a_crash_keeps_its_lines_and_the_next_step_is_another_attempt(delegation) -> None:
+    error = ErrorInfo(
+        ErrorKind.TOOL_CRASHED, "It exited with code 3: one\n  two\n✗ three", "Its output: /logs/stderr.log"
+    )
+    text = verdict_card.card(delegation(verdict=Verdict.FAILED, error=error), PLAIN)
+    assert (
+        "✗ tool crashed: It exited with code 3: one\n    |   two\n    | ✗ three\n    Its output: /logs/stderr.log\n"
+        in text
+    )
+    again = "next: understudy retry 20261121-004512-k3f9q   understudy retry 20261121-004512-k3f9q -d OTHER   "
+    assert text.endswith(f"{again}understudy watch 20261121-004512-k3f9q\n")
+    partial = delegation(verdict=Verdict.TIMED_OUT, review=Review(pending=2, accepted=0, rejected=0))
+    assert f"{again}understudy review 20261121-004512-k3f9q\n" in verdict_card.card(partial, PLAIN)
 
 
 def test_every_verdict_and_reservation_is_explained_and_every_verdict_has_a_code(delegation) -> None:

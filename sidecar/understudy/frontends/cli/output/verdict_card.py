@@ -20,6 +20,10 @@ _GOOD = {
     Verdict.UNVERIFIED: "yellow",
     Verdict.NO_CHANGES: "yellow",
 }
+_ENDED_EARLY = frozenset(
+    {Verdict.FAILED, Verdict.TIMED_OUT, Verdict.BUDGET_EXHAUSTED, Verdict.INTERRUPTED, Verdict.CANCELLED}
+)
+"""Verdicts on work that did not finish: its parts can be reviewed, but another attempt helps more."""
 _SHOWN = 10
 """How many files or tests are listed before ``and N more``."""
 
@@ -85,8 +89,11 @@ def _error(delegation: Delegation, paint: Paint) -> str:
     error = delegation.error
     if error is None:
         return ""
-    hint = f"\n    {one_line(error.hint)}" if error.hint else ""
-    return f"{paint('✗', fg='red', bold=True)} {event_lines.words(error.kind)}: {one_line(error.message)}{hint}"
+    # The last lines of a program that crashed keep their line breaks.
+    first, *others = sanitize(error.message).splitlines() or [""]
+    rows = [f"{paint('✗', fg='red', bold=True)} {event_lines.words(error.kind)}: {one_line(first)}"]
+    rows += [f"    | {row}" for row in others]
+    return "\n".join([*rows, *([f"    {one_line(error.hint)}"] if error.hint else [])])
 
 
 def _checks(delegation: Delegation, paint: Paint) -> str:
@@ -190,6 +197,10 @@ def _next_steps(delegation: Delegation) -> str:
         return f"next: {back}   understudy diff {identifier}"
     if delegation.superseded_by:
         return f"next: understudy show {one_line(delegation.superseded_by)}"
+    again = f"understudy retry {identifier}   understudy retry {identifier} -d OTHER"
+    if delegation.verdict in _ENDED_EARLY and not delegation.review.accepted:
+        partial = delegation.review.pending or delegation.review.rejected
+        return f"next: {again}   understudy {'review' if partial else 'watch'} {identifier}"
     if delegation.review.pending:
         every = f"understudy accept {identifier} --all"
         missed = any(survivors(check.mutation) for check in delegation.checks if check.mutation is not None)
@@ -201,7 +212,7 @@ def _next_steps(delegation: Delegation) -> str:
         return f"next: understudy diff {identifier}   understudy check {identifier}"
     if delegation.verdict is Verdict.ANSWERED:
         return ""
-    return f"next: understudy watch {identifier}   (shows every event)"
+    return f"next: {again}   understudy watch {identifier}"
 
 
 def _some(names: list[str]) -> str:
