@@ -1,8 +1,9 @@
 """Compute the digest of everything that trusting a workspace covers.
 
-Trust covers files that start programs or instruct agents without a question to the user: Understudy's own folder, and
-the configuration of agent CLIs, whose hooks and servers an agent starts without asking. Instructions for people and
-agents (CLAUDE.md) are not covered: they are text and do not start anything.
+Trust covers files that start programs or instruct agents without a question to the user: Understudy's own folder, the
+configuration of agent CLIs, whose hooks and servers an agent starts without asking, and the tracked programs that
+checks and delegators start. Instructions for people and agents (CLAUDE.md) are not covered: they are text and do not
+start anything.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.config.discovery import declarations
-from understudy.config.trust import effects
+from understudy.config.trust import effects, programs
 from understudy.model.text.sanitize import visible_line
 
 SHARED = (
@@ -60,7 +61,7 @@ def digest(workspace: Path) -> Allowed:
     """Return what trusting ``workspace`` allows; starts nothing, and follows links inside the workspace only."""
     root = Path(os.path.realpath(workspace))
     walk = _Walk(root)
-    for name in watched():
+    for name in [*watched(), *programs.tracked_programs(root)]:
         walk.add(name)
     words = [visible(line) for line in effects.describe_effects(root, sorted(walk.files))]
     return Allowed(digest_of(walk.files), words, walk.files, walk.excess)

@@ -1,9 +1,9 @@
 """Record which workspaces the user trusts, and with which content.
 
 Trust is bound to a digest of all files in the workspace that start programs or instruct agents without asking the user:
-Understudy's own folder, and the configuration of agent CLIs, whose hooks and servers an agent starts without asking.
-When any of it changes, the user is asked again and shown what changed. The records are in the state folder, one file
-per workspace.
+Understudy's own folder, the configuration of agent CLIs, whose hooks and servers an agent starts without asking, and
+the tracked programs that checks and delegators start. When any of it changes, the user is asked again and shown what
+changed. The records are in the state folder, one file per workspace.
 """
 
 from __future__ import annotations
