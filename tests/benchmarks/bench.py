@@ -326,6 +326,41 @@ def bench_accept() -> None:
         )
 
 
+def bench_accept_many() -> None:
+    """Accept thirty thousand new files at once against ``git apply`` of the same patch."""
+    count = 30_000
+    top = repository("many", 20)
+    code = (
+        f"import pathlib\nfor n in range({count}):\n    p = pathlib.Path(f'new/e{{n // 100}}/f{{n}}.txt')\n"
+        "    p.parent.mkdir(parents=True, exist_ok=True)\n    p.write_text(f'file {n}\\n' * 5)\n"
+    )
+    delegator("maker", sys.executable, "-c", code + 'print(\'{"type":"result","ok":true,"text":"made"}\')')
+    identifier = call("delegations/start", recipe="implement", task="x", delegator="maker", workspace=str(top)).id  # type: ignore[attr-defined]
+    wait(identifier)
+    other = SCRATCH / "other-many"
+    git("clone", "-q", str(top), str(other), cwd=SCRATCH)
+    times = []
+    for work in (
+        lambda: git("apply", str(delegation_folder.open_folder(identifier).path / "review.diff"), cwd=other),
+        lambda: call("delegations/decide", id=identifier, decisions=[{"decision": "accept"}]),
+    ):
+        os.sync()
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    assert (top / "new").is_dir()
+    plain, mine = times
+    row("many", f"accept of {count:,} new files / git apply ({plain:.1f} s plain)", mine / plain, 10.0, "x")
+
+
+def bench_documents(top: Path) -> None:
+    """Open documents while a result is pending: see ``bench_lsp.documents``."""
+    change = "import pathlib\nfor p in pathlib.Path('d0').iterdir(): p.write_text(p.read_text() + 'more\\n')\n"
+    delegator("editor", sys.executable, "-c", change + 'print(\'{"type":"result","ok":true,"text":"edited"}\')')
+    wait(call("delegations/start", recipe="implement", task="x", delegator="editor", workspace=str(top)).id)  # type: ignore[attr-defined]
+    bench_lsp.documents(row, top)
+
+
 def bench_agent(name: str, top: Path) -> None:
     """Measure what has to do with agents that are talked to: see ``bench_agents``."""
     import bench_agents  # beside this file
@@ -408,6 +443,7 @@ def main() -> int:
         "deltas": lambda: bench_deltas(top),
         "worktree": bench_worktree,
         "accept": bench_accept,
+        "many": bench_accept_many,
         "judging": bench_judging,
         "waiting": lambda: bench_agent("waiting", top),
         "claude": lambda: bench_agent("claude", top),
@@ -419,6 +455,7 @@ def main() -> int:
     benches |= {
         "hello": lambda: bench_lsp.hello(row),
         "request": lambda: bench_lsp.request(row),
+        "documents": lambda: bench_documents(top),
         "streams": lambda: (talkers(), bench_lsp.streams(row, lambda name: start(top, name)))[-1],
         "editor": lambda: (talkers(), bench_lsp.flood(row, lambda name: start(top, name)))[-1],
         "idle": lambda: bench_lsp.idle(row),

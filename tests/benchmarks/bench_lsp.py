@@ -8,6 +8,7 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -222,6 +223,68 @@ def flood(row: Row, start: Callable[[str], str]) -> None:
         max(memory) / memory[0],
         1.25,
         "x",
+    )
+
+
+def opened(client: Client, top: Path, count: int, method: str, params: dict[str, Any]) -> tuple[float, list[float]]:
+    """Open so many documents at once; return the seconds, and those of a request after each hundred of them."""
+    asked: dict[int, float] = {}
+    took: list[float] = []
+    failures: list[Any] = []
+    last = threading.Event()
+
+    def listen() -> None:
+        while not last.is_set():
+            message = client.read()
+            if message.get("id") in asked:
+                took.append(time.perf_counter() - asked[message["id"]])
+                if "error" in message:
+                    failures.append(message["error"])
+                if message["id"] == count:
+                    last.set()
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    began = time.perf_counter()
+    for number in range(1, count + 1):
+        uri = (top / f"d{number // 50}" / f"f{number}.txt").as_uri()
+        document = {"uri": uri, "languageId": "plaintext", "version": 1, "text": f"file {number}\n" * 20}
+        client.send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
+        if number % 100 == 0:
+            asked[number] = time.perf_counter()
+            client.send({"id": number, "method": method, "params": params})
+    assert last.wait(600)
+    seconds = time.perf_counter() - began
+    listener.join()
+    assert not failures, failures[0]
+    return seconds, took
+
+
+def documents(row: Row, top: Path) -> None:
+    """Open twenty thousand documents of a workspace with a pending result."""
+    count = 20_000
+    ours, bare = Client(OURS), Client(BARE)
+    ours.hello()
+    bare.hello()
+    ours.ask(1, "textDocument/codeLens", {"textDocument": {"uri": top.as_uri()}})  # features load on the first use
+    seconds, delays = opened(ours, top, count, "understudy/version", {})
+    plain, plain_delays = opened(bare, top, count, "bench/get", {"id": "x"})
+    ours.end()
+    bare.end()
+    row(
+        "documents",
+        f"{count:,} documents opened with a pending result / bare pygls ({seconds:.1f} s)",
+        seconds / plain,
+        1.0,
+        "x",
+    )
+    slow = percentile(plain_delays, 0.95) * 1000
+    row(
+        "documents",
+        f"a request while they are opened, p95 (bare pygls {slow:.0f} ms)",
+        percentile(delays, 0.95) * 1000,
+        max(50.0, slow),
+        "ms",
     )
 
 

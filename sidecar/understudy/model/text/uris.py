@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 
+@functools.lru_cache(1000)
 def path_of(uri: str) -> Path | None:
     """Return the path of a ``file:`` URI; None for any other, or for one of another machine (RFC 8089)."""
     try:

@@ -35,13 +35,16 @@ class FakeClient:
         if name == "delegations/diff":
             return SimpleNamespace(files=[])
         review = SimpleNamespace(pending=1, accepted=0)
-        return SimpleNamespace(id=params["id"], state=State.FINISHED, head="abc", review=review, last_seq=1)
+        return SimpleNamespace(
+            id=params["id"], state=State.FINISHED, head="abc", review=review, last_seq=1, checks=[], reservations=[], workspace="/w",
+            result=SimpleNamespace(files=[SimpleNamespace(path="f")]),
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("broken", ["a", "b", "c", "d"])
 async def test_a_result_that_cannot_be_read_hides_no_other(broken: str, caplog: pytest.LogCaptureFixture) -> None:
     client, told = FakeClient(broken), []
-    works = open_reviews.OpenReviews(client, told.append, lambda _: True)
+    works = open_reviews.OpenReviews(client, lambda ids, _: told.append(ids), lambda _: True)
     works.read({"a", "b", "c", "d"})
     await asyncio.gather(*client.tasks)
     assert set(works.known) == {"a", "b", "c", "d"} - {broken}

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from understudy.api import result_files
-from understudy.frontends.lsp.review import hunk_positions
+from understudy.frontends.lsp.review import hunk_positions, path_index
+from understudy.frontends.lsp.review.path_index import PathIndex
 from understudy.frontends.lsp.review.review_actions import OpenReview
 from understudy.frontends.lsp.review.review_document import Found, OriginalReview, ReviewTarget
 from understudy.model import events
@@ -43,19 +44,26 @@ _TELLING_TOO = (events.Superseded, events.Worktree, events.Confirmed)
 
 
 class OpenReviews:
-    """The results under review. ``changed(ids)`` is called in the loop's thread after some of them changed."""
+    """The results under review.
+
+    ``changed(ids, paths)`` is called in the loop's thread after some of them changed; ``paths`` are the absolute paths
+    of the files that these results change, or changed before.
+    """
 
     def __init__(
-        self, client: Client, changed: Callable[[set[str]], None], concerns: Callable[[Delegation], bool]
+        self, client: Client, changed: Callable[[set[str], set[str]], None], is_open: Callable[[str], bool]
     ) -> None:
-        """Start empty; ``concerns(delegation)`` returns whether a file that a result changes is open in the editor."""
+        """Start empty; ``is_open(path)`` returns whether a file is open in the editor."""
         self.known: dict[str, OpenReview] = {}
         self.generation = 0
         """Grows with every change of ``known``."""
         self._client = client
         self._changed = changed
-        self._concerns = concerns
-        self._pending: dict[str, Delegation] = {}
+        self._is_open = is_open
+        self._pending = PathIndex()
+        """Delegation with pending hunks → the files that its result changes."""
+        self._shown = PathIndex()
+        """The same for ``known``."""
         self._open: dict[str, int] = {}
         self._printed: dict[str, tuple[str | None, OriginalReview]] = {}
         self._stale: set[str] = set()
@@ -82,9 +90,13 @@ class OpenReviews:
             self._printed.pop(delegation, None)
             self.read({delegation})
 
-    def consider(self) -> None:
-        """Schedule reading the pending results that change open files and are not in ``known`` yet."""
-        self.read({one.id for one in self._pending.values() if one.id not in self.known and self._concerns(one)})
+    def at(self, paths: Iterable[str]) -> list[OpenReview]:
+        """Return the known results that change one of these files."""
+        return [self.known[one] for one in self._shown.at(paths)]
+
+    def consider(self, paths: Iterable[str]) -> None:
+        """Schedule reading the pending results that change one of these files and are not in ``known`` yet."""
+        self.read({one for one in self._pending.at(paths) if one not in self.known})
 
     def read(self, delegations: set[str]) -> None:
         """Schedule reading these delegations again."""
@@ -96,6 +108,8 @@ class OpenReviews:
 
     async def settled(self) -> None:
         """Wait, but not for long, until changes are read, so that a decided hunk is not shown as pending."""
+        if self._settled.is_set():
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLED_SECONDS):
                 await self._settled.wait()
@@ -151,16 +165,19 @@ class OpenReviews:
             cursor = page.cursor
             if cursor is None:
                 break
-        self._pending = listed
+        self._pending = PathIndex()
+        for one in listed.values():
+            self._pending.put(one.id, path_index.paths_of_result(one))
         self.read({one for one, work in self.known.items() if _differs(work, listed.get(one))})
-        self.consider()
+        self.read({one for one in listed if one not in self.known and self._concerns(one)})
 
     async def _read_all(self) -> None:
         try:
             await asyncio.sleep(SETTLE_SECONDS)
             while self._stale:
                 wanted, self._stale = self._stale, set()
-                changed = set()
+                changed: set[str] = set()
+                paths: set[str] = set()
                 for one in wanted:
                     try:
                         work = await self._load(one)
@@ -170,16 +187,27 @@ class OpenReviews:
                         continue
                     if work != self.known.get(one):
                         changed.add(one)
-                        if work is None:
-                            self.known.pop(one, None)
-                        else:
-                            self.known[one] = work
+                        paths |= self._shown.of(one)
+                        self._keep(one, work)
+                        paths |= self._shown.of(one)
                 if changed:
                     self.generation += 1
-                    self._changed(changed)
+                    self._changed(changed, paths)
         finally:
             self._reading = False
             self._settled.set()
+
+    def _keep(self, delegation: str, work: OpenReview | None) -> None:
+        if work is None:
+            self.known.pop(delegation, None)
+            self._shown.drop(delegation)
+        else:
+            self.known[delegation] = work
+            files = path_index.absolute(work.delegation, [file.path for file in work.files])
+            self._shown.put(delegation, files | path_index.paths_of_result(work.delegation))
+
+    def _concerns(self, delegation: str) -> bool:
+        return any(map(self._is_open, self._pending.of(delegation)))
 
     async def _load(self, identifier: str) -> OpenReview | None:
         try:
@@ -187,10 +215,10 @@ class OpenReviews:
             if delegation.state is not State.FINISHED or delegation.head is None:
                 return None
             if delegation.review.pending:
-                self._pending[identifier] = delegation
+                self._pending.put(identifier, path_index.paths_of_result(delegation))
             else:
-                self._pending.pop(identifier, None)
-            if identifier not in self._open and not (delegation.review.pending and self._concerns(delegation)):
+                self._pending.drop(identifier)
+            if identifier not in self._open and not self._concerns(identifier):
                 return None
             found = await self._client.call("delegations/diff", {"id": identifier})
             token = await self._token(delegation) if delegation.review.accepted else None

@@ -36,10 +36,15 @@ class OpenReview:
     files: list[FileDiff]
     undo_token: str | None = None
     """The token of the last accept that can be undone."""
+    _by_path: dict[str, FileDiff] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Index the files: those of a large result are looked up one by one."""
+        object.__setattr__(self, "_by_path", {file.path: file for file in self.files})
 
     def file(self, path: str) -> FileDiff | None:
         """Return a changed file by its path."""
-        return next((file for file in self.files if file.path == path), None)
+        return self._by_path.get(path)
 
     def hunks(self) -> Iterator[tuple[FileDiff, Hunk]]:
         """Return every hunk with its file."""
@@ -47,9 +52,9 @@ class OpenReview:
 
     def pending(self, path: str | None = None) -> list[tuple[FileDiff, Hunk]]:
         """Return the pending hunks of one file or of all."""
-        return [
-            (file, hunk) for file, hunk in self.hunks() if hunk.state is HunkState.PENDING and path in {None, file.path}
-        ]
+        own = self._by_path.get(path) if path is not None else None
+        files = self.files if path is None else [] if own is None else [own]
+        return [(file, hunk) for file in files for hunk in file.hunks if hunk.state is HunkState.PENDING]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from understudy.frontends.lsp.review import (
     survivor_hints,
 )
 from understudy.frontends.lsp.review.document_view import Mark, View
+from understudy.frontends.lsp.review.path_index import PathIndex
 from understudy.frontends.lsp.review.review_actions import OpenReview
 from understudy.frontends.lsp.review.review_document import EditedReview, ReviewTarget
 from understudy.frontends.lsp.review.survivor_hints import SurvivorHint
@@ -76,11 +77,11 @@ class ReviewFeature:
         """Start with nothing to show."""
         self.client = host.client
         self.aggregator = host.aggregator
-        self._works = open_reviews.OpenReviews(host.client, self._changed, self._concerns)
+        self._opened = PathIndex()
+        """Open document → its path, with and without the links in its folders."""
+        self._works = open_reviews.OpenReviews(host.client, self._changed, self._opened.__contains__)
         self._reviews: dict[str, str | None] = {}
         """Open document → the delegation of which it is the review, None for other documents."""
-        self._opened: dict[str, frozenset[str]] = {}
-        """Workspace → the open paths in it; a cache, since every opened file is compared with all pending results."""
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._views: dict[str, tuple[tuple[int | None, int], View | None]] = {}
         self._texts: dict[tuple[str, str, str], str | None] = {}
@@ -166,23 +167,29 @@ class ReviewFeature:
         if what == "open":
             if uri not in self._reviews:
                 self._reviews[uri] = found = _delegation_of(uri)
-                self._opened.clear()
+                path = uris.path_of(uri)
+                self._opened.put(uri, [] if path is None else map(str, _spellings(path)))
                 if found is not None:
                     self._works.opened(found)
                 else:
-                    self._works.consider()
-            self._show_soon(uri, 0.0)
-        elif what == "change":
+                    self._works.consider(self._opened.of(uri))
+            if self._has_review(uri):
+                self._show_soon(uri, 0.0)
+        elif what == "change" and self._has_review(uri):
             self._show_soon(uri, SETTLE_SECONDS)
         elif what == "close":
             delegation = self._reviews.pop(uri, None)
-            self._opened.clear()
+            self._opened.drop(uri)
             if (timer := self._waiting.pop(uri, None)) is not None:
                 timer.cancel()
             self._views.pop(uri, None)
             self.aggregator.diagnostics.put(OWNER, uri, [])
             if delegation is not None:
                 self._works.closed(delegation)
+
+    def _has_review(self, uri: str) -> bool:
+        """Return whether a document is a review, or a known result changes it; other documents show nothing."""
+        return self._reviews.get(uri) is not None or bool(self._works.at(self._opened.of(uri)))
 
     def _show_soon(self, uri: str, seconds: float) -> None:
         if (timer := self._waiting.pop(uri, None)) is not None:
@@ -200,12 +207,12 @@ class ReviewFeature:
         if uri in self._reviews and uri not in self._waiting:
             self.aggregator.diagnostics.put(OWNER, uri, [] if view is None else view.diagnostics())
 
-    def _changed(self, delegations: set[str]) -> None:
-        """Update the documents of these delegations."""
+    def _changed(self, delegations: set[str], paths: set[str]) -> None:
+        """Update the reviews of these delegations, and the documents of these files."""
         self._texts = {key: text for key, text in self._texts.items() if key[0] in self._works.known}
-        for uri, delegation in self._reviews.items():
-            if delegation is None or delegation in delegations:
-                self._show_soon(uri, 0.0)
+        reviews = [uri for uri, delegation in self._reviews.items() if delegation in delegations]
+        for uri in dict.fromkeys((*reviews, *self._opened.at(paths))):
+            self._show_soon(uri, 0.0)
         self.aggregator.refresh_lenses()
 
     # -- views -----------------------------------------------------------------------------------------------------
@@ -274,26 +281,10 @@ class ReviewFeature:
         hints.sort(key=lambda hint: (hint.line, hint.work.delegation.id))
         return View(lines_of(text or ""), self.client.encoding, marks, tokens=tokens, hints=hints)
 
-    def _concerns(self, delegation: Delegation) -> bool:
-        """Return whether a file that a result changes, or whose mistakes no test notices, is open."""
-        if delegation.result is None:
-            return False
-        opened = self._opened.get(delegation.workspace)
-        if opened is None:
-            opened = self._opened[delegation.workspace] = self._open_in(Path(delegation.workspace))
-        if any(file.path in opened for file in delegation.result.files):
-            return True
-        return bool(opened) and not opened.isdisjoint(survivor_hints.survivor_paths(delegation))
-
-    def _open_in(self, workspace: Path) -> frozenset[str]:
-        paths = [path for uri in self._reviews if (path := uris.path_of(uri)) is not None]
-        inside = {own.relative_to(workspace) for path in paths for own in _spellings(path) if workspace in own.parents}
-        return frozenset(path_quoting.quote(os.fsencode(one)) for one in inside)
-
     def _changes_of(self, path: Path) -> list[tuple[OpenReview, FileDiff]]:
         """Return the results with pending hunks in an existing file."""
         found = []
-        for work in self._works.known.values():
+        for work in self._works.at(map(str, _spellings(path))):
             file = work.file(_path_in(work.delegation, path) or "")
             if file is not None and file.status == "modified" and not file.binary and work.pending(file.path):
                 found.append((work, file))
@@ -302,7 +293,7 @@ class ReviewFeature:
     def _missed_in(self, path: Path) -> list[tuple[OpenReview, list[JudgedMutant]]]:
         """Return the results under review with the changes of a file that their tests do not notice."""
         found = []
-        for work in self._works.known.values():
+        for work in self._works.at(map(str, _spellings(path))):
             own = _path_in(work.delegation, path) if work.pending() else None
             if own is not None and (mutants := survivor_hints.survivors_in(work.delegation, own)):
                 found.append((work, mutants))
@@ -427,7 +418,12 @@ def _path_in(delegation: Delegation, path: Path) -> str | None:
 @functools.lru_cache(1000)
 def _spellings(path: Path) -> tuple[Path, Path]:
     """Return a path unchanged, and with the links in its folders resolved."""
-    return path, Path(os.path.realpath(path.parent)) / path.name
+    return path, _resolved(path.parent) / path.name
+
+
+@functools.lru_cache(1000)
+def _resolved(folder: Path) -> Path:
+    return Path(os.path.realpath(folder))
 
 
 def _where(work: OpenReview | None, conflict: Any) -> str:
