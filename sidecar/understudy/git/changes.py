@@ -27,6 +27,12 @@ Selection = Mapping[bytes, set[str] | None]
 """Path of a ``FileDiff`` (``path_quoting.unquote``) → ids of its hunks, or None for all of them."""
 
 
+def folders_of(path: bytes) -> list[bytes]:
+    """Return the parent folders of a path, the highest first."""
+    parts = path.split(b"/")[:-1]
+    return [b"/".join(parts[: number + 1]) for number in range(len(parts))]
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """The change of one file: ``before`` is what it was merged with, and must be unchanged when it is written."""

@@ -17,9 +17,10 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from understudy.files import durable
 from understudy.git.changes import OTHER, Entry
 from understudy.process.failpoints import failpoint
 
@@ -36,6 +37,9 @@ _WALK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
+
+_BLOCK = 512
+"""Bytes that a disk writes completely or not at all (a sector)."""
 
 _WRITER_SECONDS = 0.25
 """How long to wait for a program that is writing the file; a save takes a few milliseconds."""
@@ -147,8 +151,16 @@ def signature_at(folder: int, name: bytes) -> str | None:
         descriptor = os.open(name, _READ, dir_fd=folder)
     except FileNotFoundError:
         return None
-    with os.fdopen(descriptor, "rb") as stream:
-        mode = "100755" if os.fstat(descriptor).st_mode & 0o100 else "100644"
+    try:
+        return signature_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def signature_of(descriptor: int) -> str:
+    """Return the signature of an open regular file."""
+    mode = "100755" if os.fstat(descriptor).st_mode & 0o100 else "100644"
+    with os.fdopen(os.dup(descriptor), "rb") as stream:
         return f"{mode}:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
 
 
@@ -187,6 +199,100 @@ def settled(folder: int, name: bytes) -> bool | None:
         os.close(descriptor)
 
 
+def overwrite(descriptor: int, content: bytes) -> None:
+    """Replace the content of an open file; if it is killed in between, the file has parts of both (``is_torn``)."""
+    durable.write_at(descriptor, content[: len(content) // 2], 0)
+    failpoint("half written")
+    durable.write_at(descriptor, content[len(content) // 2 :], len(content) // 2)
+    failpoint("not cut yet")
+    os.ftruncate(descriptor, len(content))
+    os.fsync(descriptor)
+
+
+def is_torn(content: bytes, before: bytes, after: bytes) -> bool:
+    """Return whether a file's content is what an interrupted ``overwrite`` of ``before`` by ``after`` leaves.
+
+    Each byte is from one of the two, or its block is zero, as a power cut can leave it.
+    """
+    if not min(len(before), len(after)) <= len(content) <= max(len(before), len(after)):
+        return False
+    new = after + before[len(after) :]
+    old = before.ljust(len(new), b"\0")
+    for at in range(0, len(content), _BLOCK):
+        part = content[at : at + _BLOCK]
+        pair = new[at : at + len(part)], old[at : at + len(part)]
+        if part not in pair and any(part) and any(own not in both for own, *both in zip(part, *pair, strict=True)):
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def alone(descriptor: int) -> Iterator[None]:
+    """Keep other programs from opening a file that is open for writing, where the system can (fcntl(2), F_SETLEASE).
+
+    A program that has it open for reading prevents that; it may then see a part of what is written.
+    """
+    held = False
+    if hasattr(fcntl, "F_SETLEASE"):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            held = True
+    try:
+        yield
+    finally:
+        if held:
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+
+
+@contextlib.contextmanager
+def open_to_read(folder: int, name: bytes) -> Iterator[int]:
+    """Yield a descriptor of a file, without following a link."""
+    descriptor = os.open(name, _READ, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def open_to_write(folder: int, name: bytes) -> Iterator[int]:
+    """Yield a descriptor of a file, for reading and writing; an owner who may not write it gets that permission."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(name, flags, dir_fd=folder)
+    except PermissionError:
+        with open_to_read(folder, name) as own:
+            os.fchmod(own, stat.S_IMODE(os.fstat(own).st_mode) | stat.S_IWUSR)
+        failpoint("made writable")
+        descriptor = os.open(name, flags, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def set_mode(folder: int, name: bytes, mode: int) -> None:
+    """Set the permission bits of a file, if they differ."""
+    with open_to_read(folder, name) as descriptor:
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+            os.fchmod(descriptor, mode)
+
+
+def content_of(folder: int, name: bytes) -> bytes | None:
+    """Return the content of a regular file; None if there is none."""
+    try:
+        with open_to_read(folder, name) as descriptor:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            with os.fdopen(os.dup(descriptor), "rb") as stream:
+                return stream.read()
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ELOOP}:
+            return None
+        raise
+
+
 def exchange(folder: int, name: bytes, other_folder: int, other: bytes) -> None:
     """Exchange two names in one step; raise ``UnsupportedError`` where the system cannot."""
     _rename(folder, name, other_folder, other, EXCHANGE)
@@ -203,6 +309,37 @@ def move(folder: int, name: bytes, other_folder: int, other: bytes) -> None:
         os.link(name, other, src_dir_fd=folder, dst_dir_fd=other_folder, follow_symlinks=False)
         failpoint("linked")
         os.unlink(name, dir_fd=folder)
+
+
+def sync_files(top: Path, files: Sequence[tuple[bytes, bytes]]) -> None:
+    """Make files, each by its folder and name, durable; more than a few all at once."""
+    if len(files) > durable.FEW_FILES:
+        _sync_file_systems(top, {folder for folder, _ in files})
+        return
+    for folder, name in files:
+        with opened(top, folder) as place, open_to_read(place, name) as descriptor:
+            os.fsync(descriptor)
+
+
+def sync_folders(top: Path, folders: Collection[bytes]) -> None:
+    """Make the entries of folders durable, if the file system supports it; more than a few all at once."""
+    with contextlib.suppress(OSError):
+        if len(folders) > durable.FEW_FILES:
+            _sync_file_systems(top, folders)
+            return
+    for folder in folders:
+        with contextlib.suppress(OSError), opened(top, folder) as descriptor:
+            os.fsync(descriptor)
+
+
+def _sync_file_systems(top: Path, folders: Iterable[bytes]) -> None:
+    done: set[int] = set()
+    for folder in folders:
+        with contextlib.suppress(FileNotFoundError), opened(top, folder) as descriptor:
+            device = os.fstat(descriptor).st_dev
+            if device not in done:
+                durable.sync_file_system(descriptor)
+                done.add(device)
 
 
 def sync(descriptor: int) -> None:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from understudy.git.apply import filesystem
+from understudy.git.apply import attributes, filesystem
+from understudy.git.changes import folders_of
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
 from understudy.process.failpoints import failpoint
@@ -39,16 +40,19 @@ class Step:
     """The temporary name of the old file, if it is moved aside."""
     before: str | None
     after: str | None
+    in_place: int | None = None
+    """The permission bits of a file that is written in place, with copies of both versions under temporary names."""
 
-    def packed(self) -> list[str | None]:
+    def packed(self) -> list[str | int | None]:
         """Return the form for the journal."""
-        return [self.path.hex(), self.folder.hex(), self.new.hex(), self.old.hex(), self.before, self.after]
+        names = (self.path, self.folder, self.new, self.old)
+        return [*(each.hex() for each in names), self.before, self.after, self.in_place]
 
     @classmethod
     def unpacked(cls, fields: list[Any]) -> Step:
         """Return the step from its form in the journal."""
         path, folder, new, old = (bytes.fromhex(each) for each in fields[:4])
-        return cls(path, folder, new, old, fields[4], fields[5])
+        return cls(path, folder, new, old, *fields[4:7])
 
 
 def recover(journal: Path, then: Callable[[], None] | None = None) -> Literal["nothing", "before", "after"]:
@@ -124,12 +128,6 @@ def clean_up(top: Path, record: dict[str, Any], steps: list[Step]) -> None:
                 if not _remove_folder(top, each):
                     break
         failpoint("cleaning")
-
-
-def folders_of(path: bytes) -> list[bytes]:
-    """Return the parent folders of a path, the highest first."""
-    parts = path.split(b"/")[:-1]
-    return [b"/".join(parts[: number + 1]) for number in range(len(parts))]
 
 
 def changed_meanwhile(path: bytes) -> UnderstudyError:
@@ -234,12 +232,28 @@ def _put_back_old(top: Path, step: Step) -> None:
         if folder is None:
             return
         if place is not None:
-            if filesystem.exists(folder, step.old):
+            if step.in_place is not None:
+                _put_back_overwritten(folder, place, name, step, step.in_place)
+            elif filesystem.exists(folder, step.old):
                 _put_back_moved(folder, place, name, step)
             elif step.after is not None and filesystem.exists(folder, step.new):
                 _put_back_exchanged(folder, place, name, step)
         _remove(folder, step.new)
         _remove(folder, step.old)
+
+
+def _put_back_overwritten(folder: int, place: int, name: bytes, step: Step, mode: int) -> None:
+    """Write the old content again, unless the user has saved another one since."""
+    before, after = (filesystem.content_of(folder, each) for each in (step.old, step.new))
+    found = filesystem.content_of(place, name)
+    if before is None or after is None or found is None:
+        return  # not all copies were made, so the file is unchanged; or the user removed it
+    if found == before or not filesystem.is_torn(found, before, after):
+        if found == before:
+            filesystem.set_mode(place, name, mode)
+        return
+    with filesystem.open_to_write(place, name) as descriptor, filesystem.alone(descriptor):
+        attributes.overwrite(descriptor, before, mode)
 
 
 def _put_back_moved(folder: int, place: int, name: bytes, step: Step) -> None:

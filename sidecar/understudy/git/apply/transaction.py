@@ -4,6 +4,9 @@ A journal is on disk before anything changes. Each new file is written beside th
 in one step of the file system. If the old file is not the one that the change was computed from, everything is rolled
 back. After an interruption at any moment, ``recover`` rolls back or completes everything. Only files change, never the
 index, HEAD or a ref.
+
+Files keep their owner, permissions, extended attributes and hard links (``attributes``). A file that only keeps them if
+it is written in place is not exchanged: first both versions are on disk beside it, then it is overwritten.
 """
 
 from __future__ import annotations
@@ -19,18 +22,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from understudy.git.apply import filesystem
+from understudy.git.apply import attributes, filesystem
 from understudy.git.apply.rollback import (
     PART,
     Step,
     changed_meanwhile,
     clean_up,
     escape,
-    folders_of,
     put_back,
     typed_errors,
 )
-from understudy.git.changes import OTHER, Change, Entry
+from understudy.git.changes import OTHER, Change, Entry, folders_of
 from understudy.git.diff import FILE_BYTES
 from understudy.git.object_store import SCRATCH, TEMPORARY
 from understudy.git.path_rules import refused
@@ -64,6 +66,10 @@ class FileTransaction:
         self._active = False
         self._record: dict[str, Any] = {}
         self._steps: list[Step] = []
+        self._contents: dict[bytes, bytes] = {}
+        """New contents of the files that are written in place."""
+        self._modes: dict[bytes, int] = {}
+        """Their new permission bits."""
         self._uncertain: list[Step] = []
 
     def __enter__(self) -> Self:
@@ -81,8 +87,8 @@ class FileTransaction:
         """Write the changes; on any error, roll all of them back.
 
         Errors: ``merge_conflict`` (a file has changed since the merge, or is being written), ``path_escape`` (a link in
-        the path, a refused name), ``permission_denied``, ``disk_full``, ``conflict`` (the journal exists: ``recover``
-        it first).
+        the path, a refused name), ``permission_denied`` (also when a file would lose an attribute), ``disk_full``,
+        ``conflict`` (the journal exists: ``recover`` it first).
         """
         wanted = [change for change in changes if change.before != change.after]
         _check_names(wanted)
@@ -164,8 +170,10 @@ class FileTransaction:
         leaving = {change.path for change in changes if change.after is None}
         steps, made, removed = [], dict[bytes, None](), dict[bytes, int]()
         for number, change in enumerate(changes):
-            if change.before is not None:
-                self._check_before(change)
+            in_place = None if change.before is None else self._check_before(change)
+            if in_place is not None and change.after is not None:
+                self._contents[change.path] = change.after.content
+                self._modes[change.path] = _mode_after(change, in_place)
             if change.after is None:
                 for folder in folders_of(change.path):
                     if folder in coming:
@@ -182,6 +190,7 @@ class FileTransaction:
                     name + b".old",
                     filesystem.signature(change.before),
                     filesystem.signature(change.after),
+                    in_place,
                 )
             )
         self._steps = steps
@@ -192,17 +201,22 @@ class FileTransaction:
             "removed": [[each.hex(), mode] for each, mode in sorted(removed.items(), reverse=True)],
         }
 
-    def _check_before(self, change: Change) -> None:
+    def _check_before(self, change: Change) -> int | None:
+        """Check that a file is as it was merged; return its permission bits if it must be written in place."""
         folder, name = filesystem.parent_and_name(change.path)
+        in_place = None
         try:
             with filesystem.opened(self.top, folder) as descriptor:
                 found = filesystem.signature_at(descriptor, name)
+                if _is_edit(change) and found == filesystem.signature(change.before):
+                    in_place = _mode_in_place(descriptor, name, change.path)
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENOENT}:
                 raise changed_meanwhile(change.path) from error
             raise
         if found != filesystem.signature(change.before):
             raise changed_meanwhile(change.path)
+        return in_place
 
     def _existing_folder(self, path: bytes, coming: set[bytes], leaving: set[bytes]) -> tuple[bytes, list[bytes]]:
         """Return the deepest parent folder that exists before and after, and the folders to create."""
@@ -234,7 +248,8 @@ class FileTransaction:
         return found
 
     def _stage(self, changes: list[Change]) -> None:
-        """Write the new files under their temporary names, beside their targets."""
+        """Write the new files under their temporary names, beside their targets, and make them durable."""
+        written = []
         for step, change in zip(self._steps, changes, strict=True):
             if change.after is None:
                 continue
@@ -242,37 +257,39 @@ class FileTransaction:
                 if change.after.mode == "120000":
                     os.symlink(change.after.content, step.new, dir_fd=folder)
                 else:
-                    self._write_new(folder, step, change, change.after)
-                    failpoint("written")
-                    # A new file must appear complete or not at all: recovery detects a step's progress by contents.
-                    os.rename(step.new + PART, step.new, src_dir_fd=folder, dst_dir_fd=folder)
+                    self._write_new(folder, step.new, step, change, change.after)
+                    written.append((step.folder, step.new))
+                if step.in_place is not None and change.before is not None:
+                    self._write_new(folder, step.old, step, change, change.before)
+                    written.append((step.folder, step.old))
             failpoint("staged")
+        filesystem.sync_files(self.top, written)
+        failpoint("all staged")
 
-    def _write_new(self, folder: int, step: Step, change: Change, after: Entry) -> None:
-        executable = after.mode == "100755"
-        # The user's umask applies to a new file; an existing one keeps its permissions and owner.
-        descriptor = os.open(
-            step.new + PART,
-            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
-            0o777 if executable else 0o666,
-            dir_fd=folder,
-        )
-        with os.fdopen(descriptor, "wb") as stream:
+    def _write_new(self, folder: int, name: bytes, step: Step, change: Change, entry: Entry) -> None:
+        # The user's umask applies to a new file; the copies of one that is written in place are only for recovery.
+        mode = 0o600 if step.in_place is not None else 0o777 if entry.mode == "100755" else 0o666
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(name + PART, flags, mode, dir_fd=folder), "wb") as stream:
             failpoint("open")
-            stream.write(after.content)
-            if change.before is not None and change.before.mode != "120000":
-                parent, name = filesystem.parent_and_name(change.path)
-                with filesystem.opened(self.top, parent) as place:
-                    known = os.lstat(name, dir_fd=place)
-                mode = stat.S_IMODE(known.st_mode) & 0o777
-                if after.mode != change.before.mode:
-                    mode = mode | (mode & 0o444) >> 2 if executable else mode & ~0o111
-                if os.geteuid() == 0 and (known.st_uid, known.st_gid) != (0, 0):
-                    with contextlib.suppress(OSError):
-                        os.fchown(descriptor, known.st_uid, known.st_gid)
-                os.fchmod(descriptor, mode)
+            stream.write(entry.content)
             stream.flush()
-            os.fsync(descriptor)
+            if step.in_place is None and _is_edit(change):
+                self._keep_attributes(stream.fileno(), change)
+        failpoint("written")
+        # A new file must appear complete or not at all: recovery detects a step's progress by contents.
+        os.rename(name + PART, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def _keep_attributes(self, descriptor: int, change: Change) -> None:
+        parent, name = filesystem.parent_and_name(change.path)
+        try:
+            with filesystem.opened(self.top, parent) as place, filesystem.open_to_read(place, name) as source:
+                mode = stat.S_IMODE(os.fstat(source).st_mode)
+                attributes.copy(source, descriptor, _mode_after(change, mode))
+        except FileNotFoundError as error:
+            raise changed_meanwhile(change.path) from error
+        except attributes.LostError as error:
+            raise _would_lose(change.path, str(error)) from error
 
     def _take_away(self) -> None:
         for step in self._steps:
@@ -293,7 +310,10 @@ class FileTransaction:
     def _put_in_place(self) -> None:
         for step in self._steps:
             if step.before is not None and step.after is not None:
-                self._replace(step)
+                if step.in_place is None:
+                    self._replace(step)
+                else:
+                    self._overwrite(step)
                 failpoint("replaced")
         for packed in self._record["made"]:
             parent, name = filesystem.parent_and_name(bytes.fromhex(packed))
@@ -327,6 +347,20 @@ class FileTransaction:
             failpoint("exchanged")
             self._judge(step, folder, step.new)
 
+    def _overwrite(self, step: Step) -> None:
+        with self._places(step) as (_, place, name):
+            if filesystem.settled(place, name) is False:
+                raise _is_written(step.path)
+            try:
+                with filesystem.open_to_write(place, name) as descriptor, filesystem.alone(descriptor):
+                    if filesystem.signature_of(descriptor) != step.before:
+                        raise changed_meanwhile(step.path)
+                    attributes.overwrite(descriptor, self._contents[step.path], self._modes[step.path])
+            except FileNotFoundError as error:
+                raise changed_meanwhile(step.path) from error
+            except attributes.LostError as error:
+                raise _would_lose(step.path, str(error)) from error
+
     def _move_aside(self, step: Step) -> None:
         with self._places(step) as (folder, place, name):
             try:
@@ -342,11 +376,7 @@ class FileTransaction:
         if filesystem.signature_at(folder, name) != step.before:
             raise changed_meanwhile(step.path)
         if quiet is False:
-            raise UnderstudyError(
-                ErrorKind.MERGE_CONFLICT,
-                f"A program has {quote(step.path)} open for writing, so it was not changed.",
-                hint="Let that program finish or close the file, then try again: its later writes would be lost.",
-            )
+            raise _is_written(step.path)
         if quiet is None:
             self._uncertain.append(step)
 
@@ -362,9 +392,7 @@ class FileTransaction:
             step.folder for step in self._steps
         }
         folders |= {filesystem.parent_and_name(bytes.fromhex(each))[0] for each in self._record["made"]}
-        for each in folders:
-            with contextlib.suppress(OSError), filesystem.opened(self.top, each) as folder:
-                filesystem.sync(folder)
+        filesystem.sync_folders(self.top, folders)
 
     @contextlib.contextmanager
     def _places(self, step: Step) -> Iterator[tuple[int, int, bytes]]:
@@ -409,6 +437,47 @@ def read_entry(top: Path, path: bytes) -> Entry | None:
             f"{quote(path)} in {top} cannot be read: {error.strerror}.",
             hint="Check its permissions.",
         ) from error
+
+
+def _is_edit(change: Change) -> bool:
+    """Return whether a regular file stays one."""
+    return all(entry is not None and entry.mode in {"100644", "100755"} for entry in (change.before, change.after))
+
+
+def _mode_after(change: Change, mode: int) -> int:
+    before, after = change.before, change.after
+    return mode if before is None or after is None else attributes.mode_after(mode, before.mode, after.mode)
+
+
+def _mode_in_place(folder: int, name: bytes, path: bytes) -> int | None:
+    """Return the permission bits of a file that must be written in place; None for one that is replaced."""
+    known = os.lstat(name, dir_fd=folder)
+    if not attributes.is_kept_in_place(known):
+        return None
+    with filesystem.open_to_read(folder, name) as descriptor:
+        try:
+            attributes.refuse_in_place(descriptor, known)
+        except attributes.LostError as error:
+            raise _would_lose(path, str(error)) from error
+    return stat.S_IMODE(known.st_mode)
+
+
+def _would_lose(path: bytes, what: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.PERMISSION_DENIED,
+        f"{quote(path)} would lose its {what}, so nothing was applied.",
+        hint="Make this change yourself, then accept it as merged manually.",
+        names=[quote(path)],
+    )
+
+
+def _is_written(path: bytes) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.MERGE_CONFLICT,
+        f"A program has {quote(path)} open for writing, so it was not changed.",
+        hint="Let that program finish or close the file, then try again: its later writes would be lost.",
+        names=[quote(path)],
+    )
 
 
 def _check_names(changes: list[Change]) -> None:

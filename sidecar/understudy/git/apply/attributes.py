@@ -1,0 +1,110 @@
+"""Keep what belongs to a file besides its content: owner, permissions, extended attributes, hard links.
+
+A file is replaced by a new one with the same attributes, unless it has other names (hard links) or belongs to another
+user. Such a file is written *in place*, which keeps the file itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from understudy.git.apply import filesystem
+
+_CAPABILITY = "security.capability"
+"""The kernel removes it when the file is written."""
+_ACL = "system.posix_acl_access"
+_NONE = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENODATA, errno.ENOSYS})
+
+
+class LostError(Exception):
+    """An attribute cannot be kept; the text names it."""
+
+
+def is_kept_in_place(known: os.stat_result) -> bool:
+    """Return whether only writing a regular file in place keeps what belongs to it."""
+    if known.st_nlink > 1:
+        return True
+    user = os.geteuid()
+    return user != 0 and (known.st_uid != user or known.st_gid not in {os.getegid(), *os.getgroups()})
+
+
+def refuse_in_place(descriptor: int, known: os.stat_result) -> None:
+    """Raise ``LostError`` if writing the open file in place is impossible, or would remove an attribute for good."""
+    user = os.geteuid()
+    if user == 0:
+        return
+    if known.st_uid != user:
+        if not os.access(f"/proc/self/fd/{descriptor}", os.W_OK):
+            raise LostError("owner")
+        if known.st_mode & (stat.S_ISUID | stat.S_ISGID):
+            raise LostError("setuid or setgid bit")
+    if _CAPABILITY in _extended(descriptor):
+        raise LostError(f"extended attribute {_CAPABILITY}")
+
+
+def copy(source: int, target: int, mode: int) -> None:
+    """Give an open file the owner and extended attributes of another, and ``mode``; raise ``LostError`` if it cannot.
+
+    The permissions come last: with them, the file may no longer be writable.
+    """
+    known, new = os.fstat(source), os.fstat(target)
+    if (known.st_uid, known.st_gid) != (new.st_uid, new.st_gid):
+        try:
+            os.fchown(target, known.st_uid, known.st_gid)
+        except OSError as error:
+            raise LostError("owner") from error
+    wanted, present = _extended(source), _extended(target)
+    for name in present.keys() - wanted.keys():
+        if name == _ACL:  # inherited from the folder
+            os.removexattr(target, name)
+    for name, value in wanted.items():
+        if present.get(name) != value:
+            try:
+                os.setxattr(target, name, value)
+            except OSError as error:
+                raise LostError(f"extended attribute {name}") from error
+    set_mode(target, mode)
+
+
+def set_mode(descriptor: int, mode: int) -> None:
+    """Set the permissions of an open file; raise ``LostError`` where the system drops a bit."""
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) == mode:
+        return
+    try:
+        os.fchmod(descriptor, mode)
+    except OSError as error:
+        raise LostError("permissions") from error
+    # chmod(2) drops the setgid bit silently if the file's group is not one of the caller's.
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+        raise LostError("setuid or setgid bit")
+
+
+def overwrite(descriptor: int, content: bytes, mode: int) -> None:
+    """Write an open file in place and set its permissions; a write removes some attributes, which are set again."""
+    capability = _extended(descriptor).get(_CAPABILITY)
+    filesystem.overwrite(descriptor, content)
+    if capability is not None:
+        os.setxattr(descriptor, _CAPABILITY, capability)
+    set_mode(descriptor, mode)
+
+
+def mode_after(before: int, git_before: str, git_after: str) -> int:
+    """Return a file's permission bits after a change of git's mode; without one, they stay."""
+    if git_before == git_after:
+        return before
+    # As many may execute it as may read it.
+    return before | (before & 0o444) >> 2 if git_after == "100755" else before & ~0o111
+
+
+def _extended(descriptor: int) -> dict[str, bytes]:
+    """Return the extended attributes; Python knows them on Linux only."""
+    if not hasattr(os, "listxattr"):
+        return {}
+    try:
+        return {name: os.getxattr(descriptor, name) for name in os.listxattr(descriptor)}
+    except OSError as error:
+        if error.errno in _NONE:
+            return {}
+        raise

@@ -1,0 +1,181 @@
+"""An accept keeps what belongs to a file besides its content: permissions, extended attributes, hard links."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from understudy.git.apply import filesystem, rollback
+from understudy.git.apply.transaction import FileTransaction
+from understudy.git.changes import Change, Entry
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process import failpoints
+
+MODES = st.sampled_from([0o644, 0o444, 0o400, 0o600, 0o755, 0o2755, 0o4711, 0o777, 0o664])
+CONTENTS = st.one_of(
+    st.binary(max_size=40),
+    st.builds(lambda piece, count: piece * count, st.sampled_from([b"line\n", b"\0", b"ab"]), st.integers(0, 3000)),
+)
+ATTRIBUTES = st.dictionaries(st.sampled_from(["user.a", "user.b"]), st.binary(max_size=5), max_size=2)
+
+
+def entry(mode: int, content: bytes) -> Entry:
+    return Entry("100755" if mode & 0o100 else "100644", content)
+
+
+@contextlib.contextmanager
+def checkout(content: bytes, mode: int, links: int, attributes: dict[str, bytes]) -> Iterator[Path]:
+    """Yield a folder with ``checkout/file`` and its other names."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        file = folder / "checkout" / "file"
+        file.parent.mkdir()
+        file.write_bytes(content)
+        for name, value in attributes.items():
+            os.setxattr(file, name, value)
+        file.chmod(mode)
+        for number in range(1, links):
+            (folder / f"link{number}").hardlink_to(file)
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def kept(file: Path) -> dict[str, object]:
+    found = file.stat()
+    extended = {name: os.getxattr(file, name) for name in os.listxattr(file)}
+    return {"mode": stat.S_IMODE(found.st_mode), "owner": (found.st_uid, found.st_gid), "extended": extended}
+
+
+def names_left(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.is_file() and not path.name.startswith("link"))
+
+
+@given(CONTENTS, CONTENTS, MODES, st.integers(1, 3), ATTRIBUTES, st.booleans(), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_attributes_and_links_are_kept(  # noqa: PLR0917 - hypothesis passes them by position
+    before, after, mode, links, attributes, committed, executable
+):
+    now = entry(mode, before)
+    then = Entry("100755" if executable else "100644", after)
+    assume(now != then)
+    with checkout(before, mode, links, attributes) as folder:
+        file = folder / "checkout" / "file"
+        had, inode = kept(file), file.stat().st_ino
+        with FileTransaction(file.parent, folder / "journal") as exchange:
+            exchange.apply([Change(b"file", now, then)])
+            if committed:
+                exchange.commit()
+        assert file.read_bytes() == (after if committed else before)
+        assert file.stat().st_nlink == links
+        if links > 1:
+            assert file.stat().st_ino == inode
+            assert (folder / "link1").read_bytes() == file.read_bytes()
+        found = kept(file)
+        if not committed or now.mode == then.mode:
+            assert found == had
+        else:
+            assert found | {"mode": had["mode"]} == had
+            assert bool(found["mode"] & 0o100) == executable
+            assert found["mode"] & ~0o111 == had["mode"] & ~0o111
+        assert names_left(folder) == ["file"]
+
+
+def run_killed(point: str, folder: Path, change: Change) -> bool:
+    """Apply a change in a child process that dies at a failpoint; return whether it died there."""
+    child = os.fork()
+    if child == 0:
+        failpoints._passed.clear()
+        os.environ[failpoints.VARIABLE] = point
+        code = 1
+        with contextlib.suppress(BaseException):
+            with FileTransaction(folder / "checkout", folder / "journal") as exchange:
+                exchange.apply([change])
+                exchange.commit()
+            code = 0
+        os._exit(code)
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert ended in {0, -signal.SIGKILL}
+    return ended != 0
+
+
+@given(CONTENTS, CONTENTS, MODES, st.integers(1, 30))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_kill_while_a_linked_file_is_written_loses_nothing(before, after, mode, number):
+    assume(before != after)
+    with checkout(before, mode, 2, {}) as folder:
+        file = folder / "checkout" / "file"
+        had, inode = kept(file), file.stat().st_ino
+        change = Change(b"file", entry(mode, before), entry(mode, after))
+        killed = run_killed(f"*:{number}", folder, change)
+        outcome = rollback.recover(folder / "journal")
+        complete = outcome == "after" or not killed
+        assert file.read_bytes() == (after if complete else before)
+        assert kept(file) == had
+        assert file.stat().st_ino == inode
+        assert names_left(folder) == ["file"]
+
+
+@pytest.mark.parametrize("point", ["half written:1", "not cut yet:1"])
+@pytest.mark.parametrize("after", [b"a longer text\n" * 400, b"short\n"])
+def test_a_half_written_file_is_undone(point, after):
+    before = b"one line\n" * 300
+    with checkout(before, 0o444, 2, {}) as folder:
+        assert run_killed(point, folder, Change(b"file", entry(0o444, before), entry(0o444, after)))
+        file = folder / "checkout" / "file"
+        assert file.read_bytes() != before
+        assert rollback.recover(folder / "journal") == "before"
+        assert file.read_bytes() == (folder / "link1").read_bytes() == before
+
+
+def test_a_save_after_the_kill_is_kept():
+    with checkout(b"old\n" * 500, 0o644, 2, {}) as folder:
+        change = Change(b"file", entry(0o644, b"old\n" * 500), entry(0o644, b"new\n" * 400))
+        assert run_killed("half written:1", folder, change)
+        (folder / "checkout" / "file").write_bytes(b"saved by the user\n" * 100)
+        assert rollback.recover(folder / "journal") == "before"
+        assert (folder / "checkout" / "file").read_bytes() == b"saved by the user\n" * 100
+
+
+@given(st.binary(max_size=2000), st.binary(max_size=2000), st.integers(0, 2000))
+def test_every_interrupted_write_is_recognised(before, after, written):
+    done = after[:written]
+    assert filesystem.is_torn(done + before[len(done) :], before, after)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs files of another user")
+def test_what_would_be_lost_is_said_before_anything_changes():
+    with checkout(b"old\n", 0o644, 1, {}) as folder:
+        for path in (folder, folder / "checkout"):
+            path.chmod(0o777)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                os.setgroups([])
+                os.setresgid(65534, 65534, 65534)
+                os.setresuid(65534, 65534, 65534)
+                change = Change(b"file", entry(0o644, b"old\n"), entry(0o644, b"new\n"))
+                try:
+                    with FileTransaction(folder / "checkout", folder / "journal") as exchange:
+                        exchange.apply([change])
+                except UnderstudyError as error:
+                    os.write(writing, f"{error.kind}: {error.message}".encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        os.close(writing)
+        with os.fdopen(reading) as stream:
+            said = stream.read()
+        assert said == f"{ErrorKind.PERMISSION_DENIED}: file would lose its owner, so nothing was applied."
+        assert (folder / "checkout" / "file").read_bytes() == b"old\n"
+        assert names_left(folder) == ["file"]
