@@ -106,11 +106,16 @@ def file_diffs(store: ObjectStore, base: str, head: str) -> list[FileDiff]:
             from_=quote(split.change.source) if split.change.letter == "R" else None,
             status=split.change.status,
             binary=split.binary,
-            flag_reason=flagged(split.change.path) or flagged(split.change.source),
+            flag_reason=_flag_reason(split.change),
             hunks=_hunks(split.change, split.ranges, binary=split.binary),
         )
         for split in splits(store, base, head)
     ]
+
+
+def _flag_reason(change: RawChange) -> str | None:
+    reason = flagged(change.path)
+    return flagged(change.source) if reason is None and change.source != change.path else reason
 
 
 def splits(store: ObjectStore, base: str, head: str) -> list[Split]:

@@ -18,6 +18,8 @@ from understudy.journal.state_folder import state_root
 _NAME = "editor-saves.jsonl"
 _LIMIT = 1 << 20
 """Bytes kept; the older half is dropped when there are more."""
+_MOST_FILES = 5000
+"""Files that one call records: more than the bytes that are kept usually hold."""
 FILE_BYTES = 32 * 1024 * 1024
 """A larger file is not hashed, so a save of it is not remembered."""
 
@@ -25,10 +27,8 @@ FILE_BYTES = 32 * 1024 * 1024
 def record(paths: Iterable[Path]) -> None:
     """Remember the current contents of files; errors are ignored, because nothing else depends on the record."""
     with suppress(OSError):
-        lines = b""
-        for path in paths:
-            digest = digest_of(path)
-            lines += json.dumps([os.path.realpath(path), digest]).encode() + b"\n"
+        newest = list(paths)[-_MOST_FILES:]
+        lines = b"".join(json.dumps([os.path.realpath(path), digest_of(path)]).encode() + b"\n" for path in newest)
         target = state_root() / _NAME
         descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -37,7 +37,7 @@ def record(paths: Iterable[Path]) -> None:
         finally:
             os.close(descriptor)
         if size > _LIMIT:
-            kept = durable.read_whole(target, 2 * _LIMIT)[-_LIMIT // 2 :].partition(b"\n")[2]
+            kept = durable.read_whole(target, size)[-_LIMIT // 2 :].partition(b"\n")[2]
             temporary = target.with_suffix(f".{os.getpid()}.tmp")
             temporary.write_bytes(kept)
             temporary.replace(target)

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import time
+from collections.abc import Iterator
 from typing import Any, Self
 
 import msgspec
@@ -84,6 +85,7 @@ class Writer:
                 raise
         self._at = last[-1].at if last and _is_time(last[-1].at) else ""
         self._dirty = True
+        self._together = False
         self._saved = 0.0
         self.flush_summary()
         self._hold_reserve()
@@ -137,6 +139,23 @@ class Writer:
                 ledger.record(self.folder, self.delegation)
         return seq
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Write the summary once for all events of the block, and notify others once: each costs as much as the result.
+
+        Readers fold the events that the summary lacks. A block inside of a block changes nothing.
+        """
+        if self._together:
+            yield
+            return
+        self._together = True
+        try:
+            yield
+        finally:
+            self._together = False
+            self.flush_summary()
+            change_notifications.notify(self.folder.id)
+
     def verify(self) -> bool:
         """Compare the whole journal with what was written; repair and note differences; return whether it was intact.
 
@@ -187,6 +206,8 @@ class Writer:
         self._remember(stamped, line)
         before, self.delegation = self.delegation, fold.fold(self.delegation, stamped)
         self._dirty = True
+        if self._together:
+            return seq
         if (
             isinstance(stamped, _AT_ONCE)
             or _shows(before) != _shows(self.delegation)

@@ -215,24 +215,28 @@ def append_events(folder: delegation_folder.Folder, writer: Writer, intent: Deci
     if intent.kind == "accept":
         if intent.token in now.applied:
             return
-        for one in intent.hunks:
-            mark = now.marks.get(one.hunk)
-            if mark is None or mark.state is not HunkState.ACCEPTED:
-                reopen(writer, now, one, intent.by)
-                failpoint("before event")
-                decided = events.Decided(path=one.path, hunk=one.hunk, decision="accept", by=intent.by)
-                writer.append(decided, attempt=0)
-        failpoint("before event")
-        writer.append(events.Applied(paths=intent.paths, undo_token=intent.token, by=intent.by), attempt=0)
+        with writer.together():
+            for one in intent.hunks:
+                mark = now.marks.get(one.hunk)
+                if mark is None or mark.state is not HunkState.ACCEPTED:
+                    reopen(writer, now, one, intent.by)
+                    failpoint("before event")
+                    decided = events.Decided(path=one.path, hunk=one.hunk, decision="accept", by=intent.by)
+                    writer.append(decided, attempt=0)
+            failpoint("before event")
+            writer.append(events.Applied(paths=intent.paths, undo_token=intent.token, by=intent.by), attempt=0)
     elif intent.kind == "undo":
         if not now.applied.get(intent.token):
             return
-        for one in intent.hunks:
-            if now.marks[one.hunk].state is HunkState.ACCEPTED:
-                decided = events.Decided(path=one.path, hunk=one.hunk, decision="pending", was="accept", by=intent.by)
-                writer.append(decided, attempt=0)
-                failpoint("before event")
-        writer.append(events.Undone(undo_token=intent.token), attempt=0)
+        with writer.together():
+            for one in intent.hunks:
+                if now.marks[one.hunk].state is HunkState.ACCEPTED:
+                    decided = events.Decided(
+                        path=one.path, hunk=one.hunk, decision="pending", was="accept", by=intent.by
+                    )
+                    writer.append(decided, attempt=0)
+                    failpoint("before event")
+            writer.append(events.Undone(undo_token=intent.token), attempt=0)
     elif intent.kind == "discard":
         if now.discarded == intent.token:
             return

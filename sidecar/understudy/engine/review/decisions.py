@@ -18,6 +18,7 @@ from understudy.engine import workspaces
 from understudy.engine.review import confirmation, decision_log, decision_recovery, review_state
 from understudy.engine.review.editor_buffers import Buffers, Documents, Editor, not_saved, unsaved_text
 from understudy.engine.worktrees.record import WorktreeRecord, load_record
+from understudy.git import diff as git_diff
 from understudy.git.apply import transaction
 from understudy.git.changes import Change
 from understudy.git.merge import hunk_merge
@@ -82,9 +83,15 @@ class LockedResult:
         """Return the result commit."""
         return self.delegation.head or self.record.base_commit
 
-    def files(self) -> list[FileDiff]:
-        """Return every changed file with the state of its hunks."""
-        return review_state.files_of(self.folder, self.store, self.record.base_commit, self.head)
+    def files(self, diff: list[FileDiff] | None = None) -> list[FileDiff]:
+        """Return every changed file with the state of its hunks; ``diff``: the files, if they are known."""
+        if diff is None:
+            diff = self.diff()
+        return review_state.read(self.folder).on(diff)
+
+    def diff(self) -> list[FileDiff]:
+        """Return every changed file, all hunks pending."""
+        return git_diff.file_diffs(self.store, self.record.base_commit, self.head)
 
 
 # -- deciding ------------------------------------------------------------------------------------------------------
@@ -110,7 +117,8 @@ def decide(
     """
     with lock_result(folder) as at:
         refuse_without_result(at)
-        files = at.files()
+        diff = at.diff()
+        files = at.files(diff)
         accept, merged_manually, reject = _sort_out(files, requests, at)
         if not flagged:
             _refuse_flagged(files, accept, folder.id)
@@ -118,28 +126,31 @@ def decide(
         conflicts, merged, token = (
             _accept(at, accept, merged_manually, by, editor) if accept or merged_manually else ((), [], None)
         )
-        for conflict in conflicts:
-            one = decision_log.HunkRef(path_quoting.quote(conflict.path), conflict.hunk)
-            decision_recovery.reopen(at.writer, review_state.read(folder), one, by)
-            tried = events.Decided(path=one.path, hunk=one.hunk, decision="pending", conflict=True, by=by)
-            at.writer.append(tried, attempt=0)
-        for one, was, reason in reject:
-            failpoint("rejecting")
-            at.writer.append(
-                events.Decided(
-                    path=one.path,
-                    hunk=one.hunk,
-                    decision="reject",
-                    was=review_state.DECISIONS[was],
-                    reason=reason,
-                    by=by,
-                ),
-                attempt=0,
-            )
-        confirmation.update(at.writer, at.files())
+        with at.writer.together():
+            decisions = review_state.read(folder) if conflicts else review_state.ReviewState()
+            for conflict in conflicts:
+                one = decision_log.HunkRef(path_quoting.quote(conflict.path), conflict.hunk)
+                decision_recovery.reopen(at.writer, decisions, one, by)
+                tried = events.Decided(path=one.path, hunk=one.hunk, decision="pending", conflict=True, by=by)
+                at.writer.append(tried, attempt=0)
+            for one, was, reason in reject:
+                failpoint("rejecting")
+                at.writer.append(
+                    events.Decided(
+                        path=one.path,
+                        hunk=one.hunk,
+                        decision="reject",
+                        was=review_state.DECISIONS[was],
+                        reason=reason,
+                        by=by,
+                    ),
+                    attempt=0,
+                )
+        files = at.files(diff)
+        confirmation.update(at.writer, files)
         at.writer.sync()
         decided = [*merged, *(one for one, was, _ in reject if was is not HunkState.REJECTED)]
-        return DecisionOutcome(at.files(), [one.hunk for one in decided], conflicts, token)
+        return DecisionOutcome(files, [one.hunk for one in decided], conflicts, token)
 
 
 def undo(token: str, *, by: str, documents: Documents, editor: Editor | None = None) -> None:
@@ -267,7 +278,7 @@ def _sort_out(
 ]:
     """Return the hunks to accept, those merged manually, and those to reject with their old state and the reason."""
     known = {(file.path, hunk.id): hunk for file in files for hunk in file.hunks}
-    by_path = {file.path for file in files}
+    by_path = {file.path: file for file in files}
     accept: dict[decision_log.HunkRef, bool] = {}
     reject: dict[decision_log.HunkRef, tuple[HunkState, str | None]] = {}
     for request in requests:
@@ -289,10 +300,12 @@ def _sort_out(
                 hint="Use `mergedManually` only with accept.",
             )
         if request.hunk is None:
+            asked = files if request.path is None else [by_path[request.path]]
             chosen = [
-                decision_log.HunkRef(path, identifier)
-                for (path, identifier), hunk in known.items()
-                if request.path in {None, path} and hunk.state is HunkState.PENDING
+                decision_log.HunkRef(file.path, hunk.id)
+                for file in asked
+                for hunk in file.hunks
+                if hunk.state is HunkState.PENDING
             ]
         else:
             chosen = [_requested_hunk(known, request, at)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from understudy.git.changes import OTHER, Change, Entry, Reader, Selection
+from understudy.git.changes import OTHER, Change, Entry, Reader, Selection, folders_of
 from understudy.git.diff import Split, hunk_ids, line_splits, splits
 from understudy.git.merge.disjoint_edits import disjoint_edits
 from understudy.git.merge.line_edits import Edit, Sides, edits_of, merge_edits, replace, reversed_edits, split_lines
@@ -67,20 +67,22 @@ def plan(store: ObjectStore, base: str, head: str, selection: Selection, read_no
     merged: dict[bytes, tuple[str, ...]] = {}
     conflicts: list[HunkConflict] = []
     # Removals first: a file may replace a folder, and a folder may replace a file.
+    leaving = Removals()
     for file in sorted(picked, key=lambda each: each.split.change.letter != "D"):
-        leaving = [path for path, change in changes.items() if change.after is None]
         outcome = file.merge(leaving)
         for change in outcome.changes:
             if change.before != change.after:
                 changes[change.path] = change
+                if change.after is None:
+                    leaving.add(change.path)
         if outcome.merged:
             merged[file.path] = outcome.merged
         conflicts += outcome.conflicts
-    order = [file.path for file in picked]
+    order = {file.path: number for number, file in enumerate(picked)}
     return MergePlan(
         tuple(changes[path] for path in sorted(changes)),
         {path: merged[path] for path in order if path in merged},
-        tuple(sorted(conflicts, key=lambda each: order.index(each.path))),
+        tuple(sorted(conflicts, key=lambda each: order[each.path])),
     )
 
 
@@ -217,7 +219,7 @@ class _File:
             take(replace(lines, reversed_edits(self.split.ranges, self.split.removed)), change.old_blob)
         return found
 
-    def merge(self, leaving: list[bytes]) -> _Outcome:
+    def merge(self, leaving: Removals) -> _Outcome:
         letter = self.split.change.letter
         if letter == "M" and not self.split.binary and self._regular():
             return self._merge_lines()
@@ -265,13 +267,15 @@ class _File:
             return [Edit(0, len(lines), tuple(split_lines(now.content)))]
         return edits_of(self.user_split.ranges, self.user_split.added)
 
-    def _merge_rename(self, leaving: list[bytes]) -> _Outcome:
+    def _merge_rename(self, leaving: Removals) -> _Outcome:
         base, result, now, target = self.base, self.result, self.now, self.target_now
         if base is None or result is None:  # pragma: no cover - a rename has both
             return self._refused(self.wanted)
         if now is None and target == result:
             return _Outcome(merged=tuple(self.wanted))
-        free = target is None or (target.mode == OTHER and makes_room(self.path, [*leaving, self.source], target))
+        free = target is None or (
+            target.mode == OTHER and makes_room(self.path, target, leaving, Removals([self.source]))
+        )
         moved = self._three_way(base, result, now) if now is not None and free else None
         if moved is None:
             return self._refused(self.wanted)
@@ -301,12 +305,12 @@ class _File:
         content, bad = merge_edits(lines, edits, self._edits_now(lines, edits))
         return None if bad else Entry(mode, content)
 
-    def _merge_whole(self, leaving: list[bytes]) -> _Outcome:
+    def _merge_whole(self, leaving: Removals) -> _Outcome:
         base, result, now = self.base, self.result, self.now
         if {self.split.change.old_mode, self.split.change.new_mode} & {"160000"}:
             return self._refused(self.wanted)  # submodules are never changed
         outcome = _Outcome(merged=tuple(self.wanted))
-        if now is not None and now.mode == OTHER and makes_room(self.path, leaving, now):
+        if now is not None and now.mode == OTHER and makes_room(self.path, now, leaving):
             now = None
         if now == result:
             return outcome
@@ -355,15 +359,32 @@ def _entry(mode: str, blob: str, contents: Mapping[str, bytes]) -> Entry | None:
     return Entry(mode, contents.get(blob, b""))
 
 
-def makes_room(path: bytes, leaving: list[bytes], there: Entry) -> bool:
+class Removals:
+    """Files that a change removes. Whether it makes room for another file is found out without looking at all."""
+
+    def __init__(self, paths: Iterable[bytes] = ()) -> None:
+        """Add these paths."""
+        self.paths: set[bytes] = set()
+        self.folders: set[bytes] = set()
+        for path in paths:
+            self.add(path)
+
+    def add(self, path: bytes) -> None:
+        """Add a path."""
+        self.paths.add(path)
+        self.folders.update(folders_of(path))
+
+
+def makes_room(path: bytes, there: Entry, *removals: Removals) -> bool:
     """Return whether removals free ``path`` for a file: of a file in its parent path, or of all files of a folder.
 
     A folder that contains files of the user stays.
     """
-    if any(path.startswith(gone + b"/") for gone in leaving):
+    if any(folder in each.paths for folder in folders_of(path) for each in removals):
         return True
-    below = {gone for gone in leaving if gone.startswith(path + b"/")}
-    return bool(below) and all(path + b"/" + name in below for name in there.holds)
+    return any(path in each.folders for each in removals) and all(
+        any(path + b"/" + name in each.paths for each in removals) for name in there.holds
+    )
 
 
 def _load_user_edits(store: ObjectStore, files: list[_File]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 
+from understudy.files import durable
 from understudy.git.changes import OTHER, Change, Entry, Reader
 from understudy.git.diff import line_splits
-from understudy.git.merge.hunk_merge import makes_room
+from understudy.git.merge.hunk_merge import Removals, makes_room
 from understudy.git.merge.line_edits import edits_of, merge_edits, split_lines
 from understudy.git.object_store import ObjectStore
 from understudy.git.objects import read_blobs, write_blob, write_flat_tree
@@ -36,13 +38,22 @@ class UndoRecord(Wire, kw_only=True):
 def record(store: ObjectStore, changes: Iterable[Change]) -> UndoRecord:
     """Save both images of each change to the store, for ``undo``. Call it before ``FileTransaction.apply``."""
     images = []
+    changes = list(changes)
+    few = sum(change.before is not None for change in changes) <= durable.FEW_FILES
     for change in changes:
         image = FileImage(path=quote(change.path))
         if change.before is not None:
-            image.before_mode, image.before = change.before.mode, write_blob(store, change.before.content, sync=True)
+            image.before_mode, image.before = change.before.mode, write_blob(store, change.before.content, sync=few)
         if change.after is not None:
             image.after_mode, image.after = change.after.mode, write_blob(store, change.after.content)
         images.append(image)
+    if not few:
+        with store.writing():
+            descriptor = os.open(store.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                durable.sync_file_system(descriptor)
+            finally:
+                os.close(descriptor)
     return UndoRecord(images=images)
 
 
@@ -54,15 +65,15 @@ def undo(store: ObjectStore, undo_record: UndoRecord, read_now: Reader) -> list[
     images = undo_record.images
     contents = read_blobs(store, [blob for image in images for blob in (image.before, image.after) if blob])
     changes, refused, texts = [], [], []
-    leaving = [unquote(image.path) for image in images if image.before is None]
-    returning = [unquote(image.path) for image in images if image.after is None]
+    leaving = Removals(unquote(image.path) for image in images if image.before is None)
+    returning = Removals(unquote(image.path) for image in images if image.after is None)
     for image in images:
         path = unquote(image.path)
         before = _entry(image.before_mode, image.before, contents)
         after = _entry(image.after_mode, image.after, contents)
         now = read_now(path)
         # One of the two states may have a file where the other has a folder; then the folder counts as absent.
-        if now is not None and now.mode == OTHER and makes_room(path, leaving if after is None else returning, now):
+        if now is not None and now.mode == OTHER and makes_room(path, now, leaving if after is None else returning):
             now = None
         if now == after:
             changes.append(Change(path, now, before))

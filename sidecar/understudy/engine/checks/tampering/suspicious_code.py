@@ -44,7 +44,8 @@ def find(changes: Sequence[Change], read_base: Read, read: Read, *, code: Collec
     patterns = python_patterns(read)
     found: list[SuspiciousCode] = []
     for letter, path in changes:
-        content = read(path) if letter[:1] != "D" else None
+        # Reading a file starts git, so only files that can have findings are read.
+        content = read(path) if letter[:1] != "D" and _is_known(path) else None
         if content is None or len(content) > _MOST_BYTES:
             continue
         test = path not in code and (is_test(path, patterns) or PurePosixPath(path).name in _SUPPORT)
@@ -67,6 +68,10 @@ def _keys(content: bytes, found: Sequence[Found]) -> list[tuple[bytes, str]]:
     """Return for each finding the text of its line and what it does, which moving the line does not change."""
     lines = content.split(b"\n")
     return [(lines[line - 1].strip() if line <= len(lines) else b"", what) for line, what in found]
+
+
+def _is_known(path: str) -> bool:
+    return PurePosixPath(path).suffix in names.OTHER_LANGUAGES or language_of(path) is not None
 
 
 def _in_file(path: str, content: bytes, code: Collection[str]) -> list[Found]:
