@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, resolve
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 
 @click.command(
@@ -30,8 +32,11 @@ from understudy.frontends.cli.terminal import terminal
 @click.option(
     "-o", "--output", "file", metavar="FILE", type=click.Path(), help="Write the patch to this file instead of stdout."
 )
+@click.option("--force", is_flag=True, help="Overwrite the file of --output without asking.")
 @options.as_json
-def export(*, identifier: str, to: str, branch: str | None, message: str | None, file: str | None, json_: bool) -> int:
+def export(
+    *, identifier: str, to: str, branch: str | None, message: str | None, file: str | None, force: bool, json_: bool
+) -> int:
     """Export a result as a branch, commit or patch.
 
     Your branch, index and files do not change. Rejected hunks are left out. A patch is printed to stdout byte for byte.
@@ -43,11 +48,15 @@ def export(*, identifier: str, to: str, branch: str | None, message: str | None,
         raise click.UsageError("--to patch takes no --message.")
     if file is not None and (to != "patch" or json_):
         raise click.UsageError("--output requires --to patch, and excludes --json.")
+    if force and file is None:
+        raise click.UsageError("--force requires --output.")
+    if file is not None and not force:
+        force = _may_overwrite(file)
     found = call("delegations/export", id=resolve(identifier), to=to, branch=branch, message=message)
     if json_:
         output.json(found)
     elif to == "patch":
-        _patch(found.patch or "", file)
+        _patch(found.patch or "", file, overwrite=force)
     else:
         # One word, for scripts.
         click.echo(found.branch if to == "branch" else found.commit)
@@ -56,7 +65,24 @@ def export(*, identifier: str, to: str, branch: str | None, message: str | None,
     return exit_codes.Exit.OK
 
 
-def _patch(text: str, file: str | None) -> None:
+def _may_overwrite(file: str) -> bool:
+    """Return whether the file exists and the user agreed to overwrite it; otherwise raise ``target_exists``."""
+    # A pipe or a terminal is written to; nothing in it is lost.
+    if not os.path.lexists(file) or (Path(file).exists() and not Path(file).is_file()):
+        return os.path.lexists(file)
+    shown = terminal.path(file)
+    if terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stderr):
+        if click.confirm(f"Overwrite {shown}?", default=False, err=True):
+            return True
+        raise click.Abort
+    raise UnderstudyError(
+        ErrorKind.TARGET_EXISTS,
+        f"{shown} already exists.",
+        hint="Choose another file for --output, or overwrite it with --force.",
+    )
+
+
+def _patch(text: str, file: str | None, *, overwrite: bool) -> None:
     data = text.encode("utf-8", "surrogateescape")
     if file is None:
         if terminal.is_terminal(sys.stdout):
@@ -69,6 +95,8 @@ def _patch(text: str, file: str | None) -> None:
         click.echo(data, nl=False)
         return
     try:
-        Path(file).write_bytes(data)
+        # Another program may have created the file since it was looked for.
+        with Path(file).open("wb" if overwrite else "xb") as stream:
+            stream.write(data)
     except OSError as error:
         raise click.BadParameter(f"{file}: {error.strerror}.", param_hint="--output") from None
