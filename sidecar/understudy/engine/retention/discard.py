@@ -38,8 +38,8 @@ def discard(folder: delegation_folder.Folder) -> str:
     with decisions.lock_result(folder) as at:
         root = Path(at.record.root)
         ownership.require_owner(root, folder.id)
-        if not Path(at.record.tree).is_dir():
-            # The user, or a follow-up that died early, removed it: the result is in the store.
+        if not removal.has_tree(Path(at.record.tree)):
+            # The agent, the user, or a follow-up that died early, removed it: the result is in the store.
             worktree.create_worktree(at.store, at.head, Path(at.record.tree))
         reference = _keep(state, at.record, at.store, folder.id)
         failpoint("rescued")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from understudy.engine.review import review_state
-from understudy.engine.worktrees import ownership
+from understudy.engine.worktrees import ownership, removal
 from understudy.engine.worktrees.delegation_worktree import FollowUpBase
 from understudy.engine.worktrees.record import WorktreeRecord, load_record
 from understudy.git import diff as git_diff
@@ -49,7 +49,7 @@ def next_base(
     made = carry_over.follow_up(objects, found, origin.base, head, undecided, buffers=buffers)
     notes = list(made.base.notes)
     place = Path(record.tree)
-    if place.is_dir():
+    if removal.has_tree(place):
         opened = worktree.Worktree.open(objects, place)
         reference = rescue.save(state, found, opened, objects, f"{origin.parent}-{secrets.token_hex(2)}")
         opened.remove(state / "trash")

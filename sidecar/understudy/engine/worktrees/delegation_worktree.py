@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine.worktrees import ownership
+from understudy.engine.worktrees import ownership, removal
 from understudy.engine.worktrees.record import BASE_COPY, RESULT_COPY, WorktreeRecord, copies_in, load_record
 from understudy.engine.worktrees.review_file import write_review
 from understudy.files import nofollow
@@ -165,7 +165,7 @@ class DelegationWorktree:
         self._load()
         record, store = self._known()
         ownership.require_owner(Path(record.root), delegation.id)
-        if Path(record.tree).is_dir():
+        if removal.has_tree(Path(record.tree)):
             self._tree = Worktree.open(store, Path(record.tree))
         else:
             self._tree = self._check_out(delegation.head or record.base_commit)

@@ -39,6 +39,18 @@ def move_to_trash(root: Path, reference: str) -> None:
         failpoint("trashed")
 
 
+def has_tree(tree: Path) -> bool:
+    """Return whether a worktree's folder exists.
+
+    Anything else with its name, such as a link that an agent made instead, is renamed, never followed: like the other
+    entries beside it, it is removed with the worktree.
+    """
+    if not tree.is_symlink() and (tree.is_dir() or not tree.exists()):
+        return tree.is_dir()
+    tree.rename(tree.with_name(f".replaced-{secrets.token_hex(6)}"))
+    return False
+
+
 def unpin(identifier: str, root: Path) -> None:
     """Remove a delegation's pin from the user's repository; do nothing if the repository cannot be opened."""
     folder = ownership.folder_of(identifier)

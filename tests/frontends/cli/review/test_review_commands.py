@@ -19,6 +19,7 @@ from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
 from understudy.frontends.cli import app, exit_codes
 from understudy.frontends.cli.review import hunk_targets
+from understudy.frontends.cli.terminal import terminal
 from understudy.journal import state_folder
 
 LINES = "".join(f"line {number}\n" for number in range(1, 31))
@@ -225,6 +226,44 @@ def test_export_changes_nothing_else(bench: Bench, run: Run) -> None:
     code, text, _ = run("export", whole, "--to", "commit", "--json")
     assert set(json.loads(text)) == {"commit"}
     assert bench.git("status", "--short") == ""
+
+
+def test_export_overwrites_only_what_it_may(
+    bench: Bench, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "mine.patch"
+    command = ["export", bench.identifier, "--to", "patch", "-o", str(target)]
+    assert run(*command)[0] == exit_codes.Exit.OK
+    target.write_text("notes\n")
+    code, _, said = run(*command)
+    assert (code, target.read_text()) == (exit_codes.Exit.ERROR, "notes\n")
+    assert "already exists" in said
+    assert "--force" in said
+    patch = run("export", bench.identifier, "--to", "patch")[1]
+    with monkeypatch.context() as patched:
+        patched.setattr(terminal, "is_terminal", lambda _: True)
+        for answer, content in (("n\n", "notes\n"), ("y\n", patch)):
+            CliRunner().invoke(app.group, command, input=answer)
+            assert target.read_text() == content
+    target.write_text("notes\n")
+    assert run(*command, "--force")[0] == exit_codes.Exit.OK
+    assert target.read_text() != "notes\n"
+
+
+def test_a_tree_that_became_a_link_is_discarded_and_never_followed(bench: Bench, run: Run, tmp_path: Path) -> None:
+    tree = Path(bench.call("delegations/get", id=bench.identifier).worktree)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").write_text("mine\n")
+    shutil.rmtree(tree)
+    tree.symlink_to(elsewhere)
+    assert run("discard", bench.identifier)[0] == exit_codes.Exit.OK
+    assert not tree.is_symlink()
+    assert [path.name for path in elsewhere.iterdir()] == ["precious"]
+    reference = bench.call("delegations/get", id=bench.identifier).rescue_ref
+    assert run("restore", reference)[0] == exit_codes.Exit.OK
+    assert (tree / "a.txt").read_text() == RESULT
+    assert (elsewhere / "precious").read_text() == "mine\n"
 
 
 def test_a_worktree_is_listed_discarded_and_restored(bench: Bench, run: Run) -> None:
