@@ -60,6 +60,8 @@ export type Verdict = (typeof VERDICTS)[number];
 export const RESERVATIONS = [
   /** No required check ran. */
   "no_checks",
+  /** The result was edited after its checks ran. */
+  "checks_outdated",
   /** Tests ran, and nothing shows that they can fail. */
   "not_mutation_tested",
   /** A check, or a new test in another order, time zone or hash seed, failed once and passed once on the same tree. */
@@ -277,6 +279,10 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
   "no_checks": {
     "reason": "no required check ran",
     "advice": "configure one under [[checks]], or name one with --check"
+  },
+  "checks_outdated": {
+    "reason": "the result was edited after the checks ran",
+    "advice": "run them again: understudy check ID"
   },
   "not_mutation_tested": {
     "reason": "nothing shows that the tests can fail",

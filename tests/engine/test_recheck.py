@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 from project_python import project_python
 
+from understudy.engine import evidence_page
 from understudy.engine.planning import prompt
 from understudy.engine.running import queue
+from understudy.frontends.cli.output import verdict_card
+from understudy.frontends.cli.terminal.terminal import Paint
 from understudy.journal import delegation_folder, state_folder, worker_requests
 from understudy.model.backends import openai
 from understudy.model.config.delegators import Delegator, Scope
@@ -48,6 +51,20 @@ def checking(project, tmp_path):
     done = project.run("implement", delegator="doer", task="x")
     assert done.verdict == "verified"
     return done.id, gate
+
+
+def test_checks_are_outdated_after_an_edit_until_they_run_again(project, tmp_path):
+    identifier, _ = checking(project, tmp_path)
+    head = project.call("delegations/diff", id=identifier).head
+    project.call("delegations/amend", id=identifier, path="new.txt", text="y", head=head)
+    found = project.call("delegations/get", id=identifier)
+    assert (found.verdict, found.reservations) == ("unverified", ["checks_outdated"])
+    card = verdict_card.card(found, Paint(on=False))
+    assert "○ check gated: exit code 0" in card
+    assert "before your edits" in card
+    assert f"understudy check {identifier}" in card
+    assert "### gated: passed before your edits" in evidence_page.evidence_page(found, None)
+    assert project.call("delegations/check", id=identifier).verdict == "verified"
 
 
 def start_check(project, identifier):

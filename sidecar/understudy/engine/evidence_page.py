@@ -14,7 +14,7 @@ from understudy.model.delegations import Delegation
 from understudy.model.evidence.evidence_log import EvidenceCheck, EvidenceLog, EvidenceRun
 from understudy.model.evidence.mutation import JudgedMutant, MutantStatus
 from understudy.model.states import State
-from understudy.model.verdicts import RESERVATIONS, VERDICTS
+from understudy.model.verdicts import RESERVATIONS, VERDICTS, Reservation
 
 _MOST_TESTS = 300
 _MOST_NAMES = 100
@@ -77,8 +77,9 @@ def _check(
     delegation: Delegation, result: CheckResult, record: EvidenceCheck | None, log: EvidenceLog | None
 ) -> Iterator[str]:
     needed = "" if result.required else " (not required)"
-    stale = "no_checks" in delegation.reservations and result.ok and result.required
-    word = "passed before your edits" if stale else "passed" if result.ok else "failed"
+    word = "passed" if result.ok else "failed"
+    if Reservation.CHECKS_OUTDATED in delegation.reservations:
+        word += " before your edits"
     yield f"### {_inline(result.name)}: {word}{needed}\n"
     if record is not None and log is not None:
         yield from _runs(delegation, record, log)

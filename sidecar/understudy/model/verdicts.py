@@ -36,6 +36,8 @@ class Reservation(enum.StrEnum):
 
     NO_CHECKS = "no_checks"
     """No required check ran."""
+    CHECKS_OUTDATED = "checks_outdated"
+    """The result was edited after its checks ran."""
     NOT_MUTATION_TESTED = "not_mutation_tested"
     """Tests ran, and nothing shows that they can fail."""
     FLAKY = "flaky"
@@ -86,6 +88,10 @@ VERDICTS: dict[Verdict, str] = {
 
 RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     Reservation.NO_CHECKS: ("no required check ran", "configure one under [[checks]], or name one with --check"),
+    Reservation.CHECKS_OUTDATED: (
+        "the result was edited after the checks ran",
+        "run them again: understudy check ID",
+    ),
     Reservation.NOT_MUTATION_TESTED: (
         "nothing shows that the tests can fail",
         "read the tests: does each one assert something?",

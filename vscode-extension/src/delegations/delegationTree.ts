@@ -299,7 +299,10 @@ function tooltip(delegation: Delegation, now: number): string {
   fact(t("Duration"), duration(elapsed(delegation, now)));
   fact(t("Tokens"), usageText(delegation));
   fact(t("Cost"), costText(delegation));
-  for (const check of delegation.checks) fact(check.name, checkText(check));
+  const outdated = delegation.reservations.includes("checks_outdated");
+  for (const check of delegation.checks) {
+    fact(check.name, outdated ? t("{0}, before your edits", checkText(check)) : checkText(check));
+  }
   if (delegation.review.accepted + delegation.review.rejected + delegation.review.pending > 0) {
     const { pending, accepted, rejected } = delegation.review;
     fact(t("Changes"), t("{0} pending, {1} accepted, {2} rejected", pending, accepted, rejected));

@@ -22,13 +22,10 @@ export function verdictLabel(delegation: Pick<Delegation, "state" | "verdict" | 
   return { text: stateName(delegation), icon: id, ...(color === undefined ? {} : { color }) };
 }
 
-/** A required check passed, but a reservation says that no check ran: it ran before the result was edited. */
-function isStale(check: CheckResult, delegation: Pick<Delegation, "reservations">): boolean {
-  return check.ok && check.required && delegation.reservations.includes("no_checks");
-}
-
 export function checkLabel(check: CheckResult, delegation: Pick<Delegation, "reservations">): Label {
-  if (isStale(check, delegation)) return { text: t("passed before your edits"), icon: "history" };
+  if (delegation.reservations.includes("checks_outdated")) {
+    return { text: check.ok ? t("passed before your edits") : t("failed before your edits"), icon: "history" };
+  }
   if (check.ok && check.flaky) return { text: t("flaky"), icon: "warning", color: YELLOW };
   if (check.ok) return { text: t("passed"), icon: "pass", color: GREEN };
   if (check.failsOnBase)
@@ -55,7 +52,8 @@ export function checkFacts(check: CheckResult): readonly string[] {
 /** The verdict with all failed checks and reservations in one line, for bars, lenses and titles. */
 export function verdictLine(delegation: Delegation): string {
   const against = delegation.reservations.map((reservation) => RESERVATION_REASONS[reservation].reason);
-  const failed = delegation.checks.filter(({ ok }) => !ok).map(({ name }) => t("{0} failed", name));
+  const outdated = delegation.reservations.includes("checks_outdated");
+  const failed = delegation.checks.filter(({ ok }) => !ok && !outdated).map(({ name }) => t("{0} failed", name));
   const confirmed = delegation.confirmedTests
     ? [t("you confirmed the changed tests ({0})", delegation.confirmedTests)]
     : [];

@@ -141,6 +141,13 @@ describe("the Delegations view", () => {
     expect(tooltip).not.toContain("[x](");
   });
 
+  it("marks checks that ran before the result was edited", () => {
+    const { rows } = view([one("d", { verdict: "unverified", reservations: ["checks_outdated"] })]);
+    const tooltip = rows.row(delegationRowId("d"))?.tooltip ?? "";
+    expect(tooltip).toContain("the result was edited after the checks ran");
+    expect(tooltip).toContain("4 passed \\(1.9 s\\), before your edits");
+  });
+
   it("shows delegations of other folders in a group of their own", () => {
     const { rows } = view([one("d")], () => false);
     expect(draw(rows)).toEqual([

@@ -66,8 +66,9 @@ def replace_file(at: review.LockedResult, path: bytes, content: bytes | None) ->
     if at.delegation.verdict is Verdict.UNVERIFIED and before_verdict in JUDGED:
         # The checks ran on the result before this edit.
         reservations = [*at.delegation.reservations]
-        if Reservation.NO_CHECKS not in reservations:
-            reservations.append(Reservation.NO_CHECKS)
+        outdated = Reservation.CHECKS_OUTDATED if at.delegation.checks else Reservation.NO_CHECKS
+        if outdated not in reservations:
+            reservations.append(outdated)
         at.writer.append(events.Finished(verdict=Verdict.UNVERIFIED, reservations=reservations), attempt=0)
     at.writer.sync()
     return files

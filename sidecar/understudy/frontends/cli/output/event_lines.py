@@ -82,15 +82,16 @@ def counts(result: CheckResult) -> str:
     return "did not start" if result.exit_code is None else f"exit code {result.exit_code}"
 
 
-def check(result: CheckResult) -> str:
-    """Return a check's outcome as one line."""
-    mark = "✓" if result.ok else "✗"
+def check(result: CheckResult, *, outdated: bool = False) -> str:
+    """Return a check's outcome as one line; ``outdated``: the result was edited since."""
+    mark = "○" if outdated else "✓" if result.ok else "✗"
     extra = "".join(
         f", {text}"
         for text, applies in (
             ("flaky", result.flaky),
             ("fails on the base, too", result.fails_on_base),
             ("not required", not result.required),
+            ("before your edits", outdated),
         )
         if applies
     )

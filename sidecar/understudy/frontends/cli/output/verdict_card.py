@@ -12,7 +12,7 @@ from understudy.frontends.cli.terminal.terminal import Paint, one_line, path, sa
 from understudy.model.checks import BaseComparison, SuspiciousCode
 from understudy.model.delegations import Delegation
 from understudy.model.states import State
-from understudy.model.verdicts import RESERVATIONS, VERDICTS, Verdict
+from understudy.model.verdicts import RESERVATIONS, VERDICTS, Reservation, Verdict
 
 _GOOD = {
     Verdict.VERIFIED: "green",
@@ -98,8 +98,10 @@ def _error(delegation: Delegation, paint: Paint) -> str:
 
 def _checks(delegation: Delegation, paint: Paint) -> str:
     rows = []
+    outdated = Reservation.CHECKS_OUTDATED in delegation.reservations
     for result in delegation.checks:
-        rows.append(paint(event_lines.check(result), fg="green" if result.ok else "red"))
+        colour = "yellow" if outdated else "green" if result.ok else "red"
+        rows.append(paint(event_lines.check(result, outdated=outdated), fg=colour))
         if result.mutation is not None:
             rows += mutation_rows(result.mutation, paint)
         if result.base is not None:

@@ -10,6 +10,7 @@ from understudy.frontends.lsp.review.review_actions import OpenReview
 from understudy.model.delegations import Delegation
 from understudy.model.evidence.mutation import JudgedMutant, noticed
 from understudy.model.text.sanitize import one_line
+from understudy.model.verdicts import Reservation
 
 MOST_HINTS = 100
 """Most hints in one file."""
@@ -34,14 +35,19 @@ class SurvivorHint:
 
 def survivors_in(delegation: Delegation, path: str) -> list[JudgedMutant]:
     """Return the changes of a file, by its wire path, that no test noticed."""
-    found = noticed(check.mutation for check in delegation.checks)
-    return [] if found is None else [one for one in found.survivors if one.path == path]
+    return [one for one in _survivors(delegation) if one.path == path]
 
 
 def survivor_paths(delegation: Delegation) -> set[str]:
     """Return the wire paths of the files with changes that no test noticed."""
+    return {one.path for one in _survivors(delegation)}
+
+
+def _survivors(delegation: Delegation) -> list[JudgedMutant]:
+    if Reservation.CHECKS_OUTDATED in delegation.reservations:
+        return []  # the edited tests may notice them
     found = noticed(check.mutation for check in delegation.checks)
-    return set() if found is None else {one.path for one in found.survivors}
+    return [] if found is None else found.survivors
 
 
 def placed(work: OpenReview, mutants: Iterable[JudgedMutant], result: str, current: str) -> list[SurvivorHint]:
