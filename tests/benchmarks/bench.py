@@ -23,6 +23,9 @@ SCRATCH = Path(tempfile.mkdtemp(prefix="understudy-bench-"))
 HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy-tests"
 """Where the tests of the real agent CLIs install them; looked up before the home is redirected."""
+TOOLS = {"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup", "npm_config_cache": ".npm"}
+"""Where tool chains are, in the real home if they are not told another place."""
+os.environ.update({name: os.environ.get(name) or str(Path.home() / folder) for name, folder in TOOLS.items()})
 os.environ.update(
     HOME=str(SCRATCH / "home"),
     UNDERSTUDY_STATE=str(SCRATCH / "state"),

@@ -1,11 +1,16 @@
-"""What judging a small result costs, relative to one bare run of its tests."""
+"""What judging a small result costs, relative to one bare run of its tests, with each test runner."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from project_python import PYTEST, make_environment
 
-CODE = '''\
+PYTHON = '''\
 def parse(text):
     """Return the pairs of `a=1,b=2`."""
     found = {}
@@ -36,7 +41,7 @@ def shown(pairs, limit=3):
     more = len(rows) - limit
     return rows[:limit] + ([f"and {more} more"] if more > 0 else [])
 '''
-TESTS = """\
+PYTEST_TESTS = """\
 import pytest
 from pairs import clamp, parse, shown
 
@@ -57,29 +62,320 @@ def test_shown():
     assert shown({"b": 2, "a": 1}) == ["a: 1", "b: 2"]
     assert shown({"b": 2, "a": 1, "c": 3, "d": 4}, 2) == ["a: 1", "b: 2", "and 2 more"]
 """
-RUNS = 5
+UNITTEST_TESTS = """\
+import unittest
+from pairs import clamp, parse, shown
+
+
+class Pairs(unittest.TestCase):
+    def test_parse(self):
+        self.assertEqual(parse("a=1, b = x"), {"a": 1, "b": "x"})
+        self.assertRaises(ValueError, parse, "a")
+
+    def test_clamp(self):
+        self.assertEqual((clamp(5, 0, 3), clamp(-1, 0, 3), clamp(2, 0, 3), clamp(3, 3, 3)), (3, 0, 2, 3))
+        self.assertRaises(ValueError, clamp, 1, 2, 1)
+
+    def test_shown(self):
+        self.assertEqual(shown({"b": 2, "a": 1}), ["a: 1", "b: 2"])
+        self.assertEqual(shown({"b": 2, "a": 1, "c": 3, "d": 4}, 2), ["a: 1", "b: 2", "and 2 more"])
+"""
+SCRIPT = """\
+function clamp(value, low, high) {
+  if (low > high) {
+    throw new Error("low is above high");
+  }
+  return Math.max(low, Math.min(value, high));
+}
+
+function total(items, rate = 2) {
+  let sum = 0;
+  for (const item of items) {
+    if (item > 0 && item < 100) {
+      sum += item * rate;
+    } else {
+      sum -= 1;
+    }
+  }
+  return sum;
+}
+
+function shown(items, limit) {
+  const more = items.length - limit;
+  return items.slice(0, limit).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+"""
+SCRIPT_TESTS = """\
+test("clamp", () => {
+  same([clamp(5, 0, 3), clamp(-1, 0, 3), clamp(2, 0, 3), clamp(3, 3, 3)], [3, 0, 2, 3]);
+});
+test("total", () => {
+  same([total([1, 5]), total([0, 100, 99]), total([2], 3)], [12, 196, 6]);
+});
+test("shown", () => {
+  same([shown([1, 2], 2), shown([1, 2, 3, 4], 2)], ["1, 2", "1, 2 and 2 more"]);
+});
+"""
+COMMON = SCRIPT + "\nmodule.exports = { clamp, total, shown };\n"
+MODULE = SCRIPT + "\nexport { clamp, total, shown };\n"
+USES_COMMON = 'const { clamp, total, shown } = require("./pairs.js");\n'
+EXPECTS = "const same = (one, other) => expect(one).toEqual(other);\n"
+GO = """\
+package pairs
+
+func Clamp(value, low, high int) int {
+	if value < low {
+		return low
+	}
+	if value > high {
+		return high
+	}
+	return value
+}
+
+func Total(items []int, rate int) int {
+	sum := 0
+	for _, item := range items {
+		if item > 0 && item < 100 {
+			sum += item * rate
+		} else {
+			sum -= 1
+		}
+	}
+	return sum
+}
+"""
+GO_TESTS = """\
+package pairs
+
+import "testing"
+
+func TestClamp(t *testing.T) {
+	if Clamp(5, 0, 3) != 3 || Clamp(-1, 0, 3) != 0 || Clamp(2, 0, 3) != 2 {
+		t.Fatal("clamp")
+	}
+}
+
+func TestTotal(t *testing.T) {
+	if Total([]int{1, 5}, 2) != 12 || Total([]int{0, 100, 99}, 2) != 196 {
+		t.Fatal("total")
+	}
+}
+"""
+RUST = """\
+pub fn clamp(value: i32, low: i32, high: i32) -> i32 {
+    if value < low {
+        return low;
+    }
+    if value > high {
+        return high;
+    }
+    value
+}
+
+pub fn total(items: &[i32], rate: i32) -> i32 {
+    let mut sum = 0;
+    for item in items {
+        if *item > 0 && *item < 100 {
+            sum += item * rate;
+        } else {
+            sum -= 1;
+        }
+    }
+    sum
+}
+"""
+RUST_TESTS = """\
+#[test]
+fn clamps() {
+    assert_eq!((pairs::clamp(5, 0, 3), pairs::clamp(-1, 0, 3), pairs::clamp(2, 0, 3)), (3, 0, 2));
+}
+#[test]
+fn totals() {
+    assert_eq!((pairs::total(&[1, 5], 2), pairs::total(&[0, 100, 99], 2)), (12, 196));
+}
+"""
+LINKED = '[worktrees]\nlink = ["node_modules"]\n'
+NODE_CHECK = '[[checks]]\nname = "node"\nargv = ["node", "--test"]\n'
+RUNS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """A small project, and the test file that a result adds."""
+
+    program: str
+    """What must be installed; empty: nothing."""
+    code: str
+    files: Mapping[str, str]
+    test: str
+    tests: str
+    mutant: float
+    """The most that a mutant may cost, relative to a bare run."""
+    whole: float
+    """The most that everything may cost that decides the verdict."""
+    checks: list[str] | None = None
+    bare: tuple[str, ...] = ()
+    """What runs the tests; empty: the check's own command."""
+    prepare: Callable[[Path], str | None] = field(default=lambda _: None)
+    """Installs what the tests need; returns why that is not possible."""
+
+
+def python(*packages: str) -> Callable[[Path], str | None]:
+    """Return what makes an environment with these packages."""
+
+    def prepare(top: Path) -> str | None:
+        make_environment(top / ".venv", packages)
+        return None
+
+    return prepare
+
+
+def npm(name: str) -> Callable[[Path], str | None]:
+    """Return what installs the newest version of a package."""
+
+    def prepare(top: Path) -> str | None:
+        program = shutil.which("npm")
+        if program is None:
+            return "npm is not installed"
+        done = subprocess.run(
+            [program, "install", "--no-audit", "--no-fund", "--silent"], cwd=top, capture_output=True, check=False
+        )
+        return f"npm cannot install {name}" if done.returncode else None
+
+    return prepare
+
+
+def package(name: str) -> str:
+    """Return the ``package.json`` of a project that is tested by this package."""
+    return json.dumps({"name": "pairs", "version": "1.0.0", "devDependencies": {name: "*"}})
+
+
+PROJECTS = {
+    "pytest": Project(
+        program="",
+        code="pairs.py",
+        files={"pairs.py": PYTHON},
+        test="test_pairs.py",
+        tests=PYTEST_TESTS,
+        prepare=python(*PYTEST),
+        mutant=0.5,
+        whole=15.0,
+    ),
+    "unittest": Project(
+        program="",
+        code="pairs.py",
+        files={"pairs.py": PYTHON},
+        test="test_pairs.py",
+        tests=UNITTEST_TESTS,
+        prepare=python("iniconfig"),
+        mutant=2.5,
+        whole=70.0,
+    ),
+    "node": Project(
+        program="node",
+        code="pairs.js",
+        files={"pairs.js": COMMON, ".understudy/config.toml": NODE_CHECK},
+        test="pairs.test.js",
+        tests='const { test } = require("node:test");\nconst assert = require("node:assert");\n'
+        f"const same = (one, other) => assert.deepEqual(one, other);\n{USES_COMMON}{SCRIPT_TESTS}",
+        checks=["node"],
+        mutant=2.5,
+        whole=70.0,
+    ),
+    "jest": Project(
+        program="node",
+        code="pairs.js",
+        files={"pairs.js": COMMON, "package.json": package("jest"), ".understudy/config.toml": LINKED},
+        test="pairs.test.js",
+        tests=EXPECTS + USES_COMMON + SCRIPT_TESTS,
+        bare=("node_modules/.bin/jest", "--ci"),
+        prepare=npm("jest"),
+        mutant=1.0,
+        whole=30.0,
+    ),
+    "vitest": Project(
+        program="node",
+        code="pairs.mjs",
+        files={"pairs.mjs": MODULE, "package.json": package("vitest"), ".understudy/config.toml": LINKED},
+        test="pairs.test.mjs",
+        tests='import { expect, test } from "vitest";\nimport { clamp, total, shown } from "./pairs.mjs";\n'
+        + EXPECTS
+        + SCRIPT_TESTS,
+        bare=("node_modules/.bin/vitest", "run"),
+        prepare=npm("vitest"),
+        mutant=1.0,
+        whole=30.0,
+    ),
+    "go": Project(
+        program="go",
+        code="pairs.go",
+        files={"pairs.go": GO, "go.mod": "module example.com/pairs\n\ngo 1.18\n"},
+        test="pairs_test.go",
+        tests=GO_TESTS,
+        mutant=4.0,
+        whole=90.0,
+    ),
+    "cargo": Project(
+        program="cargo",
+        code="src/lib.rs",
+        files={
+            "src/lib.rs": RUST,
+            "Cargo.toml": '[package]\nname = "pairs"\nversion = "0.1.0"\nedition = "2021"\n',
+        },
+        test="tests/pairs.rs",
+        tests=RUST_TESTS,
+        mutant=6.0,
+        whole=150.0,
+    ),
+}
 
 
 def judging(bench: ModuleType) -> None:
-    """Measure the check of a new pytest file, with everything that decides its verdict."""
-    top = bench.repository("pairs", 1)
-    (top / "pairs.py").write_text(CODE)
-    make_environment(top / ".venv", PYTEST)
-    (top / ".gitignore").write_text(".venv\n")
+    """Measure the check of a new test file with each test runner, and everything that decides its verdict."""
+    for name, project in PROJECTS.items():
+        why = f"{project.program} is not installed" if project.program and not shutil.which(project.program) else None
+        top = None if why else bench.repository(f"judging-{name}", 1)
+        if top is not None:
+            why = _written(bench, top, project)
+        if top is None or why is not None:
+            print(f"skip judging    {name}: {why}", flush=True)
+            continue
+        _measure(bench, top, name, project)
+
+
+def _written(bench: ModuleType, top: Path, project: Project) -> str | None:
+    for path, text in project.files.items():
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_text(text)
+    (top / ".gitignore").write_text(".venv\nnode_modules\ntarget\n")
+    why = project.prepare(top)
     bench.git("add", "-A", cwd=top)
     bench.git("commit", "-qm", "code", cwd=top)
     bench.call("workspace/trust", workspace=str(top), trusted=True)
-    program = f"import pathlib; pathlib.Path('test_pairs.py').write_text({TESTS!r})"
-    bench.delegator("writer", sys.executable, "-c", program + '; print(\'{"type":"result","ok":true,"text":""}\')')
+    return why
+
+
+def _measure(bench: ModuleType, top: Path, name: str, project: Project) -> None:
+    target = f"p = pathlib.Path({project.test!r}); p.parent.mkdir(exist_ok=True); p.write_text({project.tests!r})"
+    program = f'import pathlib; {target}; print(\'{{"type":"result","ok":true,"text":""}}\')'
+    bench.delegator(f"writes-{name}", sys.executable, "-c", program)
     identifier = bench.call(
-        "delegations/start", recipe="tests", files=[str(top / "pairs.py")], delegator="writer", workspace=str(top)
+        "delegations/start",
+        recipe="tests",
+        files=[str(top / project.code)],
+        delegator=f"writes-{name}",
+        workspace=str(top),
+        checks=project.checks,
     ).id
     done = bench.wait(identifier)
     [check] = done.checks
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(top / "target")}
     bare = []
-    for _ in range(RUNS):
+    for _ in range(RUNS + 1):
+        (Path(done.worktree) / project.code).touch()  # cargo builds again, as for a mutant
         began = time.perf_counter()
-        subprocess.run([*check.argv], cwd=done.worktree, check=True, capture_output=True)
+        subprocess.run(project.bare or check.argv, cwd=done.worktree, env=environment, check=True, capture_output=True)
         bare.append(time.perf_counter() - began)
     mutation, whole = [], []
     for _ in range(RUNS):
@@ -87,17 +383,22 @@ def judging(bench: ModuleType) -> None:
         [again] = bench.call("delegations/check", id=identifier).checks
         whole.append(time.perf_counter() - began)
         mutation.append(again.mutation.seconds)
-    one = statistics.median(bare)
-    what = f"{check.mutation.viable} mutants and shams"
+    one = statistics.median(bare[1:])  # the first one builds
+    seconds = statistics.median(mutation)
+    viable = check.mutation.viable
     bench.row(
         "judging",
-        f"mutation testing with {what} / one bare run ({one:.2f} s)",
-        statistics.median(mutation) / one,
-        6.0,
+        f"{name}: one of {viable} mutants, everything shared among them / one bare run ({one:.2f} s)",
+        seconds / max(1, viable) / one,
+        project.mutant,
         "x",
     )
+    if name == "pytest":
+        bench.row("judging", f"{name}: mutation testing / one bare run", seconds / one, 6.0, "x")
     bench.row(
-        "judging", "everything that decides the verdict / one bare run", statistics.median(whole) / one, 15.0, "x"
+        "judging",
+        f"{name}: everything that decides the verdict / one bare run",
+        statistics.median(whole) / one,
+        project.whole,
+        "x",
     )
-    each = statistics.median(mutation) / max(1, check.mutation.viable)
-    bench.row("judging", "one mutant with pytest, everything shared among them / one bare run", each / one, 0.5, "x")
