@@ -136,6 +136,7 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     **{(RetentionTable, one.name): {"default": one.default, "least": 0} for one in dataclasses.fields(Retention)},
     (Evidence, "max_mutants"): {"least": 1},
     (Evidence, "mutation_seconds"): _POSITIVE,
+    (Evidence, "max_copies"): {"least": 1},
     (Evidence, "least_killed"): {"default": LEAST_KILLED, "least": 0},
     (Evidence, "least_executed"): {"default": LEAST_EXECUTED, "least": 0},
     (file_schema.RecipeTable, "rounds"): {"default": 0, "least": 0},

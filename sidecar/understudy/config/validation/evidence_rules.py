@@ -20,5 +20,7 @@ def check_evidence(table: Any) -> Iterator[Finding]:
             yield Finding((name,), f"`{name}` must be a share from 0 to 1.", "Write 30 % as 0.3.")
     if table.max_mutants is not None and not 1 <= table.max_mutants <= 1000:
         yield Finding(("max_mutants",), "`max_mutants` must be from 1 to 1000.")
+    if table.max_copies is not None and not 1 <= table.max_copies <= 64:
+        yield Finding(("max_copies",), "`max_copies` must be from 1 to 64.")
     if table.mutation_seconds is not None and table.mutation_seconds <= 0:
         yield Finding(("mutation_seconds",), "`mutation_seconds` must be above zero.")

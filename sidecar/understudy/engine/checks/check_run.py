@@ -6,10 +6,10 @@ import asyncio
 import dataclasses
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from understudy.engine.checks import hidden_files
 from understudy.engine.checks.editable_installs import Checkout
@@ -110,6 +110,19 @@ class Variation:
         return options.get(kind, [])
 
 
+class SpareSlot(Protocol):
+    """A slot for one more delegation, held until another delegation needs it."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a delegation waits for a slot."""
+        ...
+
+    def close(self) -> None:
+        """Give it back. Closing it again has no effect."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckContext:
     """Where and how checks run."""
@@ -123,6 +136,8 @@ class CheckContext:
     facts: InterpreterFacts | None = None
     plan: ImportPlan = field(default_factory=ImportPlan)
     shadows: Path | None = None
+    spare_slot: Callable[[], SpareSlot | None] | None = None
+    """Takes a slot for runs beside the first one, and may block; None: there are never more runs at the same time."""
 
     @property
     def checkout(self) -> Checkout:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import shutil
 import tempfile
 from collections import Counter
@@ -18,6 +19,7 @@ from understudy.engine.checks.check_run import (
     CheckContext,
     CheckOutcome,
     PreparedCheck,
+    SpareSlot,
     Variation,
     run_once,
 )
@@ -84,6 +86,8 @@ class JudgeRequest:
     """Mutants to judge before others, so that the result can be compared with another; None: chosen by the tree."""
     after_check: Callable[[CheckResult], Awaitable[None]] | None = None
     """Called when all runs of a check are over and none of its processes is alive."""
+    spare_slot: Callable[[], SpareSlot | None] | None = None
+    """See ``CheckContext``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +196,11 @@ class _Judge:
         neutral = self._scratch / "neutral"
         neutral.mkdir()
         setting = CheckContext(
-            tree=tree, workspace=request.workspace, scratch=self._scratch, mark=request.delegation_id
+            tree=tree,
+            workspace=request.workspace,
+            scratch=self._scratch,
+            mark=request.delegation_id,
+            spare_slot=request.spare_slot,
         )
         try:
             interpreter = environment.find_interpreter(request.workspace, request.interpreter, tree=tree)
@@ -203,15 +211,8 @@ class _Judge:
             self._pending.append(f"{error.message} {error.hint or ''}".strip())
             return setting
         plan = environment.import_locations(facts, request.workspace, tree)
-        return CheckContext(
-            tree=tree,
-            workspace=request.workspace,
-            scratch=self._scratch,
-            mark=request.delegation_id,
-            facts=facts,
-            plan=plan,
-            shadows=environment.write_shadows(plan, self._scratch / "shadows"),
-        )
+        shadows = environment.write_shadows(plan, self._scratch / "shadows")
+        return dataclasses.replace(setting, facts=facts, plan=plan, shadows=shadows)
 
     def _prepare_judges(self) -> None:
         request = self._request

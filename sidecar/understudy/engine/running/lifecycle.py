@@ -373,6 +373,7 @@ class DelegationRun:
                 reports=reports,
                 sample=sample,
                 after_check=self._compare_after_check,
+                spare_slot=functools.partial(queue.spare_slot, self.root, self.spec.slots),
             ),
             emit,
         )

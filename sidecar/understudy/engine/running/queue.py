@@ -95,6 +95,36 @@ def take_slot(root: Path, slots: int) -> int | None:
     return None
 
 
+class SpareSlot:
+    """A slot that a delegation holds beside its own, as long as no other delegation waits for one."""
+
+    def __init__(self, root: Path, descriptor: int) -> None:
+        """Hold what ``take_slot`` returned."""
+        self._root = root
+        self._descriptor: int | None = descriptor
+
+    @property
+    def wanted(self) -> bool:
+        """Return whether a delegation waits."""
+        return bool(waiting(self._root))
+
+    def close(self) -> None:
+        """Free it and start what waits; do nothing if it is free."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+            with contextlib.suppress(UnderstudyError):  # the queue is locked: the next free slot serves it
+                start_next(self._root)
+
+
+def spare_slot(root: Path, slots: int) -> SpareSlot | None:
+    """Return a free slot if there is one and no delegation waits for it."""
+    descriptor = None
+    with contextlib.suppress(UnderstudyError), locked(root):
+        descriptor = None if waiting(root) else take_slot(root, slots)
+    return SpareSlot(root, descriptor) if descriptor is not None else None
+
+
 def enqueue(root: Path, identifier: str, *, waits: bool = False) -> int:
     """Put ``identifier`` at the end of the queue; return its position, first is 1. Call it under the lock."""
     folder = root / "queue"

@@ -21,6 +21,11 @@ class Evidence(Strict, kw_only=True):
     """Most mutants per check. Absent: 20, or 40 for a check that takes more than 2 s."""
     mutation_seconds: float | None = None
     """Time for the mutants of a check. Absent: 60 s or 5 times the check, whichever is more."""
+    max_copies: int | None = None
+    """Most private copies of a result in which mutants are tested at the same time. Absent: one for each processor.
+
+    Each copy beyond the first takes a free slot of a delegation. With 1, mutants are tested one after another.
+    """
     least_killed: float | None = None
     """Share of the mutants on executed lines that tests must notice, from 0 to 1; absent: 0.3."""
     least_executed: float | None = None

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from understudy.engine.checks.interpreter import PROBE_FOLDER
-from understudy.engine.checks.mutation.python_tests import TestEnvironment, record, run_mutants
+from understudy.engine.checks.mutation.copies.parallel_runs import Lane, run_mutants
+from understudy.engine.checks.mutation.python_tests import PytestRunner, TestEnvironment, record
 from understudy.engine.checks.mutation.runs import MutantRuns, PlannedRun, RecordedTests
 from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus
@@ -78,7 +79,8 @@ class Place:
 
     async def run(self, recorded: RecordedTests, planned: Sequence[PlannedRun], seconds: float = 60) -> MutantRuns:
         before = {path: path.read_bytes() for path in self.tree.iterdir() if path.is_file()}
-        runs = await run_mutants(self.where, recorded, planned, seconds=seconds)
+        lane = Lane(runner=PytestRunner(self.where, ["test_calc.py"]))
+        runs = await run_mutants([lane], recorded, planned, seconds=seconds)
         assert {path: path.read_bytes() for path in self.tree.iterdir() if path.is_file()} == before
         return runs
 
@@ -115,7 +117,7 @@ async def test_which_test_executes_which_line(place: Place) -> None:
 async def test_killed_survived_and_not_executed(place: Place) -> None:
     runs = await place.judge()
     assert runs.complete
-    assert runs.forked
+    assert runs.kept
     assert statuses(runs) == {
         " number 1": "Killed",
         "double return 4": "Killed",
@@ -145,7 +147,7 @@ async def test_a_new_interpreter_for_each_mutant_gives_the_same_results(place: P
     # The tests need a module outside the tree that loads the code under test, so the runner would keep it.
     (place.helpers / "helper.py").write_text("import calc\n")
     fresh = await place.judge(f"import helper\n{TESTS}")
-    assert (forked.forked, fresh.forked) == (True, False)
+    assert (forked.kept, fresh.kept) == (True, False)
     assert statuses(fresh) == statuses(forked)
 
 

@@ -15,6 +15,7 @@ from wait_until import until
 
 from understudy.engine.checks.check_run import CheckContext, Kind, PreparedCheck
 from understudy.engine.checks.interpreter import InterpreterFacts
+from understudy.engine.checks.mutation.copies.parallel_runs import Lane, run_mutants
 from understudy.engine.checks.mutation.runners import check_mutants
 from understudy.engine.checks.mutation.runners.runner_choice import runner_for
 from understudy.engine.checks.mutation.runners.script_commands import script_runner
@@ -73,7 +74,7 @@ class Place:
             PlannedRun(path=self.file, mutant=one, tests=everything, sham=True)
             for one in sham_mutants(self.file, source, "x")
         ]
-        runs = await runner.run(recorded, planned, seconds=seconds)
+        runs = await run_mutants([Lane(runner=runner)], recorded, planned, seconds=seconds)
         assert self.content() == before
         self.recorded = recorded
         return runs
@@ -210,6 +211,9 @@ def installed(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+NAMES = {"calc": "counts", "double": "doubles", "last": "doubles", "other": "doubles"}
+
+
 @pytest.mark.heavy
 class TestKeptRunners:
     """jest and vitest from the registry, in one process for all mutants and in one for each."""
@@ -240,7 +244,7 @@ class TestKeptRunners:
                 if kind == "vitest"
                 else [scripts.edit("x * 2", "x *", BROKEN), scripts.edit("x * 2", "x.y.z", "raises")]
             )
-            assert runs.forked is keep
+            assert runs.kept is keep
             assert shams(runs) == SURVIVED
             found[keep] = [(one.mutant, one.status, one.killers, one.ran, one.crashed) for one in runs.results]
             assert statuses(runs) == {**STATUSES, "f broken 2": "CompileError", "f raises 2": "Killed"}
@@ -248,6 +252,29 @@ class TestKeptRunners:
             each = [one.seconds for one in runs.results if one.status.value in {"Killed", "Survived"}]
             print(kind, keep, f"bare {scripts.recorded.seconds:.2f} s, mutant {sum(each) / len(each):.2f} s")
         assert found[True] == found[False]
+
+    async def test_only_the_test_files_that_execute_the_line_run_up_to_the_first_failure(
+        self, scripts: Place, kind: str
+    ) -> None:
+        self.write(scripts, kind, GOOD)
+        first = "calc.test.js" if kind == "jest" else "calc.test.ts"
+        both = (scripts.tree / first).read_text()
+        doubles = both.replace('test("counts"', 'test.skip("counts"')
+        scripts.has({first: both.replace('test("doubles"', 'test.skip("doubles"')})
+        scripts.has({first.replace("calc", "double"): doubles, first.replace("calc", "last"): doubles})
+        scripts.has({first.replace("calc", "other"): doubles.replace("double(4)", "8")})
+        runs = await scripts.judge(only="operator")
+        assert runs.kept
+        assert list(statuses(runs).values()) == ["Killed", "Killed", "NoCoverage"]
+        names = {name: f"{first.replace('calc', name)}: {test}" for name, test in NAMES.items()}
+        for one in runs.results:
+            if one.sham:
+                assert set(one.ran) >= set(names.values())
+            elif one.mutant.line == 2:
+                assert (one.killers, one.ran) == ((names["double"],), (names["double"],))
+            elif one.mutant.function == "count":
+                assert (one.killers, one.ran) == ((names["calc"],), (names["calc"],))
+        assert shams(runs) == SURVIVED
 
     async def test_tests_that_look_at_nothing(self, scripts: Place, kind: str) -> None:
         self.write(scripts, kind, 'test("x", () => { double(4); count(0); });\n')

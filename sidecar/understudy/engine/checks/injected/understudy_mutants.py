@@ -429,16 +429,16 @@ def _end(child: int, at_once: bool) -> Optional[int]:  # noqa: UP045
 
 
 def judge(job: Json, write: Callable[[Json], None]) -> None:
-    """Judge all mutants of the job within its time."""
-    deadline = time.monotonic() + job["seconds"]
+    """Judge one mutant after another: standard input has one on each line, whose word is printed when it is judged.
+
+    A line without a mutant is a question whether everything is loaded.
+    """
     judge_ = Judge(job)
-    write({"forks": judge_.forks})
-    for index, run in enumerate(job["runs"]):
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return
-        write({"index": index, **judge_.run(dict(run, seconds=min(run["seconds"], left)))})
-    write({"end": True})
+    for line in iter(sys.stdin.readline, ""):
+        run = json.loads(line)
+        if "path" in run:
+            write({"forks": judge_.forks, **judge_.run(run)})
+        os.write(1, b"\n" + run["word"].encode() + b"\n")
 
 
 def main(argv: List[str]) -> int:  # noqa: UP006

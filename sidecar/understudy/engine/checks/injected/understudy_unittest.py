@@ -85,7 +85,7 @@ def main(files: List[str]) -> int:  # noqa: UP006
         suite.addTests(unittest.TestLoader().discover(folder, pattern=name, top_level_dir=_top_of(folder)))
     tests = _flatten(suite)
     if wanted is not None:
-        chosen = set(wanted)
+        chosen = set(wanted["tests"])
         tests = [test for test in tests if test.id() in chosen or type(test).__module__ == "unittest.loader"]
         suite = unittest.TestSuite(tests)
     broken = [test for test in tests if type(test).__module__ == "unittest.loader"]
@@ -100,7 +100,7 @@ def main(files: List[str]) -> int:  # noqa: UP006
             suite = unittest.TestSuite(understudy_report.reordered(tests, settings.order, _groups))
         _Result.recorder = recorder
         runner: Any = unittest.TextTestRunner
-        result = runner(resultclass=_Result, verbosity=2, failfast=wanted is not None).run(suite)
+        result = runner(resultclass=_Result, verbosity=2, failfast=wanted is not None and wanted["stop"]).run(suite)
         code = (0 if result.wasSuccessful() else 1) if result.testsRun or result.errors else 5
     if job is not None:
         _write_lines(_Result.lines, job["out"])

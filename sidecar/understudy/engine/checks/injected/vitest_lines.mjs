@@ -1,5 +1,6 @@
-// A coverage provider of vitest that writes what V8 counted in each worker: which functions and blocks ran, with the
-// source as it was executed, whose source map leads to the lines of the file. Uses built-in modules only.
+// A coverage provider of vitest that writes what V8 counted for each test file: which functions and blocks ran, with the
+// source as it was executed, whose source map leads to the lines of the file. Test files of one worker may share modules,
+// so the worker is written, too. Uses built-in modules only.
 import { randomUUID } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { Session } from "node:inspector";
@@ -10,6 +11,7 @@ const { folder, files } = JSON.parse(process.env.UNDERSTUDY_PROBE_LINES ?? "{}")
 const wanted = new Set(files ?? []);
 // vitest may load this module more than once in a worker.
 const held = Symbol.for("lines");
+const worker = Symbol.for("worker");
 
 const post = (method, parameters) =>
   new Promise((resolve, reject) => {
@@ -24,6 +26,7 @@ const fileOf = (url) => {
 export default {
   async startCoverage() {
     if (globalThis[held]) return;
+    globalThis[worker] = randomUUID();
     globalThis[held] = new Session();
     globalThis[held].connect();
     await post("Debugger.enable");
@@ -40,8 +43,9 @@ export default {
       const { scriptSource } = await post("Debugger.getScriptSource", { scriptId: script.scriptId });
       found.push({ file, source: scriptSource, functions: script.functions });
     }
+    const report = { test: globalThis.__vitest_worker__?.filepath, worker: globalThis[worker], scripts: found };
     mkdirSync(folder, { recursive: true });
-    writeFileSync(path.join(folder, `${randomUUID()}.json`), JSON.stringify({ scripts: found }), { mode: 0o600 });
+    writeFileSync(path.join(folder, `${randomUUID()}.json`), JSON.stringify(report), { mode: 0o600 });
     return undefined;
   },
   stopCoverage() {},

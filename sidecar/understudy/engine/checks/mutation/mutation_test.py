@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,13 +21,15 @@ from understudy.engine.checks.evidence_record import printable
 from understudy.engine.checks.injected.understudy_tree import CopiedTree
 from understudy.engine.checks.mutation import planning, stryker_report
 from understudy.engine.checks.mutation.confirmed_kills import ConfirmedKills, confirm_kills
+from understudy.engine.checks.mutation.copies.parallel_runs import Lane, copies_worth_having, processors, run_mutants
+from understudy.engine.checks.mutation.copies.private_copy import copies_that_fit, copy_tree
 from understudy.engine.checks.mutation.mutant_identity import as_change, identity
 from understudy.engine.checks.mutation.mutant_result import MutantResult
 from understudy.engine.checks.mutation.planning import MutantSample, MutationPlan, MutationScore
-from understudy.engine.checks.mutation.private_copy import copy_tree
 from understudy.engine.checks.mutation.python_tests import PytestRunner, TestEnvironment
+from understudy.engine.checks.mutation.runners.check_mutants import CheckMutants
 from understudy.engine.checks.mutation.runners.runner_choice import runner_for
-from understudy.engine.checks.mutation.runs import MutantRunner, RecordedTests
+from understudy.engine.checks.mutation.runs import RecordedTests
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult
@@ -103,8 +107,7 @@ async def mutation_test(request: MutationRequest) -> MutationOutcome:
     began = loop.time()
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=request.context.scratch))
     try:
-        context = await asyncio.to_thread(_copied, request.context, folder)
-        outcome = await _judge(request, context)
+        outcome = await _judge(request, await asyncio.to_thread(_copied, request.context, folder))
     except UnderstudyError as error:
         outcome = MutationOutcome(why=f"{error.message} {error.hint or ''}".strip().rstrip("."))
     except OSError as error:
@@ -117,22 +120,42 @@ async def mutation_test(request: MutationRequest) -> MutationOutcome:
     return dataclasses.replace(outcome, seconds=seconds)
 
 
-def _copied(context: CheckContext, folder: Path) -> CheckContext:
+@dataclass(frozen=True, kw_only=True)
+class _Copy:
+    """A copy of the result, in a folder of its own."""
+
+    context: CheckContext
+    """The copy as a tree, with its own scratch folder."""
+    state: CopiedTree
+    size: int
+    """Bytes."""
+    seconds: float
+    """How long it took to make."""
+
+
+def _copied(context: CheckContext, parent: Path) -> _Copy:
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(dir=parent))
     tree = folder / context.tree.name
-    copy_tree(context.tree, tree)
+    size = copy_tree(context.tree, tree)
     plan, shadows = context.plan, context.shadows
     if context.facts is not None:
         plan = interpreter.import_locations(context.facts, context.workspace, tree)
         shadows = interpreter.write_shadows(plan, folder / "shadows")
     scratch = folder / "scratch"
     scratch.mkdir()
-    return dataclasses.replace(context, tree=tree, scratch=scratch, plan=plan, shadows=shadows)
+    return _Copy(
+        context=dataclasses.replace(context, tree=tree, scratch=scratch, plan=plan, shadows=shadows),
+        state=CopiedTree(str(tree), str(context.tree)),
+        size=size,
+        seconds=time.monotonic() - began,
+    )
 
 
-async def _judge(request: MutationRequest, context: CheckContext) -> MutationOutcome:
+async def _judge(request: MutationRequest, first: _Copy) -> MutationOutcome:
     loop = asyncio.get_running_loop()
     check_seconds = request.seconds
-    runner = _runner(request, context)
+    runner = _runner(request, first)
     recorded = await runner.record(
         list(request.sources), seconds=max(_LEAST_RECORD_SECONDS, _SLOWER_RECORD * check_seconds)
     )
@@ -154,7 +177,9 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
         compiled=recorded.compiled,
         first=names.among(request.sample.identities if request.sample is not None else frozenset()),
     )
-    runs = await runner.run(recorded, planned.runs, seconds=max(0.0, deadline - loop.time()))
+    count = copies_worth_having(planned.runs, recorded, copy_seconds=first.seconds)
+    lanes = [Lane(runner=runner), *await _more_lanes(request, runner, first, count - 1)]
+    runs = await run_mutants(lanes, recorded, planned.runs, seconds=max(0.0, deadline - loop.time()))
     score = planning.score(planned, runs.results)
     if request.lines is None and request.only is None and request.sample is None and score.killed:
         results = list(runs.results)
@@ -162,13 +187,14 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
             further = planning.further_runs(planned, results, score.idle, each=each, seed=request.seed)
             if not further.runs:
                 break
-            more = await runner.run(recorded, further.runs, seconds=max(0.0, deadline - loop.time()))
+            left = max(0.0, deadline - loop.time())
+            more = await run_mutants([Lane(runner=runner)], recorded, further.runs, seconds=left)
             score = planning.without_busy(score, further, more.results)
             results += more.results
     result = _as_result(request, planned, score, names)
     if not runs.complete and planned.runs:
         result.unfinished = _why_unfinished(runs.results)
-    confirmed = await _confirmed(request, context, score)
+    confirmed = await _confirmed(request, first, score)
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
     return MutationOutcome(
         result=result,
@@ -180,18 +206,45 @@ async def _judge(request: MutationRequest, context: CheckContext) -> MutationOut
     )
 
 
-async def _confirmed(request: MutationRequest, context: CheckContext, score: MutationScore) -> ConfirmedKills:
+async def _confirmed(request: MutationRequest, first: _Copy, score: MutationScore) -> ConfirmedKills:
     killed = [one for one in score.noticed if one.status is MutantStatus.KILLED]
     # Those that tests noticed by a value say most: the code itself fails on others.
     by_value = [one for one in killed if not one.crashed] or killed
     if request.only is not None or not by_value:
         return ConfirmedKills()
-    copied = CopiedTree(str(context.tree), str(request.context.tree))
-    return await confirm_kills(request.plan, context, copied, by_value, seconds=request.seconds)
+    return await confirm_kills(request.plan, first.context, first.state, by_value, seconds=request.seconds)
 
 
-def _runner(request: MutationRequest, context: CheckContext) -> MutantRunner:
-    plan, passed = request.plan, request.passed
+async def _more_lanes(
+    request: MutationRequest, runner: CheckMutants | PytestRunner, first: _Copy, count: int
+) -> list[Lane]:
+    """Return further copies with their runners, as many as processors, slots and the disk allow."""
+    parent = first.context.scratch.parent.parent
+    most = request.evidence.max_copies or processors()
+    count = min(count, most - 1, copies_that_fit(first.size, parent))
+    spare_slot = request.context.spare_slot
+    lanes: list[Lane] = []
+    with contextlib.ExitStack() as slots:
+        while len(lanes) < count and spare_slot is not None:
+            slot = await asyncio.to_thread(spare_slot)
+            if slot is None:
+                break
+            slots.callback(slot.close)
+            try:
+                copied = await asyncio.to_thread(_copied, request.context, parent)
+            except OSError:
+                slot.close()
+                break  # the disk is full
+            if isinstance(runner, CheckMutants):
+                lanes.append(Lane(runner=runner.in_copy(copied.context, copied.state), slot=slot))
+            else:
+                lanes.append(Lane(runner=_runner(request, copied), slot=slot))
+        slots.pop_all()
+    return lanes
+
+
+def _runner(request: MutationRequest, copied: _Copy) -> CheckMutants | PytestRunner:
+    plan, passed, context = request.plan, request.passed, copied.context
     folder = working_folder(plan.check, context.tree)
     # The files of a hidden check are in the tree only while the check itself runs.
     if context.facts is not None and passed and not plan.check.hidden and all("::" in test for test in passed):
@@ -219,9 +272,9 @@ def _runner(request: MutationRequest, context: CheckContext) -> MutantRunner:
                 mark=context.mark,
                 also_loaded=tuple(os.path.relpath(context.tree / file, base) for file in request.also_loaded),
             )
-            return PytestRunner(where=where, tests=sorted(files))
+            return PytestRunner(where, sorted(files))
     runner = runner_for(plan, context)
-    runner.copied = CopiedTree(str(context.tree), str(request.context.tree))
+    runner.copied = copied.state
     return runner
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from understudy.engine.checks.mutation.mutant_result import MutantResult
-from understudy.engine.checks.mutation.runs import MutantRuns, PlannedRun, RecordedTests, pending_result
+from understudy.engine.checks.mutation.runners.kept_process import KeptProcess, KeptProgram
+from understudy.engine.checks.mutation.runs import PlannedRun, RecordedTests, pending_result
 from understudy.engine.checks.probes.probe_copies import write_copies
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus
@@ -32,6 +33,8 @@ _START_SECONDS = {True: 0.3, False: 1.0}
 _MOST_IDS = 400
 """More tests than this are named by their files: pytest's time to find ids grows with their number."""
 _END_SECONDS = 30.0
+"""For the start of the program, and the end of a run."""
+_UNCHANGED = Mutant(start=0, end=0, text=b"", operator="none", line=1, first_line=1, last_line=1, function="")
 _WHOLE_RUNS = frozenset({0, 1, 5})
 """Exit codes of pytest for a run that was complete: all passed, some failed, no tests."""
 
@@ -96,47 +99,6 @@ async def record(
     )
 
 
-async def run_mutants(
-    where: TestEnvironment, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float
-) -> MutantRuns:
-    """Run the tests of each mutant in turn within ``seconds``; later ones are ``PENDING`` when the time is over.
-
-    The first run is on the unchanged code. If its tests do not pass in a forked process, each mutant gets a new
-    interpreter; if they do not pass there either, nothing was learned and all results are ``PENDING``.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    everything = tuple(sorted({test for run in planned for test in run.tests}))
-    unchanged = Mutant(start=0, end=0, text=b"", operator="none", line=1, first_line=1, last_line=1, function="")
-    pending = [pending_result(run) for run in planned]
-    if not everything:
-        return MutantRuns(results=pending)
-    plan = [PlannedRun(path=planned[0].path, mutant=unchanged, tests=everything), *planned]
-    for forks in (True, False):
-        left = deadline - loop.time()
-        if left <= 0:
-            break
-        job = {
-            "forks": forks,
-            "modules": list(recorded.modules),
-            "code": sorted({str((where.tree / run.path).resolve()) for run in planned}),
-            "seconds": left,
-            "runs": [_as_job(where, run, recorded, forks=forks) for run in plan],
-        }
-        entries, _ = await _run(where, "judge", job, left + _END_SECONDS)
-        by_index = {entry["index"]: entry for entry in entries if "index" in entry}
-        clean = by_index.get(0)
-        if clean is None or clean["failed"] or clean["errors"] or clean["code"] != 0 or not clean["ended"]:
-            continue
-        results = [
-            _result(run, by_index[index], recorded) if index in by_index else pending_result(run)
-            for index, run in enumerate(planned, start=1)
-        ]
-        forked = any(entry.get("forks") is True for entry in entries)
-        return MutantRuns(results=results, forked=forked, complete=any(entry.get("end") for entry in entries))
-    return MutantRuns(results=pending)
-
-
 def _arguments(where: TestEnvironment, tests: Sequence[str]) -> list[str]:
     top = (where.tests_in or where.tree).resolve()
     return [str(top / test) for test in dict.fromkeys([*tests, *where.also_loaded])]
@@ -194,6 +156,22 @@ async def _run(
     where: TestEnvironment, command: str, job: Mapping[str, Any], seconds: float
 ) -> tuple[list[dict[str, Any]], str]:
     """Run the injected program; return the entries that it wrote, and the end of its output."""
+    program, out = await _program(where, command, job)
+    completed = await run_process(
+        program.argv,
+        cwd=program.cwd,
+        env=program.environment,
+        mark=program.mark,
+        timeout_seconds=seconds,
+        stdin=None,
+        output_limit=_OUTPUT_BYTES,
+    )
+    text = (completed.stdout + completed.stderr).decode("utf-8", "replace")
+    return (await asyncio.to_thread(_entries, out, 0))[0], text
+
+
+async def _program(where: TestEnvironment, command: str, job: Mapping[str, Any]) -> tuple[KeptProgram, Path]:
+    """Return how to start the injected program, and the file that it writes entries to."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=where.scratch))
     copies = await asyncio.to_thread(write_copies, folder, _MODULES)
     job_file, out = folder / "job.json", folder / "out.jsonl"
@@ -215,46 +193,111 @@ async def _run(
         # One start: those that the environment has are enough.
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
     environment.setdefault("PYTHONHASHSEED", "0")
-    completed = await run_process(
-        [where.python, str(folder / f"{copies[_PROGRAM]}.py"), command, str(job_file)],
+    program = KeptProgram(
+        argv=[where.python, str(folder / f"{copies[_PROGRAM]}.py"), command, str(job_file)],
         cwd=where.folder or where.tree,
-        env=environment,
+        environment=environment,
         mark=where.mark,
-        timeout_seconds=seconds,
-        stdin=None,
-        output_limit=_OUTPUT_BYTES,
     )
-    text = (completed.stdout + completed.stderr).decode("utf-8", "replace")
-    return await asyncio.to_thread(_entries, out), text
+    return program, out
 
 
-def _entries(path: Path) -> list[dict[str, Any]]:
+def _entries(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the entries after ``offset``, and where the next one begins."""
     try:
         with path.open("rb") as stream:
-            lines = stream.read(_MOST_RESULT_BYTES).splitlines()
+            stream.seek(offset)
+            data = stream.read(_MOST_RESULT_BYTES)
     except OSError:
-        return []
+        return [], offset
     entries = []
-    for line in lines:
+    for line in data.splitlines():
         try:
             entries.append(json.loads(line))
         except ValueError:
             break  # cut off when the process was killed
-    return entries
+    return entries, offset + len(data)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PytestRunner:
     """Runs test files of one check with pytest in the project's interpreter."""
 
-    where: TestEnvironment
-    tests: Sequence[str]
-    """Files, relative to ``where.tests_in``."""
+    can_keep = True
+    keeps = False
+    """Whether a process is forked for each mutant, which the program decides."""
+
+    def __init__(self, where: TestEnvironment, tests: Sequence[str]) -> None:
+        """Start nothing yet. ``tests`` are files, relative to ``where.tests_in``."""
+        self._where = where
+        self._tests = tests
+        self._recorded: RecordedTests | None = None
+        self._kept: KeptProcess | None = None
+        self._out = Path()
+        self._read = 0
+        self._job: dict[str, Any] = {}
 
     async def record(self, files: Sequence[str], *, seconds: float) -> RecordedTests:
         """Run the tests once and record lines; see ``record``."""
-        return await record(self.where, files, self.tests, seconds=seconds)
+        return await record(self._where, files, self._tests, seconds=seconds)
 
-    async def run(self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float) -> MutantRuns:
-        """Run the tests on mutants; see ``run_mutants``."""
-        return await run_mutants(self.where, recorded, planned, seconds=seconds)
+    async def begin(
+        self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float, keep: bool, warm: bool
+    ) -> bool:
+        """Run the tests of all mutants on the unchanged code; ``keep`` forks a process for each mutant."""
+        self._recorded = recorded
+        self._job = {
+            "forks": keep,
+            "modules": list(recorded.modules),
+            "code": sorted({str((self._where.tree / run.path).resolve()) for run in planned}),
+        }
+        if warm:
+            return await self._ask({}, seconds)
+        everything = tuple(sorted({test for run in planned for test in run.tests}))
+        clean = await self._outcome(PlannedRun(path=planned[0].path, mutant=_UNCHANGED, tests=everything), seconds)
+        return (
+            clean is not None
+            and not clean["failed"]
+            and not clean["errors"]
+            and clean["code"] == 0
+            and bool(clean["ended"])
+        )
+
+    async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
+        """Run the tests of a mutant, up to the first that fails; all of them on a sham one."""
+        entry = await self._outcome(run, seconds)
+        if entry is None or self._recorded is None:
+            return pending_result(run)
+        result = _result(run, entry, self._recorded)
+        if result.status is MutantStatus.TIMEOUT and seconds <= entry["limit"]:
+            return pending_result(run)  # the time of all mutants was over, not that of this one
+        return result
+
+    async def close(self) -> None:
+        """End the process."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            await kept.close()
+
+    async def _outcome(self, run: PlannedRun, seconds: float) -> dict[str, Any] | None:
+        """Return what a run showed; None if the program ended, or was ended."""
+        if self._recorded is None:
+            return None
+        job = _as_job(self._where, run, self._recorded, forks=bool(self._job["forks"]))
+        limit = job["seconds"]
+        job["seconds"] = min(limit, seconds)
+        if not await self._ask(job, job["seconds"] + _END_SECONDS):
+            return None
+        entries, self._read = await asyncio.to_thread(_entries, self._out, self._read)
+        if not entries:
+            return None
+        self.keeps = entries[-1]["forks"]
+        return {**entries[-1], "limit": limit}
+
+    async def _ask(self, request: Mapping[str, Any], seconds: float) -> bool:
+        if self._kept is None:
+            program, self._out = await _program(self._where, "judge", self._job)
+            self._kept, self._read = KeptProcess(program), 0
+        done = await self._kept.ask(request, seconds)
+        if not done:
+            self._kept = None  # another one writes to another file
+        return done

@@ -55,14 +55,26 @@ class MutantRuns:
     """The results of one batch."""
 
     results: list[MutantResult] = field(default_factory=list)
-    forked: bool = False
-    """One interpreter served all mutants."""
+    kept: bool = False
+    """One process served many mutants."""
+    copies: int = 0
+    """In how many copies of the result they ran at the same time; 0 if none was run."""
     complete: bool = False
     """All planned runs were made."""
 
 
 class MutantRunner(Protocol):
-    """Runs the tests of one check on mutants, in a copy of the result."""
+    """Runs the tests of one check on mutants, in one copy of the result."""
+
+    @property
+    def can_keep(self) -> bool:
+        """Whether one process can serve many mutants."""
+        ...
+
+    @property
+    def keeps(self) -> bool:
+        """Whether one process serves many mutants now."""
+        ...
 
     async def record(self, files: Sequence[str], *, seconds: float) -> RecordedTests:
         """Run the tests once on the unchanged code and record which lines of ``files`` they execute.
@@ -72,8 +84,23 @@ class MutantRunner(Protocol):
         """
         ...
 
-    async def run(self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float) -> MutantRuns:
-        """Run the tests on one mutant after another within ``seconds``; what was not reached is ``PENDING``."""
+    async def begin(
+        self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float, keep: bool, warm: bool
+    ) -> bool:
+        """Run the tests of all ``planned`` on the unchanged code, in the circumstances of a mutant.
+
+        Return whether all of them pass that passed before; if not, nothing can be learned from mutants. ``keep`` lets
+        one process serve many mutants. ``warm`` only starts and loads what is kept, so that the next call runs the
+        tests at once. ``seconds`` is for this run and all that follow.
+        """
+        ...
+
+    async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
+        """Run the tests of a mutant within ``seconds``, after ``begin``."""
+        ...
+
+    async def close(self) -> None:
+        """End what is kept between mutants."""
         ...
 
 

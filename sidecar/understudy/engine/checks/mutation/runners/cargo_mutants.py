@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 
 from understudy.engine.checks.check_run import CheckContext, PreparedCheck, run_once
 from understudy.engine.checks.deciding.command_lines import program_of
 from understudy.engine.checks.mutation.runners import mutated_file
-from understudy.engine.checks.mutation.runners.check_mutants import CheckMutants, limited
+from understudy.engine.checks.mutation.runners.check_mutants import ChangedFile, CheckMutants, limited
 from understudy.engine.checks.mutation.runners.run_status import SeenRun, seen_run
 
 _LEAST_BUILD_SECONDS = 60.0
@@ -31,9 +30,9 @@ class CargoMutants(CheckMutants):
         super().__init__(plan, context)
         self._build_seconds = 0.0
 
-    async def mutated_run(self, path: str, content: bytes, tests: Sequence[str], seconds: float) -> SeenRun:  # noqa: ARG002
+    async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:
         """Build and run the tests with another content of one file; ``seconds`` is for the tests alone."""
-        with mutated_file.in_place(self.context.tree, path, content):
+        with mutated_file.in_place(self.context.tree, changed.path, changed.content):
             left = self.deadline - asyncio.get_running_loop().time()
             build_seconds = max(_LEAST_BUILD_SECONDS, _SLOWER_BUILD * self._build_seconds)
             return await self._built_run(seconds, max(0.1, min(build_seconds, left)))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import msgspec
 
@@ -14,7 +17,7 @@ from understudy.engine.checks.mutation.mutant_result import MutantResult
 from understudy.engine.checks.mutation.runners import mutated_file
 from understudy.engine.checks.mutation.runners.raised_errors import raised_in
 from understudy.engine.checks.mutation.runners.run_status import SeenRun, seen_run, status_of
-from understudy.engine.checks.mutation.runs import MutantRuns, PlannedRun, RecordedTests, pending_result
+from understudy.engine.checks.mutation.runs import PlannedRun, RecordedTests, pending_result
 from understudy.engine.checks.outcomes.outcome_comparison import SKIPPED
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus
@@ -26,6 +29,19 @@ _LEAST_SECONDS = 3.0
 
 Lines = Mapping[str, frozenset[int]]
 """File (relative to the tree) → executed lines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangedFile:
+    """A file with another content, and the tests to run on it."""
+
+    path: str
+    """Relative to the tree."""
+    content: bytes
+    tests: Sequence[str] = ()
+    """The least to run; none: all."""
+    stop: bool = False
+    """End at the first failure, where the runner can do that."""
 
 
 class CheckMutants:
@@ -42,7 +58,8 @@ class CheckMutants:
         self.copied: CopiedTree | None = None
         """Puts back what tests write to the tree; None: it stays."""
         self.deadline = 0.0
-        """When ``run`` must end, as a time of the event loop."""
+        """When all runs must have ended, as a time of the event loop."""
+        self._clean: SeenRun | None = None
         self._known: frozenset[str] = frozenset()
         self._reached: dict[tuple[str, int], bool] = {}
 
@@ -68,58 +85,71 @@ class CheckMutants:
             seconds=seen.seconds,
         )
 
-    async def run(self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float) -> MutantRuns:
-        """Run the check on one mutant after another. See ``MutantRunner``.
+    can_keep = False
+    """Whether one process can serve many mutants."""
 
-        The first run is on the unchanged code, in the same circumstances. If a test does not pass there that passed
-        before, nothing was learned and all results are ``PENDING``.
-        """
-        pending = MutantRuns(results=[pending_result(run) for run in planned])
-        if not any(run.tests for run in planned):
-            return pending
-        loop = asyncio.get_running_loop()
-        deadline = self.deadline = loop.time() + seconds
-        try:
-            clean = await self.clean_run(planned, seconds)
-            await self._reset()
-            wanted = {test for run in planned for test in run.tests}
-            if clean is None or not wanted & recorded.passed.keys() <= set(self._tests_of(clean)):
-                return pending
-            results: list[MutantResult] = []
-            for run in planned:
-                left = deadline - loop.time()
-                if not run.tests or left <= 0:
-                    results.append(pending_result(run))
-                else:
-                    results.append(await self._result(clean, run, left))
-                    await self._reset()
-            return MutantRuns(results=results, forked=self.keeps_process, complete=loop.time() < deadline)
-        finally:
-            await self.close()
+    @property
+    def keeps(self) -> bool:
+        """Return whether one process serves many mutants now."""
+        return False
+
+    async def begin(
+        self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float, keep: bool, warm: bool
+    ) -> bool:
+        """Run the check on the unchanged code, in the circumstances of a mutant. See ``MutantRunner``."""
+        if warm:
+            return await self.warm_up(planned[0].path, seconds, keep=keep)
+        self.deadline = asyncio.get_running_loop().time() + seconds
+        clean = await self.clean_run(planned, seconds, keep=keep)
+        await self._reset()
+        wanted = {test for run in planned for test in run.tests}
+        if clean is None or not wanted & recorded.passed.keys() <= set(self._tests_of(clean)):
+            return False
+        self._clean = clean
+        return True
+
+    async def warm_up(self, path: str, seconds: float, *, keep: bool) -> bool:  # noqa: ARG002
+        """Start and load what is kept; return whether that was possible. ``path`` is a file that will change."""
+        return True
+
+    async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
+        """Run the check on a mutant. See ``MutantRunner``."""
+        if self._clean is None:
+            return pending_result(run)
+        result = await self._result(self._clean, run, seconds)
+        await self._reset()
+        return result
+
+    def in_copy(self, context: CheckContext, copied: CopiedTree | None) -> Self:
+        """Return a runner for another copy of the result, which knows what this one has recorded."""
+        other = copy.copy(self)
+        other.context, other.copied = context, copied
+        other.forget_copy()
+        return other
+
+    def forget_copy(self) -> None:
+        """Forget what belongs to one copy of the result."""
 
     async def _reset(self) -> None:
         if self.copied is not None:
             await asyncio.to_thread(self.copied.reset)
 
-    keeps_process = False
-    """Whether one process serves all mutants."""
-
     async def close(self) -> None:
-        """End what ``run`` keeps between mutants."""
+        """End what is kept between mutants."""
 
     async def recorded_run(self, files: Sequence[str], seconds: float) -> tuple[SeenRun, Lines]:  # noqa: ARG002
         """Run the check once; return what it showed and the executed lines of those files for which they are known."""
         return await self.once(seconds), {}
 
-    async def clean_run(self, planned: Sequence[PlannedRun], seconds: float) -> SeenRun | None:
+    async def clean_run(self, planned: Sequence[PlannedRun], seconds: float, *, keep: bool) -> SeenRun | None:  # noqa: ARG002
         """Run the check on the unchanged code as on a mutant; None if that was not possible."""
         path = next(run.path for run in planned if run.tests)
         source = await asyncio.to_thread(mutated_file.read, self.context.tree, path)
-        return await self.mutated_run(path, source, (), seconds)
+        return await self.mutated_run(ChangedFile(path=path, content=source), seconds)
 
-    async def mutated_run(self, path: str, content: bytes, tests: Sequence[str], seconds: float) -> SeenRun:  # noqa: ARG002
-        """Run the check with another content of one file. No ``tests``: all."""
-        with mutated_file.in_place(self.context.tree, path, content):
+    async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:
+        """Run the check with another content of one file."""
+        with mutated_file.in_place(self.context.tree, changed.path, changed.content):
             return await self.once(seconds)
 
     async def once(self, seconds: float) -> SeenRun:
@@ -142,8 +172,9 @@ class CheckMutants:
     async def _result(self, clean: SeenRun, run: PlannedRun, left: float) -> MutantResult:
         source = await asyncio.to_thread(mutated_file.read, self.context.tree, run.path)
         limit = max(_LEAST_SECONDS, _SLOWER * clean.seconds)
-        content = run.mutant.apply(source)
-        seen = await self.mutated_run(run.path, content, run.tests, min(limit, left))
+        # All tests that fail on a sham mutant must be known.
+        changed = ChangedFile(path=run.path, content=run.mutant.apply(source), tests=run.tests, stop=not run.sham)
+        seen = await self.mutated_run(changed, min(limit, left))
         status, killers = status_of(clean.only(run.tests), seen)
         ran = tuple(test for test, outcome in seen.outcomes.items() if test in clean.outcomes and outcome != SKIPPED)
         if not clean.outcomes:
@@ -160,7 +191,8 @@ class CheckMutants:
             status=status,
             killers=killers,
             ran=ran,
-            crashed=status is MutantStatus.KILLED and (seen.crashed or raised_in(run.path, content, seen.output)),
+            crashed=status is MutantStatus.KILLED
+            and (seen.crashed or raised_in(run.path, changed.content, seen.output)),
             seconds=seen.seconds,
             sham=run.sham,
         )
@@ -174,7 +206,8 @@ class CheckMutants:
         key = (run.path, probe.function)
         if key not in self._reached:
             limit = max(_LEAST_SECONDS, _SLOWER * clean.seconds)
-            seen = await self.mutated_run(run.path, probe.source, run.tests, min(limit, left))
+            changed = ChangedFile(path=run.path, content=probe.source, tests=run.tests, stop=True)
+            seen = await self.mutated_run(changed, min(limit, left))
             ended = not seen.started or (clean.green and not seen.green)
             self._reached[key] = ended or not clean.only(run.tests).passing <= seen.passing
         return self._reached[key]

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from understudy.engine.checks.check_run import CheckContext, PreparedCheck, run_once, working_folder
 from understudy.engine.checks.deciding.command_lines import program_of
-from understudy.engine.checks.mutation.runners.check_mutants import CheckMutants, Lines, limited
+from understudy.engine.checks.mutation.runners.check_mutants import ChangedFile, CheckMutants, Lines, limited
 from understudy.engine.checks.mutation.runners.run_status import SeenRun, seen_run
 from understudy.engine.checks.outcomes.outcome_comparison import PASSED
 
@@ -36,7 +36,7 @@ class GoMutants(CheckMutants):
         """Run ``plan`` in ``context``."""
         super().__init__(plan, context)
         self._folder: Path | None = None
-        self._fast = False
+        self._green = False
 
     async def recorded_run(self, files: Sequence[str], seconds: float) -> tuple[SeenRun, Lines]:
         """Run the tests, and run them again with a coverage profile."""
@@ -48,15 +48,19 @@ class GoMutants(CheckMutants):
         options = [f"-coverprofile={profile}", f"-coverpkg={','.join(_packages(tree, place, files))}"]
         seen = seen_run(await run_once(self._with(options, seconds), self.context))
         # A test that fails anyway would keep the tests after it from running.
-        self._fast = seen.green
+        self._green = seen.green
         lines = await asyncio.to_thread(_executed_lines, profile, tree, files)
-        return await self._overlaid({}, max(0.1, deadline - loop.time())), lines
+        return await self._overlaid({}, max(0.1, deadline - loop.time()), stop=False), lines
 
-    async def mutated_run(self, path: str, content: bytes, tests: Sequence[str], seconds: float) -> SeenRun:  # noqa: ARG002
+    def forget_copy(self) -> None:
+        """Forget the folder of the overlay."""
+        self._folder = None
+
+    async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:
         """Run the tests with another content of one file."""
-        return await self._overlaid({path: content}, seconds)
+        return await self._overlaid({changed.path: changed.content}, seconds, stop=changed.stop)
 
-    async def _overlaid(self, contents: dict[str, bytes], seconds: float) -> SeenRun:
+    async def _overlaid(self, contents: dict[str, bytes], seconds: float, *, stop: bool) -> SeenRun:
         folder = await self._temporary()
         replaced = {}
         for number, (path, content) in enumerate(contents.items()):
@@ -66,7 +70,8 @@ class GoMutants(CheckMutants):
             replaced[str(self.context.tree / path)] = str(file)
         overlay = folder / "overlay.json"
         await asyncio.to_thread(overlay.write_text, json.dumps({"Replace": replaced}), encoding="utf-8")
-        seen = seen_run(await run_once(self._with([f"-overlay={overlay}"], seconds), self.context))
+        fast = ["-failfast"] if stop and self._green else []
+        seen = seen_run(await run_once(self._with([f"-overlay={overlay}", *fast], seconds), self.context))
         if seen.timed_out:
             # A test that only began is reported as failed, which is true of a panic, but not of a run that is ended.
             return replace(seen, outcomes=dict.fromkeys(seen.passing, PASSED))
@@ -76,8 +81,7 @@ class GoMutants(CheckMutants):
         """Return the check with options. Without vet, which would report some mutants as build errors."""
         argv = self.plan.check.argv
         events = [] if any(word in {"-json", "--json"} for word in argv) else ["-json"]
-        fast = ["-failfast"] if self._fast else []
-        return limited(self.plan, seconds, [*argv[:2], *fast, "-vet=off", *events, *options, *argv[2:]])
+        return limited(self.plan, seconds, [*argv[:2], "-vet=off", *events, *options, *argv[2:]])
 
     async def _temporary(self) -> Path:
         """Return the folder of the overlay: always the same one, as it is an argument of the run."""

@@ -7,11 +7,10 @@ import dataclasses
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -19,19 +18,15 @@ from understudy.engine.checks.check_run import (
     TESTS_SLOT,
     CheckContext,
     PreparedCheck,
+    expanded,
     run_once,
     working_folder,
 )
-from understudy.engine.checks.interpreter import PROBE_FOLDER
+from understudy.engine.checks.interpreter import PROBE_FOLDER, check_environment
 from understudy.engine.checks.mutation.runners import mutated_file
-from understudy.engine.checks.mutation.runners.check_mutants import CheckMutants, Lines, limited
-from understudy.engine.checks.mutation.runners.executed_lines import (
-    inline_map,
-    lines_by_istanbul,
-    lines_by_v8,
-    source_map,
-)
-from understudy.engine.checks.mutation.runners.kept_process import KeptProcess
+from understudy.engine.checks.mutation.runners.check_mutants import ChangedFile, CheckMutants, Lines, limited
+from understudy.engine.checks.mutation.runners.kept_process import KeptProcess, KeptProgram
+from understudy.engine.checks.mutation.runners.recorded_lines import ByTestFile, recorded_lines
 from understudy.engine.checks.mutation.runners.run_status import SeenRun, seen_run
 from understudy.engine.checks.mutation.runners.script_commands import ScriptRunner
 from understudy.engine.checks.mutation.runs import PlannedRun
@@ -39,24 +34,27 @@ from understudy.engine.checks.outcomes.console_reports import reported_outcomes
 from understudy.engine.checks.outcomes.outcome_comparison import FAILED
 from understudy.engine.checks.runner_reports import jest_counts, read_json
 
+_SEPARATOR = ": "
+"""Between the file and the name of a test."""
 _GLOB = re.compile(r"[\[\](){}*!+@|\\]")
-_MOST_REPORTS = 500
 _START_SECONDS = 60.0
 """Time limit of the first run of a kept process."""
 _MOST_MESSAGE = 64 * 1024
-_MOST_CHARACTERS = 16 * 1024 * 1024
 
 
 class ScriptMutants(CheckMutants):
-    """Knows the executed lines of the whole run, and can keep jest and vitest running between mutants."""
+    """Knows the lines that each test file of jest and vitest executes, and can keep them running between mutants."""
 
     def __init__(
         self, plan: PreparedCheck, context: CheckContext, runner: ScriptRunner | None, *, keep: bool = True
     ) -> None:
         """Run ``plan`` in ``context``; ``keep`` allows one process for many mutants. No ``runner``: an unknown one."""
-        self._runner = runner
-        self._keep = keep and not plan.check.hidden
+        self._kind = runner.kind if runner is not None else None
+        self.can_keep = keep and not plan.check.hidden and self._kind in {"jest", "vitest"}
         self._kept: KeptProcess | None = None
+        self._report = Path()
+        self._by_test: ByTestFile = {}
+        self._stops = False
         if runner is not None and runner.kind != "node":
             check = msgspec.structs.replace(plan.check, argv=[runner.program, *runner.arguments])
             plan = dataclasses.replace(plan, kind=runner.kind, check=check)
@@ -65,69 +63,134 @@ class ScriptMutants(CheckMutants):
     async def recorded_run(self, files: Sequence[str], seconds: float) -> tuple[SeenRun, Lines]:
         """Run the tests with coverage, and without where that could change what they do."""
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self.context.scratch))
-        kind = self._runner.kind if self._runner is not None else None
+        kind = self._kind
         absolute = {str((self.context.tree / file).resolve()): file for file in files}
+        job = json.dumps({"folder": str(folder), "files": list(absolute)})
         if kind == "jest":
             root = working_folder(self.plan.check, self.context.tree)
             globs = [_GLOB.sub("?", str(Path(path).relative_to(root.resolve()))) for path in absolute]
             options = ["--coverage", "--coverageReporters=json", f"--coverageDirectory={folder}"]
             options += ["--coverageThreshold={}", *(f"--collectCoverageFrom={glob}" for glob in globs)]
-            plan = limited(self.plan, seconds, _with_options(self.plan.check.argv, options))
+            options.append(f"--reporters={PROBE_FOLDER / 'jest_lines.cjs'}")
+            argv = _with_options(self.plan.check.argv, options)
+            plan = limited(self.plan, seconds, argv, UNDERSTUDY_PROBE_LINES=job)
         elif kind == "vitest":
             options = ["--coverage.enabled", "--coverage.provider=custom"]
             options.append(f"--coverage.customProviderModule={PROBE_FOLDER / 'vitest_lines.mjs'}")
-            job = json.dumps({"folder": str(folder), "files": list(absolute)})
             argv = _with_options(self.plan.check.argv, options)
             plan = limited(self.plan, seconds, argv, UNDERSTUDY_PROBE_LINES=job)
         else:
             plan = limited(self.plan, seconds, NODE_V8_COVERAGE=str(folder))
         outcome = await run_once(plan, self.context)
         seen = self._seen(seen_run(outcome), outcome.counts)
-        lines = await asyncio.to_thread(_recorded_lines, folder, absolute, complete=kind is not None)
+        recorded = await asyncio.to_thread(recorded_lines, folder, absolute, complete=kind is not None)
         if not seen.green and kind in {"jest", "vitest"}:
             seen = await self.once(seconds)  # the coverage itself may fail, for instance when its module is missing
-        if seen.green and kind == "vitest":
-            # Not for jest, which writes no report then; and not if a test fails anyway.
-            check = msgspec.structs.replace(self.plan.check, argv=_with_options(self.plan.check.argv, ["--bail=1"]))
-            self.plan = dataclasses.replace(self.plan, check=check)
-        return seen, lines
+        self._stops = seen.green  # a test that fails anyway would keep those after it from running
+        self._by_test = self._by_own_test(recorded.by_test, seen)
+        return seen, recorded.lines
+
+    def _by_own_test(self, found: ByTestFile, seen: SeenRun) -> ByTestFile:
+        """Return the lines by test file, relative to the tree; nothing if a test belongs to none of these files."""
+        tree = self.context.tree.resolve()
+        by_test = {
+            str(Path(test).relative_to(tree)): lines for test, lines in found.items() if Path(test).is_relative_to(tree)
+        }
+        return by_test if all(_file_of(test, by_test) for test in seen.passing) else {}
+
+    def by_test(self, file: str, lines: frozenset[int] | None, tests: Sequence[str]) -> dict[str, frozenset[int]]:
+        """Return the lines of ``file`` that each test executed: those of its test file, if these are known."""
+        if lines is None or not self._by_test:
+            return super().by_test(file, lines, tests)
+        nothing: frozenset[int] = frozenset()
+        return {test: self._by_test[_file_of(test, self._by_test) or ""].get(file, nothing) for test in tests}
 
     async def once(self, seconds: float) -> SeenRun:
         """Run the tests in a new process."""
-        outcome = await run_once(limited(self.plan, seconds), self.context)
+        return await self._in_new_process(seconds, (), stop=False)
+
+    async def _in_new_process(self, seconds: float, files: Sequence[str], *, stop: bool) -> SeenRun:
+        """Run the tests of some files, or all; more than these where the check itself names files."""
+        plan = self.plan
+        if files and any(TESTS_SLOT in argument for argument in plan.check.argv):
+            plan = dataclasses.replace(plan, tests=tuple(files))
+        # Not for jest, which writes no report when it stops.
+        options = ["--bail=1"] if stop and self._kind == "vitest" else []
+        argv = _with_options(plan.check.argv, options)
+        outcome = await run_once(limited(plan, seconds, argv), self.context)
         return self._seen(seen_run(outcome), outcome.counts)
 
-    async def clean_run(self, planned: Sequence[PlannedRun], seconds: float) -> SeenRun | None:
-        """Run the tests on the unchanged code; without a kept process if the tests do not pass in one."""
-        wanted = {test for run in planned for test in run.tests}
-        if self._keep and self._runner is not None and self._runner.kind != "node":
-            self._kept = KeptProcess(self._runner.kind, self.plan, self.context)
-            clean = await super().clean_run(planned, seconds)
-            if clean is not None and self._kept.running and wanted <= clean.passing:
-                self.keeps_process = True
-                return clean
+    async def clean_run(self, planned: Sequence[PlannedRun], seconds: float, *, keep: bool) -> SeenRun | None:
+        """Run the tests on the unchanged code; ``keep`` does that in a process for many mutants, or not at all."""
+        if not keep:
             await self.close()
-            self._kept = None
-        return await super().clean_run(planned, seconds)
+        elif self._kept is None:
+            self._kept = KeptProcess(await self._program())
+        clean = await super().clean_run(planned, seconds, keep=keep)
+        return clean if self._kept is None or self._kept.running else None
 
-    async def mutated_run(self, path: str, content: bytes, tests: Sequence[str], seconds: float) -> SeenRun:
-        """Run all tests with another content of one file."""
-        if self._kept is None:
-            return await super().mutated_run(path, content, tests, seconds)
+    async def warm_up(self, path: str, seconds: float, *, keep: bool) -> bool:
+        """Start what is kept, and let it run all tests once."""
+        if not keep:
+            return True
+        self._kept = KeptProcess(await self._program())
+        return await self._loaded(self._kept, path, seconds)
+
+    async def _loaded(self, kept: KeptProcess, path: str, seconds: float) -> bool:
+        """Let a kept process run all tests.
+
+        The first run loads everything: its time is not that of the next ones, and says nothing about a mutant.
+        """
+        left = max(seconds, min(_START_SECONDS, self.deadline - asyncio.get_running_loop().time()))
+        return await self._asked(kept, {"changed": str(self.context.tree.resolve() / path)}, left) is not None
+
+    async def _program(self) -> KeptProgram:
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self.context.scratch))
+        self._report = folder / "runner.json"
+        context = self.context
+        return KeptProgram(
+            argv=["node", str(PROBE_FOLDER / ("kept_jest.cjs" if self._kind == "jest" else "kept_vitest.mjs"))],
+            cwd=working_folder(self.plan.check, context.tree),
+            environment=check_environment(
+                facts=context.facts,
+                plan=context.plan,
+                shadows=context.shadows,
+                scratch=context.scratch,
+                tree=context.tree,
+                extra=self.plan.check.env or {},
+            ),
+            mark=context.mark,
+            first={"arguments": expanded(self.plan, context, folder)[1:], "report": str(self._report)},
+        )
+
+    @property
+    def keeps(self) -> bool:
+        """Return whether one process serves many mutants now."""
+        return self._kept is not None
+
+    async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:
+        """Run the files of the tests with another content of one file."""
         loop = asyncio.get_running_loop()
-        changed = self.context.tree.resolve() / path
-        if not self._kept.running:
-            # The first run loads everything: its time is not that of the next ones, and says nothing about a mutant.
-            left = max(seconds, min(_START_SECONDS, self.deadline - loop.time()))
-            if await self._kept.run(changed, left) is None:
-                return await super().mutated_run(path, content, tests, seconds)
-        with mutated_file.in_place(self.context.tree, path, content):
+        files = sorted({_file_of(test, self._by_test) or "" for test in changed.tests})
+        if "" in files or len(files) == len(self._by_test):
+            files = []
+        kept, stop = self._kept, changed.stop and self._stops
+        request = {
+            "changed": str(self.context.tree.resolve() / changed.path),
+            "tests": [str(self.context.tree.resolve() / file) for file in files] or None,
+            "stop": stop,
+        }
+        if kept is not None and not kept.running:
+            kept = kept if await self._loaded(kept, changed.path, seconds) else None
+        with mutated_file.in_place(self.context.tree, changed.path, changed.content):
+            if kept is None:
+                return await self._in_new_process(seconds, files, stop=stop)
             began = loop.time()
-            report = await self._kept.run(changed, seconds)
+            report = await self._asked(kept, request, seconds)
             spent = loop.time() - began
-        if report is None and spent < seconds:
-            # The tests ended the process. What a process of their own shows does not depend on earlier runs.
-            return await super().mutated_run(path, content, tests, seconds)
+            if report is None and spent < seconds:
+                # The tests ended the process. What a process of their own shows does not depend on earlier runs.
+                return await self._in_new_process(seconds, files, stop=stop)
         if report is None:
             return SeenRun(outcomes={}, green=False, seconds=spent, timed_out=True)
         outcomes = reported_outcomes(report, self.context.tree)
@@ -143,10 +206,22 @@ class ScriptMutants(CheckMutants):
             output=_messages(report),
         )
 
+    async def _asked(self, kept: KeptProcess, request: Mapping[str, Any], seconds: float) -> dict[str, Any] | None:
+        """Return the report of the kept process; None if there is none."""
+        await asyncio.to_thread(self._report.unlink, missing_ok=True)
+        if not await kept.ask(request, seconds):
+            return None
+        return await asyncio.to_thread(read_json, self._report) or None
+
+    def forget_copy(self) -> None:
+        """Forget the kept process."""
+        self._kept = None
+
     async def close(self) -> None:
         """End the kept process."""
-        if self._kept is not None:
-            await self._kept.close()
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            await kept.close()
 
     def _seen(self, seen: SeenRun, counts: Any) -> SeenRun:
         """Add what the report of jest and vitest says about files that could not be loaded."""
@@ -177,58 +252,11 @@ def _with_options(argv: Sequence[str], options: Sequence[str]) -> list[str]:
     return [*argv[:at], *options, *argv[at:]]
 
 
-def _recorded_lines(folder: Path, files: Mapping[str, str], *, complete: bool) -> dict[str, frozenset[int]]:
-    """Return the executed lines of ``files``: absolute path → path in the tree.
-
-    ``complete``: a file about which no process reports was not loaded; otherwise its lines are unknown.
-    """
-    found: dict[str, set[int]] = {}
-    reports = sorted(folder.glob("*.json"))[:_MOST_REPORTS]
-    for path in reports:
-        report = read_json(path)
-        if path.name == "coverage-final.json":
-            for name, lines in lines_by_istanbul(report).items():
-                if name in files:
-                    found.setdefault(files[name], set()).update(lines)
-            continue
-        for name, ran in _of_vitest(report) if "scripts" in report else _of_node(report, files):
-            if name in files:
-                found.setdefault(files[name], set()).update(ran)
-    known = files.values() if complete and reports else found.keys()
-    return {file: frozenset(found.get(file, ())) for file in known}
-
-
-def _of_vitest(report: Mapping[str, Any]) -> Iterator[tuple[str, set[int]]]:
-    scripts = report["scripts"]
-    for script in scripts if isinstance(scripts, list) else []:
-        if not isinstance(script, dict):
-            continue
-        file, text, functions = script.get("file"), script.get("source"), script.get("functions")
-        if isinstance(file, str) and isinstance(text, str) and isinstance(functions, list):
-            mapped = inline_map(text)
-            if mapped is not None:
-                yield file, lines_by_v8(functions, text, file=file, mapped=mapped)
-
-
-def _of_node(report: Mapping[str, Any], files: Mapping[str, str]) -> Iterator[tuple[str, set[int]]]:
-    """Yield the lines of a report of ``NODE_V8_COVERAGE``, which has source maps but no sources."""
-    maps = report.get("source-map-cache")
-    scripts = report.get("result")
-    for script in scripts if isinstance(scripts, list) else []:
-        url = script.get("url") if isinstance(script, dict) else None
-        if not isinstance(url, str) or not isinstance(script.get("functions"), list):
-            continue
-        file = unquote(urlsplit(url).path) if url.startswith("file:") else url
-        if file not in files:
-            continue
-        entry = maps.get(url) if isinstance(maps, dict) else None
-        mapped = source_map(entry.get("data")) if isinstance(entry, dict) else None
-        if mapped is None:
-            text = Path(file).read_bytes().decode("utf-8", "replace").removeprefix("\ufeff")
-        else:
-            lengths = entry.get("lineLengths") if isinstance(entry, dict) else None
-            sizes = [max(0, size) for size in lengths if isinstance(size, int)] if isinstance(lengths, list) else []
-            if sum(sizes) > _MOST_CHARACTERS:
-                continue
-            text = "\n".join("x" * size for size in sizes)
-        yield file, lines_by_v8(script["functions"], text, file=file, mapped=mapped)
+def _file_of(test: str, files: Container[str]) -> str | None:
+    """Return which of the test files an id begins with."""
+    end = test.find(_SEPARATOR)
+    while end >= 0:
+        if test[:end] in files:
+            return test[:end]
+        end = test.find(_SEPARATOR, end + 1)
+    return None

@@ -13,7 +13,7 @@ from typing import Any
 
 from understudy.engine.checks.check_run import CheckContext, PreparedCheck, run_once
 from understudy.engine.checks.mutation.runners import mutated_file
-from understudy.engine.checks.mutation.runners.check_mutants import CheckMutants, Lines, limited
+from understudy.engine.checks.mutation.runners.check_mutants import ChangedFile, CheckMutants, Lines, limited
 from understudy.engine.checks.mutation.runners.run_status import SeenRun, seen_run
 from understudy.engine.checks.mutation.runs import PlannedRun
 from understudy.engine.checks.outcomes.outcome_comparison import FAILED
@@ -46,22 +46,22 @@ class UnittestMutants(CheckMutants):
         }
         return seen, {file: frozenset[int]().union(*tests.values()) for file, tests in self._lines.items()}
 
-    async def clean_run(self, planned: Sequence[PlannedRun], seconds: float) -> SeenRun | None:
+    async def clean_run(self, planned: Sequence[PlannedRun], seconds: float, *, keep: bool) -> SeenRun | None:  # noqa: ARG002
         """Run the tests that any mutant needs."""
         path = next(run.path for run in planned if run.tests)
         source = await asyncio.to_thread(mutated_file.read, self.context.tree, path)
         tests = sorted({test for run in planned for test in run.tests})
-        return await self.mutated_run(path, source, tests, seconds)
+        return await self.mutated_run(ChangedFile(path=path, content=source, tests=tests), seconds)
 
-    async def mutated_run(self, path: str, content: bytes, tests: Sequence[str], seconds: float) -> SeenRun:
-        """Run ``tests`` with another content of one file."""
+    async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:
+        """Run the tests with another content of one file."""
         folder = await self._folder()
-        await self._write(folder / "job.json", list(tests))
+        await self._write(folder / "job.json", {"tests": list(changed.tests), "stop": changed.stop})
         plan = limited(self.plan, seconds)
-        with mutated_file.in_place(self.context.tree, path, content):
+        with mutated_file.in_place(self.context.tree, changed.path, changed.content):
             seen = seen_run(await run_once(plan, self.context, only=folder / "job.json"))
         fixtures = [match[1] for match in map(_FIXTURE.match, sorted(seen.failing)) if match is not None]
-        failed = {test: FAILED for test in tests if any(test.startswith(f"{place}.") for place in fixtures)}
+        failed = {test: FAILED for test in changed.tests if any(test.startswith(f"{place}.") for place in fixtures)}
         return replace(seen, outcomes={**seen.outcomes, **failed})
 
     def by_test(self, file: str, lines: frozenset[int] | None, tests: Sequence[str]) -> dict[str, frozenset[int]]:

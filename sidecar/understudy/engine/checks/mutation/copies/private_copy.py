@@ -14,8 +14,8 @@ _MOST_BYTES = 4 << 30
 _GIT = ".git"
 
 
-def copy_tree(source: Path, target: Path) -> None:
-    """Copy the folder ``source`` to ``target``, which must not exist; links stay links.
+def copy_tree(source: Path, target: Path) -> int:
+    """Copy the folder ``source`` to ``target``, which must not exist, and return its size in bytes; links stay links.
 
     Pipes, sockets and devices are left out, and a ``.git`` that is not a folder: it leads to a repository whose index
     a test could change. Raise ``file_too_large`` above 200,000 files or 4 GiB.
@@ -38,6 +38,13 @@ def copy_tree(source: Path, target: Path) -> None:
         return found | ({_GIT} if folder == str(source) and not (source / _GIT).is_dir() else set())
 
     shutil.copytree(source, target, symlinks=True, ignore=left_out)
+    return size
+
+
+def copies_that_fit(size: int, folder: Path) -> int:
+    """Return how many more copies of this size there may be: 4 GiB together, and half of the free disk."""
+    room = min(_MOST_BYTES - size, shutil.disk_usage(folder).free // 2)
+    return max(0, room // max(1, size))
 
 
 def _can_be_copied(path: Path) -> bool:
