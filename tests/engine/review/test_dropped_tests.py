@@ -128,7 +128,7 @@ def test_all_that_notice_nothing_go_and_nothing_else(reviewed):
     assert result(reviewed, "tests/test_calc.py") == GOOD + PARTLY
     assert result(reviewed, "tests/test_old.py") == OLD + "\n\ndef test_more():\n    pass\n"
     after = reviewed.call("delegations/get", id=reviewed.id)
-    assert (after.verdict, after.reservations, after.head) == ("unverified", ["no_checks"], done.head)
+    assert (after.verdict, after.reservations, after.head) == ("unverified", ["checks_outdated"], done.head)
     diff = reviewed.call("delegations/diff", id=reviewed.id)
     assert [file.path for file in diff.files] == ["tests/test_calc.py", "tests/test_old.py"]
     assert after.review.pending == 2
