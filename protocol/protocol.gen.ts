@@ -1335,6 +1335,8 @@ export interface DiffResult {
   files: FileDiff[];
   /** Accepts that are in effect, newest first. */
   undoable: UndoableAccept[];
+  /** The last edited first. */
+  edited?: EditedFile[];
 }
 
 /** One changed file. Paths that are not UTF-8 or begin with `"` are C-quoted as git does. */
@@ -1361,6 +1363,8 @@ export interface Hunk {
   edited: boolean;
   reason?: string;
   by?: string;
+  /** The accept that merged it into the user's files, which `delegations/undo` undoes. */
+  undoToken?: string;
 }
 
 /** An accept that `delegations/undo` can undo. */
@@ -1368,6 +1372,15 @@ export interface UndoableAccept {
   undoToken: string;
   /** The files that it changed, as `delegations/diff` names them. */
   paths: string[];
+}
+
+/** A file of the result that was edited by hand; `path` as in `files`, where it is absent if nothing differs. */
+export interface EditedFile {
+  path: string;
+  /** When it was edited last, or its edit undone. */
+  at: string;
+  /** Whether `delegations/undoAmend` can undo an edit. */
+  undoable: boolean;
 }
 
 /** One file on one side of the review; paths as `delegations/diff` names them. */
@@ -1404,11 +1417,11 @@ export interface DecideParams {
   includeFlagged?: boolean;
 }
 
-/** One decision: on all pending hunks without `path`, on the whole file without `hunk`. */
+/** One decision: on all pending hunks without `path`, on the whole file without `hunk`. `pending` takes rejections back; it never changes a hunk that was accepted. */
 export interface Decision {
   path?: string | null;
   hunk?: string | null;
-  decision: "accept" | "reject";
+  decision: "accept" | "reject" | "pending";
   /** Why the hunk is rejected; a follow-up sends it to the agent. */
   reason?: string | null;
   /** The user merged the hunk by hand: accept it without changing a file. */
@@ -1435,9 +1448,11 @@ export interface Conflict {
   blocked?: boolean;
 }
 
-/** Undo an accept. */
+/** Undo an accept, or only some of its hunks. */
 export interface UndoParams {
   undoToken: string;
+  /** Ids of the hunks to undo; absent: all of the accept. */
+  hunks?: string[] | null;
 }
 
 /** Edit a file of the result; `head` is the result from which it was read. */
@@ -1448,7 +1463,7 @@ export interface AmendParams {
   head: string;
 }
 
-/** The new result with its hunks; the verdict is `unverified` until the checks run again. */
+/** The new result, and the hunks of the edited file; after an edit, the result is unverified until a check. */
 export interface AmendResult {
   head: string;
   hunks: Hunk[];
@@ -1476,6 +1491,13 @@ export interface DropResult {
 export interface KeptTest {
   test: string;
   why: string;
+}
+
+/** Undo the last edit of a file of the result; `head` is the result from which it was read. */
+export interface UndoAmendParams {
+  id: string;
+  path: string;
+  head: string;
 }
 
 /** Send a result back with instructions. */
@@ -1934,6 +1956,8 @@ export interface AmendedEvent {
   carried?: Record<string, string>;
   /** Hunks of the new result that contain the edit. */
   edited?: string[];
+  /** The result commit of the edit that this one undoes: the file is as it was before it. */
+  undoes?: string;
   /** The counts after the edit. */
   review?: Review;
 }
@@ -2089,6 +2113,8 @@ export interface Requests {
   "understudy/delegations/amend": { params: AmendParams; result: AmendResult };
   /** Remove new tests that notice nothing from the result; amending the file restores them. */
   "understudy/delegations/drop": { params: DropParams; result: DropResult };
+  /** Undo the last edit of a file of the result; the decisions on it are as before the edit. */
+  "understudy/delegations/undoAmend": { params: UndoAmendParams; result: AmendResult };
   /** Send a result back with instructions: a new delegation in the same worktree and tool session. */
   "understudy/delegations/reply": { params: ReplyParams; result: StartedResult };
   /** Send a result back for tests that notice the small changes of the code that no test noticed. */

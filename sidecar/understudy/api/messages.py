@@ -308,6 +308,16 @@ class UndoableAccept(Wire, kw_only=True):
     """The files that it changed, as ``delegations/diff`` names them."""
 
 
+class EditedFile(Wire, kw_only=True):
+    """A file of the result that was edited by hand; ``path`` as in ``files``, where it is absent if nothing differs."""
+
+    path: str
+    at: str
+    """When it was edited last, or its edit undone."""
+    undoable: bool
+    """Whether ``delegations/undoAmend`` can undo an edit."""
+
+
 class DiffResult(Wire, kw_only=True):
     """The changes between base and result."""
 
@@ -316,6 +326,8 @@ class DiffResult(Wire, kw_only=True):
     files: list[FileDiff]
     undoable: list[UndoableAccept]
     """Accepts that are in effect, newest first."""
+    edited: list[EditedFile] = []
+    """The last edited first."""
 
 
 class FileParams(Strict, kw_only=True):

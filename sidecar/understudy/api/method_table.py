@@ -336,6 +336,13 @@ _ROWS: tuple[Method, ...] = (
         "Remove new tests that notice nothing from the result; amending the file restores them.",
     ),
     Method(
+        "delegations/undoAmend",
+        r.UndoAmendParams,
+        r.AmendResult,
+        "review:undo_amend",
+        "Undo the last edit of a file of the result; the decisions on it are as before the edit.",
+    ),
+    Method(
         "delegations/reply",
         r.ReplyParams,
         r.StartedResult,

@@ -11,11 +11,14 @@ from understudy.model.wire import Strict, Wire
 
 
 class Decision(Strict, kw_only=True):
-    """One decision: on all pending hunks without ``path``, on the whole file without ``hunk``."""
+    """One decision: on all pending hunks without ``path``, on the whole file without ``hunk``.
+
+    ``pending`` takes rejections back; it never changes a hunk that was accepted.
+    """
 
     path: str | None = None
     hunk: str | None = None
-    decision: Literal["accept", "reject"]
+    decision: Literal["accept", "reject", "pending"]
     reason: str | None = None
     """Why the hunk is rejected; a follow-up sends it to the agent."""
     merged_manually: bool = False
@@ -57,9 +60,11 @@ class DecideResult(Wire, kw_only=True):
 
 
 class UndoParams(Strict, kw_only=True):
-    """Undo an accept."""
+    """Undo an accept, or only some of its hunks."""
 
     undo_token: str
+    hunks: list[str] | None = None
+    """Ids of the hunks to undo; absent: all of the accept."""
 
 
 class AmendParams(Strict, kw_only=True):
@@ -71,8 +76,16 @@ class AmendParams(Strict, kw_only=True):
     head: str
 
 
+class UndoAmendParams(Strict, kw_only=True):
+    """Undo the last edit of a file of the result; ``head`` is the result from which it was read."""
+
+    id: str
+    path: str
+    head: str
+
+
 class AmendResult(Wire, kw_only=True):
-    """The new result with its hunks; the verdict is ``unverified`` until the checks run again."""
+    """The new result, and the hunks of the edited file; after an edit, the result is unverified until a check."""
 
     head: str
     hunks: list[Hunk]

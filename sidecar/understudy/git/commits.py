@@ -54,7 +54,7 @@ def write_commit(store: ObjectStore, parent: str, changes: Iterable[Change], mes
         store.git_output("read-tree", parent, index=index)
         store.git_output("update-index", "--replace", "-z", "--index-info", stdin=b"".join(lines), index=index)
         tree = store.git_output("write-tree", index=index).decode().strip()
-    if tree == store.git_output("rev-parse", "--verify", "--end-of-options", parent + "^{tree}").decode().split()[-1]:
+    if tree == tree_of(store, parent):
         return parent
     return store.git_output("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode()).decode().strip()
 
@@ -85,7 +85,7 @@ def write_mixed(store: ObjectStore, head: str, base: str, files: Mapping[bytes, 
         store.git_output("read-tree", head, index=index)
         store.git_output("update-index", "--replace", "-z", "--index-info", stdin=b"".join(lines), index=index)
         tree = store.git_output("write-tree", index=index).decode().strip()
-    if tree == store.git_output("rev-parse", "--verify", "--end-of-options", head + "^{tree}").decode().split()[-1]:
+    if tree == tree_of(store, head):
         return head
     message = b"The result with files of its base"
     return store.git_output("commit-tree", tree, "-p", head, "-F", "-", stdin=message).decode().strip()
@@ -125,3 +125,15 @@ def _before_deletion(store: ObjectStore, base: str, head: str, path: bytes) -> s
     options = ("--max-count=1", "--diff-filter=D", "--no-renames", "--format=%P", "--end-of-options")
     listed = store.git_output("log", *options, f"{base}..{head}", "--", path).decode().split()
     return listed[0] if listed else None
+
+
+def restore(store: ObjectStore, head: str, earlier: str, path: bytes) -> str:
+    """Return a new head: ``head`` with one file as it is in the commit ``earlier``, or without it if it is absent."""
+    known = read_file(store, earlier, path, limit=_LIMIT)
+    after = None if known is None else Entry(known[1], known[0])
+    return write_commit(store, head, [Change(path, None, after)], "Undo an edit by hand")
+
+
+def tree_of(store: ObjectStore, commit: str) -> str:
+    """Return the object ID of a commit's tree."""
+    return store.git_output("rev-parse", "--verify", "--end-of-options", commit + "^{tree}").decode().split()[-1]

@@ -308,6 +308,8 @@ class Amended(Event, tag="amended", kw_only=True):
     """Hunk of the new result → the same hunk before, whose decision is kept. Every other hunk is pending."""
     edited: list[str] = msgspec.field(default_factory=list)
     """Hunks of the new result that contain the edit."""
+    undoes: str | None = None
+    """The result commit of the edit that this one undoes: the file is as it was before it."""
     review: Review | None = None
     """The counts after the edit."""
 

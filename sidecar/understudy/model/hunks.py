@@ -35,6 +35,8 @@ class Hunk(Wire, kw_only=True):
     edited: bool
     reason: str | None = None
     by: str | None = None
+    undo_token: str | None = None
+    """The accept that merged it into the user's files, which ``delegations/undo`` undoes."""
 
 
 class FileDiff(Wire, kw_only=True):

@@ -292,6 +292,101 @@ def test_an_accept_before_an_amend_can_be_undone_after_it(reviewed):
     assert review(reviewed) == (5, 0, 0)
 
 
+def amend(project, path: str, content: str):
+    head = project.call("delegations/diff", id=project.id).head
+    return project.call("delegations/amend", id=project.id, path=path, text=content, head=head)
+
+
+def undo_amend(project, path: str):
+    head = project.call("delegations/diff", id=project.id).head
+    return project.call("delegations/undoAmend", id=project.id, path=path, head=head)
+
+
+def state(project):
+    """Everything that a review shows, but the commit and the times."""
+    diff = project.call("delegations/diff", id=project.id)
+    return (
+        diff.files,
+        [file.path for file in diff.edited if file.undoable],
+        project.call("delegations/get", id=project.id).review,
+    )
+
+
+def test_every_edit_can_be_undone_with_its_decisions(reviewed):
+    first, second, third = hunks(reviewed)
+    token = decide(reviewed, {"path": "text.txt", "hunk": first.id, "decision": "accept"}).undo_token
+    decide(reviewed, {"path": "text.txt", "hunk": second.id, "decision": "reject", "reason": "No."})
+    seen = [state(reviewed)]
+    for content in (RESULT.replace("twenty\n", "score\n"), LINES):  # the second leaves the file without hunks
+        amend(reviewed, "text.txt", content)
+        seen.append(state(reviewed))
+    amend(reviewed, "text.txt", LINES)  # no edit
+    assert "text.txt" not in {file.path for file in seen[-1][0]}
+    assert seen[-1][1] == ["text.txt"]
+    reviewed.call("delegations/undo", undoToken=token)  # the first hunk, which no version has now
+    assert undo_amend(reviewed, "text.txt").hunks[1].edited
+    seen[1][0][-1].hunks[0] = hunks(reviewed)[0]  # its accept was undone meanwhile
+    assert hunks(reviewed)[0].state == "pending"
+    done = undo_amend(reviewed, "text.txt").hunks
+    assert [(hunk.id, hunk.state, hunk.reason) for hunk in done] == [
+        (first.id, "pending", None), (second.id, "rejected", "No."), (third.id, "pending", None)
+    ]  # fmt: skip
+    assert state(reviewed)[1] == []
+    refused(ErrorKind.INVALID_PARAMS, undo_amend, reviewed, "text.txt")
+
+
+def test_an_undone_edit_gives_the_verdict_back(reviewed):
+    before = reviewed.call("delegations/get", id=reviewed.id)
+    amend(reviewed, "new.txt", "newer\n")
+    assert "no_checks" in reviewed.call("delegations/get", id=reviewed.id).reservations
+    undo_amend(reviewed, "new.txt")
+    after = reviewed.call("delegations/get", id=reviewed.id)
+    assert (after.verdict, after.reservations) == (before.verdict, before.reservations)
+    amend(reviewed, "old.txt", "restored\n")  # the result deleted it
+    undo_amend(reviewed, "old.txt")
+    assert [file.status for file in state(reviewed)[0] if file.path == "old.txt"] == ["deleted"]
+
+
+def test_an_edit_that_was_accepted_is_not_undone_below_the_user(reviewed):
+    edited = amend(reviewed, "text.txt", RESULT.replace("twenty\n", "score\n")).hunks[1]
+    token = decide(reviewed, {"path": "text.txt", "hunk": edited.id, "decision": "accept"}).undo_token
+    assert token in str(refused(ErrorKind.CONFLICT, undo_amend, reviewed, "text.txt").hint)
+    reviewed.call("delegations/undo", undoToken=token)
+    undo_amend(reviewed, "text.txt")
+    assert not any(hunk.edited for hunk in hunks(reviewed))
+
+
+def test_one_change_of_an_accept_is_undone_alone(reviewed):
+    token = decide(reviewed, {"decision": "accept"}).undo_token
+    (reviewed.top / "text.txt").write_text("mine\n" + RESULT)
+    first, second, third = hunks(reviewed)
+    assert {hunk.undo_token for hunk in (first, second, third)} == {token}
+    reviewed.call("delegations/undo", undoToken=token, hunks=[second.id])
+    assert text(reviewed) == "mine\n" + changed((5, "five\n"), (35, "thirty-five\n"))
+    assert [hunk.state for hunk in hunks(reviewed)] == ["accepted", "pending", "accepted"]
+    refused(ErrorKind.INVALID_PARAMS, reviewed.call, "delegations/undo", undoToken=token, hunks=[second.id])
+    (new,) = hunks(reviewed, "new.txt")
+    reviewed.call("delegations/undo", undoToken=token, hunks=[new.id])
+    assert not (reviewed.top / "new.txt").exists()
+    again = decide(reviewed, {"path": "text.txt", "hunk": second.id, "decision": "accept"}).undo_token
+    assert text(reviewed) == "mine\n" + RESULT
+    reviewed.call("delegations/undo", undoToken=token)
+    assert text(reviewed) == "mine\n" + changed((20, "twenty\n"))
+    assert text(reviewed, "old.txt") == "old\n"
+    reviewed.call("delegations/undo", undoToken=again, hunks=[second.id])  # the last one ends the accept
+    assert text(reviewed) == "mine\n" + LINES
+    assert reviewed.call("delegations/diff", id=reviewed.id).undoable == []
+
+
+def test_a_rejection_is_taken_back(reviewed):
+    decide(reviewed, {"path": "text.txt", "decision": "reject", "reason": "No."})
+    decide(reviewed, {"path": "text.txt", "hunk": hunks(reviewed)[0].id, "decision": "pending"})
+    assert review(reviewed) == (3, 0, 2)
+    decide(reviewed, {"decision": "pending"})
+    assert review(reviewed) == (5, 0, 0)
+    assert {hunk.reason for hunk in hunks(reviewed)} == {None}
+
+
 def test_names_that_are_no_text_and_links_and_modes(project):
     project.write("run.sh", "echo\n")
     project.commit()

@@ -17,18 +17,24 @@ def diff(caller: Caller, params: m.IdParams) -> m.DiffResult:
     """Return the changes as files and hunks, with the decision on each hunk."""
     from understudy.engine.review import review_state
     from understudy.engine.worktrees.record import load_record
+    from understudy.git import diff as git_diff
 
     _ = caller
     folder = folder_of(params.id)
     delegation = current(folder)
     record, objects = load_record(folder)
     head = head_of(delegation)
+    decisions = review_state.read(folder)
     return m.DiffResult(
         base=record.base_commit,
         head=head,
-        files=review_state.files_of(folder, objects, record.base_commit, head),
+        files=decisions.on(git_diff.file_diffs(objects, record.base_commit, head)),
         undoable=[
             m.UndoableAccept(undo_token=event.undo_token, paths=event.paths) for event in review_state.undoable(folder)
+        ],
+        edited=[
+            m.EditedFile(path=path, at=at, undoable=path in decisions.edits)
+            for path, at in reversed(decisions.edited_at.items())
         ],
     )
 
@@ -39,7 +45,7 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
     from understudy.model.text import path_quoting
 
     requests = [
-        decisions.DecisionRequest(one.path, one.hunk, one.decision == "accept", one.reason, one.merged_manually)
+        decisions.DecisionRequest(one.path, one.hunk, one.decision, one.reason, one.merged_manually)
         for one in params.decisions
     ]
     done = decisions.decide(
@@ -69,10 +75,16 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
 
 
 def undo(caller: Caller, params: r.UndoParams) -> m.EmptyResult:
-    """Undo an accept; keep later edits."""
+    """Undo an accept, or some of its hunks; keep later edits."""
     from understudy.engine.review import decisions
 
-    decisions.undo(params.undo_token, by=caller.name, documents=caller.documents(), editor=as_editor(caller))
+    decisions.undo(
+        params.undo_token,
+        only=params.hunks,
+        by=caller.name,
+        documents=caller.documents(),
+        editor=as_editor(caller),
+    )
     return m.EmptyResult()
 
 
@@ -93,6 +105,15 @@ def drop(caller: Caller, params: r.DropParams) -> r.DropResult:
     done = dropped_tests.drop(folder_of(params.id), params.tests)
     kept = [r.KeptTest(test=test, why=why) for test, why in done.kept.items()]
     return r.DropResult(head=done.head, dropped=done.dropped, files=done.files, kept=kept)
+
+
+def undo_amend(caller: Caller, params: r.UndoAmendParams) -> r.AmendResult:
+    """Undo the last edit of a file of the result."""
+    from understudy.engine.review import amend as amending
+
+    _ = caller
+    head, hunks = amending.undo_amend(folder_of(params.id), params.path, params.head)
+    return r.AmendResult(head=head, hunks=hunks)
 
 
 def reply(caller: Caller, params: r.ReplyParams) -> r.StartedResult:

@@ -1,19 +1,19 @@
-"""Apply the user's edit to a result: commit it as the new result and keep the decisions on unchanged hunks."""
+"""Apply the user's edit to a result, or undo it: commit a new result and keep the decisions on unchanged hunks."""
 
 from __future__ import annotations
 
 import msgspec
 
 from understudy.engine import text_encoding
+from understudy.engine.review import confirmation, review_state
 from understudy.engine.review import decisions as review
-from understudy.engine.review import review_state
 from understudy.engine.worktrees import review_file
 from understudy.git import commits, path_rules
 from understudy.git import diff as git_diff
 from understudy.journal import delegation_folder
 from understudy.model import events
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.hunks import FileDiff, Hunk
+from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import path_quoting
 from understudy.model.verdicts import Reservation, Verdict
 
@@ -24,17 +24,12 @@ JUDGED = frozenset({Verdict.VERIFIED, Verdict.CHECKS_FAILED, Verdict.UNVERIFIED}
 def amend(folder: delegation_folder.Folder, path: str, text: str, head: str) -> tuple[str, list[Hunk]]:
     """Replace the text of one file of the result; return the new result commit and the hunks of that file.
 
-    Decisions on unchanged hunks stay. Errors: ``conflict`` (the result has changed since it was read), ``path_escape``
-    (a result cannot contain this path), ``invalid_params`` (the file's encoding cannot represent the text).
+    Decisions on unchanged hunks stay. A text that changes nothing is not recorded. Errors: ``conflict`` (the result has
+    changed since it was read), ``path_escape`` (a result cannot contain this path), ``invalid_params`` (the file's
+    encoding cannot represent the text).
     """
     with review.lock_result(folder) as at:
-        review.refuse_without_result(at)
-        if head != at.head:
-            raise UnderstudyError(
-                ErrorKind.CONFLICT,
-                f"The result of {folder.id} has changed: it is {at.head[:12]}, no longer {head[:12]}.",
-                hint="Read the result again, then edit it.",
-            )
+        _refuse_changed(at, head)
         raw = _checked_path(path)
         known = git_diff.read_file(at.store, at.head, raw) or git_diff.read_file(at.store, at.record.base_commit, raw)
         content = text_encoding.bytes_like(known[0] if known is not None else None, text)
@@ -50,28 +45,105 @@ def amend(folder: delegation_folder.Folder, path: str, text: str, head: str) -> 
 
 def replace_file(at: review.LockedResult, path: bytes, content: bytes | None) -> list[FileDiff]:
     """Commit another content of one file (None: without the file) as the result; return all files with their hunks."""
-    folder, base, name = at.folder, at.record.base_commit, path_quoting.quote(path)
-    new = commits.amend(at.store, base, at.head, path, content)
+    new = commits.amend(at.store, at.record.base_commit, at.head, path, content)
+    return _replace_result(at, path_quoting.quote(path), new)
+
+
+def undo_amend(folder: delegation_folder.Folder, path: str, head: str) -> tuple[str, list[Hunk]]:
+    """Undo the last edit of one file of the result; return the new result commit and the hunks of that file.
+
+    The file and the decisions on its hunks are as before the edit; if that makes the result equal to one that the
+    checks judged, its verdict is valid again. Errors: ``conflict`` (the result has changed since it was read, or an
+    edited hunk is in the user's files), ``invalid_params`` (the file has no edit to undo).
+    """
+    with review.lock_result(folder) as at:
+        _refuse_changed(at, head)
+        raw = _checked_path(path)
+        edits = review_state.read(folder).edits.get(path)
+        if not edits:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{path} has no edit to undo in the result of {folder.id}.",
+                hint="`delegations/diff` lists the edited files.",
+            )
+        new = commits.restore(at.store, at.head, edits[-1].before, raw)
+        files = _replace_result(at, path, new, undoes=edits[-1].head)
+        return new, [hunk for file in files if file.path == path for hunk in file.hunks]
+
+
+def _refuse_changed(at: review.LockedResult, head: str) -> None:
+    review.refuse_without_result(at)
+    if head != at.head:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"The result of {at.folder.id} has changed: it is {at.head[:12]}, no longer {head[:12]}.",
+            hint="Read the result again, then edit it.",
+        )
+
+
+def _replace_result(at: review.LockedResult, path: str, new: str, undoes: str | None = None) -> list[FileDiff]:
+    """Record that ``new`` is the result, which differs in the file ``path``; return all files with their hunks."""
+    base = at.record.base_commit
     before, before_verdict = at.files(), at.delegation.verdict
+    if new == at.head and undoes is None:
+        return before
     after = git_diff.file_diffs(at.store, base, new)
-    carried = _carried(at, before, after, name, new)
-    touched = [hunk.id for file in after if file.path == name for hunk in file.hunks]
-    edited = [hunk for hunk in touched if hunk not in carried]
-    event = events.Amended(path=name, head=new, carried=carried, edited=edited)
-    decisions = review_state.read(folder)
+    carried = _carried(at, before, after, path, new)
+    touched = [hunk.id for file in after if file.path == path for hunk in file.hunks]
+    if undoes is not None:
+        _refuse_accepted(at, before, path, set(carried.values()))
+    event = events.Amended(
+        path=path,
+        head=new,
+        carried=carried,
+        edited=[hunk for hunk in touched if hunk not in carried] if undoes is None else [],
+        undoes=undoes,
+    )
+    decisions = review_state.read(at.folder)
     decisions.take(event)
     files = decisions.on(after)
-    review_file.write_review(folder, at.store, base, new)
+    review_file.write_review(at.folder, at.store, base, new)
     at.writer.append(msgspec.structs.replace(event, review=review_state.count(files)), attempt=0)
     if at.delegation.verdict is Verdict.UNVERIFIED and before_verdict in JUDGED:
-        # The checks ran on the result before this edit.
-        reservations = [*at.delegation.reservations]
-        outdated = Reservation.CHECKS_OUTDATED if at.delegation.checks else Reservation.NO_CHECKS
-        if outdated not in reservations:
-            reservations.append(outdated)
-        at.writer.append(events.Finished(verdict=Verdict.UNVERIFIED, reservations=reservations), attempt=0)
+        judged = _judged_before(at, decisions, new)
+        if judged is not None:
+            at.writer.append(
+                events.Finished(verdict=judged.verdict, reservations=judged.reservations, error=judged.error), attempt=0
+            )
+            confirmation.update(at.writer, files)
+        else:
+            # The checks ran on the result before this edit.
+            reservations = [*at.delegation.reservations]
+            outdated = Reservation.CHECKS_OUTDATED if at.delegation.checks else Reservation.NO_CHECKS
+            if outdated not in reservations:
+                reservations.append(outdated)
+            at.writer.append(events.Finished(verdict=Verdict.UNVERIFIED, reservations=reservations), attempt=0)
     at.writer.sync()
     return files
+
+
+def _refuse_accepted(at: review.LockedResult, before: list[FileDiff], path: str, kept: set[str]) -> None:
+    """Raise ``conflict`` if a hunk that the undo removes is in the user's files."""
+    for file in before:
+        for hunk in file.hunks:
+            if file.path == path and hunk.state is HunkState.ACCEPTED and hunk.id not in kept:
+                raise UnderstudyError(
+                    ErrorKind.CONFLICT,
+                    f"The edited hunk {hunk.id} of {path} is in your files.",
+                    hint=f"Undo its accept first: understudy undo {hunk.undo_token}"
+                    if hunk.undo_token is not None
+                    else f"Undo its accept first: understudy show {at.folder.id}",
+                )
+
+
+def _judged_before(at: review.LockedResult, state: review_state.ReviewState, new: str) -> events.Finished | None:
+    """Return the last verdict on the files of ``new``, if the known outcomes of the checks belong to exactly them."""
+    tree = commits.tree_of(at.store, new)
+    if any(check.tree != tree for check in at.delegation.checks):
+        return None
+    return next(
+        (done for head, done in reversed(state.judged.items()) if commits.tree_of(at.store, head) == tree), None
+    )
 
 
 def _checked_path(path: str) -> bytes:

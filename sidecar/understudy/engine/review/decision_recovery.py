@@ -228,14 +228,16 @@ def append_events(folder: delegation_folder.Folder, writer: Writer, intent: Deci
     elif intent.kind == "undo":
         if not now.applied.get(intent.token):
             return
+        accepted = now.accepted_by(intent.token)
         with writer.together():
             for one in intent.hunks:
-                if now.marks[one.hunk].state is HunkState.ACCEPTED:
+                if one in accepted:
                     decided = events.Decided(
                         path=one.path, hunk=one.hunk, decision="pending", was="accept", by=intent.by
                     )
                     writer.append(decided, attempt=0)
                     failpoint("before event")
+        if all(one in intent.hunks for one in accepted):
             writer.append(events.Undone(undo_token=intent.token), attempt=0)
     elif intent.kind == "discard":
         if now.discarded == intent.token:

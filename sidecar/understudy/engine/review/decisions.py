@@ -46,7 +46,8 @@ class DecisionRequest:
 
     path: str | None
     hunk: str | None
-    accept: bool
+    decision: review_state.Decision
+    """``pending`` takes a rejection back."""
     reason: str | None = None
     merged_manually: bool = False
     """Whether the user's files already contain the change, so that it is accepted without changing them."""
@@ -119,7 +120,7 @@ def decide(
         refuse_without_result(at)
         diff = at.diff()
         files = at.files(diff)
-        accept, merged_manually, reject = _sort_out(files, requests, at)
+        accept, merged_manually, record = _sort_out(files, requests, at)
         if not flagged:
             _refuse_flagged(files, accept, folder.id)
         _refuse_unsaved(at.workspace, documents, _paths_of(files, accept), Buffers(at.workspace, editor))
@@ -133,15 +134,15 @@ def decide(
                 decision_recovery.reopen(at.writer, decisions, one, by)
                 tried = events.Decided(path=one.path, hunk=one.hunk, decision="pending", conflict=True, by=by)
                 at.writer.append(tried, attempt=0)
-            for one, was, reason in reject:
+            for one, request, was in record:
                 failpoint("rejecting")
                 at.writer.append(
                     events.Decided(
                         path=one.path,
                         hunk=one.hunk,
-                        decision="reject",
+                        decision=request.decision,
                         was=review_state.DECISIONS[was],
-                        reason=reason,
+                        reason=request.reason,
                         by=by,
                     ),
                     attempt=0,
@@ -149,15 +150,18 @@ def decide(
         files = at.files(diff)
         confirmation.update(at.writer, files)
         at.writer.sync()
-        decided = [*merged, *(one for one, was, _ in reject if was is not HunkState.REJECTED)]
+        changed = [one for one, request, was in record if request.decision != review_state.DECISIONS[was]]
+        decided = [*merged, *changed]
         return DecisionOutcome(files, [one.hunk for one in decided], conflicts, token)
 
 
-def undo(token: str, *, by: str, documents: Documents, editor: Editor | None = None) -> None:
+def undo(
+    token: str, *, by: str, documents: Documents, only: list[str] | None = None, editor: Editor | None = None
+) -> None:
     """Undo an accept with a three-way merge, which keeps later edits. Files open in ``editor`` are changed there.
 
-    Errors: ``invalid_params`` (no such token), ``conflict`` (undone already), ``merge_conflict`` (a later edit
-    overlaps; nothing changes).
+    ``only``: ids of hunks of the accept; the others stay accepted. Errors: ``invalid_params`` (no such token or hunk),
+    ``conflict`` (undone already), ``merge_conflict`` (a later edit overlaps; nothing changes).
     """
     identifier = token.rpartition(".")[0]
     if not delegation_folder.is_id(identifier):
@@ -180,16 +184,28 @@ def undo(token: str, *, by: str, documents: Documents, editor: Editor | None = N
                 ErrorKind.CONFLICT, f"The accept {token} is already undone.", hint="Accept the hunks again if needed."
             )
         kept = decision_log.read(decision_log.undo_file(folder, token), decision_log.UndoFile)
-        hunks = [
-            decision_log.HunkRef(mark.path, hunk)
-            for hunk, mark in decisions.marks.items()
-            if mark.token == token and mark.state is HunkState.ACCEPTED
-        ]
+        accepted = decisions.accepted_by(token)
+        hunks = [one for one in accepted if only is None or one.hunk in only]
+        if only is not None and len(hunks) < len(set(only)):
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"The accept {token} did not accept all of these hunks, or some are undone.",
+                hint="Read the diff again: hunk IDs change when the result is edited.",
+            )
+        undo_record = kept.record
+        if len(hunks) < len(accepted) or token in decisions.partly_undone:
+            undo_record = undo_merge.part(
+                at.store,
+                at.record.base_commit,
+                at.head,
+                kept.record,
+                *(review_state.selection([(one.path, one.hunk) for one in chosen]) for chosen in (accepted, hunks)),
+            )
         with decision_recovery.lock_workspace(at.workspace, at.folder):
             for attempt in range(1, MERGE_TRIES + 1):
                 seen = Buffers(at.workspace, editor)
-                _refuse_unsaved(at.workspace, documents, [image.path for image in kept.record.images], seen)
-                changes = undo_merge.undo(at.store, kept.record, seen.read)
+                _refuse_unsaved(at.workspace, documents, [image.path for image in undo_record.images], seen)
+                changes = undo_merge.undo(at.store, undo_record, seen.read)
                 intent = decision_log.DecisionIntent(
                     "undo", token, by, hunks, [path_quoting.quote(change.path) for change in changes]
                 )
@@ -274,13 +290,13 @@ def _sort_out(
 ) -> tuple[
     list[decision_log.HunkRef],
     list[decision_log.HunkRef],
-    list[tuple[decision_log.HunkRef, HunkState, str | None]],
+    list[tuple[decision_log.HunkRef, DecisionRequest, HunkState]],
 ]:
-    """Return the hunks to accept, those merged manually, and those to reject with their old state and the reason."""
+    """Return the hunks to accept, those merged manually, and those to reject or reopen with their old state."""
     known = {(file.path, hunk.id): hunk for file in files for hunk in file.hunks}
     by_path = {file.path: file for file in files}
     accept: dict[decision_log.HunkRef, bool] = {}
-    reject: dict[decision_log.HunkRef, tuple[HunkState, str | None]] = {}
+    record: dict[decision_log.HunkRef, tuple[DecisionRequest, HunkState]] = {}
     for request in requests:
         if request.hunk is not None and request.path is None:
             raise UnderstudyError(
@@ -293,34 +309,35 @@ def _sort_out(
                 hint="Use a path from `delegations/diff`.",
                 names=sorted(by_path)[:20] or None,
             )
-        if request.merged_manually and not request.accept:
+        if request.merged_manually and request.decision != "accept":
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
-                "A decision both rejects a hunk and marks it as merged manually.",
+                "A decision marks a hunk as merged manually but does not accept it.",
                 hint="Use `mergedManually` only with accept.",
             )
         if request.hunk is None:
+            from_state = HunkState.REJECTED if request.decision == "pending" else HunkState.PENDING
             asked = files if request.path is None else [by_path[request.path]]
             chosen = [
                 decision_log.HunkRef(file.path, hunk.id)
                 for file in asked
                 for hunk in file.hunks
-                if hunk.state is HunkState.PENDING
+                if hunk.state is from_state
             ]
         else:
             chosen = [_requested_hunk(known, request, at)]
         for one in chosen:
             accept.pop(one, None)
-            reject.pop(one, None)
+            record.pop(one, None)
             hunk = known[one.path, one.hunk]
-            if not request.accept:
-                reject[one] = (hunk.state, request.reason)
+            if request.decision != "accept":
+                record[one] = (request, hunk.state)
             elif hunk.state is not HunkState.ACCEPTED:
                 accept[one] = request.merged_manually
     return (
         [one for one, merged_manually in accept.items() if not merged_manually],
         [one for one, merged_manually in accept.items() if merged_manually],
-        [(one, was, reason) for one, (was, reason) in reject.items()],
+        [(one, request, was) for one, (request, was) in record.items()],
     )
 
 
@@ -341,7 +358,7 @@ def _requested_hunk(
             f"{hunk.by} took over the hunk {hunk.id} of {request.path}.",
             hint=f"Decide on the result of {hunk.by} instead.",
         )
-    if hunk.state is HunkState.ACCEPTED and not request.accept:
+    if hunk.state is HunkState.ACCEPTED and request.decision != "accept":
         raise UnderstudyError(
             ErrorKind.CONFLICT,
             f"The hunk {hunk.id} of {request.path} is already in your files.",

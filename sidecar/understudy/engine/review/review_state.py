@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from understudy.engine.review.decision_log import HunkRef
 from understudy.engine.worktrees import ownership
 from understudy.git import changes
 from understudy.git import diff as git_diff
@@ -41,6 +42,18 @@ class HunkDecision:
     """The undo token of the accept that merged it into the user's files."""
 
 
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """An edit of one file that can be undone."""
+
+    head: str
+    """The result commit of the edit."""
+    before: str
+    """The result commit before it."""
+    marks: dict[str, HunkDecision]
+    """The decisions on the hunks of the file before it."""
+
+
 @dataclass(slots=True)
 class ReviewState:
     """The decisions in a journal, by hunk id; created by ``read``. Other hunks are pending, or superseded."""
@@ -52,13 +65,26 @@ class ReviewState:
     """The last follow-up that superseded it failed before it took over."""
     applied: dict[str, bool] = field(default_factory=dict)
     """Undo token → whether the accept can still be undone."""
+    partly_undone: set[str] = field(default_factory=set)
+    """Undo tokens of accepts of which a hunk was undone."""
     discarded: str | None = None
     """The rescue ref of the last time the worktree was discarded."""
+    head: str | None = None
+    """The result commit."""
+    edits: dict[str, list[Edit]] = field(default_factory=dict)
+    """Wire path → its edits that are not undone, the latest last."""
+    edited_at: dict[str, str] = field(default_factory=dict)
+    """Wire path → when it was edited last, or its edit undone. Files edited later come later."""
+    judged: dict[str, events.Finished] = field(default_factory=dict)
+    """Result commit → the last verdict on it."""
     _open: list[str] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
         """Apply one event; call this in the order of the journal."""
         if isinstance(event, events.Decided):
+            before = self.marks.get(event.hunk)
+            if before is not None and before.token is not None and event.decision == "pending":
+                self.partly_undone.add(before.token)
             self.marks[event.hunk] = HunkDecision(
                 event.path, _STATES[event.decision], event.reason, event.by, conflict=event.conflict
             )
@@ -79,13 +105,46 @@ class ReviewState:
             self.marks = {hunk: mark for hunk, mark in self.marks.items() if mark.state is not HunkState.PENDING}
         elif isinstance(event, events.Amended):
             self._amend(event)
+        elif isinstance(event, events.Checkpoint):
+            self.head = event.commit
+        elif isinstance(event, events.Result):
+            self.head = event.head or self.head
+        elif isinstance(event, events.Finished) and self.head is not None:
+            self.judged[self.head] = event
 
     def _amend(self, event: events.Amended) -> None:
         carried = {new: self.marks[old] for new, old in event.carried.items() if old in self.marks}
         edited = {new for new, old in event.carried.items() if old in self.edited}
-        gone = {hunk for hunk, mark in self.marks.items() if mark.path == event.path}
+        gone = {hunk: mark for hunk, mark in self.marks.items() if mark.path == event.path}
+        self.edited_at.pop(event.path, None)
+        self.edited_at[event.path] = event.at
+        edits = self.edits.pop(event.path, [])
+        if event.undoes is not None:
+            restored = [edit for edit in edits if edit.head == event.undoes]
+            edits = edits[: -len(restored)] if restored else edits
+            # An accept that was undone meanwhile is no longer in the user's files.
+            valid = {
+                hunk: mark
+                for edit in restored
+                for hunk, mark in edit.marks.items()
+                if mark.token is None or self.applied.get(mark.token)
+            }
+            carried = valid | carried
+        elif self.head is not None:
+            edits = [*edits, Edit(event.head, self.head, gone)]
+        if edits:
+            self.edits[event.path] = edits
         self.marks = {hunk: mark for hunk, mark in self.marks.items() if hunk not in gone} | carried
         self.edited |= edited | set(event.edited)
+        self.head = event.head
+
+    def accepted_by(self, token: str) -> list[HunkRef]:
+        """Return the hunks that an accept merged into the user's files and that are not undone since."""
+        return [
+            HunkRef(mark.path, hunk)
+            for hunk, mark in self.marks.items()
+            if mark.token == token and mark.state is HunkState.ACCEPTED
+        ]
 
     def on(self, files: list[FileDiff]) -> list[FileDiff]:
         """Return ``files`` with the state of every hunk."""
@@ -97,7 +156,13 @@ class ReviewState:
         edited = hunk.id in self.edited
         if mark is not None:
             return msgspec.structs.replace(
-                hunk, state=mark.state, conflict=mark.conflict, edited=edited, reason=mark.reason, by=mark.by
+                hunk,
+                state=mark.state,
+                conflict=mark.conflict,
+                edited=edited,
+                reason=mark.reason,
+                by=mark.by,
+                undo_token=mark.token if mark.token is not None and self.applied.get(mark.token) else None,
             )
         if self.superseded_by is not None:
             return msgspec.structs.replace(hunk, state=HunkState.SUPERSEDED, edited=edited, by=self.superseded_by)

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Mapping
 
 from understudy.files import durable
-from understudy.git.changes import OTHER, Change, Entry, Reader
+from understudy.git.changes import OTHER, Change, Entry, Reader, Selection
 from understudy.git.diff import line_splits
-from understudy.git.merge.hunk_merge import Removals, makes_room
+from understudy.git.merge.hunk_merge import Removals, makes_room, plan
 from understudy.git.merge.line_edits import edits_of, merge_edits, split_lines
 from understudy.git.object_store import ObjectStore
 from understudy.git.objects import read_blobs, write_blob, write_flat_tree
@@ -55,6 +55,35 @@ def record(store: ObjectStore, changes: Iterable[Change]) -> UndoRecord:
             finally:
                 os.close(descriptor)
     return UndoRecord(images=images)
+
+
+def part(
+    store: ObjectStore, base: str, head: str, undo_record: UndoRecord, accepted: Selection, undone: Selection
+) -> UndoRecord:
+    """Return the record that undoes only some hunks of an accept: ``undone``, of the hunks ``accepted``.
+
+    The hunks are those of ``base``..``head``. The result has images only of files whose content differs.
+    """
+    contents = read_blobs(store, [image.before for image in undo_record.images if image.before])
+    before = {unquote(image.path): _entry(image.before_mode, image.before, contents) for image in undo_record.images}
+    kept: Selection = {
+        path: (accepted.get(path) or set()) - (hunks or set()) for path, hunks in undone.items() if path in before
+    }
+    with_them, without = (
+        {
+            change.path: change.after
+            for change in plan(store, base, head, {path: selection[path] for path in kept}, before.get).changes
+        }
+        for selection in (accepted, kept)
+    )
+    return record(
+        store,
+        [
+            Change(path, without.get(path, before.get(path)), after)
+            for path, after in with_them.items()
+            if without.get(path, before.get(path)) != after
+        ],
+    )
 
 
 def undo(store: ObjectStore, undo_record: UndoRecord, read_now: Reader) -> list[Change]:

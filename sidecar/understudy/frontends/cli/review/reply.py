@@ -82,13 +82,15 @@ def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, 
         "understudy amend k3f9q src/wrap.py",
         "understudy amend k3f9q src/wrap.py better.py",
         "sed s/foo/bar/ better.py | understudy amend k3f9q src/wrap.py -",
+        "understudy amend k3f9q src/wrap.py --undo",
     )
 )
 @options.identifier
 @click.argument("path", shell_complete=hunk_targets.complete_paths)
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path())
+@click.option("--undo", is_flag=True, help="Undo the last edit of the file.")
 @options.as_json
-def amend(*, identifier: str, path: str, file: str | None, json_: bool) -> int:
+def amend(*, identifier: str, path: str, file: str | None, undo: bool, json_: bool) -> int:
     """Edit a file of a result in $EDITOR, or replace it with FILE (- for stdin).
 
     Your own files do not change. The result is split into hunks again, and is unverified until `understudy check`.
@@ -98,6 +100,10 @@ def amend(*, identifier: str, path: str, file: str | None, json_: bool) -> int:
     # The head first, so that an edit by another process in between is refused, not overwritten.
     before = call("delegations/diff", id=whole)
     head, path = before.head, hunk_targets.wire(before.files, path)
+    if undo:
+        if file is not None:
+            raise click.UsageError("--undo takes no FILE.")
+        return _amended(whole, path, call("delegations/undoAmend", id=whole, path=path, head=head), as_json=json_)
     if file is not None:
         text: str | None = _stdin() if file == "-" else _contents(file)
     elif json_ or not editor.can_edit():
@@ -112,12 +118,15 @@ def amend(*, identifier: str, path: str, file: str | None, json_: bool) -> int:
     if text is None:
         click.echo("Nothing was changed.", err=True)
         return exit_codes.Exit.OK
-    done = call("delegations/amend", id=whole, path=path, text=text, head=head)
-    if json_:
+    return _amended(whole, path, call("delegations/amend", id=whole, path=path, text=text, head=head), as_json=json_)
+
+
+def _amended(identifier: str, path: str, done: Any, *, as_json: bool) -> int:
+    if as_json:
         output.json(done)
     else:
         click.echo(f"{terminal.path(path)} has {event_lines.plural(len(done.hunks), 'hunk')} now.")
-        click.echo(f"next: understudy check {whole}   understudy review {whole}")
+        click.echo(f"next: understudy check {identifier}   understudy review {identifier}")
     return exit_codes.Exit.OK
 
 
