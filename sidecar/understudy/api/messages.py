@@ -326,7 +326,7 @@ class DiffResult(Wire, kw_only=True):
     files: list[FileDiff]
     undoable: list[UndoableAccept]
     """Accepts that are in effect, newest first."""
-    edited: list[EditedFile] = []
+    edited: list[EditedFile] = msgspec.field(default_factory=list)
     """The last edited first."""
 
 

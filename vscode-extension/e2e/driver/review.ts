@@ -46,14 +46,23 @@ export const counts = (vs: Workbench, id: string): string => {
   return `${pending} ${accepted} ${rejected}`;
 };
 
+/** Open the writable copy of a file of the result, from the row of one of its changes. */
+export async function openCopy(vs: Workbench, change: string, file: string): Promise<void> {
+  await vs.rowMenu(VIEW, change, "Edit Result");
+  await vs.editor(`${file}: Edit Result`).waitFor();
+}
+
 /** Edit a line of the result and save it, which changes the verdict. Returns the line. */
 export async function editResult(vs: Workbench): Promise<Locator> {
-  const line = vs.page.locator(".editor-instance .modified .view-line", { hasText: "discounted(1000, 101)" }).first();
+  await openCopy(vs, "test_more_than", "test_prices.py");
+  const line = vs.page
+    .locator(".editor-group-container.active .modified .view-line", { hasText: "discounted(1000, 101)" })
+    .first();
   await line.click();
   await vs.page.keyboard.press("End");
   await vs.type("  # one above everything");
   await vs.save();
-  await vs.bar("edited by you").waitFor();
+  await vs.waitForRow(VIEW, "edited by you");
   await vs.waitForRow(VIEW, "Unverified");
   return line;
 }

@@ -1,6 +1,7 @@
 /** Delegations in the editor: the view, transcripts, questions, Delegate with its preview, results. */
 import assert from "node:assert/strict";
 import { until } from "../driver/environment.ts";
+import { scenario, scripted } from "../driver/review.ts";
 import { inCode } from "../driver/test.ts";
 import type { Workbench } from "../driver/workbench.ts";
 
@@ -86,6 +87,26 @@ describe("delegations in the editor", () => {
   );
 
   it(
+    "keeps a run without changes visible until it is dismissed, also in the next window",
+    inCode({ configuration: scripted("idle"), files: scenario() }, async (vs) => {
+      await openContainer(vs);
+      vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "idle", "--detach");
+      await vs.waitForRow(VIEW, "No changes", 60_000);
+      const rows = (await vs.rowTexts(VIEW)).join("\n");
+      assert.match(rows, /^Needs Attention ?1\n.*No changes · just now/);
+      const items = (await vs.rowMenuItems(VIEW, "No changes")).join();
+      for (const next of ["Retry", "Retry with…", "Show Log", "Dismiss"]) assert.match(items, new RegExp(next));
+      await vs.shot("1 needs attention");
+      await vs.rowAction(VIEW, "No changes", "Dismiss");
+      await vs.row(VIEW, "Needs Attention").waitFor({ state: "hidden" });
+      await vs.reload();
+      await vs.waitForRow(VIEW, "Done");
+      assert.doesNotMatch((await vs.rowTexts(VIEW)).join(), /Needs Attention/);
+      await vs.shot("2 dismissed");
+    }),
+  );
+
+  it(
     "streams a transcript, and continues after the window was reloaded",
     inCode({ delegators: ["slow"], configuration: byDefault("slow"), seconds: 240 }, async (vs) => {
       await openContainer(vs);
@@ -156,7 +177,7 @@ describe("delegations in the editor", () => {
       await vs.statusItem("Understudy").waitFor();
       await openContainer(vs);
       await vs.command("Understudy: Delegate Tests for This File");
-      await vs.waitForRow(VIEW, "Waiting for You");
+      await vs.waitForRow(VIEW, "Needs Attention");
       await vs.notification(/rm -rf build/).waitFor();
       await vs.shot("1 asked");
       await vs.pressUntil(vs.row(VIEW, "prices.py"), vs.page.locator(".codelens-decoration a").first());

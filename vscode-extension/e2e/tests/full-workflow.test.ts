@@ -38,13 +38,13 @@ describe("the full workflow", () => {
       await vs.goTo(21);
       await vs.type("\n\ndef doubled(price: int) -> int:\n    return 2 * price\n");
       await vs.codeAction("Delegate tests for this file");
-      await vs.waitForRow("Delegations", "Waiting for You");
+      await vs.waitForRow("Delegations", "Needs Attention");
       await vs.notification("thorough asks, in").waitFor();
       await vs.shot("04 asked");
 
       // Neither a reload nor a crash of the sidecar loses anything.
       await vs.reload();
-      await vs.waitForRow("Delegations", "Waiting for You");
+      await vs.waitForRow("Delegations", "Needs Attention");
       await vs.notification("thorough asks, in").waitFor();
       assert.equal(world.delegations()[0]?.state, "waiting");
       await vs.shot("05 after the reload");
@@ -103,7 +103,9 @@ describe("the full workflow", () => {
       await vs.shot("12 answered");
 
       // Undo the accepted change.
-      await vs.command("Understudy: Undo Last Accept");
+      await vs.command("Understudy: Undo…");
+      await vs.step("Undo");
+      await vs.page.keyboard.press("Enter");
       await until(() => !world.read(TESTS)?.includes("import pytest"), "the accept is undone");
       await vs.shot("13 undone");
     }),

@@ -33,7 +33,7 @@ describe("pictures", () => {
         vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "slow", "--detach");
         await until(() => vs.world.delegations()[0]?.state === "running", "one runs");
         vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "careful", "--detach");
-        await vs.waitForRow("Delegations", "Waiting for You");
+        await vs.waitForRow("Delegations", "Needs Attention");
         const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "quick", "--detach");
         await until(() => vs.world.understudy("show", id).state === "finished", "one is finished", 60_000);
         await vs.waitForRow("Delegations", "To Review");

@@ -1,7 +1,7 @@
 /** Review in the editor: decisions per change in the native diff, open and closed files, sending back, conflicts. */
 import assert from "node:assert/strict";
 import { until } from "../driver/environment.ts";
-import { counts, editResult, reviewing, scenario, scripted, VIEW } from "../driver/review.ts";
+import { counts, editResult, openCopy, reviewing, scenario, scripted, VIEW } from "../driver/review.ts";
 import { inCode } from "../driver/test.ts";
 
 const MINE = "tests/test_prices.py";
@@ -70,8 +70,8 @@ describe("review", () => {
       await vs.page.keyboard.press("Control+y");
       await vs.waitForText("import pytest");
 
-      // Undo from the view: the hunk is pending again.
-      await vs.viewAction(VIEW, "Undo Last Accept");
+      // Undo from the row: the hunk is pending again.
+      await vs.rowAction(VIEW, "import pytest", "Undo");
       await until(() => counts(vs, id) === "2 0 1", "the accept is undone");
       await until(async () => !(await vs.editorText()).includes("import pytest"), "the change is gone again");
       assert.match(await vs.editorText(), /# not saved yet/);
@@ -81,7 +81,7 @@ describe("review", () => {
       await vs.notification("Review complete: 2 accepted, 1 rejected").waitFor();
       assert.match(vs.world.read("tests/test_prices_more.py") ?? "", /test_total_of_a_cart/);
       await vs.shot("8 decided");
-      await vs.viewAction(VIEW, "Undo Last Accept");
+      await vs.notificationAction("Review complete: 2 accepted, 1 rejected", "Undo");
       await until(() => counts(vs, id) === "2 0 1", "both are undone");
       assert.equal(vs.world.read("tests/test_prices_more.py"), undefined);
 
@@ -110,11 +110,12 @@ describe("review", () => {
       await reviewing(vs, "liar", "Unverified");
       await vs.waitForRow(VIEW, "no new test notices");
       await vs.bar("no new test notices").waitFor();
-      assert.match(await vs.bar("Change 1 of 1").innerText(), /no new test notices/);
+      // The bar of the change says only what differs.
+      assert.doesNotMatch(await vs.bar("Change 1 of 1").innerText(), /no new test notices/);
       await vs.shot("1 reservation");
       // Collapsed bars come back, and nothing else opens.
-      await vs.barAction("Change 1 of 1", "Collapse");
-      await vs.bar("Change 1 of 1").waitFor({ state: "hidden" });
+      await vs.barAction("no new test notices", "Collapse");
+      await vs.bar("no new test notices").waitFor({ state: "hidden" });
       await vs.pressUntil(vs.barSigns().first(), vs.bar("no new test notices"));
       assert.equal(await vs.view("Comments").isVisible(), false);
       await vs.pressUntil(vs.row(VIEW, "Unverified"), vs.webview().locator("h1", { hasText: "Unverified" }));
@@ -131,13 +132,13 @@ describe("review", () => {
       const id = await reviewing(vs);
       const line = await editResult(vs);
       await vs.shot("1 edited");
-      await vs.barAction("edited by you", "Accept");
+      await vs.rowAction(VIEW, "edited by you", "Accept");
       await until(() => counts(vs, id) === "2 1 0", "the edited change is accepted");
       await vs.editor("test_prices.py").click();
       await vs.waitForText("# one above everything");
 
       // The same file of the result is changed elsewhere while this edit is unsaved.
-      await vs.command("Understudy: Review…");
+      await vs.editor("test_prices.py: Edit Result").click();
       await line.click();
       await vs.page.keyboard.press("End");
       await vs.type(", and mine");
@@ -147,6 +148,58 @@ describe("review", () => {
       await vs.save();
       await vs.notification(/newer|changed in the result/).waitFor();
       await vs.shot("2 stale");
+    }),
+  );
+
+  it(
+    "is read-only; a block that is reverted in the copy comes back by Undo Edit",
+    inCode({ delegators: ["quick"], file: MINE }, async (vs) => {
+      await vs.statusItem("Understudy").waitFor();
+      const id = await reviewing(vs);
+      const arrows = vs.page.locator('.gutterItem a[aria-label^="Revert"]');
+      assert.equal(await arrows.count(), 0);
+      await vs.shot("1 read-only");
+      await openCopy(vs, "test_more_than", "test_prices.py");
+      await arrows.first().waitFor({ state: "attached" });
+      await vs.shot("2 copy");
+      await arrows.first().click({ force: true });
+      await vs.save();
+      await until(() => counts(vs, id) === "2 0 0", "the block is reverted");
+      assert.deepEqual(await vs.notifications(), []);
+      await vs.waitForRow(VIEW, "Unverified");
+      await vs.shot("3 reverted");
+      await vs.command("Understudy: Undo Edit");
+      await until(() => counts(vs, id) === "3 0 0", "the change is back");
+      await vs.waitForRow(VIEW, "Verified");
+      await vs.waitForText("import pytest");
+      await vs.shot("4 undone");
+    }),
+  );
+
+  it(
+    "undoes each accepted change from its row, its thread, its message and the palette",
+    inCode({ delegators: ["quick"] }, async (vs) => {
+      const id = await reviewing(vs);
+      const before = vs.world.git("rev-parse", "HEAD");
+      await vs.viewAction(VIEW, "Accept All Changes");
+      await vs.notification("Review complete: 3 accepted").waitFor();
+      await vs.shot("1 accepted");
+      await vs.rowAction(VIEW, "test_more_than", "Undo");
+      await until(() => counts(vs, id) === "1 2 0", "one of three is undone");
+      await until(() => vs.world.read(MINE)?.includes("import pytest") === true, "the other one stays");
+      await vs.pressUntil(vs.barSigns().nth(1), vs.bar("Accepted")); // the first is that of the verdict
+      await vs.shot("2 expanded");
+      await vs.barAction("Accepted", "Undo");
+      await until(() => counts(vs, id) === "2 1 0", "another one is undone");
+      // What a user types, and Enter.
+      await vs.palette(">Understudy: Undo");
+      await vs.page.keyboard.press("Enter");
+      await vs.step("Undo");
+      await vs.shot("3 which");
+      await vs.page.keyboard.press("Enter");
+      await until(() => counts(vs, id) === "3 0 0", "everything is undone");
+      assert.equal(vs.world.git("rev-parse", "HEAD"), before);
+      assert.equal(vs.world.git("status", "--short").trim(), "");
     }),
   );
 

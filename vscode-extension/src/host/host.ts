@@ -264,7 +264,7 @@ export interface Documents {
   showText(text: string, language: string): Promise<void>;
   /** Read-only documents of a scheme. */
   provide(scheme: string, source: VirtualText): Disposable;
-  /** Files of a scheme that the user can edit and save (the result side of a review). */
+  /** Files of a scheme, such as both sides of a review. Without `write`, the editor does not let the user change them. */
   provideFiles(scheme: string, source: VirtualFiles): Disposable;
   /** Scroll the editors of a document to its end, unless the user has scrolled up. */
   follow(uri: string): void;
@@ -285,14 +285,29 @@ export interface VirtualText {
   readonly onDidChange: Subscribe<string>;
 }
 
+export interface FileStat {
+  readonly size: number;
+  /** When the content changed, in milliseconds since 1970. It grows with each change, also across windows. */
+  readonly changed: number;
+  readonly readonly?: boolean;
+}
+
+export interface FileChange {
+  readonly uri: string;
+  readonly kind: "changed" | "deleted";
+}
+
+/** Thrown by `VirtualFiles`: the file does not exist. After other errors, it may exist. */
+export class FileMissing extends Error {}
+
 export interface VirtualFiles {
   /** Called when the file is about to be shown or overwritten. */
   read(uri: string): Promise<Uint8Array>;
-  /** Size and modification counter without showing the file. If absent, `read` is called instead. */
-  stat?(uri: string): Promise<{ readonly size: number; readonly changed: number }>;
+  /** Without showing the file. If absent, `read` is called instead. */
+  stat?(uri: string): Promise<FileStat>;
   /** Called when the user saves. Throws an error with a message for the user. If absent, the files are read-only. */
   write?(uri: string, content: Uint8Array): Promise<void>;
-  readonly onDidChange: Subscribe<readonly string[]>;
+  readonly onDidChange: Subscribe<readonly FileChange[]>;
 }
 
 export interface TextLink {
@@ -325,6 +340,8 @@ export interface Thread extends Disposable {
     readonly note: string;
     readonly context: string;
     readonly range: Range;
+    /** Whether the bar is collapsed; the user can expand it. */
+    readonly collapsed?: boolean;
   }): void;
 }
 

@@ -49,7 +49,10 @@ export class Decisions {
     if (done.conflicts.length > 0) {
       void this.#reportConflicts(result, done.conflicts);
     } else if (before > 0 && pendingCount(result) === 0) {
-      void this.#reportDone(result);
+      void this.#reportDone(result, done.undoToken);
+    } else if (done.undoToken !== undefined) {
+      const { hunks, undoToken } = done;
+      void this.#reportAccepted(hunks.filter((hunk) => hunk.undoToken === undoToken).length, undoToken);
     }
   }
 
@@ -70,18 +73,27 @@ export class Decisions {
     if (answer === mergedManually) await host.commands.run("understudy.review.markResolved", row);
   }
 
-  async #reportDone(result: OpenResult): Promise<void> {
+  async #reportAccepted(count: number, token: string): Promise<void> {
+    const { host } = this.#deps;
+    const undo = t("Undo");
+    const text = count === 1 ? t("1 change accepted.") : t("{0} changes accepted.", count);
+    const answer = await host.windows.message("info", text, { buttons: [undo] });
+    if (answer === undo) await host.commands.run("understudy.review.undo", token);
+  }
+
+  async #reportDone(result: OpenResult, token: string | undefined): Promise<void> {
     const { host } = this.#deps;
     const { hunks: spots } = result;
     const rejected = spots.filter(({ hunk }) => hunk.state === "rejected").length;
     const accepted = spots.filter(({ hunk }) => hunk.state === "accepted").length;
-    const [back, close] = [t("Send Back…"), t("Close Review")];
+    const [back, close, undo] = [t("Send Back…"), t("Close Review"), t("Undo")];
     const answer = await host.windows.message(
       "info",
       t("Review complete: {0} accepted, {1} rejected.", accepted, rejected),
-      { buttons: rejected > 0 ? [back, close] : [close] },
+      { buttons: [...(token === undefined ? [] : [undo]), ...(rejected > 0 ? [back] : []), close] },
     );
     if (answer === back) await host.commands.run("understudy.review.sendBack");
+    if (answer === undo) await host.commands.run("understudy.review.undo", token);
     if (answer === close) await host.commands.run("understudy.review.close");
   }
 }

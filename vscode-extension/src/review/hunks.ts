@@ -1,6 +1,6 @@
 /** Order, position and label of hunks. Pure functions. */
 
-import type { FileDiff, Hunk, Range } from "../protocol.ts";
+import type { FileDiff, Hunk } from "../protocol.ts";
 import { displayPath } from "../state/formatting.ts";
 
 /** A hunk with its file: all that a row, bar or lens needs. */
@@ -76,30 +76,6 @@ export function hunkAt(file: FileDiff, line: number, side: "new" | "old", last?:
     covering.find(({ oldLines, newLines }) => oldLines + newLines > 0) ??
     covering[0];
   return covers ?? file.hunks.findLast((hunk) => linesOf(hunk, side).start <= line) ?? file.hunks[0];
-}
-
-/** The position of a line after an edit: unchanged above the edit, shifted below it, at its beginning inside it. */
-export function shiftLine(line: number, before: string, after: string): number {
-  if (before === after) return line;
-  const old = before.split("\n");
-  const now = after.split("\n");
-  const most = Math.min(old.length, now.length);
-  let head = 0;
-  while (head < most && old[head] === now[head]) head++;
-  let tail = 0;
-  while (tail < most - head && old.at(-1 - tail) === now.at(-1 - tail)) tail++;
-  if (line < head) return line;
-  if (line >= old.length - tail) return line + now.length - old.length;
-  return Math.min(head, now.length - 1);
-}
-
-/** The range of a hunk's bar and lenses. */
-export function rangeOf(hunk: Hunk, side: "new" | "old", read: string, shown: string): Range {
-  const { start, end } = linesOf(hunk, side);
-  return {
-    start: { line: shiftLine(start, read, shown), character: 0 },
-    end: { line: shiftLine(end, read, shown), character: 0 },
-  };
 }
 
 /** Apply only these hunks of the result to the base. */

@@ -7,7 +7,17 @@ import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { toErrorInfo, SidecarError, type Requester } from "../sidecar/connection.ts";
 import type { Store } from "../state/store.ts";
-import type { Conflict, Decision, DecideResult, DiffResult, Event, FileDiff, Hunk } from "../protocol.ts";
+import type {
+  Conflict,
+  Decision,
+  DecideResult,
+  DiffResult,
+  EditedFile,
+  Event,
+  FileDiff,
+  Hunk,
+  UndoableAccept,
+} from "../protocol.ts";
 import { hunkRefs, type HunkRef } from "./hunks.ts";
 import { displayPath } from "../state/formatting.ts";
 import type { Side } from "./reviewUris.ts";
@@ -40,13 +50,7 @@ export interface FileContent {
   readonly head: string;
 }
 
-export interface Read {
-  readonly diff: DiffResult;
-  /** Undo tokens of accepts, the latest last. */
-  readonly tokens: readonly string[];
-}
-
-/** One result: its files, hunks and texts, and the accepts that can be undone. */
+/** One result: its files, hunks and texts, and the accepts and edits that can be undone. */
 export class OpenResult implements Disposable {
   readonly id: string;
   readonly #requester: Requester;
@@ -55,13 +59,9 @@ export class OpenResult implements Disposable {
   readonly #contents = new Map<string, Promise<FileContent>>();
   readonly #texts = new Map<string, string>();
   readonly #modes = new Map<string, string>();
-  readonly #tokens: string[] = [];
-  readonly #undone = new Set<string>();
   /** Conflicts by hunk, as reported by the last accept. */
   readonly #conflicts = new Map<string, Conflict>();
   #diff: DiffResult | undefined;
-  /** The result commit changed, and the texts were not read again yet. */
-  #headChanged = false;
   #reading: Promise<DiffResult> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
@@ -91,9 +91,28 @@ export class OpenResult implements Disposable {
     return hunkRefs(this.id, this.files);
   }
 
-  /** The last accept that can be undone. */
-  get undoToken(): string | undefined {
-    return this.#tokens.findLast((token) => !this.#undone.has(token));
+  /** The accepts that can be undone, the latest first. */
+  get undoable(): readonly UndoableAccept[] {
+    return this.#diff?.undoable ?? [];
+  }
+
+  /** The files that the user edited, the latest first. A file without a difference is not in `files`. */
+  get edited(): readonly EditedFile[] {
+    return this.#diff?.edited ?? [];
+  }
+
+  /** When it was started, in milliseconds since 1970. */
+  get startedAt(): number {
+    const [, date = "", time = ""] = /^(\d{8})-(\d{6})/u.exec(this.id) ?? [];
+    const [, year, month, day] = /^(....)(..)(..)/u.exec(date) ?? [];
+    const clock = time.replace(/(..)(?=.)/gu, "$1:");
+    return Date.parse(`${year}-${month}-${day}T${clock}Z`) || 0;
+  }
+
+  /** When the result's version of a file changed, in milliseconds since 1970. */
+  changedAt(path: string): number {
+    const edited = this.edited.find((file) => file.path === path);
+    return (edited && Date.parse(edited.at)) ?? this.startedAt;
   }
 
   file(path: string): FileDiff | undefined {
@@ -104,6 +123,13 @@ export class OpenResult implements Disposable {
   fileByDisplayPath(path: string, side: Side): FileDiff | undefined {
     const name = (file: FileDiff): string => displayPath(side === "base" ? (file.from ?? file.path) : file.path);
     return this.files.find((file) => name(file) === path);
+  }
+
+  /** The path on the wire of a changed or edited file. */
+  wirePath(path: string, side: Side): string | undefined {
+    return (
+      this.fileByDisplayPath(path, side)?.path ?? this.edited.find((file) => displayPath(file.path) === path)?.path
+    );
   }
 
   hunk(path: string, hunk: string): HunkRef | undefined {
@@ -156,22 +182,29 @@ export class OpenResult implements Disposable {
     });
     for (const conflict of done.conflicts) this.#conflicts.set(conflict.hunk, conflict);
     for (const hunk of done.decided) this.#conflicts.delete(hunk);
-    if (done.undoToken !== undefined && !this.#tokens.includes(done.undoToken)) this.#tokens.push(done.undoToken);
     const states = new Map(done.hunks.map((hunk) => [hunk.id, hunk]));
     this.#replaceHunks(states);
     this.#changed.fire([]);
     return done;
   }
 
-  async undo(token: string): Promise<void> {
-    await this.#requester.request("understudy/delegations/undo", { undoToken: token });
-    this.#undone.add(token);
+  /** Undo an accept, or only some of its hunks. */
+  async undo(token: string, hunks?: readonly string[]): Promise<void> {
+    const only = hunks === undefined ? {} : { hunks: [...hunks] };
+    await this.#requester.request("understudy/delegations/undo", { undoToken: token, ...only });
     await this.read();
     this.#changed.fire([]);
   }
 
+  /** Undo the last edit of a file of the result. */
+  async undoEdit(path: string): Promise<void> {
+    const { head } = await this.read();
+    await this.#requester.request("understudy/delegations/undoAmend", { id: this.id, path, head });
+    await this.#refresh();
+  }
+
   /**
-   * Save the user's edit of the result side, based on the text they read. If the result changed elsewhere, the edit
+   * Save the user's edit of a file of the result, based on the text they read. If the result changed elsewhere, the edit
    * is still saved as long as this file did not change; otherwise it is refused.
    */
   async amend(path: string, text: string, seen: FileContent): Promise<FileContent> {
@@ -180,8 +213,10 @@ export class OpenResult implements Disposable {
       const content = { bytes: Buffer.from(text), text, mode: seen.mode, head: done.head };
       this.#contents.set(contentKey(path, "result"), Promise.resolve(content));
       this.#texts.set(contentKey(path, "result"), text);
-      await this.read();
-      this.#changed.fire([]);
+      const { head: now } = await this.read();
+      // Reading a new result commit forgets the texts; this one is known.
+      if (now === done.head) this.#contents.set(contentKey(path, "result"), Promise.resolve(content));
+      this.#changed.fire([path]);
       return content;
     };
     try {
@@ -214,7 +249,6 @@ export class OpenResult implements Disposable {
     this.#diff = diff;
     if (before && before.head !== diff.head) {
       // The base never changes; only the result side must be read again.
-      this.#headChanged = true;
       for (const name of [...this.#contents.keys()]) if (name.startsWith("result:")) this.#contents.delete(name);
     }
     return diff;
@@ -227,7 +261,13 @@ export class OpenResult implements Disposable {
       return { bytes: undefined, text: undefined, mode: undefined, head };
     }
     const name = side === "base" ? (file?.from ?? path) : path;
-    const found = await this.#requester.request("understudy/delegations/file", { id: this.id, path: name, side });
+    const found = await this.#requester
+      .request("understudy/delegations/file", { id: this.id, path: name, side })
+      .catch((error: unknown) => {
+        if (file || toErrorInfo(error).kind !== "invalid_params") throw error;
+        return undefined; // the file is neither changed nor in the result
+      });
+    if (!found) return { bytes: undefined, text: undefined, mode: undefined, head };
     if (found.text !== undefined) this.#texts.set(contentKey(path, side), found.text);
     else this.#texts.delete(contentKey(path, side));
     this.#modes.set(contentKey(path, side), found.mode);
@@ -250,32 +290,28 @@ export class OpenResult implements Disposable {
   }
 
   #onEvents(events: readonly Event[]): void {
-    for (const event of events) {
-      if (event.type === "applied" && !this.#tokens.includes(event.undoToken)) this.#tokens.push(event.undoToken);
-      if (event.type === "undone") this.#undone.add(event.undoToken);
-    }
     if (!events.some(({ type }) => CHANGES_DIFF.has(type))) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#reload(), RELOAD_DELAY_MS);
+    // If it was removed, or no sidecar is running, keep showing what is known.
+    this.#timer = setTimeout(() => void this.#refresh().catch(() => {}), RELOAD_DELAY_MS);
   }
 
-  async #reload(): Promise<void> {
+  /** Read everything that is shown again, and report the files whose text changed. */
+  async #refresh(): Promise<void> {
     const before = new Map(this.#texts);
-    try {
-      await this.read();
-      if (this.#headChanged) await this.prefetch();
-      this.#headChanged = false;
-    } catch {
-      return; // it was removed, or no sidecar is running: keep showing what is known
-    }
-    const paths = this.files
-      .map(({ path }) => path)
-      .filter(
-        (path) =>
-          before.has(contentKey(path, "result")) &&
-          before.get(contentKey(path, "result")) !== this.knownText(path, "result"),
-      );
-    this.#changed.fire(paths);
+    await this.read();
+    const shown = [...before.keys()].filter((name) => name.startsWith("result:")).map((name) => name.slice(7));
+    const paths = [...new Set([...shown, ...this.files.slice(0, MAX_PREFETCH).map(({ path }) => path)])];
+    await Promise.allSettled(
+      paths.map(async (path) => {
+        // A file that the result no longer has.
+        const { text } = await this.content(path, "result");
+        if (text === undefined) this.#texts.delete(contentKey(path, "result"));
+      }),
+    );
+    this.#changed.fire(
+      shown.filter((path) => before.get(contentKey(path, "result")) !== this.knownText(path, "result")),
+    );
   }
 }
 

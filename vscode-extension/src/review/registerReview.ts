@@ -10,6 +10,7 @@ import { registerReviewCommands } from "./reviewCommands.ts";
 import { OpenResults } from "./openResults.ts";
 import { parseReviewUri } from "./reviewUris.ts";
 import { REVIEW_VIEW, ReviewTree } from "./reviewTree.ts";
+import { ResultFiles } from "./resultFiles.ts";
 import { ReviewEditor } from "./reviewEditor.ts";
 
 /** Memory key of the result under review. */
@@ -26,6 +27,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
   };
   const rows = disposables.add(new ReviewTree(state));
   const tree = disposables.add(host.windows.tree(REVIEW_VIEW, rows));
+  disposables.add(new ResultFiles({ host, openResults }));
   const reviewEditor = disposables.add(new ReviewEditor({ host, store, openResults, requester: sidecar }));
   disposables.add(
     registerReviewCommands({
@@ -46,7 +48,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     tree.setDescription(
       current ? (open > 0 ? t("{0} of {1} pending", open, hunks.length) : t("no pending changes")) : undefined,
     );
-    host.commands.setContext("understudy.canUndo", current?.undoToken !== undefined);
+    host.commands.setContext("understudy.canUndoEdit", current?.edited.some(({ undoable }) => undoable) ?? false);
     const reviewed = current && store.delegation(current.id);
     host.commands.setContext("understudy.canStrengthen", reviewed !== undefined && canBeStrengthened(reviewed));
     host.commands.setContext("understudy.canDropTests", reviewed !== undefined && droppableTests(reviewed).length > 0);

@@ -14,6 +14,8 @@ import { Conflicts } from "./conflicts.ts";
 import { Decisions, pendingCount } from "./decisions.ts";
 import { exportResult } from "./exportResult.ts";
 import type { OpenResults, OpenResult } from "./openResults.ts";
+import { isEditable } from "./resultFiles.ts";
+import { undoChoices, undoTokenId } from "./undoChoices.ts";
 import {
   hunkAt,
   linesOf,
@@ -23,15 +25,8 @@ import {
   type ReviewTarget,
   type HunkRef,
 } from "./hunks.ts";
-import { BASE, EVIDENCE, parseReviewUri, RESULT, THEIRS, reviewUri, YOURS } from "./reviewUris.ts";
-import {
-  evidenceName,
-  evidenceUri,
-  lineBeforeEdits,
-  documentUri,
-  hunkRange,
-  type ReviewEditor,
-} from "./reviewEditor.ts";
+import { BASE, EDIT, EVIDENCE, parseReviewUri, RESULT, THEIRS, reviewUri, YOURS } from "./reviewUris.ts";
+import { evidenceName, evidenceUri, documentUri, hunkRange, type ReviewEditor } from "./reviewEditor.ts";
 import { dropIdleTests } from "./dropTests.ts";
 import { verdictLine } from "./reviewWording.ts";
 
@@ -61,7 +56,10 @@ export function registerReviewCommands(deps: ReviewCommandDeps): DisposableStore
   add("acceptFile", (value) => commands.accept(value, "file"));
   add("rejectFile", (value) => commands.reject(value, false, "file"));
   add("acceptAll", () => commands.acceptAll());
-  add("undo", () => commands.undo());
+  add("undo", (value) => commands.undo(value));
+  add("undoChange", (value) => commands.undoChange(value));
+  add("edit", (value) => commands.edit(value));
+  add("undoEdit", (value) => commands.undoEdit(value));
   add("next", () => commands.goTo(1));
   add("previous", () => commands.goTo(-1));
   add("sendBack", () => commands.sendBack());
@@ -199,16 +197,98 @@ class ReviewCommands implements Disposable {
     await this.#decisions.send(result, [{ decision: "accept" }]);
   }
 
-  async undo(): Promise<void> {
-    const { host } = this.#deps;
-    const result = await this.#current();
-    if (!result) return;
-    const token = result.undoToken;
-    if (token === undefined) {
-      await host.windows.message("info", t("There is no accept to undo in this review."));
+  /** Undo an accept by its token; without one, ask what to undo. */
+  async undo(value: unknown): Promise<void> {
+    const { host, openResults } = this.#deps;
+    const id = undoTokenId(value);
+    if (id !== undefined) {
+      await (await openResults.result(id)).undo(value as string);
       return;
     }
-    await result.undo(token);
+    const result = await this.#resultToUndo();
+    if (!result) return;
+    const choices = undoChoices(result);
+    const title = t("Undo");
+    const outcome = await host.windows.pick({
+      title,
+      placeholder: t("Choose what to undo. Your later edits stay."),
+      items: choices.map(({ item }) => item),
+    });
+    const choice = outcome.kind === "picked" && choices.find(({ item }) => item.id === outcome.ids[0]);
+    if (choice) await choice.undo();
+  }
+
+  /** Undo the decision on a change, or on all changes of a file. */
+  async undoChange(value: unknown): Promise<void> {
+    const target = await this.#targetOf(value);
+    if (!target) return;
+    const { result, named } = target;
+    const hunks = (result.file(named.path)?.hunks ?? []).filter(
+      (hunk) => named.kind === "file" || hunk.id === named.hunk,
+    );
+    const tokens = new Set(hunks.flatMap(({ undoToken }) => undoToken ?? []));
+    const rejected = hunks.filter(({ state }) => state === "rejected");
+    if (tokens.size + rejected.length === 0) {
+      await this.#deps.host.windows.message("info", t("There is no decision to undo here."));
+      return;
+    }
+    for (const token of tokens) {
+      await result.undo(
+        token,
+        hunks.filter(({ undoToken }) => undoToken === token).map(({ id }) => id),
+      );
+    }
+    if (rejected.length > 0) {
+      await this.#decisions.send(
+        result,
+        rejected.map(({ id }) => ({ path: named.path, hunk: id, decision: "pending" as const })),
+      );
+    }
+  }
+
+  /** Open a writable copy of a file of the result; saving it amends the result. */
+  async edit(value: unknown): Promise<void> {
+    const { host } = this.#deps;
+    const target = await this.#fileToEdit(value);
+    if (!target) return;
+    const { result, path: name } = target;
+    const content = await result.content(name, "result");
+    if (!isEditable(content)) {
+      await host.windows.message("info", t("{0} is not a text file of the result.", displayPath(name)));
+      return;
+    }
+    const file = result.file(name);
+    const at = typeof value === "string" ? parseRowId(value) : undefined;
+    const hunkRef = at?.kind === "hunk" ? result.hunk(name, at.hunk) : undefined;
+    const shown = displayPath(name);
+    await host.review.diff(
+      {
+        label: t("{0}: Edit Result", path.posix.basename(shown)),
+        ...(file?.status === "added" ? {} : { base: reviewUri(BASE, result.id, displayPath(file?.from ?? name)) }),
+        result: reviewUri(EDIT, result.id, shown),
+      },
+      { preview: false, ...(hunkRef ? { range: hunkRange(hunkRef) } : {}) },
+    );
+  }
+
+  /** Restore the version of a file before the user's last edit. */
+  async undoEdit(value: unknown): Promise<void> {
+    const { host } = this.#deps;
+    const target = await this.#targetFile(value);
+    const result = target?.result ?? (await this.#current());
+    if (!result) return;
+    const edited = result.edited.filter(({ undoable }) => undoable).map((file) => file.path);
+    let name = target && edited.includes(target.path) ? target.path : undefined;
+    if (name === undefined && edited.length > 0) {
+      name = await this.#pickFile(t("Undo Edit"), t("Choose the file whose last edit to undo"), edited);
+      if (name === undefined) return;
+    }
+    if (name === undefined) {
+      await host.windows.message("info", t("There is no edit to undo."));
+      return;
+    }
+    if (await this.#hasUnsavedEdits(result, [name])) return;
+    await result.undoEdit(name);
   }
 
   async goTo(step: 1 | -1): Promise<void> {
@@ -303,7 +383,7 @@ class ReviewCommands implements Disposable {
     const shown = new Set(paths.map(displayPath));
     const dirty = host.documents.open().filter(({ uri, dirty: changed }) => {
       const place = parseReviewUri(uri);
-      return changed && place?.scheme === RESULT && place.id === result.id && shown.has(place.path);
+      return changed && place?.scheme === EDIT && place.id === result.id && shown.has(place.path);
     });
     if (dirty.length === 0) return false;
     const save = t("Save");
@@ -337,6 +417,66 @@ class ReviewCommands implements Disposable {
     return undefined;
   }
 
+  /** The file of a row, a bar or a document, otherwise of the cursor or the selection. */
+  async #targetFile(value: unknown): Promise<{ result: OpenResult; path: string } | undefined> {
+    const { openResults, host, tree } = this.#deps;
+    for (const one of [value, host.documents.active?.uri, tree.selection[0]]) {
+      const row = parseRowId(one);
+      if (row) return { result: await openResults.result(row.id), path: row.path };
+      const place = typeof one === "string" ? parseReviewUri(one) : undefined;
+      if (!place) continue;
+      const result = await openResults.result(place.id);
+      const found = result.wirePath(place.path, place.scheme === BASE ? "base" : "result");
+      if (found !== undefined) return { result, path: found };
+    }
+    return undefined;
+  }
+
+  async #fileToEdit(value: unknown): Promise<{ result: OpenResult; path: string } | undefined> {
+    const target = await this.#targetFile(value);
+    if (target) return target;
+    const result = await this.#current();
+    if (!result) return undefined;
+    const paths = [
+      ...result.files.filter(({ binary, status }) => !binary && status !== "deleted").map((file) => file.path),
+      ...result.edited.filter((file) => !result.file(file.path)).map((file) => file.path),
+    ];
+    const [first] = paths;
+    const found =
+      paths.length > 1 ? await this.#pickFile(t("Edit Result"), t("Choose the file to edit"), paths) : first;
+    return found === undefined ? undefined : { result, path: found };
+  }
+
+  async #pickFile(title: string, placeholder: string, paths: readonly string[]): Promise<string | undefined> {
+    const items = paths.map((name) => ({ id: name, label: displayPath(name), icon: "file" }));
+    const outcome = await this.#deps.host.windows.pick({ title, placeholder, items });
+    return outcome.kind === "picked" ? outcome.ids[0] : undefined;
+  }
+
+  /** The review, or another result with decisions or edits that can be undone. */
+  async #resultToUndo(): Promise<OpenResult | undefined> {
+    const { host, store, openResults } = this.#deps;
+    const { current } = openResults;
+    if (current && undoChoices(current).length > 0) return current;
+    const decided = store.delegations.filter(
+      ({ id, review, rescueRef }) =>
+        id !== current?.id && review.accepted + review.rejected > 0 && rescueRef === undefined,
+    );
+    const [only] = decided;
+    if (!only) {
+      await host.windows.message("info", t("There is nothing to undo."));
+      return undefined;
+    }
+    if (decided.length === 1) return openResults.result(only.id);
+    const outcome = await host.windows.pick({
+      title: t("Undo"),
+      placeholder: t("Choose a result"),
+      items: decided.map(({ id, title, delegator }) => ({ id, label: title, description: delegator })),
+    });
+    const id = outcome.kind === "picked" ? outcome.ids[0] : undefined;
+    return id === undefined ? undefined : openResults.result(id);
+  }
+
   #inEditor(result: OpenResult): boolean {
     const { active } = this.#deps.host.documents;
     const place = active && parseReviewUri(active.uri);
@@ -352,8 +492,7 @@ class ReviewCommands implements Disposable {
     const side = place.scheme === BASE ? "base" : "result";
     const file = result.fileByDisplayPath(place.path, side);
     if (!file) return undefined;
-    const read = result.knownText(file.path, side) ?? "";
-    const line = lineBeforeEdits(active.selection.start.line, read, documents.open([active.uri])[0]?.text ?? read);
+    const { line } = active.selection.start;
     const lineSide = side === "base" ? "old" : "new";
     const last = this.#last?.id === result.id && this.#last.file.path === file.path ? this.#last.hunk : undefined;
     const hunk = hunkAt(file, line, lineSide, last);
@@ -432,7 +571,7 @@ class ReviewCommands implements Disposable {
 
   async #closeTabs(id: string): Promise<void> {
     const titles = [reviewTitle(await this.#delegation(id)), evidenceName()];
-    await this.#deps.host.review.close([BASE, RESULT, YOURS, THEIRS, EVIDENCE], titles);
+    await this.#deps.host.review.close([BASE, RESULT, EDIT, YOURS, THEIRS, EVIDENCE], titles);
   }
 }
 

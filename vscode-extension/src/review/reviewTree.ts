@@ -2,6 +2,7 @@
 
 import { canBeStrengthened, droppableTests } from "../state/mutationWording.ts";
 import { Emitter, type Disposable } from "../base/events.ts";
+import { escapeMarkdown } from "../base/markdown.ts";
 import { t } from "../base/l10n.ts";
 import type { TreeRow, TreeDataProvider } from "../host/host.ts";
 import { RESERVATION_REASONS, type Delegation, type FileDiff, type Hunk } from "../protocol.ts";
@@ -15,6 +16,7 @@ import {
   fileChange,
   capitalizedSentence,
   hunkLabel,
+  hunkSize,
   verdictLabel,
   wholeFile,
 } from "./reviewWording.ts";
@@ -24,7 +26,8 @@ export const SHOW_COMMAND = "understudy.review.show";
 export const EVIDENCE_COMMAND = "understudy.review.evidence";
 
 export interface ReviewSource {
-  readonly current: Pick<OpenResult, "id" | "files" | "file" | "hunk" | "knownText" | "knownMode"> | undefined;
+  readonly current:
+    Pick<OpenResult, "id" | "files" | "edited" | "file" | "hunk" | "knownText" | "knownMode"> | undefined;
   delegation(id: string): Delegation | undefined;
 }
 
@@ -46,7 +49,7 @@ export class ReviewTree implements TreeDataProvider, Disposable {
     const { current } = this.#state;
     if (!current) return [];
     if (id === undefined)
-      return [`verdict:${current.id}`, ...current.files.map(({ path }) => fileRow(current.id, path))];
+      return [`verdict:${current.id}`, ...shownPaths(current).map((path) => fileRow(current.id, path))];
     if (id === `verdict:${current.id}`) return this.#verdictChildren(current.id);
     const place = parseRowId(id);
     if (place?.kind !== "file") return [];
@@ -67,7 +70,7 @@ export class ReviewTree implements TreeDataProvider, Disposable {
     if (place?.id !== undefined && place.id !== current.id) return undefined;
     if (place?.kind === "file") {
       const file = current.file(place.path);
-      return file && fileRowOf(id, file, current);
+      return file ? fileRowOf(id, file, current) : restoredRow(id, place.path, current);
     }
     if (place) {
       const hunkRef = current.hunk(place.path, place.hunk);
@@ -167,7 +170,31 @@ function verdictRow(id: string, delegation: Delegation, counts: { pending: numbe
   };
 }
 
-function fileRowOf(id: string, file: FileDiff, current: Pick<OpenResult, "knownMode">): TreeRow {
+/** The changed files, and those that an edit made equal to the base: the edit can be undone. */
+function shownPaths({ files, edited }: Pick<OpenResult, "files" | "edited">): readonly string[] {
+  const changed = files.map(({ path }) => path);
+  return [...changed, ...edited.map(({ path }) => path).filter((path) => !changed.includes(path))];
+}
+
+function restoredRow(id: string, name: string, { edited }: Pick<OpenResult, "edited">): TreeRow | undefined {
+  const file = edited.find(({ path }) => path === name);
+  if (!file) return undefined;
+  const path = displayPath(name);
+  const [label, said] = [path.slice(path.lastIndexOf("/") + 1), t("no changes left after your edit")];
+  return {
+    id,
+    label,
+    description: said,
+    tooltip: escapeMarkdown(path),
+    icon: { id: "file" },
+    resource: reviewUri(RESULT, parseRowId(id)?.id ?? "", path),
+    children: "none",
+    context: file.undoable ? "reviewFile editable edited" : "reviewFile editable",
+    spoken: `${label}, ${said}`,
+  };
+}
+
+function fileRowOf(id: string, file: FileDiff, current: Pick<OpenResult, "knownMode" | "edited">): TreeRow {
   const path = displayPath(file.path);
   const slash = path.lastIndexOf("/");
   const label = path.slice(slash + 1);
@@ -179,15 +206,23 @@ function fileRowOf(id: string, file: FileDiff, current: Pick<OpenResult, "knownM
     pending > 0 ? t("{0} pending", pending) : t("no pending changes"),
   ].filter((fact) => fact !== "");
   const place = parseRowId(id);
+  const edited = current.edited.some((one) => one.path === file.path && one.undoable);
+  const context = [
+    "reviewFile",
+    ...(pending > 0 ? ["pending"] : []),
+    ...(file.hunks.some(({ state }) => state === "accepted" || state === "rejected") ? ["decided"] : []),
+    ...(file.binary || file.status === "deleted" ? [] : ["editable"]),
+    ...(edited ? ["edited"] : []),
+  ];
   return {
     id,
     label,
     description: facts.join(" · "),
-    tooltip: path.replace(/[\\`*_{}[\]<>()#+\-!|~$&]/gu, String.raw`\$&`),
+    tooltip: escapeMarkdown(path),
     icon: { id: "file" }, // the icon of the editor for this file type
     resource: reviewUri(RESULT, place?.id ?? "", path),
     children: "expanded",
-    context: pending > 0 ? "reviewFile pending" : "reviewFile",
+    context: context.join(" "),
     command: { id: SHOW_COMMAND, title: t("Show Change"), arguments: [id] },
     spoken: [label, ...facts].join(", "),
   };
@@ -198,13 +233,12 @@ function hunkRowOf(id: string, hunkRef: HunkRef, current: Pick<OpenResult, "know
   const word = hunkLabel(hunk);
   const said = firstLine(hunk, current.knownText(file.path, "base"), current.knownText(file.path, "result"));
   const where = file.status === "deleted" ? "" : lineText(hunk);
-  const size = [hunk.newLines > 0 ? `+${hunk.newLines}` : "", hunk.oldLines > 0 ? `−${hunk.oldLines}` : ""]
-    .join(" ")
-    .trim();
+  const size = hunkSize(hunk);
   const state = hunk.reason && hunk.state === "rejected" ? `${word.text}: ${hunk.reason}` : word.text;
   const edited = hunk.edited ? t("edited by you") : "";
   const context = ["hunk", hunk.state];
   if (hunk.conflict && hunk.state === "pending") context.push("conflict");
+  if (!file.binary && file.status !== "deleted") context.push("editable");
   const label = said || where || wholeFile(file, current.knownMode(file.path, "result"));
   const facts = [label === where ? "" : where, size, edited, hunk.state === "pending" && !hunk.conflict ? "" : state];
   return {

@@ -1,6 +1,8 @@
 /** URIs of review documents: `understudy-result://<delegation>/<display path>`, and likewise for the other sides. */
 export const BASE = "understudy-base";
 export const RESULT = "understudy-result";
+/** The writable copy of a file of the result. */
+export const EDIT = "understudy-edit";
 
 /** The user's text when the conflict was opened, and the base with only the conflicting changes applied. */
 export const YOURS = "understudy-yours";
@@ -22,7 +24,7 @@ export function reviewUri(scheme: string, id: string, path: string): string {
 
 /** Editors normalize URIs: compare the parsed parts, not the strings. */
 export function parseReviewUri(uri: string): ReviewUri | undefined {
-  const [, scheme, rest] = /^(understudy-(?:base|result|yours|theirs)):\/\/([^?#]*)/u.exec(uri) ?? [];
+  const [, scheme, rest] = /^(understudy-(?:base|result|edit|yours|theirs)):\/\/([^?#]*)/u.exec(uri) ?? [];
   if (scheme === undefined || rest === undefined) return undefined;
   try {
     const [id = "", ...path] = rest.split("/").map(decodeURIComponent);

@@ -49,15 +49,20 @@ export function checkFacts(check: CheckResult): readonly string[] {
   return facts;
 }
 
-/** The verdict with all failed checks and reservations in one line, for bars, lenses and titles. */
-export function verdictLine(delegation: Delegation): string {
+/** Failed checks, reservations and confirmed tests. */
+export function verdictReasons(delegation: Delegation): readonly string[] {
   const against = delegation.reservations.map((reservation) => RESERVATION_REASONS[reservation].reason);
   const outdated = delegation.reservations.includes("checks_outdated");
   const failed = delegation.checks.filter(({ ok }) => !ok && !outdated).map(({ name }) => t("{0} failed", name));
   const confirmed = delegation.confirmedTests
     ? [t("you confirmed the changed tests ({0})", delegation.confirmedTests)]
     : [];
-  const rest = [...failed, ...against, ...confirmed];
+  return [...failed, ...against, ...confirmed];
+}
+
+/** The verdict with its reasons in one line, for lenses and lists. */
+export function verdictLine(delegation: Delegation): string {
+  const rest = verdictReasons(delegation);
   return rest.length > 0 ? `${stateName(delegation)}: ${rest.join("; ")}` : stateName(delegation);
 }
 
@@ -111,6 +116,13 @@ function modeChange(mode: string | undefined): string {
   return mode === EXECUTABLE ? t("now executable") : t("no longer executable");
 }
 
-export function capitalizedSentence(words: string): string {
-  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+export const capitalizedSentence = (words: string): string => `${capitalized(words)}.`;
+
+export const capitalized = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);
+
+/** `+3 −1`; empty if no line changed. */
+export function hunkSize({ newLines, oldLines }: Pick<Hunk, "newLines" | "oldLines">): string {
+  return [newLines > 0 ? `+${newLines}` : "", oldLines > 0 ? `−${oldLines}` : ""]
+    .filter((part) => part !== "")
+    .join(" ");
 }

@@ -9,7 +9,7 @@ import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
 import { escapeMarkup } from "../base/untrustedText.ts";
 import { t } from "../base/l10n.ts";
 import { toErrorInfo } from "../sidecar/connection.ts";
-import type { Fold, Host, Lens, TextLink } from "../host/host.ts";
+import type { FileChange, Fold, Host, Lens, TextLink } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
 import { isLive, isToReview, orderedOptions } from "../state/wording.ts";
 import type { Delegation, Event } from "../protocol.ts";
@@ -66,7 +66,7 @@ export class TranscriptDocuments implements Disposable {
   readonly #exists: (file: string) => boolean;
   readonly #disposables = new DisposableStore();
   readonly #open = new Map<string, OpenTranscript>();
-  readonly #changed = new Emitter<readonly string[]>();
+  readonly #changed = new Emitter<readonly FileChange[]>();
   readonly #lenses = new Emitter<void>();
 
   constructor(deps: TranscriptDeps) {
@@ -166,7 +166,7 @@ export class TranscriptDocuments implements Disposable {
       delete open.timer;
       const before = open.rendered.text;
       this.#render(open);
-      if (open.rendered.text !== before) this.#changed.fire([open.uri]);
+      if (open.rendered.text !== before) this.#changed.fire([{ uri: open.uri, kind: "changed" }]);
       this.#drawLenses(open);
     }, wait);
   }
@@ -307,7 +307,7 @@ export class TranscriptDocuments implements Disposable {
       if (delegation.result && delegation.rescueRef === undefined) {
         lenses.push(lens(0, withIcon("reply", t("Reply…")), "understudy.delegations.reply"));
       }
-      lenses.push(lens(0, withIcon("refresh", t("Try Again…")), "understudy.delegations.retry"));
+      lenses.push(lens(0, withIcon("refresh", t("Retry with…")), "understudy.delegations.retryWith"));
       if (delegation.rescueRef !== undefined) {
         lenses.push(lens(0, withIcon("discard", t("Restore")), "understudy.delegations.restore"));
       }

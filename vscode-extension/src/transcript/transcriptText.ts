@@ -243,7 +243,17 @@ export class TranscriptText {
         this.#put("undone", () => singleLine(t("The last accept was undone.")));
         return;
       case "amended":
-        this.#put("amended", () => [{ text: t("{0} was edited.", event.path), links: pathLinks([event.path]) }]);
+        this.#put("amended", () => [
+          {
+            text:
+              event.undoes === undefined
+                ? t("{0} was edited.", event.path)
+                : t("The edit of {0} was undone.", event.path),
+            links: pathLinks([event.path]),
+          },
+        ]);
+        return;
+      case "dismissed":
         return;
       case "superseded":
         this.#put("superseded", () => singleLine(t("A follow-up took over the pending changes: {0}", event.by)));

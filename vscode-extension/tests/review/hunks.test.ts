@@ -9,9 +9,7 @@ import {
   linesOf,
   parseRowId,
   adjacentHunk,
-  rangeOf,
   rejectionReasons,
-  shiftLine,
   hunkRefs,
 } from "../../src/review/hunks.ts";
 import { displayPath } from "../../src/state/formatting.ts";
@@ -112,29 +110,6 @@ describe("the order of a review", () => {
     expect(hunkAt(both, 0, "new", mode)?.id).toBe("mode");
     expect(hunkAt(both, 0, "new", lines)?.id).toBe("lines");
     expect(hunkAt(both, 9, "new", mode)?.id).toBe("lines");
-  });
-});
-
-describe("positions after edits", () => {
-  const read = ["a", "b", "c", "d", "e"].join("\n");
-
-  it("stay above an edit and shift below it", () => {
-    const shown = ["a", "b", "new", "new", "c", "d", "e"].join("\n");
-    expect([0, 1, 2, 4].map((line) => shiftLine(line, read, shown))).toEqual([0, 1, 4, 6]);
-    expect([0, 1, 4, 6].map((line) => shiftLine(line, shown, read))).toEqual([0, 1, 2, 4]);
-  });
-
-  it("are at the beginning of an edit that contains them, and never beyond the text", () => {
-    expect(shiftLine(2, read, ["a", "b", "C", "d", "e"].join("\n"))).toBe(2);
-    expect(shiftLine(3, read, "a")).toBe(0);
-    expect(shiftLine(4, read, "")).toBe(0);
-  });
-
-  it("apply to a whole hunk", () => {
-    expect(rangeOf(hunk("a", [4, 1], [4, 2]), "new", read, `first\n${read}`)).toEqual({
-      start: { line: 4, character: 0 },
-      end: { line: 5, character: 0 },
-    });
   });
 });
 

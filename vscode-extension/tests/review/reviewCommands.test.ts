@@ -6,8 +6,9 @@ import { Store } from "../../src/state/store.ts";
 import type { Delegation, DiffResult, Event, FileDiff, Hunk } from "../../src/protocol.ts";
 import { registerReview } from "../../src/review/registerReview.ts";
 import { hunkRow } from "../../src/review/hunks.ts";
-import { BASE, RESULT, THEIRS, reviewUri, YOURS } from "../../src/review/reviewUris.ts";
+import { BASE, EDIT, RESULT, THEIRS, reviewUri, YOURS } from "../../src/review/reviewUris.ts";
 import { evidenceUri } from "../../src/review/reviewEditor.ts";
+import { FileMissing } from "../../src/host/host.ts";
 import { FakeHost } from "../support/fakeHost.ts";
 import { GoldenSidecar, golden, refusal, result } from "../support/golden.ts";
 import { settled } from "../support/flushPromises.ts";
@@ -132,7 +133,7 @@ describe("opening a review", () => {
 
   it("shows a collapsed bar again when its change is visited", async () => {
     await reviewing();
-    const [id = ""] = host.bars.keys();
+    const id = ROW("5a1e0c77b9d2");
     host.bars.delete(id); // collapsed or removed: the editor does not report it
     await host.commands.run("understudy.review.show", id);
     expect([...host.bars.keys()]).toContain(id);
@@ -159,10 +160,10 @@ describe("opening a review", () => {
       "Verified | Tests for greeting/wrapping.py | verified-filled | verdict hasPending",
       "  pytest | passed · 4 passed · 14 of 20 small changes noticed · 1.9 s | pass | check",
       "  No sandbox | the agent had your permissions | unlock | confined",
-      "wrapping.py | greeting · 3 pending | file | reviewFile pending",
-      "  new 12 | line 12 · +3 −2 | circle-large-outline | hunk pending",
-      "  line 40 | line 41 · +1 −1 | circle-large-outline | hunk pending",
-      "  line 71 | line 72 · +3 −3 | circle-large-outline | hunk pending",
+      "wrapping.py | greeting · 3 pending | file | reviewFile pending editable",
+      "  new 12 | line 12 · +3 −2 | circle-large-outline | hunk pending editable",
+      "  line 40 | line 41 · +1 −1 | circle-large-outline | hunk pending editable",
+      "  line 71 | line 72 · +3 −3 | circle-large-outline | hunk pending editable",
     ]);
     expect(host.contexts.get("understudy.reviewing")).toBe(true);
   });
@@ -176,11 +177,20 @@ describe("opening a review", () => {
       "  Nothing shows that the tests can fail |  | warning | reservation",
       expect.stringMatching(/^ {2}The result changes files .* \| warning \| reservation$/),
     ]);
-    const [bar] = host.bars.values();
-    expect(bar?.content?.label).toBe("Change 1 of 5 · pending");
-    expect(bar?.content?.note).toBe(
-      "Unverified: nothing shows that the tests can fail; the result changes files that this recipe does not write, or removes tests",
-    );
+    const [top, ...bars] = [...host.bars.values()].map(({ content }) => content);
+    expect(top).toMatchObject({
+      label: "Unverified",
+      note: "nothing shows that the tests can fail; the result changes files that this recipe does not write, or removes tests; Tests for greeting/wrapping.py",
+      context: "verdict",
+      range: { start: { line: 9 } },
+    });
+    // The other bars say only what differs.
+    expect(bars.map((bar) => [bar?.label, bar?.note])).toEqual([
+      ["Change 1 of 5", "+3 −2"],
+      ["Change 2 of 5", "+1 −1"],
+      ["Change 3 of 5", "+3 −3"],
+      ["Change 4 of 5 · new", "runs in continuous integration · +9"],
+    ]);
   });
 
   it("refuses delegations that are not finished or have no changes", async () => {
@@ -208,7 +218,7 @@ describe("opening a review", () => {
     };
     await again();
     expect(rows()[0]).toContain("Verified");
-    expect(host.bars.size).toBe(4);
+    expect(host.bars.size).toBe(5);
     // The sidecar ends at this moment: the next one continues.
     peer.answer("understudy/delegations/diff", () => {
       throw new SidecarError({ kind: "connection_failed", message: "it has stopped" });
@@ -236,21 +246,21 @@ describe("deciding", () => {
   it("accepts a hunk from its bar, and updates everything", async () => {
     decides();
     await reviewing();
-    expect([...host.bars.keys()]).toHaveLength(4); // a binary file has no place for a bar
+    expect([...host.bars.keys()]).toHaveLength(5); // the verdict; a binary file has no place for a bar
     await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
     expect(peer.params("understudy/delegations/decide")).toEqual([
       { id: ID, decisions: [{ path: WRAP, hunk: "5a1e0c77b9d2", decision: "accept" }] },
     ]);
     expect(rows().slice(3, 7)).toEqual([
-      "wrapping.py | greeting · 1 pending | file | reviewFile pending",
-      "  new 12 | line 12 · +3 −2 · accepted | pass-filled | hunk accepted",
-      "  line 40 | line 41 · +1 −1 · rejected: Keep the old name. | circle-slash | hunk rejected",
-      "  line 71 | line 72 · +3 −3 · conflict | warning | hunk pending conflict",
+      "wrapping.py | greeting · 1 pending | file | reviewFile pending decided editable",
+      "  new 12 | line 12 · +3 −2 · accepted | pass-filled | hunk accepted editable",
+      "  line 40 | line 41 · +1 −1 · rejected: Keep the old name. | circle-slash | hunk rejected editable",
+      "  line 71 | line 72 · +3 −3 · conflict | warning | hunk pending conflict editable",
     ]);
-    expect(host.bars.has(ROW("5a1e0c77b9d2"))).toBe(false);
+    expect(host.bars.get(ROW("5a1e0c77b9d2"))?.content).toMatchObject({ context: "accepted", collapsed: true });
+    expect(host.bars.get(ROW("c03d5516aa4f"))?.content?.label).toBe("Rejected: Keep the old name.");
     expect(host.bars.get(ROW("77e0d1f4b2c9"))?.content).toMatchObject({ context: "conflict" });
     expect(host.messages.at(-1)?.text).toContain("has a conflict");
-    expect(host.contexts.get("understudy.canUndo")).toBe(true);
   });
 
   it("rejects the hunk at the cursor with a reason, and goes to the next pending one", async () => {
@@ -292,8 +302,6 @@ describe("deciding", () => {
   it("accepts a flagged file only after a confirmation that names the reason", async () => {
     decides({ ...DECIDED, conflicts: [] });
     await reviewing();
-    const notes = [...host.bars.values()].map(({ content }) => content?.note);
-    expect(notes.filter((note) => note?.startsWith("runs in continuous integration · Verified"))).toHaveLength(1);
     await host.commands.run("understudy.review.acceptAll"); // dismissed
     expect(peer.params("understudy/delegations/decide")).toEqual([]);
     expect(host.messages.at(-1)?.detail).toBe(".github/workflows/test.yml runs in continuous integration");
@@ -325,28 +333,67 @@ describe("deciding", () => {
     await expect(host.commands.run("understudy.review.acceptAll")).rejects.toThrow("no longer c0ffee5eed01");
   });
 
-  it("undoes the last accept, also one of an earlier window", async () => {
-    const applied = (seq: number, token: string): Event => ({
-      type: "applied",
-      seq,
-      at: "",
-      attempt: 0,
-      paths: [],
-      undoToken: token,
-      by: "cli",
-    });
-    const undone = { type: "undone", seq: 3, at: "", attempt: 0, undoToken: "b" } as Event;
-    peer.answer("understudy/delegations/events", ({ after = 0 }) => ({
-      events: [applied(1, "a"), applied(2, "b"), undone].filter(({ seq }) => seq > after),
-      last: 3,
-    }));
+  const ACCEPTED = { state: "accepted", undoToken: `${ID}.aa` } as const;
+
+  it("asks which change to undo, of every decision and edit", async () => {
+    const [first, second, third] = now.files[0]!.hunks;
+    const hunks = [
+      { ...first!, ...ACCEPTED },
+      { ...second!, state: "rejected" as const, reason: "No." },
+      { ...third!, ...ACCEPTED },
+    ];
+    now = {
+      ...now,
+      files: [{ ...now.files[0]!, hunks }],
+      undoable: [{ undoToken: `${ID}.aa`, paths: [WRAP] }],
+      edited: [{ path: "gone.py", at: "2026-11-21T00:45:12Z", undoable: true }],
+    };
+    for (const method of ["undo", "decide", "undoAmend"] as const) {
+      peer.answer(`understudy/delegations/${method}`, { conflicts: [], hunks: [], decided: [], head: "" });
+    }
+    await reviewing();
+    const offered = [`${ID}.aa`, ROW(first!.id), ROW(second!.id), ROW(third!.id), "edit:gone.py"];
+    for (const pick of offered) {
+      host.answers.push({ pick });
+      await host.commands.run("understudy.review.undo");
+    }
+    expect(host.shown.at(-1)?.items.map(({ id }) => id)).toEqual(offered);
+    expect(host.shown.at(-1)?.items.map(({ label }) => label)).toContain("Accept of 2 changes");
+    expect(peer.params("understudy/delegations/undo")).toEqual([
+      { undoToken: `${ID}.aa` },
+      { undoToken: `${ID}.aa`, hunks: [first!.id] },
+      { undoToken: `${ID}.aa`, hunks: [third!.id] },
+    ]);
+    expect(peer.params("understudy/delegations/decide")).toMatchObject([{ decisions: [{ decision: "pending" }] }]);
+    expect(peer.params("understudy/delegations/undoAmend")).toEqual([{ id: ID, path: "gone.py", head: now.head }]);
+  });
+
+  it("says so if there is nothing to undo, without a review, too", async () => {
+    delegation = { ...delegation, review: { pending: 1, accepted: 0, rejected: 0 } };
+    await store.read(ID);
+    await host.commands.run("understudy.review.undo");
+    expect(host.messages.at(-1)?.text).toBe("There is nothing to undo.");
+  });
+
+  it("undoes one change from its row or bar, and an accept from the message about it", async () => {
+    decides({ ...DECIDED, conflicts: [], hunks: [{ ...DECIDED.hunks[0]!, ...ACCEPTED }], undoToken: `${ID}.aa` });
     peer.answer("understudy/delegations/undo", {});
     await reviewing();
-    await host.commands.run("understudy.review.undo");
-    expect(peer.params("understudy/delegations/undo")).toEqual([{ undoToken: "a" }]);
-    await host.commands.run("understudy.review.undo");
-    expect(peer.params("understudy/delegations/undo")).toHaveLength(1);
-    expect(host.messages.at(-1)?.text).toContain("There is no accept to undo");
+    host.buttons.push("Undo");
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    await settle();
+    expect(host.messages.at(-1)?.text).toBe("1 change accepted.");
+    expect(host.bars.get(ROW("5a1e0c77b9d2"))?.content).toMatchObject({
+      label: "Accepted",
+      note: "Change 1 of 5",
+      context: "accepted",
+      collapsed: true,
+    });
+    await host.commands.run("understudy.review.undoChange", ROW("5a1e0c77b9d2"));
+    expect(peer.params("understudy/delegations/undo")).toEqual([
+      { undoToken: `${ID}.aa` },
+      { undoToken: `${ID}.aa`, hunks: ["5a1e0c77b9d2"] },
+    ]);
   });
 
   it("reports an undo that a later edit prevents", async () => {
@@ -355,8 +402,9 @@ describe("deciding", () => {
       throw refusal("delegations-undo.overlap");
     });
     await reviewing();
-    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
-    await expect(host.commands.run("understudy.review.undo")).rejects.toThrow("was edited where the accept changed it");
+    await expect(host.commands.run("understudy.review.undo", `${ID}.9f3a61c2`)).rejects.toThrow(
+      "was edited where the accept changed it",
+    );
   });
 
   it("sends back with the collected reasons", async () => {
@@ -525,41 +573,43 @@ describe("exporting", () => {
   });
 });
 
-describe("the result side", () => {
+describe("the files of a result", () => {
   const uri = reviewUri(RESULT, ID, WRAP);
   const bytes = (text: string): Uint8Array => Buffer.from(text);
-  const files = () => host.files.get(RESULT)!;
+  const copy = reviewUri(EDIT, ID, WRAP);
+  const files = () => host.files.get(EDIT)!;
 
   it("amends the head that was read", async () => {
     await reviewing();
-    expect(Buffer.from(await files().read(uri)).toString()).toBe(resultText);
-    const before = await files().stat!(uri);
+    expect(Buffer.from(await files().read(copy)).toString()).toBe(resultText);
+    const before = await files().stat!(copy);
     peer.answer("understudy/delegations/amend", ({ text }) => {
       resultText = text;
-      now = { ...now, head: "0ddba11c" };
+      const at = new Date(before.changed + 60_000).toISOString();
+      now = { ...now, head: "0ddba11c", edited: [{ path: WRAP, at, undoable: true }] };
       return { head: "0ddba11c", hunks: [] };
     });
-    await files().write!(uri, bytes("edited\n"));
+    await files().write!(copy, bytes("edited\n"));
     expect(peer.params("understudy/delegations/amend")).toEqual([
       { id: ID, path: WRAP, text: "edited\n", head: diff().head },
     ]);
-    expect(await files().stat!(uri)).toEqual({ size: 7, changed: before.changed + 1 });
-    await files().write!(uri, bytes("again\n"));
+    expect(await files().stat!(copy)).toEqual({ size: 7, changed: before.changed + 60_000, readonly: false });
+    await files().write!(copy, bytes("again\n"));
     expect(peer.params("understudy/delegations/amend").at(-1)).toMatchObject({ head: "0ddba11c" });
-    await files().write!(uri, bytes("again\n"));
+    await files().write!(copy, bytes("again\n"));
     expect(peer.params("understudy/delegations/amend")).toHaveLength(2); // nothing to keep
   });
 
   it("saves an edit if only other files changed, and reports if this one did", async () => {
     await reviewing();
-    await files().read(uri);
+    await files().read(copy);
     now = { ...now, head: "0ddba11c" };
     peer.answer("understudy/delegations/amend", ({ head }) => {
       if (head !== now.head) throw refusal("delegations-amend.stale");
       now = { ...now, head: `${now.head}1` };
       return { head: now.head, hunks: [] };
     });
-    await files().write!(uri, bytes("edited\n"));
+    await files().write!(copy, bytes("edited\n"));
     expect(peer.params("understudy/delegations/amend").map((params) => (params as { head: string }).head)).toEqual([
       diff().head,
       "0ddba11c",
@@ -567,14 +617,18 @@ describe("the result side", () => {
 
     now = { ...now, head: "another" };
     resultText = "changed elsewhere\n";
-    await expect(files().write!(uri, bytes("mine\n"))).rejects.toThrow("was changed in the result while you edited it");
-    await expect(files().write!(uri, bytes("mine\n"))).rejects.toThrow("was changed in the result while you edited it");
+    await expect(files().write!(copy, bytes("mine\n"))).rejects.toThrow(
+      "was changed in the result while you edited it",
+    );
+    await expect(files().write!(copy, bytes("mine\n"))).rejects.toThrow(
+      "was changed in the result while you edited it",
+    );
   });
 
   it("shows an amendment from elsewhere", async () => {
     await reviewing();
     const told: string[] = [];
-    files().onDidChange((uris) => told.push(...uris));
+    host.files.get(RESULT)!.onDidChange((changes) => told.push(...changes.map((change) => change.uri)));
     now = { ...now, head: "0ddba11c" };
     resultText = "amended\n";
     const amended = { type: "amended", seq: 22, at: "", attempt: 0, path: WRAP, head: "0ddba11c" } as Event;
@@ -588,7 +642,7 @@ describe("the result side", () => {
   it("shows an amendment from elsewhere that is followed by another event", async () => {
     await reviewing();
     const told: string[] = [];
-    files().onDidChange((uris) => told.push(...uris));
+    host.files.get(RESULT)!.onDidChange((changes) => told.push(...changes.map((change) => change.uri)));
     now = { ...now, head: "0ddba11c" };
     resultText = "amended\n";
     const frame = { at: "", attempt: 0 } as const;
@@ -604,14 +658,14 @@ describe("the result side", () => {
 
   it("offers to save an edit before a decision in its file", async () => {
     await reviewing();
-    host.openTexts.push({ uri, language: "python", text: "edited\n", dirty: true });
+    host.openTexts.push({ uri: copy, language: "python", text: "edited\n", dirty: true });
     host.buttons.push("Save");
     await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
-    expect(host.saved).toEqual([uri]);
+    expect(host.saved).toEqual([copy]);
     expect(peer.params("understudy/delegations/decide")).toEqual([]);
   });
 
-  it("has lenses instead of bars if they are enabled, and they move with the text", async () => {
+  it("has lenses instead of bars if they are enabled, and they follow the result", async () => {
     host.editorSettings.set("diffEditor.codeLens", true);
     await reviewing();
     expect(host.bars.size).toBe(0);
@@ -623,11 +677,9 @@ describe("the result side", () => {
       "11 $(close) Reject",
       "11 Reject with Reason…",
     ]);
-    host.openTexts.push({ uri, language: "python", text: `first\n${resultText}`, dirty: true });
-    expect(lenses()[1]).toBe("12 $(check) Accept");
     host.editorSettings.set("diffEditor.codeLens", false);
     host.settingsChanged.fire();
-    expect(host.bars.size).toBe(4);
+    expect(host.bars.size).toBe(5);
   });
 
   it("gives each flagged file one line, whatever its name", async () => {
@@ -690,37 +742,75 @@ describe("the result side", () => {
     }));
     await reviewing();
     expect(rows().slice(3)).toEqual([
-      "tool | now executable · 1 pending | file | reviewFile pending",
-      "  now executable |  | circle-large-outline | hunk pending",
-      "tamed | no longer executable · 1 pending | file | reviewFile pending",
-      "  no longer executable |  | circle-large-outline | hunk pending",
-      "link | new link · 1 pending | file | reviewFile pending",
-      "  target | line 1 · +1 | circle-large-outline | hunk pending",
-      "both | 1 pending | file | reviewFile pending",
-      "  now executable |  | circle-large-outline | hunk pending",
-      "empty | new · 1 pending | file | reviewFile pending",
-      "  an empty file |  | circle-large-outline | hunk pending",
-      "name | was old · 1 pending | file | reviewFile pending",
-      "  the name |  | circle-large-outline | hunk pending",
+      "tool | now executable · 1 pending | file | reviewFile pending editable",
+      "  now executable |  | circle-large-outline | hunk pending editable",
+      "tamed | no longer executable · 1 pending | file | reviewFile pending editable",
+      "  no longer executable |  | circle-large-outline | hunk pending editable",
+      "link | new link · 1 pending | file | reviewFile pending editable",
+      "  target | line 1 · +1 | circle-large-outline | hunk pending editable",
+      "both | 1 pending | file | reviewFile pending editable",
+      "  now executable |  | circle-large-outline | hunk pending editable",
+      "empty | new · 1 pending | file | reviewFile pending editable",
+      "  an empty file |  | circle-large-outline | hunk pending editable",
+      "name | was old · 1 pending | file | reviewFile pending editable",
+      "  the name |  | circle-large-outline | hunk pending editable",
       "gone | deleted · 1 pending | file | reviewFile pending",
       "  the file | −2 | circle-large-outline | hunk pending",
     ]);
-    const labels = [...host.bars.values()].map(({ content }) => content?.label);
+    const [, ...labels] = [...host.bars.values()].map(({ content }) => content?.label);
     expect(labels.slice(0, 4)).toEqual([
-      "Change 1 of 7 · now executable · pending",
-      "Change 2 of 7 · no longer executable · pending",
-      "Change 3 of 7 · new link · pending",
-      "Change 4 of 7 · now executable · pending",
+      "Change 1 of 7 · now executable",
+      "Change 2 of 7 · no longer executable",
+      "Change 3 of 7 · new link",
+      "Change 4 of 7 · now executable",
     ]);
   });
 
-  it("is read-only if it is not text, and missing if the file was deleted", async () => {
-    peer.answer("understudy/delegations/file", { base64: "AAEC", mode: "100644" });
+  it("are read-only, unless it is a copy of a text, and missing if the result does not have them", async () => {
+    peer.answer("understudy/delegations/file", ({ path }) => {
+      if (path === "gone.py") throw new SidecarError({ kind: "invalid_params", message: "not there" });
+      return { base64: "AAEC", mode: "100644" };
+    });
     await reviewing();
-    const picture = reviewUri(RESULT, ID, "naïve.png");
+    const picture = reviewUri(EDIT, ID, "naïve.png");
     expect([...(await files().read(picture))]).toEqual([0, 1, 2]);
-    await expect(files().write!(picture, bytes("x"))).rejects.toThrow("not UTF-8 text");
-    await expect(files().read(reviewUri(RESULT, ID, "gone.py"))).rejects.toThrow("not in the result");
+    expect((await files().stat!(picture)).readonly).toBe(true);
+    await expect(files().write!(copy, Buffer.from([255, 0]))).rejects.toThrow("not UTF-8 text");
+    for (const scheme of [BASE, RESULT]) expect(host.files.get(scheme)).not.toHaveProperty("write");
+    for (const name of ["gone.py", "never/changed.py"]) {
+      await expect(files().stat!(reviewUri(EDIT, ID, name))).rejects.toBeInstanceOf(FileMissing);
+    }
+    await host.commands.run("understudy.review.edit", copy.replace(WRAP, encodeURIComponent("naïve.png")));
+    expect(host.messages.at(-1)?.text).toBe("naïve.png is not a text file of the result.");
+    peer.answer("understudy/delegations/file", () => {
+      throw new SidecarError({ kind: "connection_failed", message: "it has stopped" });
+    });
+    now = { ...now, head: "0ddba11c" };
+    await host.commands.run("understudy.review.open", ID);
+    await expect(files().read(copy)).rejects.not.toBeInstanceOf(FileMissing); // it may come back
+  });
+
+  it("are edited by a command, at the change it came from, and an edit is undone by another", async () => {
+    peer.answer("understudy/delegations/undoAmend", { head: "a", hunks: [] });
+    await reviewing();
+    expect(host.contexts.get("understudy.canUndoEdit")).toBe(false);
+    await host.commands.run("understudy.review.edit", ROW("c03d5516aa4f"));
+    expect(host.diffs.at(-1)).toMatchObject({
+      title: "wrapping.py: Edit Result",
+      pairs: [{ base: reviewUri(BASE, ID, WRAP), result: copy }],
+      options: { range: { start: { line: 40 } } },
+    });
+    now = { ...now, files: [], edited: [{ path: WRAP, at: "2026-11-21T00:50:00Z", undoable: true }] };
+    await reviewing();
+    // The edit has left no change: the file is still there, with its way back.
+    expect(rows().at(-1)).toBe("wrapping.py | no changes left after your edit | file | reviewFile editable edited");
+    expect(host.contexts.get("understudy.canUndoEdit")).toBe(true);
+    host.openTexts.push({ uri: copy, language: "python", text: "more\n", dirty: true });
+    await host.commands.run("understudy.review.undoEdit", `file:${ID}:${WRAP}`);
+    expect(host.messages.at(-1)?.text).toContain("unsaved edits");
+    host.openTexts.length = 0;
+    await host.commands.run("understudy.review.undoEdit", `file:${ID}:${WRAP}`);
+    expect(peer.params("understudy/delegations/undoAmend")).toEqual([{ id: ID, path: WRAP, head: now.head }]);
   });
 
   it("closes with the review", async () => {

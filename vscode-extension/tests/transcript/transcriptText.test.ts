@@ -105,6 +105,8 @@ describe("TranscriptText", () => {
         "",
         "A required check passed on exactly this result, and there is no reservation.",
         "",
+        "You confirmed the changed tests (3).",
+        "",
         "Accepted 1 change in tests/test_wrapping_ghost.py.",
         "",
         "Accepted changes were written to your files: tests/test_wrapping_ghost.py",
@@ -256,7 +258,7 @@ describe("transcript documents", () => {
     const transcripts = new TranscriptDocuments({ host, store, exists });
     const source = host.files.get("understudy-transcript")!;
     const told: string[] = [];
-    source.onDidChange((uris) => told.push(...uris));
+    source.onDidChange((changes) => told.push(...changes.map(({ uri }) => uri)));
     return {
       host,
       transcripts,
@@ -363,7 +365,7 @@ describe("transcript documents", () => {
     expect(lenses().map(({ id: command }) => command)).toEqual([
       "understudy.review.open",
       "understudy.delegations.reply",
-      "understudy.delegations.retry",
+      "understudy.delegations.retryWith",
     ]);
     transcripts.dispose();
   });

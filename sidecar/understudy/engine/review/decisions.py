@@ -196,8 +196,7 @@ def undo(
         if len(hunks) < len(accepted) or token in decisions.partly_undone:
             undo_record = undo_merge.part(
                 at.store,
-                at.record.base_commit,
-                at.head,
+                (at.record.base_commit, at.head),
                 kept.record,
                 *(review_state.selection([(one.path, one.hunk) for one in chosen]) for chosen in (accepted, hunks)),
             )

@@ -58,11 +58,11 @@ def record(store: ObjectStore, changes: Iterable[Change]) -> UndoRecord:
 
 
 def part(
-    store: ObjectStore, base: str, head: str, undo_record: UndoRecord, accepted: Selection, undone: Selection
+    store: ObjectStore, commits: tuple[str, str], undo_record: UndoRecord, accepted: Selection, undone: Selection
 ) -> UndoRecord:
     """Return the record that undoes only some hunks of an accept: ``undone``, of the hunks ``accepted``.
 
-    The hunks are those of ``base``..``head``. The result has images only of files whose content differs.
+    ``commits``: the base and the result, whose hunks these are. The returned record has images only of files whose content differs.
     """
     contents = read_blobs(store, [image.before for image in undo_record.images if image.before])
     before = {unquote(image.path): _entry(image.before_mode, image.before, contents) for image in undo_record.images}
@@ -72,7 +72,7 @@ def part(
     with_them, without = (
         {
             change.path: change.after
-            for change in plan(store, base, head, {path: selection[path] for path in kept}, before.get).changes
+            for change in plan(store, *commits, {path: selection[path] for path in kept}, before.get).changes
         }
         for selection in (accepted, kept)
     )

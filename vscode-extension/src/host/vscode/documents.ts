@@ -5,20 +5,23 @@ import { DisposableStore, Emitter } from "../../base/events.ts";
 import { t } from "../../base/l10n.ts";
 import { escapeMarkup } from "../../base/untrustedText.ts";
 import { toErrorInfo } from "../../sidecar/connection.ts";
-import type * as h from "../host.ts";
+import * as h from "../host.ts";
 import { EXTENSION_ID, fromRange, toShowOptions, toRange } from "./convert.ts";
 
 export function documentsOf(disposables: DisposableStore): h.Documents {
   const closed = disposables.add(new Emitter<string>());
   const saved = disposables.add(new Emitter<string>());
   const activeChanged = disposables.add(new Emitter<h.ActiveEditor | undefined>());
-  const ownChanged = disposables.add(new Emitter<string>());
   disposables.add(
     vscode.window.onDidChangeTextEditorVisibleRanges(({ textEditor, visibleRanges }) => {
       const state = followed.get(textEditor.document);
       if (state && isVisible(visibleRanges, state.last)) state.arrived = true;
     }),
   );
+  disposables.add(vscode.workspace.onDidCloseTextDocument((document) => closed.fire(document.uri.toString())));
+  disposables.add(vscode.workspace.onDidSaveTextDocument((document) => saved.fire(document.uri.toString())));
+  disposables.add(vscode.window.onDidChangeActiveTextEditor((editor) => activeChanged.fire(activeOf(editor))));
+  const ownChanged = disposables.add(new Emitter<string>());
   disposables.add(
     vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
       if (contentChanges.length > 0 && document.uri.scheme.startsWith(`${EXTENSION_ID}-`)) {
@@ -26,9 +29,6 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
       }
     }),
   );
-  disposables.add(vscode.workspace.onDidCloseTextDocument((document) => closed.fire(document.uri.toString())));
-  disposables.add(vscode.workspace.onDidSaveTextDocument((document) => saved.fire(document.uri.toString())));
-  disposables.add(vscode.window.onDidChangeActiveTextEditor((editor) => activeChanged.fire(activeOf(editor))));
   const hints = disposables.add(vscode.languages.createDiagnosticCollection(EXTENSION_ID));
   return {
     get active() {
@@ -179,13 +179,16 @@ function fileSystem(scheme: string, source: h.VirtualFiles): DisposableStore {
   const changed = own.add(new vscode.EventEmitter<vscode.FileChangeEvent[]>());
   let clock = Date.now();
   own.add(
-    source.onDidChange((uris) => {
+    source.onDidChange((changes) => {
       clock += 1;
-      changed.fire(uris.map((uri) => ({ type: vscode.FileChangeType.Changed, uri: vscode.Uri.parse(uri) })));
+      const { Changed, Deleted } = vscode.FileChangeType;
+      changed.fire(
+        changes.map(({ uri, kind }) => ({ type: kind === "deleted" ? Deleted : Changed, uri: vscode.Uri.parse(uri) })),
+      );
     }),
   );
-  const refuse = (): never => {
-    throw vscode.FileSystemError.NoPermissions(t("Only existing files of a result can be edited."));
+  const refuse = (uri: vscode.Uri): never => {
+    throw vscode.FileSystemError.NoPermissions(t("{0} is read-only.", uri.path));
   };
   own.add(
     vscode.workspace.registerFileSystemProvider(
@@ -195,23 +198,25 @@ function fileSystem(scheme: string, source: h.VirtualFiles): DisposableStore {
         watch: () => new vscode.Disposable(() => {}),
         async stat(uri) {
           const name = uri.toString();
-          const { size, changed: mtime } = await toFileSystemError(
+          const stat: h.FileStat = await toFileSystemError(
             uri,
             source.stat?.(name) ?? source.read(name).then((content) => ({ size: content.byteLength, changed: clock })),
           );
-          return { type: vscode.FileType.File, ctime: 0, mtime, size };
+          const locked = stat.readonly === true || !source.write;
+          return {
+            type: vscode.FileType.File,
+            ctime: 0,
+            mtime: stat.changed,
+            size: stat.size,
+            ...(locked ? { permissions: vscode.FilePermission.Readonly } : {}),
+          };
         },
         readFile: (uri) => toFileSystemError(uri, source.read(uri.toString())),
         async writeFile(uri, content) {
-          if (!source.write) return refuse();
-          try {
-            await source.write(uri.toString(), content);
-            clock += 1;
-            return undefined;
-          } catch (error) {
-            const { message, hint } = toErrorInfo(error);
-            throw new Error(escapeMarkup(hint ? `${message} ${hint}` : message), { cause: error });
-          }
+          if (!source.write) return refuse(uri);
+          await toFileSystemError(uri, source.write(uri.toString(), content));
+          clock += 1;
+          return undefined;
         },
         readDirectory: () => [],
         createDirectory: refuse,
@@ -229,8 +234,8 @@ async function toFileSystemError<T>(uri: vscode.Uri, found: Promise<T>): Promise
   try {
     return await found;
   } catch (error) {
-    const { kind, message, hint } = toErrorInfo(error);
-    if (kind !== "connection_failed" && kind !== "timed_out") throw vscode.FileSystemError.FileNotFound(uri);
-    throw vscode.FileSystemError.Unavailable(hint ? `${message} ${hint}` : message);
+    if (error instanceof h.FileMissing) throw vscode.FileSystemError.FileNotFound(uri);
+    const { message, hint } = toErrorInfo(error);
+    throw vscode.FileSystemError.Unavailable(escapeMarkup(hint ? `${message} ${hint}` : message));
   }
 }

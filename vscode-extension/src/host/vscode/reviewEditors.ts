@@ -118,8 +118,15 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
       thread.canReply = false;
       thread.collapsibleState = vscode.CommentThreadCollapsibleState.Expanded;
       threadIds.set(thread, id);
+      let collapsed = false;
       return {
         set(content) {
+          // Only when it changes: the user may have expanded it.
+          if (collapsed !== (content.collapsed ?? false)) {
+            collapsed = content.collapsed ?? false;
+            const { Collapsed, Expanded } = vscode.CommentThreadCollapsibleState;
+            thread.collapsibleState = collapsed ? Collapsed : Expanded;
+          }
           thread.label = sanitize(content.label);
           // Without a comment, the bar has a trash button that deletes it. A comment with an empty body does not open
           // the Comments view; the name of its author is what the user reads.
