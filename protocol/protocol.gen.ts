@@ -1006,6 +1006,10 @@ export interface Delegation {
   error?: ErrorInfo;
   groupId?: string;
   parentId?: string;
+  /** Ids of pending hunks whose accept failed because they conflict with the user's file. */
+  conflicts?: string[];
+  /** The user dismissed it: it no longer needs attention, whatever its outcome. */
+  dismissed?: boolean;
   /** The follow-up that continues the pending hunks; None again if that follow-up failed. */
   supersededBy?: string;
   waitingFor?: PermissionRequest;
@@ -1971,6 +1975,15 @@ export interface DiscardedEvent {
   rescueRef: string;
 }
 
+/** The user dismissed a run that needed their attention. */
+export interface DismissedEvent {
+  type: "dismissed";
+  seq: number;
+  at: string;
+  attempt: number;
+  by: string;
+}
+
 /** A follow-up continues the pending hunks. */
 export interface SupersededEvent {
   type: "superseded";
@@ -2022,6 +2035,7 @@ export type Event =
   | UndoneEvent
   | AmendedEvent
   | DiscardedEvent
+  | DismissedEvent
   | SupersededEvent
   | UnknownEvent;
 
@@ -2113,6 +2127,8 @@ export interface Requests {
   "understudy/delegations/amend": { params: AmendParams; result: AmendResult };
   /** Remove new tests that notice nothing from the result; amending the file restores them. */
   "understudy/delegations/drop": { params: DropParams; result: DropResult };
+  /** Record that a finished run no longer needs the user's attention, until its checks run again. */
+  "understudy/delegations/dismissRun": { params: IdParams; result: EmptyResult };
   /** Undo the last edit of a file of the result; the decisions on it are as before the edit. */
   "understudy/delegations/undoAmend": { params: UndoAmendParams; result: AmendResult };
   /** Send a result back with instructions: a new delegation in the same worktree and tool session. */

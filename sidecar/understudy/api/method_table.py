@@ -336,6 +336,13 @@ _ROWS: tuple[Method, ...] = (
         "Remove new tests that notice nothing from the result; amending the file restores them.",
     ),
     Method(
+        "delegations/dismissRun",
+        m.IdParams,
+        m.EmptyResult,
+        "review:dismiss",
+        "Record that a finished run no longer needs the user's attention, until its checks run again.",
+    ),
+    Method(
         "delegations/undoAmend",
         r.UndoAmendParams,
         r.AmendResult,

@@ -41,6 +41,7 @@ _DELTAS = (events.Text, events.Thinking, events.ToolCall, events.ToolResult, eve
 _AT_ONCE = (
     *(events.Result, events.AttemptFailed, events.CheckFinished, events.Confirmed),
     *(events.Decided, events.Applied, events.Undone, events.Amended, events.Discarded, events.Superseded),
+    events.Dismissed,
 )
 _CHUNK = 256 * 1024
 

@@ -237,6 +237,10 @@ class Delegation(Wire, kw_only=True):
     error: ErrorInfo | None = None
     group_id: str | None = None
     parent_id: str | None = None
+    conflicts: list[str] = msgspec.field(default_factory=list)
+    """Ids of pending hunks whose accept failed because they conflict with the user's file."""
+    dismissed: bool = False
+    """The user dismissed it: it no longer needs attention, whatever its outcome."""
     superseded_by: str | None = None
     """The follow-up that continues the pending hunks; None again if that follow-up failed."""
     waiting_for: PermissionRequest | None = None

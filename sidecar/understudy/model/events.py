@@ -320,6 +320,12 @@ class Discarded(Event, tag="discarded", kw_only=True):
     rescue_ref: str
 
 
+class Dismissed(Event, tag="dismissed", kw_only=True):
+    """The user dismissed a run that needed their attention."""
+
+    by: str
+
+
 class Superseded(Event, tag="superseded", kw_only=True):
     """A follow-up continues the pending hunks."""
 
@@ -364,6 +370,7 @@ AnyEvent = (
     | Undone
     | Amended
     | Discarded
+    | Dismissed
     | Superseded
     | Unknown
 )

@@ -122,10 +122,12 @@ def test_a_conflict_stays_pending_and_shows_its_three_sides(reviewed):
         ("accepted", False), ("pending", True), ("accepted", False)
     ]  # fmt: skip
     assert review(reviewed) == (3, 2, 0)
+    assert reviewed.call("delegations/get", id=reviewed.id).conflicts == [conflict.hunk]
     reviewed.write("text.txt", changed((5, "five\n"), (35, "thirty-five\n")))
     decide(reviewed, {"path": "text.txt", "decision": "accept"})
     assert text(reviewed) == RESULT
     assert not any(hunk.conflict for hunk in hunks(reviewed))
+    assert reviewed.call("delegations/get", id=reviewed.id).conflicts == []
 
 
 def test_a_manual_merge_counts_as_accepted_and_changes_no_file(reviewed):
@@ -405,6 +407,17 @@ def test_names_that_are_no_text_and_links_and_modes(project):
     assert os.access(project.top / "run.sh", os.X_OK)
     assert (project.top / "link").readlink() == Path("calc.py")
     assert (project.top / os.fsdecode(b"na\xefve")).read_bytes() == b"\0\xff"
+
+
+def test_a_run_without_changes_is_dismissed_until_it_is_checked_again(project):
+    project.program("idle", 'say(type="result", ok=True)')
+    project.id = project.run("implement", task="Nothing.", delegator="idle").id
+    for _ in range(2):
+        project.call("delegations/dismissRun", id=project.id)
+    found = project.call("delegations/get", id=project.id)
+    assert (found.verdict, found.dismissed) == ("no_changes", True)
+    kinds = [type(event).__name__ for event in project.call("delegations/events", id=project.id).events]
+    assert kinds.count("Dismissed") == 1
 
 
 def test_text_has_no_hunks(project):

@@ -130,6 +130,7 @@ def event_strategy() -> st.SearchStrategy[events.Event]:
         events.Undone: {"undo_token": short},
         events.Amended: {"path": short, "head": short},
         events.Discarded: {"rescue_ref": short},
+        events.Dismissed: {"by": short},
         events.Superseded: {"by": short},
         events.Unknown: {"original": short},
     }

@@ -5,7 +5,7 @@ import { t } from "../base/l10n.ts";
 import type { Requester } from "../sidecar/connection.ts";
 import type { Host, PickItem } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
-import { toolAndModel, isAlways, isLive, orderedOptions, stateIcon } from "../state/wording.ts";
+import { toolAndModel, isAlways, isFailure, isLive, orderedOptions, stateIcon } from "../state/wording.ts";
 import { canBeStrengthened } from "../state/mutationWording.ts";
 import { oneLine, timeOfDay } from "../state/formatting.ts";
 import type { Delegation, PermissionOption } from "../protocol.ts";
@@ -31,7 +31,7 @@ type Applies = (delegation: Delegation) => boolean;
 type Action = (delegation: Delegation, ...values: unknown[]) => Promise<unknown>;
 
 export function registerDelegationCommands(deps: DelegationCommandDeps): DisposableStore {
-  const { host, requester, store, rows, notifications: notifications } = deps;
+  const { host, requester, store, rows, notifications: notifications, inWindow } = deps;
   const disposables = new DisposableStore();
 
   /** Register a command on one delegation. */
@@ -50,6 +50,12 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
 
   on(
     "open",
+    t("Choose a delegation"),
+    () => true,
+    (delegation) => host.documents.show(transcriptUri(delegation), { preview: true }),
+  );
+  on(
+    "showLog",
     t("Choose a delegation"),
     () => true,
     (delegation) => host.documents.show(transcriptUri(delegation), { preview: true }),
@@ -82,17 +88,26 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     const { id } = await requester.request("understudy/delegations/strengthen", { id: parent });
     await notifications.started(id);
   });
-  on(
-    "retry",
-    t("Choose the delegation to retry"),
-    (delegation) => !isLive(delegation),
-    async (delegation) => {
-      const delegator = await pickRetryDelegator(deps, delegation);
-      if (delegator === undefined) return;
-      const { id } = await requester.request("understudy/delegations/retry", { id: delegation.id, delegator });
-      await notifications.started(id);
-    },
+  on("retry", t("Choose the delegation to retry"), isFinished, async ({ id: parent }) => {
+    const { id } = await requester.request("understudy/delegations/retry", { id: parent });
+    await notifications.started(id);
+  });
+  on("dismiss", t("Choose the delegation to dismiss"), isFailure, ({ id }) =>
+    requester.request("understudy/delegations/dismissRun", { id }),
   );
+  disposables.add(
+    host.commands.register("understudy.delegations.dismissAll", async () => {
+      for (const { id } of store.delegations.filter((one) => isFailure(one) && inWindow(one))) {
+        await requester.request("understudy/delegations/dismissRun", { id });
+      }
+    }),
+  );
+  on("retryWith", t("Choose the delegation to retry"), isFinished, async (delegation) => {
+    const delegator = await pickRetryDelegator(deps, delegation);
+    if (delegator === undefined) return;
+    const { id } = await requester.request("understudy/delegations/retry", { id: delegation.id, delegator });
+    await notifications.started(id);
+  });
   on("discard", t("Choose the result to discard"), canDiscard, async (delegation) => {
     const discard = t("Discard");
     const detail = t(
@@ -239,7 +254,7 @@ async function pickRetryDelegator(
       })),
   ];
   const outcome = await host.windows.pick({
-    title: t("Try “{0}” Again", delegation.title),
+    title: t("Retry “{0}” with…", delegation.title),
     placeholder: t("Retries from the original files. Choose a delegator."),
     items,
   });
@@ -281,6 +296,8 @@ function wrapLine(text: string, most: number): string[] {
   }
   return lines;
 }
+
+const isFinished = (delegation: Delegation): boolean => !isLive(delegation);
 
 function canReply(delegation: Delegation): boolean {
   return !isLive(delegation) && delegation.rescueRef === undefined && delegation.result !== undefined;

@@ -1,5 +1,5 @@
 /**
- * The Delegations view: waiting, running, to review, done, and delegations of other folders. Rows are created when
+ * The Delegations view: needing attention, running, to review, done, and delegations of other folders. Rows are created when
  * they are drawn, long groups page by page. Times are updated only while the view is visible.
  */
 
@@ -11,8 +11,10 @@ import type { TreeRow, TreeDataProvider } from "../host/host.ts";
 import type { Change, Store } from "../state/store.ts";
 import {
   checkText,
+  isFailure,
   isLive,
   isToReview,
+  needsAttention,
   activityText,
   pendingText,
   stateIcon,
@@ -33,7 +35,7 @@ export const GROUP_PAGE_SIZE = 50;
 
 const GROUP = "group:";
 const MORE = "more:";
-const GROUPS = ["waiting", "running", "review", "done", "elsewhere"] as const;
+const GROUPS = ["attention", "running", "review", "done", "elsewhere"] as const;
 export type Group = (typeof GROUPS)[number];
 
 type RowStore = Pick<Store, "delegations" | "delegation" | "hasMore" | "loaded" | "onDidChange">;
@@ -52,7 +54,7 @@ export class DelegationTree implements TreeDataProvider, Disposable {
   readonly #now: () => number;
   readonly #changed = new Emitter<readonly string[] | undefined>();
   readonly #subscription: Disposable;
-  readonly #limits: Record<Group, number> = { waiting: 0, running: 0, review: 0, done: 0, elsewhere: 0 };
+  readonly #limits: Record<Group, number> = { attention: 0, running: 0, review: 0, done: 0, elsewhere: 0 };
   /** The last drawn rows by ID, so that unchanged rows are not redrawn. */
   readonly #drawn = new Map<string, string>();
   #groups: Map<Group, readonly Delegation[]> | undefined;
@@ -162,9 +164,14 @@ export class DelegationTree implements TreeDataProvider, Disposable {
 
   #groupFor(delegation: Delegation): Group {
     if (!this.#inWindow(delegation)) return "elsewhere";
-    if (delegation.state === "waiting") return "waiting";
+    if (needsAttention(delegation) && !this.#retried(delegation)) return "attention";
     if (isLive(delegation)) return "running";
     return isToReview(delegation) ? "review" : "done";
+  }
+
+  /** Whether a failed run was started again: the new run shows the outcome. */
+  #retried({ id, state }: Delegation): boolean {
+    return state === "finished" && this.#store.delegations.some(({ parentId }) => parentId === id);
   }
 
   #onChange(change: Change): void {
@@ -216,7 +223,7 @@ function groupOf(id: string): Group | undefined {
 
 function groupRow(id: string, group: Group, count: number): TreeRow {
   const label = {
-    waiting: t("Waiting for You"),
+    attention: t("Needs Attention"),
     running: t("Running"),
     review: t("To Review"),
     done: t("Done"),
@@ -228,7 +235,7 @@ function groupRow(id: string, group: Group, count: number): TreeRow {
     label,
     description: String(count),
     children: quiet ? "collapsed" : "expanded",
-    context: "group",
+    context: group === "attention" ? "group attention" : "group",
     spoken: count === 1 ? t("{0}, 1 delegation", label) : t("{0}, {1} delegations", label, count),
   };
 }
@@ -236,13 +243,16 @@ function groupRow(id: string, group: Group, count: number): TreeRow {
 function delegationRow(id: string, delegation: Delegation, now: number, here: boolean): TreeRow {
   const live = isLive(delegation);
   const toReview = isToReview(delegation);
+  const failure = isFailure(delegation);
   const facts: string[] = [];
   if (live) {
     facts.push(duration(elapsed(delegation, now)));
     if (delegation.waitingFor) facts.push(oneLine(delegation.waitingFor.title, 60));
     else if (delegation.state !== "running" || delegation.activity) facts.push(oneLine(activityText(delegation), 60));
   } else {
-    facts.push(stateName(delegation));
+    const conflicts = toReview ? (delegation.conflicts?.length ?? 0) : 0;
+    facts.push(conflicts > 0 ? t("Conflict") : stateName(delegation));
+    if (failure && delegation.error) facts.push(oneLine(delegation.error.message, 120));
     if (toReview) facts.push(pendingText(delegation));
   }
   const amounts = [tokensText(delegation), costText(delegation)].filter((fact) => fact !== undefined);
@@ -258,6 +268,7 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   // A finished review can be reopened, and its accepts can be undone.
   if (!live && delegation.rescueRef === undefined && (delegation.result?.files.length ?? 0) > 0)
     context.push("changes");
+  if (failure) context.push("failure");
   if (canBeStrengthened(delegation)) context.push("survivors");
   if (droppableTests(delegation).length > 0) context.push("idleTests");
   const open = { id: "understudy.delegations.open", title: t("Open Transcript"), arguments: [delegation.id] };

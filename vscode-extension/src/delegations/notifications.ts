@@ -15,6 +15,7 @@ import {
   endSeverity,
   endMessage,
   isAlways,
+  isFailure,
   isLive,
   isToReview,
   activityText,
@@ -196,13 +197,14 @@ export class DelegationNotifications implements Disposable {
     const { host } = this.#deps;
     const review = t("Review");
     const open = delegation.verdict === "answered" ? t("Show Answer") : t("Open Transcript");
-    const retry = t("Try Again…");
+    const [retry, retryWith, log] = [t("Retry"), t("Retry with…"), t("Show Log")];
     const level = endSeverity(delegation.verdict);
-    const buttons = isToReview(delegation) ? [review, open] : level === "error" ? [open, retry] : [open];
+    const buttons = isToReview(delegation) ? [review, open] : isFailure(delegation) ? [retry, retryWith, log] : [open];
     const answer = await host.windows.message(level, endMessage(delegation), { buttons });
     if (answer === review) await host.commands.run("understudy.review.open", delegation.id);
-    if (answer === open) await host.commands.run("understudy.delegations.open", delegation.id);
+    if (answer === open || answer === log) await host.commands.run("understudy.delegations.open", delegation.id);
     if (answer === retry) await host.commands.run("understudy.delegations.retry", delegation.id);
+    if (answer === retryWith) await host.commands.run("understudy.delegations.retryWith", delegation.id);
   }
 
   /** Show a question as a message. It has no “always” buttons: messages are answered too quickly for those. */

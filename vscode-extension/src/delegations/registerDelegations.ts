@@ -44,14 +44,14 @@ export function registerDelegations(app: App): Disposable {
   disposables.add(
     store.onDidChange((change) => {
       if (change.delegationList) host.commands.setContext("understudy.hasDelegations", store.delegations.length > 0);
-      const [waiting, review] = [rows.count("waiting"), rows.count("review")];
+      const [attention, review] = [rows.count("attention"), rows.count("review")];
       const words = [
-        ...(waiting > 0 ? [t("{0} waiting for you", waiting)] : []),
+        ...(attention > 0 ? [t("{0} need attention", attention)] : []),
         ...(review > 0 ? [t("{0} to review", review)] : []),
       ].join(", ");
       if (words === badge) return;
       badge = words;
-      tree.setBadge(waiting + review, words);
+      tree.setBadge(attention + review, words);
     }),
   );
   return disposables;

@@ -150,6 +150,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
         finishedAt: event.at,
         waitingFor: undefined,
         activity: undefined,
+        dismissed: undefined,
       };
     case "confirmed":
       if (now.verdict === undefined) return {};
@@ -164,12 +165,21 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       const review = event.review ? { review: event.review } : {};
       // The checks ran on another tree.
       const outdated = now.verdict === "verified" || now.verdict === "checks_failed";
-      return { head: event.head, ...review, ...(outdated ? { verdict: "unverified" } : {}) };
+      const carried = Object.entries(event.carried ?? {});
+      const conflicts = carried.filter(([, old]) => now.conflicts?.includes(old)).map(([hunk]) => hunk);
+      return {
+        head: event.head,
+        ...openConflicts(conflicts),
+        ...review,
+        ...(outdated ? { verdict: "unverified" } : {}),
+      };
     }
     case "discarded":
       return { worktree: undefined, rescueRef: event.rescueRef };
+    case "dismissed":
+      return { dismissed: true };
     case "superseded":
-      return { supersededBy: event.by, review: { ...now.review, pending: 0 } };
+      return { supersededBy: event.by, conflicts: undefined, review: { ...now.review, pending: 0 } };
     case "tool_result":
     case "plan":
     case "applied": // `decided` counts it
@@ -242,13 +252,19 @@ function costs(attempts: readonly Attempt[]): Fields<Delegation> {
 const COUNTERS = { pending: "pending", accept: "accepted", reject: "rejected" } as const;
 
 function countDecision(now: Delegation, event: Extract<Event, { type: "decided" }>): Fields<Delegation> {
-  const { decision, was = "pending" } = event;
-  if (decision === was) return {};
+  const { decision, hunk, was = "pending" } = event;
+  const others = (now.conflicts ?? []).filter((one) => one !== hunk);
+  const conflicts = openConflicts(event.conflict === true ? [...others, hunk] : others);
+  if (decision === was) return conflicts;
   const review = { ...now.review };
   review[COUNTERS[decision]] += 1;
-  if (was === "superseded") return { review, supersededBy: undefined }; // these are not counted
+  if (was === "superseded") return { ...conflicts, review, supersededBy: undefined }; // these are not counted
   review[COUNTERS[was]] = Math.max(0, review[COUNTERS[was]] - 1);
-  return { review };
+  return { ...conflicts, review };
+}
+
+function openConflicts(hunks: readonly string[]): Fields<Delegation> {
+  return { conflicts: hunks.length > 0 ? hunks.slice(0, MOST_ATTEMPTS) : undefined };
 }
 
 /** One line of at most `ACTIVITY_CHARACTERS` code points. */

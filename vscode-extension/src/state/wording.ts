@@ -95,6 +95,30 @@ export function isToReview(delegation: Pick<Delegation, "state" | "review" | "re
   return delegation.state === "finished" && delegation.review.pending > 0 && delegation.rescueRef === undefined;
 }
 
+/** Outcomes without a usable result, which the user did not ask for. */
+const FAILURES: readonly (Verdict | undefined)[] = [
+  "failed",
+  "no_changes",
+  "timed_out",
+  "budget_exhausted",
+  "interrupted",
+];
+
+/** Failed or empty, until it is dismissed or discarded. */
+export function isFailure(
+  delegation: Pick<Delegation, "state" | "verdict" | "rescueRef" | "dismissed" | "supersededBy">,
+): boolean {
+  const { verdict, rescueRef, dismissed, supersededBy } = delegation;
+  if (isLive(delegation) || dismissed === true || rescueRef !== undefined || supersededBy !== undefined) return false;
+  return FAILURES.includes(verdict);
+}
+
+/** Whether the user must do something before it can go on: answer, retry or dismiss, resolve a conflict. */
+export function needsAttention(delegation: Delegation): boolean {
+  const conflict = (delegation.conflicts?.length ?? 0) > 0 && isToReview(delegation);
+  return delegation.state === "waiting" || conflict || isFailure(delegation);
+}
+
 /** `1 change in 1 file`, `3 changes in 2 files`. */
 export function pendingText(delegation: Pick<Delegation, "review" | "result">): string {
   const { pending } = delegation.review;

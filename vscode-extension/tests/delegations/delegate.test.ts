@@ -297,13 +297,20 @@ describe("commands on a delegation", () => {
     peer.answer("understudy/delegations/reply", { id: "20261121-020000-aaaaa" });
     peer.answer("understudy/delegations/retry", { id: "20261121-020000-bbbbb" });
     peer.answer("understudy/delegations/strengthen", { id: "20261121-020000-ccccc" });
+    peer.answer("understudy/delegations/dismissRun", {});
     host.answers.push({ enter: "" }, { enter: "Shorter." }, { pick: "local-coder" });
     await host.commands.run("understudy.delegations.reply", row);
+    await host.commands.run("understudy.delegations.retryWith", row);
     await host.commands.run("understudy.delegations.retry", row);
+    await host.commands.run("understudy.delegations.dismiss", row);
     await host.commands.run("understudy.delegations.strengthen", row);
     expect(peer.params("understudy/delegations/strengthen")).toEqual([{ id: DONE.id }]);
     expect(peer.params("understudy/delegations/reply")).toEqual([{ id: DONE.id, text: "Shorter." }]);
-    expect(peer.params("understudy/delegations/retry")).toEqual([{ id: DONE.id, delegator: "local-coder" }]);
+    expect(peer.params("understudy/delegations/retry")).toEqual([
+      { id: DONE.id, delegator: "local-coder" },
+      { id: DONE.id },
+    ]);
+    expect(peer.params("understudy/delegations/dismissRun")).toEqual([{ id: DONE.id }]);
     expect(peer.params("understudy/delegations/get").length).toBeGreaterThan(0);
     disposables.dispose();
   });

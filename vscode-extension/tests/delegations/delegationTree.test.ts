@@ -103,11 +103,21 @@ describe("the Delegations view", () => {
       live("r", { usage, costUsd: "0.0184" }),
       live("q", { state: "queued", activity: "queued, position 2" }),
       one("n", { verdict: "no_changes", review: { pending: 0, accepted: 0, rejected: 0 } }),
+      one("f", {
+        verdict: "failed",
+        review: { pending: 0, accepted: 0, rejected: 0 },
+        error: { kind: "internal", message: "The agent exited with code 3." },
+      }),
+      one("c", { conflicts: ["a1"] }),
+      one("m", { verdict: "no_changes", review: { pending: 0, accepted: 0, rejected: 0 }, dismissed: true }),
       one("x", { rescueRef: "refs/rescue/x" }),
     ]);
     expect(draw(rows)).toEqual([
-      "Waiting for You | 1 |  | group",
+      "Needs Attention | 4 |  | group attention",
       "  Tests for greeting/wrapping.py | 5:00 · Run a command · ghostwriter | bell-dot | delegation waiting",
+      "  Tests for greeting/wrapping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes failure",
+      "  Tests for greeting/wrapping.py | Failed · The agent exited with code 3. · 4 min ago · ghostwriter | error | delegation done tree changes failure",
+      "  Tests for greeting/wrapping.py | Conflict · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Running | 2 |  | group",
       "  Tests for greeting/wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens · $0.0184 | loading~spin | delegation running",
       "  Tests for greeting/wrapping.py | 5:00 · Queued, position 2 · ghostwriter | clock | delegation running",

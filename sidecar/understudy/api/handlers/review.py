@@ -172,6 +172,14 @@ def export(caller: Caller, params: r.ExportParams) -> r.ExportResult:
     return r.ExportResult(branch=params.branch if params.to == "branch" else None, commit=done.commit)
 
 
+def dismiss(caller: Caller, params: m.IdParams) -> m.EmptyResult:
+    """Record that a finished run no longer needs attention."""
+    from understudy.engine.review import dismissal
+
+    dismissal.dismiss(folder_of(params.id), caller.name)
+    return m.EmptyResult()
+
+
 def discard(caller: Caller, params: m.IdParams) -> r.RescueResult:
     """Discard a result and its worktree; the rescue ref restores it."""
     from understudy.engine.retention.discard import discard as discard_worktree

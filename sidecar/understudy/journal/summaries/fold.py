@@ -267,6 +267,7 @@ def _finished(delegation: Delegation, event: events.Finished, change: _Change) -
         finished_at=event.at,
         waiting_for=None,
         activity=None,
+        dismissed=False,
     )
     if any(attempt.finished_at is None for attempt in delegation.attempts):
         change["attempts"] = [
@@ -279,6 +280,10 @@ _COUNTERS = {"pending": "pending", "accept": "accepted", "reject": "rejected"}
 
 
 def _decided(delegation: Delegation, event: events.Decided, change: _Change) -> None:
+    conflicts = [hunk for hunk in delegation.conflicts if hunk != event.hunk]
+    if event.conflict:
+        conflicts.append(event.hunk)
+    change["conflicts"] = conflicts[:MOST_ATTEMPTS]
     if event.decision == event.was:
         return
     review = delegation.review
@@ -303,6 +308,7 @@ def _confirmed(delegation: Delegation, event: events.Confirmed, change: _Change)
 
 def _amended(delegation: Delegation, event: events.Amended, change: _Change) -> None:
     change["head"] = event.head
+    change["conflicts"] = [new for new, old in event.carried.items() if old in delegation.conflicts][:MOST_ATTEMPTS]
     if event.review is not None:
         change["review"] = event.review
     if delegation.verdict in {Verdict.VERIFIED, Verdict.CHECKS_FAILED}:
@@ -315,8 +321,13 @@ def _discarded(_: Delegation, event: events.Discarded, change: _Change) -> None:
     change["rescue_ref"] = event.rescue_ref
 
 
+def _dismissed(_: Delegation, __: events.Dismissed, change: _Change) -> None:
+    change["dismissed"] = True
+
+
 def _superseded(delegation: Delegation, event: events.Superseded, change: _Change) -> None:
     change["superseded_by"] = event.by
+    change["conflicts"] = []
     change["review"] = msgspec.structs.replace(delegation.review, pending=0)
 
 
@@ -348,6 +359,7 @@ _HANDLERS: dict[type[Event], Callable[[Delegation, Any, _Change], None]] = {
     events.Decided: _decided,
     events.Amended: _amended,
     events.Discarded: _discarded,
+    events.Dismissed: _dismissed,
     events.Superseded: _superseded,
 }
 """Omitted: ``tool_result``, ``plan`` (too long), ``applied``, ``undone`` (``decided`` counts them), ``unknown``."""

@@ -136,6 +136,10 @@ def _decision(event: e.Event) -> str | None:
             return f"confirmed {plural(tests, 'changed test')}" if tests else "changed tests are a question again"
         case e.Undone():
             return "undone"
+        case e.Amended(path=path, undoes=str()):
+            return f"edit undone: {terminal.path(path)}"
+        case e.Dismissed(by=by):
+            return f"dismissed (by {one_line(by)})"
         case e.Amended(path=path):
             return f"edited: {terminal.path(path)}"
         case e.Discarded(rescue_ref=ref):

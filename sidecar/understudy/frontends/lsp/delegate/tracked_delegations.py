@@ -172,5 +172,5 @@ def _kept(events: list[Any]) -> list[Any]:
 
 def _is_review(events: list[Any]) -> bool:
     """Return whether all events are decisions or cleanup after the end of the delegation."""
-    after = e.Confirmed | e.Decided | e.Applied | e.Undone | e.Amended | e.Discarded | e.Superseded
+    after = e.Confirmed | e.Decided | e.Applied | e.Undone | e.Amended | e.Discarded | e.Dismissed | e.Superseded
     return all(isinstance(event, after) for event in events)
