@@ -140,7 +140,7 @@ describe("review commands", () => {
       await until(() => vs.world.understudy("show", reply.id).state === "finished", "the answer is there", 60_000);
       await vs.notification(/Verified|without changing anything|Unverified/).waitFor();
       await vs.shot("3 second result");
-      await vs.notificationAction(/Verified|Unverified/, "Review");
+      await vs.waitForRow(VIEW, "Reply:");
       await vs.bar("Change 1 of").waitFor();
       await vs.shot("4 its review");
       assert.deepEqual(

@@ -4,6 +4,7 @@ import type { App } from "../appContext.ts";
 import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { toErrorInfo } from "../sidecar/connection.ts";
+import { isLive, isToReview } from "../state/wording.ts";
 import { canBeStrengthened, droppableTests } from "../state/mutationWording.ts";
 import { registerSurvivorHints } from "./survivorHints.ts";
 import { registerReviewCommands } from "./reviewCommands.ts";
@@ -26,6 +27,8 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     delegation: (id: string) => store.delegation(id),
   };
   const rows = disposables.add(new ReviewTree(state));
+  /** The follow-up that the user started from the open review, which shows its result next. */
+  let following: { readonly from: string; readonly id: string } | undefined;
   const tree = disposables.add(host.windows.tree(REVIEW_VIEW, rows));
   disposables.add(new ResultFiles({ host, openResults }));
   const reviewEditor = disposables.add(new ReviewEditor({ host, store, openResults, requester: sidecar }));
@@ -37,7 +40,10 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
       openResults,
       tree,
       reviewEditor,
-      started: (id) => started.fire(id),
+      started: (id) => {
+        if (openResults.current) following = { from: openResults.current.id, id };
+        started.fire(id);
+      },
     }),
   );
   const draw = (): void => {
@@ -66,6 +72,17 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
   );
   disposables.add(
     store.onDidChange(({ delegations }) => openResults.current && delegations.has(openResults.current.id) && draw()),
+  );
+  disposables.add(
+    store.onDidChange(({ delegations }) => {
+      if (!following || !delegations.has(following.id)) return;
+      const { from, id } = following;
+      const next = store.delegation(id);
+      if (!next || isLive(next)) return;
+      following = undefined;
+      // Unless the user has closed the review, or opened another one.
+      if (openResults.current?.id === from && isToReview(next)) void host.commands.run("understudy.review.open", id);
+    }),
   );
   disposables.add(host.documents.onDidChangeActive(place));
   disposables.add(registerSurvivorHints({ host, store }));

@@ -416,7 +416,13 @@ describe("deciding", () => {
     await host.commands.run("understudy.review.sendBack");
     expect(host.shown.at(-1)?.value).toBe("greeting/wrapping.py:41: Keep the old name.");
     expect(peer.params("understudy/delegations/reply")).toEqual([{ id: ID, text: "Test the empty string, too." }]);
-    expect(started).toEqual([result("understudy/delegations/reply", "delegations-reply.valid").id]);
+    const { id } = result("understudy/delegations/reply", "delegations-reply.valid");
+    expect(started).toEqual([id]);
+    // The review shows the new result when it is there.
+    peer.answer("understudy/delegations/get", () => ({ ...delegation, id }));
+    await store.read(id);
+    await settle();
+    expect(host.diffs.at(-1)?.pairs[0]?.result).toBe(reviewUri(RESULT, id, WRAP));
   });
 
   it("asks for tests that notice more, if they miss something", async () => {

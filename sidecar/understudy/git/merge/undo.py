@@ -62,7 +62,7 @@ def part(
 ) -> UndoRecord:
     """Return the record that undoes only some hunks of an accept: ``undone``, of the hunks ``accepted``.
 
-    ``commits``: the base and the result, whose hunks these are. The returned record has images only of files whose content differs.
+    ``commits``: the base and the result, whose hunks these are. The record has images only of files that differ.
     """
     contents = read_blobs(store, [image.before for image in undo_record.images if image.before])
     before = {unquote(image.path): _entry(image.before_mode, image.before, contents) for image in undo_record.images}

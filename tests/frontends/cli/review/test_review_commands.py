@@ -192,6 +192,9 @@ def test_amend_takes_a_file_or_stdin(bench: Bench, run: Run, tmp_path: Path) -> 
     assert len(json.loads(given.output)["hunks"]) == 2
     assert bench.text("a.txt") == LINES
     assert run("amend", bench.identifier, "a.txt")[0] == exit_codes.Exit.USAGE
+    code, text, _ = run("amend", bench.identifier, "a.txt", "--undo")
+    assert (code, text.splitlines()[0]) == (exit_codes.Exit.OK, "a.txt has 1 hunk now.")
+    assert run("amend", bench.identifier, "a.txt", str(better), "--undo")[0] == exit_codes.Exit.USAGE
     for path in ("../../x", "/etc/passwd", ".git/hooks/pre-commit"):
         code, text, _ = run("amend", bench.identifier, path, str(better), "--json")
         assert '"path_escape"' in text, text
