@@ -250,6 +250,33 @@ def test_an_undo_killed_on_its_way(bench):
 
 
 @pytest.mark.heavy
+def test_an_undo_of_one_hunk_killed_on_its_way(bench):
+    def prepare():
+        if bench.token():
+            bench.call("delegations/undo", undoToken=bench.token())
+        token = bench.accept_all()
+        return {"undoToken": token, "hunks": [second().id]}
+
+    def second():
+        files = bench.call("delegations/diff", id=bench.id).files
+        return next(file.hunks[1] for file in files if file.path == "text.txt")
+
+    def check() -> str:
+        bench.look()
+        assert bench.token(), "the other hunks are still accepted"
+        state = str(second().state)
+        partly = {**AFTER, "text.txt": MINE + RESULT.replace("twenty\n", "line 20\n")}
+        assert bench.files() == (AFTER if state == "accepted" else partly)
+        return state
+
+    ends = walk(bench, "delegations/undo", prepare, check, step=6)
+    assert ends == sorted(ends)
+    assert set(ends) == {"accepted", "pending"}
+    bench.call("delegations/undo", undoToken=bench.token())
+    assert bench.settled() == "before"
+
+
+@pytest.mark.heavy
 @pytest.mark.parametrize("method", ["decide", "undo"])
 def test_a_decision_killed_at_every_point(bench, method):
     prepare = pending(bench) if method == "decide" else accepted(bench)
