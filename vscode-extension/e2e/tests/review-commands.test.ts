@@ -68,7 +68,8 @@ describe("review commands", () => {
       await vs.command("Understudy: Run Checks Again");
       await vs.notification("Running the checks again").waitFor();
       await vs.shot("1 checking");
-      await vs.bar(/^(?!.*Unverified).*Verified/).waitFor({ timeout: 60_000 });
+      await vs.row(VIEW, "Unverified").waitFor({ state: "hidden", timeout: 60_000 });
+      await vs.waitForRow(VIEW, "Verified");
       await vs.notification("Running the checks again").waitFor({ state: "hidden" });
       await vs.shot("2 verified");
 
