@@ -131,8 +131,8 @@ def pytest_collection_modifyitems():
     project.program("gutter", writing("tests/test_calc.py", HONEST.split("\n\n\ndef test_clamp", maxsplit=1)[0] + "\n"))
     done = project.run("tests", "calc.py", delegator="gutter")
     assert (done.verdict, done.reservations) == ("unverified", ["outside_scope"])
-    # Listed twice; then the older tests run on the result, on the base, and on the base to see what they notice.
-    assert count.stat().st_size == min(times, 5)
+    # Listed twice; then the older tests run on the result and on the base.
+    assert count.stat().st_size == min(times, 4)
 
 
 def test_edited_code_under_test_is_outside_the_scope(project):
@@ -560,7 +560,7 @@ def test_an_edit_of_the_checkout_is_noticed(project, where):
     assert "outside_changed" in done.reservations
     notes = notes_of(project, done)
     assert "calc.py" in notes
-    assert ("while outsider worked" if where == "agent" else "while the check pytest ran") in notes
+    assert ("while outsider worked" if where == "agent" else "while the check tests-pytest ran") in notes
     command = notes.partition("To see what a file was: ")[2].splitlines()[0]
     shown = subprocess.run(shlex.split(command), capture_output=True, text=True, check=True).stdout
     assert shown == project.git("show", "HEAD:calc.py")

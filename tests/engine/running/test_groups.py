@@ -101,4 +101,5 @@ def test_a_password_of_a_proxy_does_not_reach_the_journal(project, monkeypatch):
     project.program("curious", 'sys.stdin.read()\nsay(type="result", ok=True, text=os.environ["HTTPS_PROXY"])')
     done = project.finish(project.start("ask", delegator="curious", task="x"))
     assert "hunter2hunter2" not in done.result.text
-    assert "someone" in done.result.text
+    assert done.result.text.startswith("http://<secret:")
+    assert done.result.text.endswith("@proxy.invalid:3128")

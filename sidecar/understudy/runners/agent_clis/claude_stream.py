@@ -386,7 +386,7 @@ def failure_of(said: Mapping[str, Any]) -> ErrorInfo | None:
     return ErrorInfo(
         found,
         f"Claude Code failed: {text}",
-        _HINTS.get(found),
+        _HINTS.get(found, "Correct what it names, then retry."),
         retry_at=retry_time(int(until[1])) if until is not None else None,
         scope=scope_of(found),
     )

@@ -74,7 +74,7 @@ _MESSAGE_CHARACTERS = 2000
 _LOGGED = frozenset(
     {
         *(ErrorKind.TOOL_CRASHED, ErrorKind.TOOL_NO_RESULT, ErrorKind.MALFORMED_OUTPUT, ErrorKind.EMPTY_OUTPUT),
-        *(ErrorKind.TIMED_OUT, ErrorKind.STALLED, ErrorKind.STREAM_TRUNCATED),
+        *(ErrorKind.TIMED_OUT, ErrorKind.STALLED, ErrorKind.STREAM_TRUNCATED, ErrorKind.BAD_REQUEST),
     }
 )
 """Failures that the program's own output can explain."""

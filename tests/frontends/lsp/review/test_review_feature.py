@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from numbered_lines import LINES, RESULT, changed
 
-from understudy.frontends.lsp import pygls_server
-from understudy.frontends.lsp.editor.client import Client
 from understudy.journal import delegation_folder
 
 DECIDE = "understudy/delegations/decide"
@@ -535,25 +531,3 @@ def test_a_review_that_was_sent_back_links_to_its_follow_up(reviewed: Any, edito
     editor.run(way)
     shown = editor.wait_for_method("window/showDocument")
     assert shown["uri"] == delegation_folder.open_folder(newer).review.as_uri()
-
-
-async def test_many_open_files_and_many_results_do_not_block_the_editor():
-    surface = pygls_server.PyglsServer(Client(), pygls_server.prepare()).review
-    for number in range(60):
-        surface._reviews[f"file:///home/ada/{number % 5}/src/file{number}.py"] = None
-    results = [
-        SimpleNamespace(
-            workspace=f"/home/ada/{number % 20}",
-            result=SimpleNamespace(files=[SimpleNamespace(path=f"src/file{file}.py") for file in range(8)]),
-        )
-        for number in range(1000)
-    ]
-    took = []
-    for _ in range(3):
-        surface._document("open", "file:///home/ada/1/other.py")
-        began = time.perf_counter()
-        concerned = sum(surface._concerns(one) for one in results)
-        took.append(time.perf_counter() - began)
-        surface._document("close", "file:///home/ada/1/other.py")
-    assert concerned == 250
-    assert min(took) < 0.2, took
