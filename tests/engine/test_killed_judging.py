@@ -51,7 +51,7 @@ class Judged:
 
     def copies(self):
         """Return the copies of the code in the scratch folders."""
-        return [path for top in self.scratch() for path in top.glob("*/*/calc.py")]
+        return [path for top in self.scratch() for path in top.glob("*/*/*/calc.py")]
 
     def mutated(self):
         """Return whether a copy of the code has a mutant now: in place, or in the memory of a forked process."""

@@ -70,11 +70,11 @@ def test_making_room_for_files_is_linear():
 @pytest.mark.heavy
 def test_deciding_on_new_files_is_linear(project):
     costs: dict[str, dict[int, int]] = {"reject each": {}, "accept all": {}, "undo": {}}
-    for count in (SIZE, 2 * SIZE, 3 * SIZE):
+    for count in (4, SIZE, 2 * SIZE, 3 * SIZE):  # the first loads modules
         source = f"for n in range({count}): pathlib.Path(f'new{{n}}.txt').write_text(f'{{n}}\\n')\n"
         project.program("maker", source + "say(type='result', ok=True)\n")
         folder = delegation_folder.open_folder(project.run("implement", task="x", delegator="maker").id)
-        each = [DecisionRequest(f"new{number}.txt", None, accept=False) for number in range(count)]
+        each = [DecisionRequest(f"new{number}.txt", None, "reject") for number in range(count)]
         tokens = []
 
         def decide(requests, folder=folder, tokens=tokens):
@@ -82,7 +82,7 @@ def test_deciding_on_new_files_is_linear(project):
             tokens.append(done.undo_token)
 
         costs["reject each"][count] = counted(lambda each=each, decide=decide: decide(each))
-        again = [DecisionRequest(one.path, decisions_of(folder)[one.path], accept=True) for one in each]
+        again = [DecisionRequest(one.path, decisions_of(folder)[one.path], "accept") for one in each]
         costs["accept all"][count] = counted(lambda again=again, decide=decide: decide(again))
         assert len(list(project.top.glob("new*.txt"))) == count
         costs["undo"][count] = counted(lambda tokens=tokens: decisions.undo(tokens[-1], by="test", documents={}))
