@@ -62,7 +62,7 @@ def strengthen(
 ) -> str:
     """Send a result back with the small changes of the code that no test noticed; return the id as ``reply`` does.
 
-    Errors: those of ``reply``; ``input_empty`` if there is no such change.
+    Errors: those of ``reply``; ``input_empty`` if tests noticed every change.
     """
 
     def request(delegation: Delegation) -> _Request:

@@ -13,28 +13,14 @@ class Late(BaseException):
 
 def generated(strategy: Any, count: int, number: int, late: Callable[[], bool]) -> list[str]:
     """Return up to ``count`` different values of a strategy of texts; ``number`` selects the sequence."""
-    from hypothesis import HealthCheck, Phase, given, seed, settings
-
     found: dict[str, None] = {}
 
-    @seed(number)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(strategy)
     def collect(text: str) -> None:
         if late():
             raise Late
         found[text] = None
 
-    try:
-        collect()
-    except (Exception, Late):
-        return list(found)
+    _completes(strategy, collect, count, number)
     return list(found)
 
 
@@ -60,10 +46,20 @@ def counter_example(
     strategies: list[str], holds: Callable[[tuple[Any, ...]], bool], count: int, number: int, late: Callable[[], bool]
 ) -> bool:
     """Return whether ``holds`` fails for one of ``count`` values, or cannot be decided; ``strategies`` are texts."""
-    from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis import strategies as st
 
     made = [eval(text, {"st": st}) for text in strategies]  # noqa: S307 - texts of this package
+
+    def check(values: tuple[Any, ...]) -> None:
+        if late() or not holds(values):
+            raise Late
+
+    return not _completes(st.tuples(*made), check, count, number)
+
+
+def _completes(strategy: Any, take: Callable[[Any], None], count: int, number: int) -> bool:
+    """Pass up to ``count`` values to ``take``; return whether neither it nor the strategy raised an exception."""
+    from hypothesis import HealthCheck, Phase, given, seed, settings
 
     @seed(number)
     @settings(
@@ -73,13 +69,12 @@ def counter_example(
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(st.tuples(*made))
-    def check(values: tuple[Any, ...]) -> None:
-        if late() or not holds(values):
-            raise Late
+    @given(strategy)
+    def run(value: Any) -> None:
+        take(value)
 
     try:
-        check()
+        run()
     except (Exception, Late):
-        return True
-    return False
+        return False
+    return True

@@ -60,7 +60,7 @@ class ReportChannel:
 
     def __enter__(self) -> Self:
         """Start to read."""
-        # Also open for writing: there is no end of file between two processes that report.
+        # Opened for writing, too: otherwise the file ends whenever no process has it open, although another may follow.
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
         return self
