@@ -151,7 +151,7 @@ async def test_the_run_of_new_tests_without_the_probe_is_one_of_three(project: A
 
 
 ELSEWHERE = {
-    "the command line": "open('/proc/self/cmdline').read().count('pytest')",
+    "the command line": "'pytest' in open('/proc/self/cmdline').read().split('\\0')",
     "a second interpreter": "'-p\\0m' in open('/proc/self/cmdline').read() or os.environ.get('PYTEST_ADDOPTS', os.getppid()) == 1 or not any('judge' in a for a in open('/proc/self/cmdline').read().split('\\0'))",
     "the options of pytest": "request.config.option.maxfail != 1",
 }
