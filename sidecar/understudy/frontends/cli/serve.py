@@ -14,7 +14,7 @@ from understudy.frontends.cli import options
 def serve(*, stdio: bool) -> int:
     """Run the language server on stdio.
 
-    Editors start this command. The README has the configuration for Neovim, Emacs, Vim, Helix and Kate.
+    Editors start this command. docs/editors.md has the configuration for Neovim, Emacs, Vim, Helix and Kate.
     """
     from understudy.frontends import lsp
 

@@ -100,7 +100,7 @@ def test_a_verified_card(delegation) -> None:
         "12.3k tokens in (11.0k cached), 950 out, $0.0123\n"
         "worktree: /state/trees/p/1\n"
         "\n"
-        "next: understudy diff 20261121-004512-k3f9q   understudy check 20261121-004512-k3f9q\n"
+        "next: understudy diff 20261121-004512-k3f9q\n      understudy check 20261121-004512-k3f9q\n"
     )
 
 
@@ -151,7 +151,7 @@ def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:
         "by quick, without a sandbox\n"
         "worktree: /state/trees/p/1\n"
         "\n"
-        "next: understudy retry 20261121-004512-k3f9q   understudy retry 20261121-004512-k3f9q -d OTHER   "
+        "next: understudy retry 20261121-004512-k3f9q\n      understudy retry 20261121-004512-k3f9q -d OTHER\n      "
         "understudy watch 20261121-004512-k3f9q\n"
     )
 
@@ -159,7 +159,7 @@ def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:
 def test_the_card_of_a_removed_worktree_shows_how_to_restore_it(delegation) -> None:
     undecided = Review(pending=2, accepted=0, rejected=0)
     text = verdict_card.card(delegation(worktree=None, rescue_ref="p/1", review=undecided), PLAIN)
-    assert "next: understudy restore p/1   understudy diff 20261121-004512-k3f9q\n" in text
+    assert "next: understudy restore p/1\n      understudy diff 20261121-004512-k3f9q\n" in text
     assert "accept" not in text
 
 
@@ -196,7 +196,9 @@ def test_a_crash_keeps_its_lines_and_the_next_step_is_another_attempt(delegation
         "✗ tool crashed: It exited with code 3: one\n    |   two\n    | ✗ three\n    Its output: /logs/stderr.log\n"
         in text
     )
-    again = "next: understudy retry 20261121-004512-k3f9q   understudy retry 20261121-004512-k3f9q -d OTHER   "
+    again = (
+        "next: understudy retry 20261121-004512-k3f9q\n      understudy retry 20261121-004512-k3f9q -d OTHER\n      "
+    )
     assert text.endswith(f"{again}understudy watch 20261121-004512-k3f9q\n")
     partial = delegation(verdict=Verdict.TIMED_OUT, review=Review(pending=2, accepted=0, rejected=0))
     assert f"{again}understudy review 20261121-004512-k3f9q\n" in verdict_card.card(partial, PLAIN)
@@ -496,3 +498,18 @@ def test_the_card_of_a_running_delegation_shows_its_activity(delegation) -> None
     text = verdict_card.card(delegation(state=State.RUNNING, finished_at=None, activity="Edit\x1b[2J wrap.py"), PLAIN)
     assert "RUNNING: Edit wrap.py" in text
     assert "understudy cancel 20261121-004512-k3f9q" in text
+
+
+@pytest.mark.parametrize(
+    ("home", "text", "shown"),
+    [
+        ("/home/me", "/home/me/state/1", "~/state/1"),
+        ("/home/me/", "/home/me/state/1", "~/state/1"),
+        ("/home/me", "/home/meredith/1", "/home/meredith/1"),
+        ("/", "/state/1", "/state/1"),
+        ("", "/state/1", "/state/1"),
+    ],
+)
+def test_a_path_in_the_home_folder_is_shortened(monkeypatch: pytest.MonkeyPatch, home: str, text: str, shown: str):
+    monkeypatch.setenv("HOME", home)
+    assert terminal.short_path(text) == shown

@@ -18,7 +18,7 @@ def line(event: e.Event) -> str | None:
         case e.Base(commit=commit, files=files, left_out=left_out):
             return f"starts from {commit[:10]} ({plural(files, 'file')}){_left_out(left_out)}"
         case e.Worktree(path=path, seconds=seconds):
-            return f"worktree ready in {seconds:.1f} s: {one_line(path)}"
+            return f"worktree ready in {seconds:.1f} s: {terminal.short_path(path)}"
         case e.Queued(position=position):
             return f"waiting for a free slot (position {position})"
         case e.Started(delegator=delegator, model=model, reason=reason, tool=tool):
@@ -66,6 +66,11 @@ def words(name: str) -> str:
 def plural(count: int, noun: str) -> str:
     """Return ``1 file``, ``2 files``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def next_commands(*commands: str) -> str:
+    """Return the commands that a person may run next, one on each line so that they can be copied."""
+    return "next: " + "\n      ".join(commands)
 
 
 def counts(result: CheckResult) -> str:

@@ -8,7 +8,7 @@ from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.output.mutation_lines import mutation_rows, round_rows, survivors
 from understudy.frontends.cli.output.units import duration, thousands
 from understudy.frontends.cli.terminal import permission_prompt
-from understudy.frontends.cli.terminal.terminal import Paint, one_line, path, sanitize
+from understudy.frontends.cli.terminal.terminal import Paint, one_line, path, sanitize, short_path
 from understudy.model.checks import BaseComparison, SuspiciousCode
 from understudy.model.delegations import Delegation
 from understudy.model.states import State
@@ -170,7 +170,7 @@ def _facts(delegation: Delegation) -> str:
     if spent:
         rows.append(spent)
     if delegation.worktree:
-        rows.append(f"worktree: {one_line(delegation.worktree)}")
+        rows.append(f"worktree: {short_path(delegation.worktree)}")
     elif delegation.rescue_ref:
         rows.append(f"worktree: removed; restore with: understudy restore {one_line(delegation.rescue_ref)}")
     return "\n".join(rows)
@@ -190,31 +190,31 @@ def _spent(delegation: Delegation) -> str:
 
 def _next_steps(delegation: Delegation) -> str:
     identifier = delegation.id
+    show, watch = f"understudy diff {identifier}", f"understudy watch {identifier}"
     if delegation.waiting_for is not None:
-        return f"next: understudy answer {identifier}"
+        return event_lines.next_commands(f"understudy answer {identifier}")
     if delegation.state is not State.FINISHED:
-        return f"next: understudy watch {identifier}   understudy cancel {identifier}"
+        return event_lines.next_commands(watch, f"understudy cancel {identifier}")
     if delegation.rescue_ref and delegation.worktree is None:
-        back = f"understudy restore {one_line(delegation.rescue_ref)}"
-        return f"next: {back}   understudy diff {identifier}"
+        return event_lines.next_commands(f"understudy restore {one_line(delegation.rescue_ref)}", show)
     if delegation.superseded_by:
-        return f"next: understudy show {one_line(delegation.superseded_by)}"
-    again = f"understudy retry {identifier}   understudy retry {identifier} -d OTHER"
+        return event_lines.next_commands(f"understudy show {one_line(delegation.superseded_by)}")
+    again = (f"understudy retry {identifier}", f"understudy retry {identifier} -d OTHER")
+    review = f"understudy review {identifier}"
     if delegation.verdict in _ENDED_EARLY and not delegation.review.accepted:
         partial = delegation.review.pending or delegation.review.rejected
-        return f"next: {again}   understudy {'review' if partial else 'watch'} {identifier}"
+        return event_lines.next_commands(*again, review if partial else watch)
     if delegation.review.pending:
-        every = f"understudy accept {identifier} --all"
         missed = any(survivors(check.mutation) for check in delegation.checks if check.mutation is not None)
-        more = f"   understudy strengthen {identifier}" if missed else ""
-        return f"next: understudy review {identifier}   {every}   understudy diff {identifier}{more}"
+        more = (f"understudy strengthen {identifier}",) if missed else ()
+        return event_lines.next_commands(review, f"understudy accept {identifier} --all", show, *more)
     if delegation.review.rejected:
-        return f"next: understudy reply {identifier} 'what to do instead'"
+        return event_lines.next_commands(f"understudy reply {identifier} 'what to do instead'")
     if delegation.result and delegation.result.files:
-        return f"next: understudy diff {identifier}   understudy check {identifier}"
+        return event_lines.next_commands(show, f"understudy check {identifier}")
     if delegation.verdict is Verdict.ANSWERED:
         return ""
-    return f"next: {again}   understudy watch {identifier}"
+    return event_lines.next_commands(*again, watch)
 
 
 def _some(names: list[str]) -> str:

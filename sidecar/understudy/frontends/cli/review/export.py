@@ -10,7 +10,7 @@ import click
 
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, resolve
-from understudy.frontends.cli.output import output
+from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -61,7 +61,9 @@ def export(
         # One word, for scripts.
         click.echo(found.branch if to == "branch" else found.commit)
         if found.branch and terminal.is_terminal(sys.stdout):
-            click.echo(f"next: git diff HEAD...{found.branch}   git merge {found.branch}", err=True)
+            click.echo(
+                event_lines.next_commands(f"git diff HEAD...{found.branch}", f"git merge {found.branch}"), err=True
+            )
     return exit_codes.Exit.OK
 
 

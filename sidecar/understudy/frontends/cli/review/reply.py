@@ -126,7 +126,7 @@ def _amended(identifier: str, path: str, done: Any, *, as_json: bool) -> int:
         output.json(done)
     else:
         click.echo(f"{terminal.path(path)} has {event_lines.plural(len(done.hunks), 'hunk')} now.")
-        click.echo(f"next: understudy check {identifier}   understudy review {identifier}")
+        click.echo(event_lines.next_commands(f"understudy check {identifier}", f"understudy review {identifier}"))
     return exit_codes.Exit.OK
 
 
@@ -159,7 +159,7 @@ def drop(*, identifier: str, tests: tuple[str, ...], check: bool, json_: bool) -
             click.echo(f"kept: {terminal.one_line(one.test)} {terminal.one_line(one.why)}")
     if check:
         return checking.run_checks(whole, json_=json_)
-    click.echo(f"next: understudy check {whole}")
+    click.echo(event_lines.next_commands(f"understudy check {whole}"))
     return exit_codes.Exit.OK
 
 

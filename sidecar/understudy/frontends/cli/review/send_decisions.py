@@ -73,7 +73,7 @@ def summary(identifier: str, before: Sequence[FileDiff], found: Any, paint: term
     if left:
         rows.append(f"pending: {event_lines.plural(left, 'hunk')}; understudy review {identifier}\n")
     elif any(hunk.state is HunkState.REJECTED for hunk in found.hunks):
-        rows.append(f"next: understudy reply {identifier} 'what to do instead'\n")
+        rows.append(event_lines.next_commands(f"understudy reply {identifier} 'what to do instead'") + "\n")
     return "".join(rows)
 
 

@@ -20,6 +20,7 @@ __all__ = [  # with the functions that sanitize text for a terminal
     "one_line",
     "path",
     "sanitize",
+    "short_path",
     "visible",
     "width",
     "width_of",
@@ -34,6 +35,12 @@ def width_of(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(_columns(character) for character in text)
+
+
+def short_path(text: str) -> str:
+    """Return a sanitized absolute path, with ``~`` for the home folder, as a shell understands it."""
+    shown, home = one_line(text), os.environ.get("HOME", "").rstrip(os.sep)
+    return f"~{shown.removeprefix(home)}" if home and shown.startswith(home + os.sep) else shown
 
 
 def cut(text: str, columns: int) -> str:
