@@ -1,4 +1,4 @@
-"""Agents that lie, and the verdict that each one gets: the table of the README, one test a row."""
+"""Agents that lie, and the verdict that each one gets: the table of docs/evidence.md, one test a row."""
 
 from __future__ import annotations
 

@@ -26,10 +26,17 @@ COMMANDS = [
     for block in re.findall(r"```console\n(.*?)```", (TOP / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     for line in block.splitlines()
 ]
+PAGES = [
+    "README.md",
+    "protocol/README.md",
+    "sidecar/README.md",
+    "vscode-extension/README.md",
+    *(f"docs/{page.name}" for page in sorted((TOP / "docs").glob("*.md"))),
+]
 NOT_RUN = {
     "make demo": "tests/repository/test_demo.py runs it",
     "make test": "this is one of its tests",
-    "make setup": "made the environment that this test runs in",
+    "uv tool install .": "tests/repository/test_installers.py runs it",
 }
 ANSWERS = {"understudy trust .": "y\n", "understudy review ID": "q\n"}
 """What is typed when a command asks."""
@@ -50,7 +57,7 @@ def test_every_line_is_a_command_or_listed():
     assert len(COMMANDS) > 15
     assert set(COMMANDS) >= NOT_RUN.keys() | ANSWERS.keys()
     for command in COMMANDS:
-        assert command in NOT_RUN or command.startswith(("understudy ", "cd ", "mkdir ")), command
+        assert command in NOT_RUN or command.startswith(("understudy ", "cd ")), command
 
 
 def known_options(words: list[str]) -> tuple[list[str], set[str]]:
@@ -65,7 +72,7 @@ def known_options(words: list[str]) -> tuple[list[str], set[str]]:
     return words[: words.index("--") if "--" in words else None], options | {"--help", "--version"}
 
 
-@pytest.mark.parametrize("page", ["README.md", "protocol/README.md", "sidecar/README.md", "vscode-extension/README.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_every_command_in_the_text_exists(page: str):
     text = (TOP / page).read_text(encoding="utf-8")
     for line in re.findall(r"^\$ (understudy .*?)(?:\s+#.*)?$|`(understudy [a-z][^`]*)`", text, re.MULTILINE):

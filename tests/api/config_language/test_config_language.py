@@ -16,7 +16,7 @@ from understudy.api.config_language import Completion, FileKind, Finding, Fix, K
 from understudy.api.config_language.text_positions import Text
 from understudy.config import unsaved
 
-README = Path(__file__).parents[3] / "README.md"
+CONFIGURATION = Path(__file__).parents[3] / "docs" / "configuration.md"
 
 CONFIG = """\
 [defaults]
@@ -147,7 +147,9 @@ class TestDiagnostics:
 
     def test_the_file_in_the_readme_has_only_undefined_names(self, findings):
         block = re.search(
-            r"```toml\n(# ~/.config/understudy/config.toml\n.*?)```", README.read_text(encoding="utf-8"), re.DOTALL
+            r"```toml\n(# ~/.config/understudy/config.toml\n.*?)```",
+            CONFIGURATION.read_text(encoding="utf-8"),
+            re.DOTALL,
         )
         assert block is not None
         assert {finding.code for finding in findings(block[1])} <= {"unknown_name"}

@@ -24,7 +24,7 @@ from understudy.config.reference import fields
 
 TOP = Path(__file__).parents[3]
 SCHEMAS = TOP / "protocol" / "schema" / "files"
-README = (TOP / "README.md").read_text(encoding="utf-8")
+CONFIGURATION = (TOP / "docs" / "configuration.md").read_text(encoding="utf-8")
 
 NAMES = {
     FileKind.CONFIG: "config.toml",
@@ -62,7 +62,7 @@ def problems_of(kind: FileKind, text: str) -> list[str]:
 
 GOOD = {
     FileKind.CONFIG: [
-        *re.findall(r"```toml\n(# ~/.config/understudy/config.toml\n.*?)```", README, re.DOTALL),
+        *re.findall(r"```toml\n(# ~/.config/understudy/config.toml\n.*?)```", CONFIGURATION, re.DOTALL),
         "[environment]\npython = '/usr/bin/python3'\n",
         "[[delegators]]\nname = 'a'\nllm_tool = 'claude'\nlaunch_config = { yolo = true }\n",
     ],
@@ -111,7 +111,7 @@ def test_files_that_work_are_accepted(kind: FileKind, text: str):
 
 def test_there_is_a_file_of_each_kind_to_accept():
     assert all(GOOD.values())
-    assert "[[checks]]" in GOOD[FileKind.CONFIG][0], "the README shows one"
+    assert "[[checks]]" in GOOD[FileKind.CONFIG][0], "docs/configuration.md shows one"
 
 
 @pytest.mark.parametrize(("kind", "text"), BAD)

@@ -1,4 +1,4 @@
-"""Fixtures for tests with real editors, which are configured only with the lines in the README."""
+"""Fixtures for tests with real editors, which are configured only with the lines in ``docs/editors.md``."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 TOP = Path(__file__).parents[4]
-README = TOP / "README.md"
+EDITORS = TOP / "docs" / "editors.md"
 MODULE = "".join(f"line{number} = {number}\n" for number in range(1, 31))
 
 
 @pytest.fixture
 def snippet() -> Callable[..., str]:
-    """Return a code block of the README by the summary above it."""
+    """Return a code block of ``docs/editors.md`` by the summary above it."""
 
     def found(heading: str, language: str, number: int = 0) -> str:
-        text = README.read_text(encoding="utf-8")
+        text = EDITORS.read_text(encoding="utf-8")
         part = text[text.index(f"<summary>{heading}</summary>") :]
         blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", part, re.DOTALL)
         return blocks[number]

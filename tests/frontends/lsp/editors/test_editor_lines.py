@@ -1,4 +1,4 @@
-"""Test the README's lines for editors that no test runs, and its table of what each editor supports."""
+"""Test the lines of ``docs/editors.md`` for editors that no test runs, and its table of what each editor supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test a whole session in a real Emacs, with lsp-mode and Eglot, each configured only with the lines in the README."""
+"""Test a whole session in a real Emacs, with lsp-mode and Eglot, each configured only with the lines in ``docs/editors.md``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test a whole session in a real Neovim, with its built-in client and only the lines in the README."""
+"""Test a whole session in a real Neovim, with its built-in client and only the lines in ``docs/editors.md``."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def collected() -> Iterator[None]:
 
 @pytest.fixture(params=["0.7", "0.11"])
 def neovim(request: pytest.FixtureRequest, job: Any, own_home: Path, snippet: Any) -> Iterator[Neovim]:
-    """Start Debian's Neovim, or one with ``vim.lsp.config``, with the lines in the README for its version."""
+    """Start Debian's Neovim, or one with ``vim.lsp.config``, with the lines in ``docs/editors.md`` for its version."""
     if request.param == "0.7":
         found = Neovim(own_home, snippet("Neovim 0.7 to 0.10", "lua"))
     else:

@@ -1,4 +1,4 @@
-"""Test a whole session in a real Vim with ALE, in a terminal, with only the lines in the README."""
+"""Test a whole session in a real Vim with ALE, in a terminal, with only the lines in ``docs/editors.md``."""
 
 from __future__ import annotations
 
