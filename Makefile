@@ -24,7 +24,7 @@ test: setup ## run all tests except the heavy ones
 	$(PYTHON_IN) -m pytest -q -n 2 -m "not heavy"
 	@scripts/extension test
 
-e2e: setup ## run the heavy tests; repeat failures once
+e2e: setup ## run the heavy tests, and the extension in a real VS Code
 	$(PYTHON_IN) scripts/e2e.py
 
 bench: setup ## measure performance, relative to baselines of the same run

@@ -26,7 +26,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "cancel": ("delegate.cancel:cancel", "Cancel delegations; their partial work is kept."),
         "groups": ("delegate.groups:groups", "Manage groups of delegations: create, show."),
         "check": ("delegate.check:check", "Run the checks of a result again."),
-        "dismiss": ("delegate.evidence:dismiss", "Leave out small changes of code that no test can notice."),
+        "dismiss": ("delegate.evidence:dismiss", "Dismiss small changes of the code that no test can notice."),
     },
     "Inspect": {
         "watch": ("delegate.watch:watch", "Follow a delegation live."),
@@ -34,7 +34,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "list": ("delegate.show:list_", "List delegations, newest first."),
         "show": ("delegate.show:show", "Show one delegation with its verdict."),
         "diff": ("review.diff:diff", "Show what a delegation changed."),
-        "evidence": ("delegate.evidence:evidence", "Show everything that was looked at to judge a result."),
+        "evidence": ("delegate.evidence:evidence", "Show all evidence for a verdict."),
     },
     "Decide": {
         "review": ("review.review:review", "Review a result hunk by hunk."),

@@ -1,4 +1,4 @@
-"""``evidence`` and ``dismiss``: what was looked at to judge a result."""
+"""``evidence`` and ``dismiss``: the evidence for a verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from understudy.frontends.cli.terminal.terminal import sanitize
 @options.identifier
 @options.as_json
 def evidence(*, identifier: str, json_: bool) -> int:
-    """Show everything that was looked at to judge a result, as Markdown, with commands to repeat it."""
+    """Show all evidence for a verdict as Markdown, with commands to repeat it."""
     found = call("delegations/evidence", id=resolve(identifier))
     if json_:
         output.json(found)
@@ -28,7 +28,7 @@ def evidence(*, identifier: str, json_: bool) -> int:
 @click.argument("mutants", nargs=-1, required=True, metavar="CHANGE…")
 @options.as_json
 def dismiss(*, identifier: str, mutants: tuple[str, ...], json_: bool) -> int:
-    """Leave out small changes that no test can notice, such as equivalent code.
+    """Dismiss small changes of the code that no test can notice, because it does the same.
 
     They stay left out in this workspace while their line stays the same. `understudy check` judges a result without
     them.
