@@ -103,9 +103,7 @@ describe("the full workflow", () => {
       await vs.shot("12 answered");
 
       // Undo the accepted change.
-      await vs.command("Understudy: Undo…");
-      await vs.step("Undo");
-      await vs.page.keyboard.press("Enter");
+      await vs.command("Understudy: Undo Last Accept");
       await until(() => !world.read(TESTS)?.includes("import pytest"), "the accept is undone");
       await vs.shot("13 undone");
     }),

@@ -57,6 +57,7 @@ export function registerReviewCommands(deps: ReviewCommandDeps): DisposableStore
   add("rejectFile", (value) => commands.reject(value, false, "file"));
   add("acceptAll", () => commands.acceptAll());
   add("undo", (value) => commands.undo(value));
+  add("undoLast", () => commands.undoLast());
   add("undoChange", (value) => commands.undoChange(value));
   add("edit", (value) => commands.edit(value));
   add("undoEdit", (value) => commands.undoEdit(value));
@@ -205,7 +206,10 @@ class ReviewCommands implements Disposable {
       await (await openResults.result(id)).undo(value as string);
       return;
     }
-    const result = await this.#resultToUndo();
+    const result = await this.#resultToUndo(
+      (current) => undoChoices(current).length > 0,
+      ({ accepted, rejected }) => accepted + rejected > 0,
+    );
     if (!result) return;
     const choices = undoChoices(result);
     const title = t("Undo");
@@ -216,6 +220,16 @@ class ReviewCommands implements Disposable {
     });
     const choice = outcome.kind === "picked" && choices.find(({ item }) => item.id === outcome.ids[0]);
     if (choice) await choice.undo();
+  }
+
+  /** Undo the newest accept of the review, or of another result; the accepts before it stay. */
+  async undoLast(): Promise<void> {
+    const result = await this.#resultToUndo(
+      ({ undoable }) => undoable.length > 0,
+      ({ accepted }) => accepted > 0,
+    );
+    const [last] = result?.undoable ?? [];
+    if (result && last) await result.undo(last.undoToken);
   }
 
   /** Undo the decision on a change, or on all changes of a file. */
@@ -453,25 +467,27 @@ class ReviewCommands implements Disposable {
     return outcome.kind === "picked" ? outcome.ids[0] : undefined;
   }
 
-  /** The review, or another result with decisions or edits that can be undone. */
-  async #resultToUndo(): Promise<OpenResult | undefined> {
+  /** The review, or another result, with something to undo. `decided`: the same of a result that is not open. */
+  async #resultToUndo(
+    open: (result: OpenResult) => boolean,
+    decided: (review: Delegation["review"]) => boolean,
+  ): Promise<OpenResult | undefined> {
     const { host, store, openResults } = this.#deps;
     const { current } = openResults;
-    if (current && undoChoices(current).length > 0) return current;
-    const decided = store.delegations.filter(
-      ({ id, review, rescueRef }) =>
-        id !== current?.id && review.accepted + review.rejected > 0 && rescueRef === undefined,
+    if (current && open(current)) return current;
+    const others = store.delegations.filter(
+      ({ id, review, rescueRef }) => id !== current?.id && decided(review) && rescueRef === undefined,
     );
-    const [only] = decided;
+    const [only] = others;
     if (!only) {
       await host.windows.message("info", t("There is nothing to undo."));
       return undefined;
     }
-    if (decided.length === 1) return openResults.result(only.id);
+    if (others.length === 1) return openResults.result(only.id);
     const outcome = await host.windows.pick({
       title: t("Undo"),
       placeholder: t("Choose a result"),
-      items: decided.map(({ id, title, delegator }) => ({ id, label: title, description: delegator })),
+      items: others.map(({ id, title, delegator }) => ({ id, label: title, description: delegator })),
     });
     const id = outcome.kind === "picked" ? outcome.ids[0] : undefined;
     return id === undefined ? undefined : openResults.result(id);

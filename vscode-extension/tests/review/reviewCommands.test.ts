@@ -368,10 +368,24 @@ describe("deciding", () => {
     expect(peer.params("understudy/delegations/undoAmend")).toEqual([{ id: ID, path: "gone.py", head: now.head }]);
   });
 
-  it("says so if there is nothing to undo, without a review, too", async () => {
+  it("undoes the newest accept without a question, and only that", async () => {
+    now = {
+      ...now,
+      undoable: [
+        { undoToken: `${ID}.bb`, paths: [WRAP] },
+        { undoToken: `${ID}.aa`, paths: [WRAP] },
+      ],
+    };
+    peer.answer("understudy/delegations/undo", {});
+    await reviewing();
+    await host.commands.run("understudy.review.undoLast");
+    expect(peer.params("understudy/delegations/undo")).toEqual([{ undoToken: `${ID}.bb` }]);
+  });
+
+  it.each(["undo", "undoLast"])("says so if there is nothing to undo, without a review, too: %s", async (command) => {
     delegation = { ...delegation, review: { pending: 1, accepted: 0, rejected: 0 } };
     await store.read(ID);
-    await host.commands.run("understudy.review.undo");
+    await host.commands.run(`understudy.review.${command}`);
     expect(host.messages.at(-1)?.text).toBe("There is nothing to undo.");
   });
 
