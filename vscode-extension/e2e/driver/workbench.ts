@@ -268,6 +268,12 @@ export class Workbench {
     await this.view(view).locator(`.pane-header .action-item a[aria-label^="${action}"]`).first().click();
   }
 
+  /** Press a button in the title of the active editor, by its accessible name. */
+  async editorAction(action: string): Promise<void> {
+    const title = this.page.locator(".editor-group-container.active .editor-actions");
+    await title.locator(`.action-item a[aria-label^="${action}"]`).first().click();
+  }
+
   /** The welcome text of an empty view. */
   welcome(view: string): Locator {
     return this.view(view).locator(".welcome-view-content");

@@ -112,7 +112,7 @@ describe("reviewing every kind of change", () => {
   );
 
   it(
-    "asks what to do if a conflict cannot be merged line by line",
+    "shows both sides of a conflict that cannot be merged line by line",
     inCode(
       {
         file: "tests/test_prices.py",
@@ -136,7 +136,7 @@ describe("reviewing every kind of change", () => {
         fs.rmSync(path.join(vs.world.repository, "shop/old.py"));
         await vs.viewAction(VIEW, "Accept All Changes");
         await vs.notification("has a conflict").waitFor();
-        await vs.waitForRow(VIEW, "conflict");
+        await vs.waitForRow(VIEW, "Conflict");
         await vs.shot("1 two conflicts");
         await vs.clearNotifications();
 
@@ -145,7 +145,7 @@ describe("reviewing every kind of change", () => {
         await vs.notification("cannot be merged line by line").waitFor();
         await vs.editor("logo.bin: Result ↔ Yours").waitFor();
         await vs.shot("2 bytes");
-        await vs.notificationAction("logo.bin cannot be merged", "Mark as Resolved");
+        await vs.rowAction(VIEW, "the whole file", "Mark Conflict as Resolved");
         await until(() => states().join() === "accepted,pending,accepted", "it counts as accepted");
         assert.equal(vs.world.read("media/logo.bin"), "\0mine\0");
 
@@ -153,7 +153,7 @@ describe("reviewing every kind of change", () => {
         await vs.rowAction(VIEW, "OLD = 2", "Resolve Conflict");
         await vs.notification("old.py cannot be merged line by line").waitFor();
         await vs.shot("3 gone");
-        await vs.notificationAction("old.py cannot be merged", "Keep Mine");
+        await vs.rowAction(VIEW, "OLD = 2", "Reject Change");
         await until(() => states().join() === "accepted,rejected,accepted", "it is rejected");
         assert.equal(vs.world.read("shop/old.py"), undefined);
       },

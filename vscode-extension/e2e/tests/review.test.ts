@@ -229,7 +229,7 @@ describe("review", () => {
       const id = await reviewing(vs);
       await vs.barAction("Change 1 of 3", "Accept");
       await vs.notification("has a conflict").waitFor();
-      await vs.bar("conflict").waitFor();
+      await vs.bar("Conflict").waitFor();
       await vs.shot("1 told");
       await vs.notificationAction("has a conflict", "Resolve");
       await vs.editor("Merging: test_prices.py").waitFor();
@@ -239,7 +239,8 @@ describe("review", () => {
       await both.click();
       await vs.save();
       await until(() => vs.world.read(MINE)?.includes("import pytest"), "the merge is saved");
-      await vs.notificationAction("Mark the conflict as resolved?", "Mark as Resolved");
+      await vs.clearNotifications();
+      await vs.editorAction("Mark Conflict as Resolved");
       await until(() => counts(vs, id) === "2 1 0", "it is accepted");
       await vs.shot("3 merged");
     }),

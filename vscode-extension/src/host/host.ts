@@ -372,7 +372,7 @@ export interface Commands extends Disposable {
   register(id: string, handler: (...values: unknown[]) => unknown): Disposable;
   run(id: string, ...values: unknown[]): Promise<unknown>;
   /** Set a context key for `when` clauses. */
-  setContext(key: string, value: string | number | boolean | undefined): void;
+  setContext(key: string, value: string | number | boolean | readonly string[] | undefined): void;
 }
 
 export interface Output {

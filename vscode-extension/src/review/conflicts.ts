@@ -1,6 +1,7 @@
 /**
  * Open conflicts in the merge editor and mark them as resolved. The user resolves a conflict in their own file: in the
- * merge editor, or next to two diffs where the editor has none. After a save they are asked whether it is resolved.
+ * merge editor, or next to two diffs where the editor has none. *Mark as Resolved* is on the row of the conflict and in
+ * the title of the editor with their file.
  */
 
 import { lstat, readFile } from "node:fs/promises";
@@ -33,10 +34,8 @@ export class Conflicts implements Disposable {
   /** Both sides of conflicts, as they were when the conflict was opened: URI → text. */
   readonly #sides = new Map<string, string>();
   readonly #sidesChanged = this.#disposables.add(new Emitter<string>());
-  /** The user's files in which a conflict is being resolved. */
+  /** The user's files in which a conflict is being resolved: path on disk → file of the result. */
   readonly #merging = new Map<string, { readonly id: string; readonly path: string }>();
-  /** Files whose conflict was opened before. */
-  readonly #opened = new Set<string>();
 
   constructor(deps: ConflictDeps) {
     this.#deps = deps;
@@ -46,24 +45,24 @@ export class Conflicts implements Disposable {
       onDidChange: this.#sidesChanged.subscribe,
     };
     for (const scheme of [YOURS, THEIRS]) this.#disposables.add(documents.provide(scheme, source));
-    this.#disposables.add(documents.onDidSave((uri) => void this.#onSave(uri)));
   }
 
-  /** Whether the user has opened the conflict of a file before. */
-  wasOpened(id: string, filePath: string): boolean {
-    return this.#opened.has(`${id}:${filePath}`);
+  /** The row of the conflict that is being resolved in a file of the user. */
+  rowOf(uri: string): string | undefined {
+    const merging = uri.startsWith("file:") ? this.#merging.get(fileURLToPath(uri)) : undefined;
+    return merging && fileRow(merging.id, merging.path);
   }
 
-  /** Stop asking about saved files: the review is closed. */
+  /** Forget which conflicts are being resolved: the review is closed. */
   clear(): void {
     this.#merging.clear();
+    this.#showMerging();
   }
 
   async open(result: OpenResult, filePath: string): Promise<void> {
     const { host } = this.#deps;
     const file = result.file(filePath);
     if (!file) return;
-    this.#opened.add(`${result.id}:${file.path}`);
     const delegation = await this.#deps.delegation(result.id);
     const name = displayPath(file.path);
     const open = file.hunks.filter((hunk) => hunk.conflict && isPending(hunk));
@@ -72,6 +71,8 @@ export class Conflicts implements Disposable {
       return;
     }
     const mine = path.join(delegation.workspace, ...name.split("/"));
+    this.#merging.set(mine, { id: result.id, path: file.path });
+    this.#showMerging();
     const output = pathToFileURL(mine).toString();
     const kind = await fileKind(mine);
     const yours = kind === "other" ? undefined : (host.documents.open([output])[0]?.text ?? (await readText(mine)));
@@ -87,7 +88,6 @@ export class Conflicts implements Disposable {
     const sides = { yours: reviewUri(YOURS, result.id, name), theirs: reviewUri(THEIRS, result.id, name) };
     this.#setSide(sides.yours, yours);
     this.#setSide(sides.theirs, applyHunks(base.text, theirs.text, wanted));
-    this.#merging.set(mine, { id: result.id, path: file.path });
     if (await host.review.merge({ base: baseUri, ...sides, output })) return;
     // Without a merge editor: what each side changed; the user's own file is editable.
     await host.review.diffs(t("{0}: Conflict", name), [
@@ -111,6 +111,10 @@ export class Conflicts implements Disposable {
       result,
       resolved.map(({ id }) => ({ path: filePath, hunk: id, decision: "accept" as const, mergedManually: true })),
     );
+    for (const [mine, merging] of this.#merging) {
+      if (merging.id === result.id && merging.path === filePath) this.#merging.delete(mine);
+    }
+    this.#showMerging();
   }
 
   dispose(): void {
@@ -126,39 +130,16 @@ export class Conflicts implements Disposable {
       ...(file.status === "deleted" ? {} : { result: documentUri(result.id, file) }),
       ...(yours === undefined ? {} : { base: yours }),
     });
-    const [keep, resolved] = [t("Keep Mine"), t("Mark as Resolved")];
-    const answer = await host.windows.message(
-      "info",
-      t(
-        "{0} cannot be merged line by line. Keep your version, or merge the change yourself and mark the conflict as resolved.",
-        name,
-      ),
-      { buttons: [keep, resolved] },
+    const text = t(
+      "{0} cannot be merged line by line. Merge the change yourself and choose Mark as Resolved in its row, or reject it to keep your version.",
+      name,
     );
-    const row = fileRow(result.id, file.path);
-    if (answer === keep) await host.commands.run("understudy.review.rejectFile", row);
-    if (answer === resolved) await host.commands.run("understudy.review.markResolved", row);
+    void host.windows.message("info", text);
   }
 
-  /** Ask whether the conflict is resolved when its file was saved. */
-  async #onSave(uri: string): Promise<void> {
-    const { host, openResults } = this.#deps;
-    const saved = uri.startsWith("file:") ? fileURLToPath(uri) : undefined;
-    const merging = saved === undefined ? undefined : this.#merging.get(saved);
-    if (saved === undefined || !merging) return;
-    // One question at a time; if it is not answered, the next save asks again.
-    this.#merging.delete(saved);
-    const result = await openResults.result(merging.id);
-    const file = result.file(merging.path);
-    if (!file?.hunks.some((hunk) => hunk.conflict && isPending(hunk))) return;
-    const [yes, no] = [t("Mark as Resolved"), t("Not Yet")];
-    const answer = await host.windows.message(
-      "info",
-      t("{0} saved. Mark the conflict as resolved?", path.basename(saved)),
-      { buttons: [yes, no] },
-    );
-    if (answer === yes) await host.commands.run("understudy.review.markResolved", fileRow(merging.id, merging.path));
-    else this.#merging.set(saved, merging);
+  /** Let the title of an editor offer *Mark as Resolved*: VS Code compares the paths with that of the editor. */
+  #showMerging(): void {
+    this.#deps.host.commands.setContext("understudy.conflictFiles", [...this.#merging.keys()]);
   }
 
   #setSide(uri: string, text: string): void {

@@ -9,8 +9,6 @@ import type { OpenResult } from "./openResults.ts";
 
 export interface DecisionDeps {
   readonly host: Pick<Host, "windows" | "commands">;
-  /** Whether the user opened this conflict before. */
-  readonly wasOpened: (id: string, path: string) => boolean;
 }
 
 export class Decisions {
@@ -59,18 +57,13 @@ export class Decisions {
   async #reportConflicts(result: OpenResult, found: readonly { path: string; hunk: string }[]): Promise<void> {
     const { host } = this.#deps;
     const names = [...new Set(found.map((conflict) => displayPath(conflict.path)))].join(", ");
-    const [resolve, mergedManually] = [t("Resolve…"), t("Mark as Resolved")];
+    const resolve = t("Resolve…");
     const text = t("{0} has a conflict: you and the agent both changed it. Your file was not modified.", names);
     const [first] = found;
     if (!first) return;
-    // After opening the merge editor, the user may have resolved the conflict there.
-    const tried = found.every(({ path: name }) => this.#deps.wasOpened(result.id, name));
-    const answer = await host.windows.message("warning", text, {
-      buttons: tried ? [resolve, mergedManually] : [resolve],
-    });
+    const answer = await host.windows.message("warning", text, { buttons: [resolve] });
     const row = `hunk:${result.id}:${first.path}:${first.hunk}`;
     if (answer === resolve) await host.commands.run("understudy.review.openConflict", row);
-    if (answer === mergedManually) await host.commands.run("understudy.review.markResolved", row);
   }
 
   async #reportAccepted(count: number, token: string): Promise<void> {

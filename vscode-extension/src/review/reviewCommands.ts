@@ -84,10 +84,7 @@ class ReviewCommands implements Disposable {
 
   constructor(deps: ReviewCommandDeps) {
     this.#deps = deps;
-    this.#decisions = new Decisions({
-      host: deps.host,
-      wasOpened: (id, file) => this.#conflicts.wasOpened(id, file),
-    });
+    this.#decisions = new Decisions({ host: deps.host });
     this.#conflicts = new Conflicts({
       host: deps.host,
       openResults: deps.openResults,
@@ -387,7 +384,7 @@ class ReviewCommands implements Disposable {
   }
 
   async markResolved(value: unknown): Promise<void> {
-    const target = await this.#targetOf(value);
+    const target = await this.#targetOf((typeof value === "string" && this.#conflicts.rowOf(value)) || value);
     if (target) await this.#conflicts.markResolved(target.result, target.named);
   }
 

@@ -240,7 +240,9 @@ function hunkRowOf(id: string, hunkRef: HunkRef, current: Pick<OpenResult, "know
   if (hunk.conflict && hunk.state === "pending") context.push("conflict");
   if (!file.binary && file.status !== "deleted") context.push("editable");
   const label = said || where || wholeFile(file, current.knownMode(file.path, "result"));
-  const facts = [label === where ? "" : where, size, edited, hunk.state === "pending" && !hunk.conflict ? "" : state];
+  const conflict = context.includes("conflict");
+  const place = [label === where ? "" : where, size, edited];
+  const facts = conflict ? [state, ...place] : [...place, hunk.state === "pending" ? "" : state];
   return {
     id,
     label,

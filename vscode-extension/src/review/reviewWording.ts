@@ -70,7 +70,7 @@ export function hunkLabel(hunk: Hunk): Label {
   if (hunk.state === "accepted") return { text: t("accepted"), icon: "pass-filled", color: GREEN };
   if (hunk.state === "rejected") return { text: t("rejected"), icon: "circle-slash", color: RED };
   if (hunk.state === "superseded") return { text: t("sent back"), icon: "reply" };
-  if (hunk.conflict) return { text: t("conflict"), icon: "warning", color: YELLOW };
+  if (hunk.conflict) return { text: t("Conflict"), icon: "warning", color: YELLOW };
   return { text: t("pending"), icon: "circle-large-outline" };
 }
 

@@ -255,7 +255,7 @@ describe("deciding", () => {
       "wrapping.py | greeting · 1 pending | file | reviewFile pending decided editable",
       "  new 12 | line 12 · +3 −2 · accepted | pass-filled | hunk accepted editable",
       "  line 40 | line 41 · +1 −1 · rejected: Keep the old name. | circle-slash | hunk rejected editable",
-      "  line 71 | line 72 · +3 −3 · conflict | warning | hunk pending conflict editable",
+      "  line 71 | Conflict · line 72 · +3 −3 | warning | hunk pending conflict editable",
     ]);
     expect(host.bars.get(ROW("5a1e0c77b9d2"))?.content).toMatchObject({ context: "accepted", collapsed: true });
     expect(host.bars.get(ROW("c03d5516aa4f"))?.content?.label).toBe("Rejected: Keep the old name.");
@@ -525,50 +525,35 @@ describe("deciding", () => {
     expect(host.diffs.at(-1)?.pairs.map((pair) => pair.result)).toEqual([reviewUri(THEIRS, ID, WRAP), output]);
   });
 
-  it("marks a conflict as resolved after a save, if the user confirms", async () => {
+  it("marks a conflict as resolved from the editor with the user's file, and asks nothing after a save", async () => {
     decides();
     await reviewing();
     await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
     const output = "file:///home/ada/greeting/greeting/wrapping.py";
     host.openTexts.push({ uri: output, language: "python", text: "mine\n", dirty: false });
-    const asked = (): number =>
-      host.messages.filter(({ text }) => text.includes("Mark the conflict as resolved?")).length;
-    const saved = async (uri: string): Promise<void> => {
-      host.savedOutside.fire(uri);
-      await settle();
-    };
-    await saved(output);
-    expect(asked()).toBe(0); // no conflict is open
+    expect(host.contexts.get("understudy.conflictFiles") ?? []).toEqual([]);
     await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
-    await saved("file:///home/ada/greeting/other.py");
-    expect(asked()).toBe(0);
-    host.buttons.push("Not Yet");
-    await saved(output);
-    expect(asked()).toBe(1);
-    expect(peer.params("understudy/delegations/decide")).toHaveLength(1);
+    expect(host.contexts.get("understudy.conflictFiles")).toEqual(["/home/ada/greeting/greeting/wrapping.py"]);
+    const asked = host.messages.length;
+    host.savedOutside.fire(output);
+    await settle();
+    expect(host.messages).toHaveLength(asked);
     decides(result("understudy/delegations/decide", "delegations-decide.by-hand"));
-    host.buttons.push("Mark as Resolved");
-    await saved(output);
+    await host.commands.run("understudy.review.markResolved", output);
     expect(peer.params("understudy/delegations/decide").at(-1)).toEqual({
       id: ID,
       decisions: golden("delegations-decide.by-hand").params!["decisions"],
     });
-    await saved(output);
-    expect(asked()).toBe(2); // it was resolved
+    expect(host.contexts.get("understudy.conflictFiles")).toEqual([]);
   });
 
-  it("asks what to do if a conflict cannot be merged line by line", async () => {
+  it("says what to do if a conflict cannot be merged line by line", async () => {
     decides();
     await reviewing();
     await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
-    host.buttons.push("Keep Mine");
     await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9")); // the user does not have this file
     expect(host.merges).toEqual([]);
-    expect(host.messages.some(({ text }) => text.includes("cannot be merged line by line"))).toBe(true);
-    expect(peer.params("understudy/delegations/decide").at(-1)).toEqual({
-      id: ID,
-      decisions: [{ path: WRAP, decision: "reject" }],
-    });
+    expect(host.messages.at(-1)?.text).toContain("cannot be merged line by line");
   });
 });
 
