@@ -68,18 +68,19 @@ class Place:
             scratch=scratch,
             mark="20261122-100000-mutants",
         )
+        self.files = ["test_calc.py"]
         self.has("calc.py", CALC)
 
     def has(self, name: str, text: str) -> None:
         (self.tree / name).write_text(text)
 
     async def record(self, tests: str = TESTS) -> RecordedTests:
-        self.has("test_calc.py", tests)
-        return await record(self.where, ["calc.py"], ["test_calc.py"], seconds=60)
+        self.has(self.files[0], tests)
+        return await record(self.where, ["calc.py"], self.files, seconds=60)
 
     async def run(self, recorded: RecordedTests, planned: Sequence[PlannedRun], seconds: float = 60) -> MutantRuns:
         before = {path: path.read_bytes() for path in self.tree.iterdir() if path.is_file()}
-        lane = Lane(runner=PytestRunner(self.where, ["test_calc.py"]))
+        lane = Lane(runner=PytestRunner(self.where, self.files))
         runs = await run_mutants([lane], recorded, planned, seconds=seconds)
         assert {path: path.read_bytes() for path in self.tree.iterdir() if path.is_file()} == before
         return runs
@@ -149,6 +150,57 @@ async def test_a_new_interpreter_for_each_mutant_gives_the_same_results(place: P
     fresh = await place.judge(f"import helper\n{TESTS}")
     assert (forked.kept, fresh.kept) == (True, False)
     assert statuses(fresh) == statuses(forked)
+
+
+def count_configurations(place: Place, plugin: Path) -> Path:
+    """Load a plugin; return a file with one line for each time that pytest read its configuration."""
+    log = place.helpers / "configured"
+    plugin.write_text(f"def pytest_addoption():\n    open({str(log)!r}, 'a').write('once\\n')\n")
+    place.where = replace(
+        place.where, environment={**place.where.environment, "PYTEST_ADDOPTS": f"-p {plugin.stem} --strict-markers"}
+    )
+    return log
+
+
+async def test_pytest_is_configured_once_for_all_mutants(place: Place) -> None:
+    place.has("conftest.py", "import calc\ndef pytest_configure(config):\n    assert config.option.strict_markers\n")
+    log = count_configurations(place, place.helpers / "counting.py")
+    runs = await place.judge()
+    assert runs.kept
+    assert statuses(runs)["sign condition 7"] == "Killed", "the conftest.py loads the mutant"
+    assert statuses(runs)["sign comparison 7"] == "Survived"
+    assert log.read_text().splitlines() == ["once"] * 2, "by the recorded run, and before all others"
+
+
+async def test_test_files_in_two_folders_may_have_two_configurations(place: Place) -> None:
+    log = count_configurations(place, place.helpers / "counting.py")
+    place.files = ["test_calc.py", "more/test_more.py"]
+    (place.tree / "more").mkdir()
+    (place.tree / "more" / "pytest.ini").write_text("[pytest]\n")
+    place.has("more/test_more.py", "def test_more(pytestconfig):\n    import calc; assert calc.double(1) == 2\n")
+    runs = await place.judge()
+    assert runs.kept
+    assert len(log.read_text().splitlines()) == 2 + len([one for one in runs.results if one.ran])
+
+
+async def test_a_plugin_of_the_project_is_loaded_for_each_mutant(place: Place) -> None:
+    log = count_configurations(place, place.tree / "own.py")
+    place.has("own.py", f"import calc\n{(place.tree / 'own.py').read_text()}")
+    recorded = await place.record()
+    assert recorded.early
+    runs = await place.run(recorded, place.plan(recorded))
+    assert runs.kept
+    assert statuses(runs)["sign condition 7"] == "Killed"
+    assert len(log.read_text().splitlines()) == 2 + len([one for one in runs.results if one.ran])
+
+
+async def test_a_recorded_run_cannot_make_mutants_share_a_plugin_of_the_project(place: Place) -> None:
+    count_configurations(place, place.tree / "own.py")
+    place.has("own.py", f"import calc\n{(place.tree / 'own.py').read_text()}")
+    recorded = replace(await place.record(), early=False)
+    runs = await place.run(recorded, place.plan(recorded))
+    assert not runs.kept
+    assert statuses(runs)["sign condition 7"] == "Killed"
 
 
 async def test_what_cannot_be_loaded_was_not_killed(place: Place) -> None:

@@ -4,7 +4,8 @@ JOB is a JSON file; the result is written to the file that it names. ``record`` 
 test executes which line. ``judge`` puts one mutant after another in place of its file and runs the tests that execute
 it. Where it can, it forks a process for each mutant after the test runner and third-party modules are loaded, which
 saves most of the time; otherwise each mutant gets a new interpreter. Tests run the same way in both, so that nothing
-shows a test that it runs on a mutant.
+shows a test that it runs on a mutant. If all test files are in one folder, which decides the configuration, pytest
+reads it before the fork, up to the point where it would load the first file of the project.
 
 A process of tests reports through a pipe: one line for each test. It ends with a line that only its parent knows
 beforehand, so a process that ended early is recognised.
@@ -36,7 +37,7 @@ from understudy_tree import CopiedTree  # type: ignore[import-not-found] # in th
 Json = Dict[str, Any]  # noqa: UP006
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
-_PYTEST_OPTIONS = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header", "--tb=no", "-W"]
+_PYTEST_OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--no-header", "--tb=no", "-W"]
 _PYTEST_WARNING = "ignore::pytest.PytestAssertRewriteWarning"
 """Plugins are loaded before the fork, so pytest can no longer rewrite their assertions, and says so."""
 _ONE_PROCESS: Json = {"numprocesses": None, "maxprocesses": None, "dist": "no", "tx": []}
@@ -78,11 +79,17 @@ class PytestReports:
         self._code = frozenset(code)
         self._crashed: Set[str] = set()  # noqa: UP006
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_load_initial_conftests(self, early_config: Any) -> None:
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_load_initial_conftests(self, early_config: Any, args: List[str]) -> Any:  # noqa: UP006
         """Switch pytest-cov off: two tracers would disturb each other, and its report is not needed."""
-        if hasattr(early_config.known_args_namespace, "cov_source"):
-            early_config.known_args_namespace.cov_source = []
+        known = early_config.known_args_namespace
+        self.configured(args, known)
+        if hasattr(known, "cov_source"):
+            known.cov_source = []
+        yield
+
+    def configured(self, args: List[str], known: Any) -> None:  # noqa: UP006
+        """Do something before pytest loads any file of the project; ``args`` are parsed again, ``known`` has them."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: Any) -> None:
@@ -132,6 +139,8 @@ class RecordedRun:
         self.passed: Dict[str, float] = {}  # noqa: UP006
         self.failed: Set[str] = set()  # noqa: UP006
         self.modules: List[str] = []  # noqa: UP006
+        self.early = False
+        """Modules of the project were loaded before its first conftest.py."""
         self.lines = Lines(files)
         self.children = Children(files)
         self._began = time.perf_counter()
@@ -159,6 +168,10 @@ class PytestRecord(PytestReports):
         self._recorded = recorded
         self._root = root
 
+    def configured(self, args: List[str], known: Any) -> None:  # noqa: ARG002, UP006
+        """Notice whether a plugin is code of the project."""
+        self._recorded.early = _uses(self._root)
+
     def pytest_sessionstart(self) -> None:
         """Start recording lines. Not earlier, because a tracer would slow down the imports of all plugins."""
         self._recorded.lines.begin()
@@ -183,13 +196,21 @@ def _is_foreign(module: Any, root: str) -> bool:
     return isinstance(file, str) and not os.path.realpath(file).startswith(root + os.sep)
 
 
+def _uses(root: str) -> bool:
+    """Return whether a module below ``root`` is loaded."""
+    ours = [module for module in list(sys.modules.values()) if not _is_foreign(module, root)]
+    return any(isinstance(getattr(module, "__file__", None), str) for module in ours)
+
+
+def _arguments(tests: List[str], tests_in: str, stop: bool) -> List[str]:  # noqa: UP006
+    return [*_PYTEST_OPTIONS, _PYTEST_WARNING, "--rootdir", tests_in, *(["-x"] if stop else []), *tests]
+
+
 def run_pytest(tests: List[str], plugin: Any, tests_in: str, stop: bool = True) -> int:  # noqa: UP006
     """Run tests with pytest, whose ids begin at the folder ``tests_in``; return its exit code."""
-    options = [*_PYTEST_OPTIONS, _PYTEST_WARNING, "--rootdir", tests_in]
-    if not stop:
-        options.remove("-x")
-    _hide(options + tests)
-    return int(pytest.main(options + tests, plugins=[plugin]))
+    arguments = _arguments(tests, tests_in, stop)
+    _hide(arguments)
+    return int(pytest.main(arguments, plugins=[plugin]))
 
 
 def record(job: Json) -> Json:
@@ -213,7 +234,17 @@ def record(job: Json) -> Json:
         },
         "from_text": sorted(recorded.lines.from_text),
         "modules": recorded.modules,
+        "early": recorded.early,
     }
+
+
+class Ends(PytestReports):
+    """A pytest plugin that ends the process with the tests."""
+
+    def pytest_sessionfinish(self, exitstatus: Any) -> None:
+        """End here: everything is known, and collecting the garbage of an interpreter takes longer than most tests."""
+        self._reporter.end()
+        os._exit(int(exitstatus))
 
 
 class Judge:
@@ -223,10 +254,11 @@ class Judge:
         """Load what all runs need."""
         self._job = job
         self._root = job["root"]
-        self._forks = bool(job["forks"])
-        if self._forks:
+        self.forks = bool(job["forks"])
+        if self.forks:
             self._preload()
-        self.forks = self._forks
+        self.configured = False
+        """pytest has read its configuration: a forked process returns to it."""
         self._tree = CopiedTree(self._root, job["original"]) if job["original"] else None
 
     def _preload(self) -> None:
@@ -235,30 +267,38 @@ class Judge:
                 importlib.import_module(name)
             except BaseException:  # noqa: S112 - a child imports it again, and reports why it fails
                 continue
-        ours = [module for module in list(sys.modules.values()) if not _is_foreign(module, self._root)]
-        if any(isinstance(getattr(module, "__file__", None), str) for module in ours):
-            self._forks = False  # the runner itself uses the code under test, and would keep the version it has
+        self.freeze()
+
+    def freeze(self) -> None:
+        """Leave what is loaded now to all forked processes."""
+        if _uses(self._root):
+            self.forks = False  # the runner itself uses the code under test, and would keep the version it has
         gc.collect()
         gc.freeze()
 
-    def run(self, run: Json) -> Json:
-        """Put a mutant in place, run its tests and put the file back; return what happened."""
+    def run(self, run: Json) -> Json | Forked:
+        """Put a mutant in place, run its tests and put the file back; return what happened.
+
+        In a process that was forked for the tests, return what it must do.
+        """
         path = os.path.join(self._root, run["path"])  # noqa: PTH118
         with open(path, "rb") as stream:  # noqa: PTH123
             source = stream.read()
         times = os.stat(path)  # noqa: PTH116
         compiled = _compiled(path) if run["decoy"] else {}
         mutated = source[: run["start"]] + base64.b64decode(run["text"]) + source[run["end"] :]
-        try:
+        with contextlib.ExitStack() as afterwards:
+            if self._tree is not None:
+                afterwards.callback(self._tree.reset)
+            afterwards.callback(self._put, path, source, times)
             self._put(path, mutated, times)
             for name, code in compiled.items():
                 with open(name, "wb") as stream:  # noqa: PTH123
                     stream.write(code)
-            return self._outcome(run)
-        finally:
-            self._put(path, source, times)
-            if self._tree is not None:
-                self._tree.reset()
+            found = self._outcome(run)
+            if isinstance(found, Forked):
+                afterwards.pop_all()  # the file is put back by the parent
+            return found
 
     def _put(self, path: str, data: bytes, times: Any) -> None:
         # A compiled file of the same size and time would run instead.
@@ -270,11 +310,13 @@ class Judge:
             stream.truncate()
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    def _outcome(self, run: Json) -> Json:
+    def _outcome(self, run: Json) -> Json | Forked:
         read, write = os.pipe()
         last = os.urandom(12).hex().encode()
         began = time.perf_counter()
         child = self._start(run, write, last)
+        if isinstance(child, Forked):
+            return child
         os.close(write)
         report, timed_out = _read(read, run["seconds"])
         os.close(read)
@@ -300,9 +342,9 @@ class Judge:
             "seconds": round(time.perf_counter() - began, 4),
         }
 
-    def _start(self, run: Json, write: int, last: bytes) -> int:
+    def _start(self, run: Json, write: int, last: bytes) -> int | Forked:
         job = {"tests": run["tests"], "stop": run["stop"], "tests_in": self._job["tests_in"], "code": self._job["code"]}
-        if not self._forks:
+        if not self.forks:
             argv = [sys.executable, os.path.abspath(__file__), "child", str(write)]  # noqa: PTH100
             # By standard input: there may be more tests than arguments, and arguments can be read by anyone.
             process = subprocess.Popen(
@@ -330,10 +372,57 @@ class Judge:
                     if descriptor > 2 and descriptor != write:
                         with contextlib.suppress(OSError):
                             os.close(descriptor)
+                if self.configured:
+                    return Forked(job, Reporter(write, last))
                 code = run_child(job, write, last)
-            finally:
-                os._exit(code)
+            except BaseException:  # noqa: S110 - the exit code reports it
+                pass
+            os._exit(code)
         return child
+
+
+class Forked:
+    """What a process must do that was forked when pytest was configured."""
+
+    def __init__(self, job: Json, reporter: Reporter) -> None:
+        """Run the tests of ``job`` and report to ``reporter``."""
+        self.job = job
+        self.reporter = reporter
+
+
+class Configured(Ends):
+    """A pytest plugin that judges mutants before the first file of the project is loaded.
+
+    Each forked process continues there with its own tests.
+    """
+
+    def __init__(self, job: Json, judge_: Judge, serve: Callable[[Judge], Optional[Forked]]) -> None:  # noqa: UP045
+        """Judge with ``serve`` until the input is over."""
+        super().__init__(None, tuple(job["code"]))
+        self._job = job
+        self._judge = judge_
+        self._serve = serve
+
+    def configured(self, args: List[str], known: Any) -> None:  # noqa: UP006
+        """Judge all mutants in this process; in a forked one, replace the tests by those of its mutant."""
+        self._judge.freeze()
+        self._judge.configured = self._judge.forks
+        forked = self._serve(self._judge)
+        if forked is None:
+            os._exit(0)  # the input is over
+        self._reporter = forked.reporter
+        tests, stop = forked.job["tests"], forked.job["stop"]
+        args[len(args) - len(self._job["files"]) :] = [*(["-x"] if stop else []), *tests]
+        known.file_or_dir[:] = tests
+        _begin_child()
+        _hide(_arguments(tests, self._job["tests_in"], stop))
+
+    def run(self) -> int:
+        """Start pytest, which returns in forked processes only, and only if it cannot run the tests."""
+        code = run_pytest(self._job["files"], self, self._job["tests_in"], stop=False)
+        if self._reporter is not None:
+            self._reporter.end()
+        return code
 
 
 def _compiled_names(path: str) -> List[str]:  # noqa: UP006
@@ -360,18 +449,15 @@ def _open_descriptors() -> List[int]:  # noqa: UP006
     return [int(name) for name in os.listdir(folder)]  # noqa: PTH208
 
 
-def run_child(job: Json, write: int, last: bytes) -> int:
-    """Run tests in this process, which is for them alone; return the exit code."""
+def _begin_child() -> None:
     _limit()
     importlib.invalidate_caches()
+
+
+def run_child(job: Json, write: int, last: bytes) -> int:
+    """Run tests in this process, which is for them alone; return the exit code."""
     reporter = Reporter(write, last)
-
-    class Ends(PytestReports):
-        def pytest_sessionfinish(self, exitstatus: Any) -> None:
-            # Everything is known; collecting the garbage of a whole interpreter takes longer than most tests.
-            reporter.end()
-            os._exit(int(exitstatus))
-
+    _begin_child()
     code = run_pytest(job["tests"], Ends(reporter, tuple(job["code"])), job["tests_in"], stop=job["stop"])
     reporter.end()
     return code
@@ -433,12 +519,27 @@ def judge(job: Json, write: Callable[[Json], None]) -> None:
 
     A line without a mutant is a question whether everything is loaded.
     """
+
+    def serve(judge_: Judge) -> Forked | None:
+        for line in iter(sys.stdin.readline, ""):
+            run = json.loads(line)
+            if "path" in run:
+                found = judge_.run(run)
+                if isinstance(found, Forked):
+                    return found
+                write({"forks": judge_.forks, **found})
+            os.write(1, b"\n" + run["word"].encode() + b"\n")
+        return None
+
     judge_ = Judge(job)
-    for line in iter(sys.stdin.readline, ""):
-        run = json.loads(line)
-        if "path" in run:
-            write({"forks": judge_.forks, **judge_.run(run)})
-        os.write(1, b"\n" + run["word"].encode() + b"\n")
+    files = job["files"]
+    if judge_.forks and not job["early"] and len({os.path.dirname(file) for file in files}) == 1:  # noqa: PTH120
+        code = 70
+        try:
+            code = Configured(job, judge_, serve).run()
+        finally:
+            os._exit(code)
+    serve(judge_)
 
 
 def main(argv: List[str]) -> int:  # noqa: UP006

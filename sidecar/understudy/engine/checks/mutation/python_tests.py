@@ -95,6 +95,7 @@ async def record(
             if file.endswith(".py") and entry["lines"].get(path) and path not in entry["from_text"]
         ),
         modules=tuple(entry["modules"]),
+        early=entry["early"],
         seconds=entry["seconds"],
     )
 
@@ -248,6 +249,8 @@ class PytestRunner:
         self._job = {
             "forks": keep,
             "modules": list(recorded.modules),
+            "early": recorded.early,
+            "files": _arguments(self._where, self._tests),
             "code": sorted({str((self._where.tree / run.path).resolve()) for run in planned}),
         }
         if warm:

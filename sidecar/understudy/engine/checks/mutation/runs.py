@@ -24,6 +24,8 @@ class RecordedTests:
     """Files that the tests only run by importing them, and whose compiled form the runner can put in place."""
     modules: tuple[str, ...]
     """Modules outside the tree that the tests need."""
+    early: bool = False
+    """The test runner loads modules of the tree before it looks for tests."""
     seconds: float
 
     def tests_of(self, path: str, mutant: Mutant) -> list[str]:
