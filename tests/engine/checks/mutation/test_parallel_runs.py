@@ -174,6 +174,16 @@ async def test_two_copies_show_the_same_as_one(place: Place) -> None:
     assert one[0].idle == ["test_calc.py::test_scale"]
 
 
+@pytest.mark.parametrize(("seconds", "slots"), [(0.2, 1), (6.0, 0)])
+async def test_a_second_copy_is_made_early_for_a_quick_check(place: Place, seconds: float, slots: int) -> None:
+    request = place.request("def test_red():\n    assert False\n", 2)
+    outcome = await mutation_test(dataclasses.replace(request, seconds=seconds))
+    assert outcome.why == "its tests do not pass in a copy of the result"
+    assert [slot.closed for slot in place.slots.taken] == [True] * slots
+    assert list(place.scratch.iterdir()) == []
+    assert marked() == []
+
+
 @pytest.mark.heavy
 async def test_two_copies_of_a_runner_without_a_kept_process(place: Place) -> None:
     one, _ = await place.shown(UNITTEST, 1, kind="unittest")
@@ -325,11 +335,7 @@ def test_a_copy_ends_when_a_delegation_waits_for_its_slot() -> None:
     [(7, 1.0, 0.0, 1), (8, 1.0, 0.0, 2), (40, 1.0, 0.0, 10), (40, 1.0, 3.0, 4), (40, 1.0, 30.0, 1), (40, 0.0, 1.5, 2)],
 )
 def test_a_copy_must_be_worth_its_cost(runs: int, seconds: float, copy_seconds: float, copies: int) -> None:
-    recorded = dataclasses.replace(RECORDED, seconds=seconds)
-    assert (
-        copies_worth_having([planned_run(index) for index in range(runs)], recorded, copy_seconds=copy_seconds)
-        == copies
-    )
+    assert copies_worth_having(runs, seconds, copy_seconds=copy_seconds) == copies
 
 
 def test_copies_must_fit_on_the_disk(tmp_path: Path) -> None:

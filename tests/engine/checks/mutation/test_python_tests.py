@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Sequence
@@ -201,6 +202,27 @@ async def test_a_recorded_run_cannot_make_mutants_share_a_plugin_of_the_project(
     runs = await place.run(recorded, place.plan(recorded))
     assert not runs.kept
     assert statuses(runs)["sign condition 7"] == "Killed"
+
+
+async def test_the_process_for_mutants_starts_before_it_is_needed(place: Place) -> None:
+    """It loads nothing from the tree then: tests write there while they are recorded."""
+    (place.tree / "src").mkdir()
+    searched = place.where.environment["PYTHONPATH"] + f":{place.tree / 'src'}:{place.tree / 'src'}"
+    place.where = replace(place.where, environment={**place.where.environment, "PYTHONPATH": searched})
+    place.has("src/twice.py", "FACTOR = 2\n")
+    tests = f"import os, twice\n{TESTS}\ndef test_path():\n    assert os.environ['PYTHONPATH'] == {searched!r}\n"
+    recorded = await place.record(tests)
+    started = place.helpers / "started"
+    place.has("src/pluggy.py", f"open({str(started)!r}, 'a').close()\n")
+    runner = PytestRunner(place.where, place.files)
+    await runner.start()
+    async with asyncio.timeout(30):
+        while len(list(place.where.scratch.glob("*/out.jsonl"))) < 2:  # one is of the recorded run
+            await asyncio.sleep(0.01)
+    (place.tree / "src" / "pluggy.py").unlink()
+    runs = await run_mutants([Lane(runner=runner)], recorded, place.plan(recorded), seconds=60)
+    assert statuses(runs)["sign condition 7"] == "Killed"
+    assert not started.exists()
 
 
 async def test_what_cannot_be_loaded_was_not_killed(place: Place) -> None:

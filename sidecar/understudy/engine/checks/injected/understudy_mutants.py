@@ -517,18 +517,27 @@ def _end(child: int, at_once: bool) -> Optional[int]:  # noqa: UP045
 def judge(job: Json, write: Callable[[Json], None]) -> None:
     """Judge one mutant after another: standard input has one on each line, whose word is printed when it is judged.
 
-    A line without a mutant is a question whether everything is loaded.
+    The first line has the rest of the job; its word is printed when everything is loaded.
     """
+    line = sys.stdin.readline()
+    if not line:
+        return  # no mutant needs a run
+    first = json.loads(line)
+    job.update(first["job"])
+    _enter(job)
+
+    def done(request: Json) -> None:
+        os.write(1, b"\n" + request["word"].encode() + b"\n")
 
     def serve(judge_: Judge) -> Forked | None:
+        done(first)
         for line in iter(sys.stdin.readline, ""):
             run = json.loads(line)
-            if "path" in run:
-                found = judge_.run(run)
-                if isinstance(found, Forked):
-                    return found
-                write({"forks": judge_.forks, **found})
-            os.write(1, b"\n" + run["word"].encode() + b"\n")
+            found = judge_.run(run)
+            if isinstance(found, Forked):
+                return found
+            write({"forks": judge_.forks, **found})
+            done(run)
         return None
 
     judge_ = Judge(job)
@@ -542,6 +551,15 @@ def judge(job: Json, write: Callable[[Json], None]) -> None:
     serve(judge_)
 
 
+def _enter(job: Json) -> None:
+    """Import from the tree from now on, as `python -m pytest` does."""
+    os.chdir(job["folder"])
+    paths = job["paths"].split(os.pathsep) if job["paths"] else []
+    if paths:
+        os.environ["PYTHONPATH"] = job["paths"]
+    sys.path[:] = [job["folder"], *paths, *(entry for entry in sys.path[1:] if entry not in paths)]
+
+
 def main(argv: List[str]) -> int:  # noqa: UP006
     """Run one command."""
     if argv[0] == "child":
@@ -550,14 +568,13 @@ def main(argv: List[str]) -> int:  # noqa: UP006
         return run_child(job, int(argv[1]), job["last"].encode())
     with open(argv[1], encoding="utf-8") as stream:  # noqa: PTH123
         job = json.load(stream)
-    sys.path[0] = job["folder"]  # as `python -m pytest` does
-    os.chdir(job["folder"])
     out = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
     def write(entry: Json) -> None:
         os.write(out, json.dumps(entry).encode() + b"\n")
 
     if argv[0] == "record":
+        _enter(job)
         write(record(job))
     else:
         judge(job, write)

@@ -21,7 +21,13 @@ from understudy.engine.checks.evidence_record import printable
 from understudy.engine.checks.injected.understudy_tree import CopiedTree
 from understudy.engine.checks.mutation import planning, stryker_report
 from understudy.engine.checks.mutation.confirmed_kills import ConfirmedKills, confirm_kills
-from understudy.engine.checks.mutation.copies.parallel_runs import Lane, copies_worth_having, processors, run_mutants
+from understudy.engine.checks.mutation.copies.parallel_runs import (
+    Lane,
+    copies_worth_having,
+    processors,
+    run_mutants,
+    together,
+)
 from understudy.engine.checks.mutation.copies.private_copy import copies_that_fit, copy_tree
 from understudy.engine.checks.mutation.mutant_identity import as_change, identity
 from understudy.engine.checks.mutation.mutant_result import MutantResult
@@ -45,6 +51,8 @@ _FURTHER_RUNS = (4, 12)
 _SLOWER_RECORD = 10.0
 """Recording lines may make a run this much slower."""
 _LEAST_RECORD_SECONDS = 60.0
+_QUICK_SECONDS = 5.0
+"""A check that takes longer does not take further slots before it is known that its mutants need them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,12 +161,18 @@ def _copied(context: CheckContext, parent: Path) -> _Copy:
 
 
 async def _judge(request: MutationRequest, first: _Copy) -> MutationOutcome:
+    runner = _runner(request, first)
+    lanes = [Lane(runner=runner)]
+    try:
+        return await _judge_in(request, first, lanes)
+    finally:
+        await together(lane.close() for lane in lanes)
+
+
+async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -> MutationOutcome:
     loop = asyncio.get_running_loop()
     check_seconds = request.seconds
-    runner = _runner(request, first)
-    recorded = await runner.record(
-        list(request.sources), seconds=max(_LEAST_RECORD_SECONDS, _SLOWER_RECORD * check_seconds)
-    )
+    recorded = await _recorded(request, first, lanes)
     deadline = loop.time() + request.evidence.seconds_for(check_seconds)
     recorded = _counted(recorded, request.counted)
     if not recorded.passed and request.only is None:
@@ -177,8 +191,10 @@ async def _judge(request: MutationRequest, first: _Copy) -> MutationOutcome:
         compiled=recorded.compiled,
         first=names.among(request.sample.identities if request.sample is not None else frozenset()),
     )
-    count = copies_worth_having(planned.runs, recorded, copy_seconds=first.seconds)
-    lanes = [Lane(runner=runner), *await _more_lanes(request, runner, first, count - 1)]
+    count = copies_worth_having(
+        sum(bool(run.tests) for run in planned.runs), recorded.seconds, copy_seconds=first.seconds
+    )
+    await _resize(request, first, lanes, count)
     runs = await run_mutants(lanes, recorded, planned.runs, seconds=max(0.0, deadline - loop.time()))
     score = planning.score(planned, runs.results)
     if request.lines is None and request.only is None and request.sample is None and score.killed:
@@ -188,7 +204,7 @@ async def _judge(request: MutationRequest, first: _Copy) -> MutationOutcome:
             if not further.runs:
                 break
             left = max(0.0, deadline - loop.time())
-            more = await run_mutants([Lane(runner=runner)], recorded, further.runs, seconds=left)
+            more = await run_mutants(lanes[:1], recorded, further.runs, seconds=left)
             score = planning.without_busy(score, further, more.results)
             results += more.results
     result = _as_result(request, planned, score, names)
@@ -215,32 +231,53 @@ async def _confirmed(request: MutationRequest, first: _Copy, score: MutationScor
     return await confirm_kills(request.plan, first.context, first.state, by_value, seconds=request.seconds)
 
 
-async def _more_lanes(
-    request: MutationRequest, runner: CheckMutants | PytestRunner, first: _Copy, count: int
-) -> list[Lane]:
-    """Return further copies with their runners, as many as processors, slots and the disk allow."""
+async def _recorded(request: MutationRequest, first: _Copy, lanes: list[Lane]) -> RecordedTests:
+    """Record which lines the tests execute; meanwhile, start the processes that mutants probably need."""
+    runner = lanes[0].runner
+    seconds = max(_LEAST_RECORD_SECONDS, _SLOWER_RECORD * request.seconds)
+    if not isinstance(runner, PytestRunner):
+        return await runner.record(list(request.sources), seconds=seconds)
+
+    async def start() -> None:
+        await runner.start()
+        if request.seconds <= _QUICK_SECONDS and request.only is None:
+            mutants = request.evidence.mutants_for(request.seconds)
+            await _resize(
+                request, first, lanes, copies_worth_having(mutants, request.seconds, copy_seconds=first.seconds)
+            )
+            for lane in lanes[1:]:
+                if isinstance(lane.runner, PytestRunner):
+                    await lane.runner.start()
+
+    recorded: RecordedTests
+    recorded, _ = await together([runner.record(list(request.sources), seconds=seconds), start()])
+    return recorded
+
+
+async def _resize(request: MutationRequest, first: _Copy, lanes: list[Lane], count: int) -> None:
+    """Make it ``count`` copies with their runners, as many as processors, slots and the disk allow."""
+    while len(lanes) > max(1, count):
+        await lanes.pop().close()
+    runner = lanes[0].runner
     parent = first.context.scratch.parent.parent
     most = request.evidence.max_copies or processors()
-    count = min(count, most - 1, copies_that_fit(first.size, parent))
+    count = min(count, most, copies_that_fit(first.size, parent) + 1)
     spare_slot = request.context.spare_slot
-    lanes: list[Lane] = []
-    with contextlib.ExitStack() as slots:
-        while len(lanes) < count and spare_slot is not None:
-            slot = await asyncio.to_thread(spare_slot)
-            if slot is None:
-                break
-            slots.callback(slot.close)
+    while len(lanes) < count and spare_slot is not None:
+        slot = await asyncio.to_thread(spare_slot)
+        if slot is None:
+            break
+        with contextlib.ExitStack() as until_used:
+            until_used.callback(slot.close)
             try:
                 copied = await asyncio.to_thread(_copied, request.context, parent)
             except OSError:
-                slot.close()
                 break  # the disk is full
             if isinstance(runner, CheckMutants):
                 lanes.append(Lane(runner=runner.in_copy(copied.context, copied.state), slot=slot))
             else:
                 lanes.append(Lane(runner=_runner(request, copied), slot=slot))
-        slots.pop_all()
-    return lanes
+            until_used.pop_all()
 
 
 def _runner(request: MutationRequest, copied: _Copy) -> CheckMutants | PytestRunner:

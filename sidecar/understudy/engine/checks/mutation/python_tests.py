@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -183,9 +184,15 @@ async def _program(where: TestEnvironment, command: str, job: Mapping[str, Any])
         "tests_in": str((where.tests_in or where.tree).resolve()),
         "original": str(where.original.resolve()) if where.original is not None else None,
         "out": str(out),
+        "paths": where.environment.get("PYTHONPATH", ""),
     }
     await asyncio.to_thread(job_file.write_text, json.dumps(content), encoding="utf-8")
     environment = dict(where.environment)
+    # Tests may write to the tree while the program starts, which must not load what they write.
+    outside = [entry for entry in content["paths"].split(os.pathsep) if not _is_in(where.tree, entry)]
+    environment.pop("PYTHONPATH", None)
+    if any(outside):
+        environment["PYTHONPATH"] = os.pathsep.join(outside)
     if job.get("forks") is False:
         # Compiled files save a third of a second for each start, and must not be put into the tree.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -201,6 +208,10 @@ async def _program(where: TestEnvironment, command: str, job: Mapping[str, Any])
         mark=where.mark,
     )
     return program, out
+
+
+def _is_in(tree: Path, entry: str) -> bool:
+    return any(Path(os.path.normpath(entry)).is_relative_to(top) for top in (tree, tree.resolve()))
 
 
 def _entries(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
@@ -236,6 +247,14 @@ class PytestRunner:
         self._out = Path()
         self._read = 0
         self._job: dict[str, Any] = {}
+        self._loaded = False
+        """The process has the job."""
+
+    async def start(self) -> None:
+        """Start the process that is kept, which waits for ``begin``."""
+        program, self._out = await _program(self._where, "judge", {"forks": True})
+        self._kept, self._read, self._loaded = KeptProcess(program), 0, False
+        await self._kept.start()
 
     async def record(self, files: Sequence[str], *, seconds: float) -> RecordedTests:
         """Run the tests once and record lines; see ``record``."""
@@ -254,7 +273,7 @@ class PytestRunner:
             "code": sorted({str((self._where.tree / run.path).resolve()) for run in planned}),
         }
         if warm:
-            return await self._ask({}, seconds)
+            return await self._load(seconds)
         everything = tuple(sorted({test for run in planned for test in run.tests}))
         clean = await self._outcome(PlannedRun(path=planned[0].path, mutant=_UNCHANGED, tests=everything), seconds)
         return (
@@ -297,10 +316,19 @@ class PytestRunner:
         return {**entries[-1], "limit": limit}
 
     async def _ask(self, request: Mapping[str, Any], seconds: float) -> bool:
-        if self._kept is None:
-            program, self._out = await _program(self._where, "judge", self._job)
-            self._kept, self._read = KeptProcess(program), 0
+        if not await self._load(seconds) or self._kept is None:
+            return False
         done = await self._kept.ask(request, seconds)
         if not done:
             self._kept = None  # another one writes to another file
         return done
+
+    async def _load(self, seconds: float) -> bool:
+        """Start the process, unless it runs, and let it load what all runs need."""
+        if self._kept is None:
+            program, self._out = await _program(self._where, "judge", {"forks": self._job["forks"]})
+            self._kept, self._read, self._loaded = KeptProcess(program), 0, False
+        self._loaded = self._loaded or await self._kept.ask({"job": self._job}, seconds)
+        if not self._loaded:
+            self._kept = None
+        return self._loaded

@@ -57,10 +57,9 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def copies_worth_having(planned: Sequence[PlannedRun], recorded: RecordedTests, *, copy_seconds: float) -> int:
+def copies_worth_having(runs: int, run_seconds: float, *, copy_seconds: float) -> int:
     """Return how many copies save more time than it takes to make the last of them, if processors are free."""
-    runs = sum(bool(run.tests) for run in planned)
-    seconds = runs * max(_LEAST_RUN_SECONDS, recorded.seconds)
+    seconds = runs * max(_LEAST_RUN_SECONDS, run_seconds)
     copies = 1
     while runs >= _LEAST_RUNS * (copies + 1) and seconds / copies - seconds / (copies + 1) > copy_seconds:
         copies += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -29,12 +30,17 @@ class KeptProgram:
 
 
 class KeptProcess:
-    """One process of such a program; it is started when it is first needed."""
+    """One process of such a program; it is started by ``start``, or when it is first needed."""
 
     def __init__(self, program: KeptProgram) -> None:
         """Start nothing yet."""
         self._program = program
         self._child: Child | None = None
+
+    async def start(self) -> None:
+        """Start the process before the first request; if that is not possible, the first request fails."""
+        with contextlib.suppress(UnderstudyError):
+            await self._start()
 
     async def ask(self, request: Mapping[str, Any], seconds: float) -> bool:
         """Send a request; return whether it was done within ``seconds``. If not, the process is ended.
