@@ -1,7 +1,13 @@
-"""What judging a small result costs, relative to one bare run of its tests, with each test runner."""
+"""What judging a small result costs, relative to one bare run of its tests, with each test runner.
+
+Each repetition has bare runs before and after the judged one; the ratios are medians over the repetitions. With pytest,
+two more projects have tests that run for about 1 s and 3 s.
+"""
 
 from __future__ import annotations
 
+import compileall
+import itertools
 import json
 import os
 import shutil
@@ -17,6 +23,8 @@ from types import ModuleType
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from project_python import PYTEST, make_environment
+
+import understudy
 
 PYTHON = '''\
 def parse(text):
@@ -61,6 +69,17 @@ def test_clamp():
 def test_shown():
     assert shown({"b": 2, "a": 1}) == ["a: 1", "b: 2"]
     assert shown({"b": 2, "a": 1, "c": 3, "d": 4}, 2) == ["a: 1", "b: 2", "and 2 more"]
+"""
+SLOW_TESTS = """
+
+import time
+
+
+@pytest.mark.parametrize("number", range({count}))
+def test_slow(number):
+    ends = time.perf_counter() + 0.1
+    while time.perf_counter() < ends:
+        assert clamp(number, 0, 100) == number
 """
 UNITTEST_TESTS = """\
 import unittest
@@ -197,7 +216,7 @@ fn totals() {
 """
 LINKED = '[worktrees]\nlink = ["node_modules"]\n'
 NODE_CHECK = '[[checks]]\nname = "node"\nargv = ["node", "--test"]\n'
-RUNS = 3
+RUNS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +231,8 @@ class Project:
     tests: str
     mutant: float
     """The most that a mutant may cost, relative to a bare run."""
+    mutation: float | None = None
+    """The most that mutation testing may cost; None: not reported."""
     whole: float
     """The most that everything may cost that decides the verdict."""
     checks: list[str] | None = None
@@ -260,8 +281,23 @@ PROJECTS = {
         tests=PYTEST_TESTS,
         prepare=python(*PYTEST),
         mutant=0.5,
+        mutation=6.0,
         whole=15.0,
     ),
+    **{
+        f"pytest, {count // 10} s": Project(
+            program="",
+            code="pairs.py",
+            files={"pairs.py": PYTHON},
+            test="test_pairs.py",
+            tests=PYTEST_TESTS + SLOW_TESTS.format(count=count),
+            prepare=python(*PYTEST),
+            mutant=0.5,
+            mutation=6.0,
+            whole=12.0,
+        )
+        for count in (10, 30)
+    },
     "unittest": Project(
         program="",
         code="pairs.py",
@@ -333,9 +369,11 @@ PROJECTS = {
 
 def judging(bench: ModuleType) -> None:
     """Measure the check of a new test file with each test runner, and everything that decides its verdict."""
+    # An installed Understudy is compiled; one that starts from source compiles itself at each start.
+    compileall.compile_dir(str(Path(understudy.__file__).parent), quiet=2)
     for name, project in PROJECTS.items():
         why = f"{project.program} is not installed" if project.program and not shutil.which(project.program) else None
-        top = None if why else bench.repository(f"judging-{name}", 1)
+        top = None if why else bench.repository(f"judging-{name.replace(', ', '-').replace(' ', '')}", 1)
         if top is not None:
             why = _written(bench, top, project)
         if top is None or why is not None:
@@ -359,46 +397,53 @@ def _written(bench: ModuleType, top: Path, project: Project) -> str | None:
 def _measure(bench: ModuleType, top: Path, name: str, project: Project) -> None:
     target = f"p = pathlib.Path({project.test!r}); p.parent.mkdir(exist_ok=True); p.write_text({project.tests!r})"
     program = f'import pathlib; {target}; print(\'{{"type":"result","ok":true,"text":""}}\')'
-    bench.delegator(f"writes-{name}", sys.executable, "-c", program)
+    writes = f"writes-{top.name}"
+    bench.delegator(writes, sys.executable, "-c", program)
     identifier = bench.call(
         "delegations/start",
         recipe="tests",
         files=[str(top / project.code)],
-        delegator=f"writes-{name}",
+        delegator=writes,
         workspace=str(top),
         checks=project.checks,
     ).id
     done = bench.wait(identifier)
     [check] = done.checks
     environment = {**os.environ, "CARGO_TARGET_DIR": str(top / "target")}
-    bare = []
-    for _ in range(RUNS + 1):
+
+    def bare() -> float:
         (Path(done.worktree) / project.code).touch()  # cargo builds again, as for a mutant
         began = time.perf_counter()
         subprocess.run(project.bare or check.argv, cwd=done.worktree, env=environment, check=True, capture_output=True)
-        bare.append(time.perf_counter() - began)
-    mutation, whole = [], []
+        return time.perf_counter() - began
+
+    bare()  # the first one builds
+    runs, mutation, whole = [bare()], [], []
     for _ in range(RUNS):
         began = time.perf_counter()
         [again] = bench.call("delegations/check", id=identifier).checks
         whole.append(time.perf_counter() - began)
         mutation.append(again.mutation.seconds)
-    one = statistics.median(bare[1:])  # the first one builds
-    seconds = statistics.median(mutation)
+        runs.append(bare())
+    ones = [(before + after) / 2 for before, after in itertools.pairwise(runs)]
     viable = check.mutation.viable
+
+    def ratio(seconds: list[float]) -> float:
+        return statistics.median(many / one for many, one in zip(seconds, ones, strict=True))
+
     bench.row(
         "judging",
-        f"{name}: one of {viable} mutants, everything shared among them / one bare run ({one:.2f} s)",
-        seconds / max(1, viable) / one,
+        f"{name}: one of {viable} mutants, all shared among them / one bare run ({statistics.median(ones):.2f} s)",
+        ratio(mutation) / max(1, viable),
         project.mutant,
         "x",
     )
-    if name == "pytest":
-        bench.row("judging", f"{name}: mutation testing / one bare run", seconds / one, 6.0, "x")
+    if project.mutation is not None:
+        bench.row("judging", f"{name}: mutation testing / one bare run", ratio(mutation), project.mutation, "x")
     bench.row(
         "judging",
         f"{name}: everything that decides the verdict / one bare run",
-        statistics.median(whole) / one,
+        ratio(whole),
         project.whole,
         "x",
     )
