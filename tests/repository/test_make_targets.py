@@ -113,6 +113,8 @@ def test_setup_keeps_a_working_environment(bare: Path):
     assert (bare / ".venv" / "precious").exists()
     assert (bare / ".venv" / ".setup-complete").exists()
     calls = log.read_text().splitlines()[1:]
+    *calls, compiled = calls
+    assert compiled == "-m compileall -q sidecar"
     assert len(calls) == 3
     assert all("--no-deps --no-build-isolation" in call for call in calls)
     assert sum("--require-hashes" in call for call in calls) == 2
