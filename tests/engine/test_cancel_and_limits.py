@@ -187,7 +187,7 @@ def test_the_queue_holds_what_has_no_slot_and_starts_it_in_order(project):
     at = time.monotonic()
     project.until(first, lambda d: d.state == "running")
     second = project.start("implement", delegator="gate", task="2")
-    project.until(second, lambda d: d.state == "queued")
+    project.until(second, lambda d: d.state == "queued" and d.base is not None)
     third = project.start("implement", delegator="gate", task="3")
     project.until(third, lambda d: d.state == "queued")
     assert project.call("delegations/cancel", id=third).verdict == "cancelled"

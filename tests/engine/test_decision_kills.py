@@ -511,15 +511,15 @@ def test_a_reply_killed_on_its_way(bench, at):
     assert bench.files() == AFTER
 
 
-@pytest.mark.parametrize(
-    "at", [*heavy("borrowed copied:1", "contents copied:1", "worktree removed:1"), "follow-up pinned:1"]
-)
-def test_a_follow_up_whose_worker_is_killed_while_it_takes_the_tree_over(bench, at):
+@pytest.mark.parametrize("at", [*heavy("borrowed copied:1", "contents copied:1"), "follow-up pinned:1"])
+def test_a_follow_up_whose_workers_are_killed_while_they_take_the_tree_over(bench, at, monkeypatch):
     """What it was given is its parent's again, in every list, and nothing is in the way of another try."""
+    monkeypatch.setenv(VARIABLE, at)  # for the workers that are started after the first one
     code, said = bench.do("delegations/reply", {"id": bench.id, "text": "Again."}, at)
     assert code == 0, said
     [child] = [one.id for one in bench.call("delegations/list").delegations if one.id != bench.id]
     assert bench.project.finish(child).verdict == "interrupted"
+    monkeypatch.delenv(VARIABLE)
     bench.look()
     assert bench.settled() == "before"
     assert bench.project.git("for-each-ref", "--format=%(refname)") == f"refs/heads/main\nrefs/understudy/{bench.id}\n"
@@ -529,6 +529,17 @@ def test_a_follow_up_whose_worker_is_killed_while_it_takes_the_tree_over(bench, 
     again = bench.project.finish(bench.call("delegations/reply", id=bench.id, text="Again.").id)
     assert again.review.pending == 5
     bench.call("delegations/decide", id=again.id, decisions=[{"decision": "accept"}])
+    assert bench.files() == AFTER
+
+
+@pytest.mark.parametrize("at", ["follow-up pinned:1", *heavy("worktree removed:1")])
+def test_a_follow_up_whose_worker_is_killed_once_is_started_again(bench, at):
+    code, said = bench.do("delegations/reply", {"id": bench.id, "text": "Again."}, at)
+    assert code == 0, said
+    [child] = [one.id for one in bench.call("delegations/list").delegations if one.id != bench.id]
+    again = bench.project.finish(child)
+    assert (again.verdict, again.review.pending) == ("unverified", 5)
+    bench.call("delegations/decide", id=child, decisions=[{"decision": "accept"}])
     assert bench.files() == AFTER
 
 

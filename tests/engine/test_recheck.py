@@ -14,7 +14,7 @@ from project_python import project_python
 
 from understudy.engine import evidence_page
 from understudy.engine.planning import prompt
-from understudy.engine.running import queue
+from understudy.engine.queueing import queue_entries
 from understudy.frontends.cli.output import verdict_card
 from understudy.frontends.cli.terminal.terminal import Paint
 from understudy.journal import delegation_folder, state_folder, worker_requests
@@ -140,7 +140,7 @@ def single(project):
 
 def queued(project, name="quick", **params):
     identifier = project.start("implement", delegator=name, task="waits", **params)
-    project.until(identifier, lambda d: d.state == "queued")
+    project.until(identifier, lambda d: d.state == "queued" and d.base is not None)
     return identifier
 
 
@@ -150,7 +150,7 @@ def test_a_damaged_one_in_the_queue_does_not_hold_up_the_others(single):
     single.gate.touch()
     assert single.finish(fine).verdict == "no_changes"
     assert single.finish(damaged).verdict == "failed"
-    assert queue.waiting(state_folder.state_root()) == []
+    assert queue_entries.waiting(state_folder.state_root()) == []
 
 
 def test_a_worker_that_always_dies_before_it_starts_is_given_up(single, monkeypatch):

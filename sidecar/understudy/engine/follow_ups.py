@@ -18,8 +18,8 @@ import msgspec
 from understudy.engine.planning import plan as resolve
 from understudy.engine.planning import strengthen_prompt
 from understudy.engine.planning.reply_prompt import about_answer, words
+from understudy.engine.queueing import launcher
 from understudy.engine.review import decision_recovery, review_state
-from understudy.engine.running import start
 from understudy.engine.worktrees import ownership
 from understudy.engine.worktrees.record import load_record
 from understudy.journal import delegation_folder, groups
@@ -263,10 +263,11 @@ def _begin(
             failpoint("handed on")
         if parent.group_id is not None:
             groups.add(parent.group_id, folder.id)
-        start.spawn_worker(folder, lock)
-        failpoint("spawned")
-    finally:
+    except BaseException:
         os.close(lock)
+        raise
+    launcher.submit(folder, lock)
+    failpoint("spawned")
     return folder.id
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from understudy.config.trust import records
-from understudy.engine.running import start, supervision
+from understudy.engine.queueing import launcher
+from understudy.engine.running import supervision
 from understudy.engine.worktrees.record import load_record
 from understudy.journal import change_notifications, state_folder, worker_lock
 from understudy.journal.delegation_folder import Folder
@@ -44,7 +45,7 @@ def run(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) 
             ErrorKind.CONFLICT, f"Another process is using {folder.id}.", hint="Try again when it has finished."
         )
     try:
-        start.spawn_worker(folder, lock, only_check=True)
+        launcher.spawn_worker(folder, lock, only_check=True)
     finally:
         os.close(lock)
 

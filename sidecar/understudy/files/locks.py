@@ -50,6 +50,40 @@ def try_file_lock(path: Path, seconds: float = 0.0) -> Iterator[bool]:
         os.close(descriptor)
 
 
+def try_lock(path: Path) -> int | None:
+    """Lock a file, created if missing, without waiting; return the close-on-exec descriptor that holds the lock.
+
+    Return None when another process holds it. The holder may remove the file before it lets go.
+    """
+    # A process that only asks whether the lock is held has a shared one for some microseconds.
+    for pause in (0.001, 0.002, 0.0):
+        descriptor = durable.open_regular(path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=False)):
+                return descriptor
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        os.close(descriptor)
+        time.sleep(pause)
+    return None
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of a file now."""
+    try:
+        descriptor = durable.open_regular(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 @contextlib.contextmanager
 def folder_lock(folder: Path, *, timeout_seconds: float = LOCK_SECONDS) -> Iterator[None]:
     """Hold the lock of a folder itself, so that a repository gets no lock file; may raise ``timed_out``."""

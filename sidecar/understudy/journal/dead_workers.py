@@ -61,9 +61,7 @@ def recover(folder: Folder) -> bool:
         # The previous holder of the lock may have written the end.
         if summary.load(folder).state not in STATES_WITH_WORKER:
             return False
-        holder = worker_lock.read_holder(folder)
-        if holder is None or holder.boot_id == identity.boot_id():
-            _end_everything(folder, holder)
+        end_leftovers(folder)
         _finish(folder, lock, Verdict.INTERRUPTED, _INTERRUPTED)
     finally:
         os.close(lock)
@@ -108,13 +106,21 @@ def end_and_finish(folder: Folder, verdict: Verdict = Verdict.CANCELLED, *, seco
     try:
         if summary.load(folder).state is State.FINISHED:
             return False
-        holder = worker_lock.read_holder(folder)
-        if holder is None or holder.boot_id == identity.boot_id():
-            _end_everything(folder, holder)
+        end_leftovers(folder)
         _finish(folder, lock, verdict, _CANCELLED if verdict is Verdict.CANCELLED else None)
     finally:
         os.close(lock)
     return True
+
+
+def end_leftovers(folder: Folder) -> None:
+    """Kill what a dead worker left running: its guardians, then all that carries the delegation's mark.
+
+    The caller holds the lock. Nothing is killed across a reboot.
+    """
+    holder = worker_lock.read_holder(folder)
+    if holder is None or holder.boot_id == identity.boot_id():
+        _end_everything(folder, holder)
 
 
 def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None) -> None:
@@ -142,7 +148,6 @@ def _earlier_end(folder: Folder) -> Finished | None:
 
 
 def _end_everything(folder: Folder, holder: Holder | None) -> None:
-    """Kill the leftover processes of a dead worker: its guardians, then all that carry the delegation's mark."""
     from understudy.process.leftovers import kill_leftovers
 
     if holder is not None:

@@ -105,15 +105,13 @@ def delegations_root() -> Path:
 
 
 def new_id(now: float | None = None) -> str:
-    """Return an id such as ``20261121-004512-k3f9q``: UTC, then the millisecond (two digits) and a random part (three).
+    """Return an id such as ``20261121-004512-k3f9q``: UTC, hundred-thousandths of a second, and a random number < 256.
 
-    ``now`` is in seconds since the epoch. Ids sort by age as text, down to the millisecond.
+    ``now`` is in seconds since the epoch. Ids sort by age as text, so the queue serves them in the order of the starts.
     """
     moment = time.time() if now is None else now
     seconds = int(moment)
-    part = int((moment - seconds) * 1000)
-    chance = secrets.randbelow(32**3)
-    number = part << 15 | chance
+    number = int((moment - seconds) * 100_000) << 8 | secrets.randbelow(256)
     tail = "".join(_DIGITS[number >> shift & 31] for shift in (20, 15, 10, 5, 0))
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(seconds))}-{tail}"
 

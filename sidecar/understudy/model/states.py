@@ -40,4 +40,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 """The allowed transitions. ``finished → checking → finished``: ``delegations/check`` runs the checks again."""
 
 STATES_WITH_WORKER: frozenset[State] = frozenset({State.PREPARING, State.RUNNING, State.WAITING, State.CHECKING})
-"""States in which a live process must hold the folder's lock; a free lock there means that its worker died."""
+"""States in which a live process must hold the folder's lock; a free lock there means that its worker died.
+
+A delegation that prepares may have an entry in the queue instead, and is then started again.
+"""

@@ -11,7 +11,8 @@ from typing import cast
 
 from understudy.api import messages as m
 from understudy.api.caller import Caller
-from understudy.engine.running import queue, supervision
+from understudy.engine.queueing import launcher
+from understudy.engine.running import supervision
 from understudy.engine.worktrees.record import load_record
 from understudy.git import diff as git_diff
 from understudy.journal import change_notifications, delegation_folder, reader, state_folder
@@ -96,7 +97,7 @@ def list_page(caller: Caller, params: m.ListParams) -> m.ListResult:
             fresh.append(supervision.recover(item, delegation_folder.Folder(item.id, root / item.id)))
         except UnderstudyError:
             fresh.append(item)  # a full disk must not hide the list; the next reader tries again
-    queue.start_next(state_folder.state_root())
+    launcher.serve(state_folder.state_root())
     return m.ListResult(delegations=fresh, cursor=cursor)
 
 

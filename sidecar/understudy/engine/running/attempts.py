@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from understudy.engine.queueing import queue_entries
 from understudy.engine.rounds import spent_limits
-from understudy.engine.running import failure_policy, queue, task
+from understudy.engine.running import failure_policy, task
 from understudy.engine.running.emitter import Emitter
 from understudy.engine.running.failure_policy import FailurePolicy, Next, Retry, Stop
 from understudy.engine.running.permission_requests import PermissionRequests
@@ -164,7 +165,7 @@ class Attempts:
                 commit=start_commit,
             )
         )
-        queue.dequeue(context.state, context.folder.id)
+        queue_entries.remove(context.state, context.folder.id)
         try:
             prepared = await context.in_thread(self._prepare, number, candidate, spec or context.spec)
             context.emit.redact_with(prepared.redactor)

@@ -13,26 +13,25 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from understudy.config.discovery import declarations
 from understudy.config.trust import records
 from understudy.engine.checks import verdict_rules
 from understudy.engine.checks.judge import Judgement, JudgeRequest, judge
 from understudy.engine.checks.mutation import dismissed_mutants
 from understudy.engine.checks.mutation.planning import MutantSample
-from understudy.engine.review import decision_recovery, follow_up_base
+from understudy.engine.queueing import base_recorder, launcher, queue_entries, spare_slots
 from understudy.engine.rounds.rounds import JudgedResult, Rounds
-from understudy.engine.running import failure_policy, queue
+from understudy.engine.running import failure_policy
 from understudy.engine.running.attempts import SNAPSHOT_SECONDS, AttemptContext, Attempts
 from understudy.engine.running.emitter import Emitter
 from understudy.engine.running.failure_policy import FailurePolicy
 from understudy.engine.running.permission_requests import PermissionRequests
-from understudy.engine.running.task import needs_environment, paths, proxy_secrets
+from understudy.engine.running.task import paths, proxy_secrets
 from understudy.engine.running.worker_threads import WorkerThreads
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.engine.worktrees.outside_watch import OutsideWatch
-from understudy.git import command, repository
+from understudy.git import command
 from understudy.journal import delegation_folder, state_folder, worker_lock
-from understudy.journal.change_notifications import EVERYTHING, ChangeListener, notify
+from understudy.journal.change_notifications import ChangeListener, notify
 from understudy.journal.summaries import summary
 from understudy.journal.worker_requests import Cancel, RequestTail, worker_topic
 from understudy.journal.writer import Writer
@@ -48,8 +47,6 @@ from understudy.secrets.redaction import Redactor
 
 CANCEL_SNAPSHOT_SECONDS = 2.0
 """A cancel must finish within five seconds; this part of them is for committing the partial work."""
-SLOT_POLL_SECONDS = 1.0
-"""How often a worker that waits for a slot polls, in case a change notification is lost."""
 
 ENDED_EARLY = frozenset(
     {Verdict.CANCELLED, Verdict.INTERRUPTED, Verdict.TIMED_OUT, Verdict.BUDGET_EXHAUSTED, Verdict.FAILED}
@@ -67,15 +64,13 @@ class DelegationRun:
         folder: delegation_folder.Folder,
         spec: Spec,
         lock: int,
-        slot: int | None,
         policy: FailurePolicy = failure_policy.decide,
     ) -> None:
-        """Take over the folder that is locked by ``lock``; ``slot`` is a slot taken for this run."""
+        """Take over the folder that is locked by ``lock``. The process holds a slot until it has ended."""
         self.folder = folder
         self.spec = spec
         self.root = state_folder.state_root()
         self._lock = lock
-        self._slot = slot
         self._children: dict[int, identity.Identity] = {}
         worker_lock.write_holder(lock, identity.current(), [])
         self._writer = Writer(folder, lock)
@@ -93,9 +88,7 @@ class DelegationRun:
         self._outside: OutsideWatch | None = None
         self._rounds: Rounds | None = None
         self._before: Delegation | None = None
-        self._queued = False
         self._threads = WorkerThreads()
-        self._slot_may_be_free = asyncio.Event()
         self._ended_before = ""
         context = AttemptContext(
             folder=folder,
@@ -112,11 +105,8 @@ class DelegationRun:
 
     @property
     def needs_tree(self) -> bool:
-        """Return whether the run needs a worktree: for every recipe that changes files, and for every agent CLI."""
-        return self.spec.recipe.returns != "text" or any(
-            declarations.require_capabilities(one.delegator, one.model_server).process_in_worktree
-            for one in self.spec.candidates
-        )
+        """Return whether the run needs a worktree."""
+        return launcher.needs_worktree(self.spec)
 
     async def run(self, *, only_check: bool = False) -> None:
         """Run everything up to the verdict. Errors of the work end up in the verdict; only journal errors raise."""
@@ -127,15 +117,15 @@ class DelegationRun:
         children.on_child_change(self._child_changed)
         command.mark_calls(leftovers.MARK, self.folder.id)
         loop.set_default_executor(self._threads)
-        with ChangeListener(only=(worker_topic(self.folder.id), queue.BELL)) as bell:
+        command.resume()
+        with ChangeListener(only=[worker_topic(self.folder.id)]) as bell:
             loop.add_reader(bell.fileno(), self._look_at_control, bell)
             ticking = asyncio.create_task(self._tick())
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
                 loop.add_signal_handler(number, self._interrupt)
             try:
                 await self._guarded(self._check_again() if only_check else self._work_through())
-                if not self._queued:
-                    await self._end(only_check=only_check)
+                await self._end(only_check=only_check)
             finally:
                 ticking.cancel()
                 loop.remove_reader(bell.fileno())
@@ -160,8 +150,8 @@ class DelegationRun:
             self._failure = _fault(self.folder, error)
 
     def _look_at_control(self, bell: ChangeListener | None) -> None:
-        if bell is not None and bell.drain() & {queue.BELL, EVERYTHING}:
-            self._slot_may_be_free.set()
+        if bell is not None:
+            bell.drain()
         items = self._control.read()
         self._permissions.take(items)
         for item in items:
@@ -211,8 +201,6 @@ class DelegationRun:
         if self.needs_tree:
             self._worktree = DelegationWorktree(self.folder, self.spec, self.root)
             await self.in_thread(self._make_base, self._worktree)
-        if not await self._take_slot():
-            return
         self._check_trust()
         if self._worktree is not None:
             await self.in_thread(self._worktree.make_tree, self._tell)
@@ -225,22 +213,10 @@ class DelegationRun:
         await self._improve()
 
     def _make_base(self, worktree: DelegationWorktree) -> None:
-        """Record the base, unless an earlier worker of this delegation did; runs in a thread."""
-        if worktree.load():
-            return
-        self._tell(events.Phase(text="Recording what you see"))
-        workspace, origin = Path(self.spec.workspace), self.spec.origin
-        # An interrupted decision may have left the user's files partly changed.
-        decision_recovery.recover_workspace(workspace)
-        if origin is None:
-            worktree.make_base(self._tell)
-            return
-        found = repository.locate(workspace)
-        if origin.kind == "retry":
-            base = follow_up_base.same_base(origin, lambda: worktree.claim(found), worktree.name)
-        else:
-            base = follow_up_base.next_base(origin, self.folder.id, found, worktree.buffers(), self.root)
-        worktree.adopt(base, self._tell)
+        """Record the base, unless that was done while it waited; runs in a thread."""
+        if not base_recorder.is_recorded(self._writer.delegation, worktree):
+            self._tell(events.Phase(text="Recording what you see"))
+            base_recorder.record_base(self.folder, self.spec, worktree, self.root, self._tell)
 
     def _check_trust(self) -> None:
         """Raise an error if trust was revoked, or the covered files changed, since the request."""
@@ -251,37 +227,6 @@ class DelegationRun:
                 f"{workspace} is no longer trusted: trust was revoked, or its configuration changed.",
                 hint=f"Review what it allows now: understudy trust {workspace}",
             )
-
-    async def _take_slot(self) -> bool:
-        """Take a slot; if none is free, wait for one, or stay in the queue and return False."""
-        if self._slot is not None:
-            return True
-        # Variables referred to by name may exist only in this process's environment.
-        waits = needs_environment(self.spec)
-        while True:
-            lock = await self.in_thread(queue.acquire, self.root)
-            try:
-                if self._queued:
-                    self._slot = queue.take_turn(self.root, self.folder.id)
-                elif not queue.waiting(self.root):
-                    self._slot = queue.take_slot(self.root, self.spec.slots)
-                if self._slot is not None:
-                    self._queued = False
-                    return True
-                if not self._queued:
-                    self._queued = True
-                    self._emit(events.Queued(position=queue.enqueue(self.root, self.folder.id, waits=waits)))
-                    self._writer.flush_summary()
-                if not waits:
-                    # Exit while the queue's lock is held: a process that frees a slot later sees a queued
-                    # delegation with a free lock.
-                    self._release()
-                    return False
-            finally:
-                os.close(lock)
-            self._slot_may_be_free.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._slot_may_be_free.wait(), SLOT_POLL_SECONDS)
 
     async def _set_up(self, worktree: DelegationWorktree) -> None:
         argv = self.spec.bootstrap.setup
@@ -373,7 +318,7 @@ class DelegationRun:
                 reports=reports,
                 sample=sample,
                 after_check=self._compare_after_check,
-                spare_slot=functools.partial(queue.spare_slot, self.root, self.spec.slots),
+                spare_slot=functools.partial(spare_slots.spare_slot, self.root, self.spec.slots),
             ),
             emit,
         )
@@ -440,7 +385,7 @@ class DelegationRun:
         await self._judge()
 
     async def _end(self, *, only_check: bool) -> None:
-        """Keep partial work, write the verdict, and free the slot; write an end even if any of this fails."""
+        """Keep partial work and write the verdict; write an end even if any of this fails."""
         await self._threads_are_out()
         if self._worktree is not None:
             self._worktree.resume()
@@ -470,10 +415,8 @@ class DelegationRun:
             if only_check:
                 verdict, reservations, info = self._same_end(verdict, reservations, info)
         self._emit(events.Finished(verdict=verdict, reservations=reservations, error=info))
+        queue_entries.remove(self.root, self.folder.id)
         self._release()
-        if self._slot is not None:
-            os.close(self._slot)
-            self._slot = None
 
     @property
     def _stopped(self) -> bool:

@@ -1,24 +1,23 @@
-"""Create a delegation: its folder, and a worker that holds its lock. Takes a few milliseconds."""
+"""Create a delegation: its folder, and a worker or an entry in the queue. Takes a few milliseconds."""
 
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 from understudy.engine.planning.plan import Plan
-from understudy.journal import delegation_folder, groups, state_folder
+from understudy.engine.queueing import launcher
+from understudy.journal import delegation_folder, groups
 from understudy.model.delegations import AskedBy
 from understudy.model.spec import Spec
-from understudy.process import detached
 from understudy.process.failpoints import failpoint
 
 
 def start_delegation(plan: Plan, created_at: str, asked_by: AskedBy, key: str | None = None) -> str:
-    """Create the delegation's folder and start its worker; return the id.
+    """Create the delegation's folder, start its worker or let it wait for a slot; return the id.
 
-    The folder is locked before it becomes visible, and the lock is passed on by descriptor, so no process sees this
-    delegation without a holder. The worker survives its caller: it is not a child of any process that may exit.
+    The folder is locked before it becomes visible, and the lock is passed on to the worker by descriptor, so no process
+    sees this delegation without a holder or an entry in the queue. The worker survives its caller: it is not a child of
+    any process that may exit.
     With an idempotency ``key`` that was used before, return the delegation that was started with it.
     """
 
@@ -38,28 +37,10 @@ def start_delegation(plan: Plan, created_at: str, asked_by: AskedBy, key: str | 
         if group is not None:
             failpoint("before the group")
             groups.add(group, folder.id)
-        if lock is not None:
-            spawn_worker(folder, lock)
-    finally:
+    except BaseException:
         if lock is not None:
             os.close(lock)
+        raise
+    if lock is not None:
+        launcher.submit(folder, lock)
     return folder.id
-
-
-def spawn_worker(
-    folder: delegation_folder.Folder, lock: int, *, slot: int | None = None, only_check: bool = False
-) -> None:
-    """Start ``understudy worker`` for a locked folder, and pass it the lock (and a slot)."""
-    argv = [sys.executable, "-P", "-m", "understudy", "worker", folder.id, str(lock)]
-    descriptors = [lock]
-    if slot is not None:
-        argv.append(f"--slot={slot}")
-        descriptors.append(slot)
-    if only_check:
-        argv.append("--check")
-    # The worker is Understudy itself: it needs the caller's whole environment to resolve keys by name.
-    # Programs that it starts get an environment made from an allow-list.
-    environment = dict(os.environ) | {"UNDERSTUDY_STATE": str(state_folder.state_root())}
-    detached.start_detached(
-        argv, env=environment, cwd=Path("/"), pass_fds=tuple(descriptors), log=folder.path / "worker.log"
-    )

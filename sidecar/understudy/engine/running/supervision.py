@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from understudy.engine.running import queue
+from understudy.engine.queueing import launcher, queue_entries
 from understudy.engine.worktrees import ownership
 from understudy.journal import (
     change_notifications,
@@ -17,7 +17,7 @@ from understudy.journal import (
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.model.delegations import Delegation
-from understudy.model.states import STATES_WITH_WORKER, State
+from understudy.model.states import State
 from understudy.model.verdicts import Verdict
 
 CANCEL_SECONDS = 4.0
@@ -27,11 +27,12 @@ LOCK_SECONDS = 3.0
 
 
 def current(folder: Folder) -> Delegation:
-    """Return the delegation; first end it if its worker died, or start it if it is next in the queue."""
-    found = summary.load(folder)
-    if found.state is State.QUEUED:
-        queue.start_next(state_folder.state_root())
-    return recover(found, folder)
+    """Return the delegation; first end it if its worker died, or start what is next in the queue."""
+    found = recover(summary.load(folder), folder)
+    if found.state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
+        launcher.serve(state_folder.state_root())
+        found = summary.load(folder)
+    return found
 
 
 def recover(found: Delegation, folder: Folder | None = None) -> Delegation:
@@ -43,10 +44,15 @@ def recover(found: Delegation, folder: Folder | None = None) -> Delegation:
 
         if decision_recovery.recover_delegation(folder):
             found = summary.load(folder)
-    if found.state not in STATES_WITH_WORKER or worker_lock.is_held(folder):
+    if found.state is State.FINISHED or worker_lock.is_held(folder):
         return found
-    if dead_workers.recover(folder):
-        queue.start_next(state_folder.state_root())
+    root = state_folder.state_root()
+    if found.state is State.QUEUED:
+        launcher.ensure_entry(folder)
+    elif not (found.state is State.PREPARING and queue_entries.contains(root, folder.id)) and dead_workers.recover(
+        folder
+    ):
+        launcher.serve(root)
     return summary.load(folder)
 
 
@@ -65,8 +71,8 @@ def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
     if summary.load(folder).state is not State.FINISHED or worker_lock.is_held(folder):
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
     root = state_folder.state_root()
-    queue.dequeue(root, folder.id)
-    queue.start_next(root)
+    queue_entries.remove(root, folder.id)
+    launcher.serve(root)
     return summary.load(folder)
 
 
@@ -80,7 +86,7 @@ def lock_within(folder: Folder, seconds: float = LOCK_SECONDS) -> int | None:
 
 def _ended_or_dequeued(folder: Folder) -> bool:
     """Return whether it has ended; a delegation in the queue has no worker, so end it here."""
-    if current(folder).state is State.QUEUED and not worker_lock.is_held(folder):
+    if current(folder).state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
         return True
     return has_ended(folder)

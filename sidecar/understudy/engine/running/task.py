@@ -120,17 +120,6 @@ def proxy_secrets(declared: Mapping[str, str] = _NONE) -> dict[str, str]:
     return {f"proxy password {number}": password for number, password in enumerate(passwords, 1)}
 
 
-def needs_environment(spec: Spec) -> bool:
-    """Return whether a candidate needs a variable or a key from the environment of the process that runs it."""
-    for candidate in spec.candidates:
-        if any(isinstance(value, EnvReference) for value in (candidate.delegator.env or {}).values()):
-            return True
-        key = candidate.model_server.api_key if candidate.model_server is not None else None
-        if key is not None and key.from_env is not None:
-            return True
-    return False
-
-
 def paths(quoted: list[str]) -> list[str]:
     """Convert C-quoted paths to surrogate-escaped ones."""
     return [os.fsdecode(unquote(path)) for path in quoted]

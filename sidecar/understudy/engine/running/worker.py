@@ -1,8 +1,11 @@
-"""The worker process: ``understudy worker <id> <lock> [--slot=<fd>] [--check]`` runs one delegation.
+"""The worker process: ``understudy worker <id> <lock> [--slot=<number>:<fd>] [--check]`` runs one delegation.
 
 It inherits the delegation's lock as a descriptor, whose number is an argument, and is detached from its parent. It
-writes exactly one ``finished`` event, or ``queued``, and exits. If it dies, the next process that reads the folder
-finds the lock free and writes the end (``journal.dead_workers``).
+writes exactly one ``finished`` event. If it dies, the next process that reads the folder finds the lock free and writes
+the end (``journal.dead_workers``), or starts another worker if this one had not written ``started``.
+
+While others wait for a slot, a worker that has ended its delegation runs the next one in its slot: starting Python and
+reading the modules again would take longer than everything else that Understudy does for a delegation.
 """
 
 from __future__ import annotations
@@ -14,32 +17,76 @@ import sys
 from pathlib import Path
 
 from understudy.engine.running import connection_test
-from understudy.journal import delegation_folder
+from understudy.journal import delegation_folder, state_folder
+from understudy.journal.delegation_folder import Folder
 from understudy.model.errors import UnderstudyError
+
+MOST_RUNS = 32
+"""The most delegations in one process, one after another: what the first ones left in memory goes with it."""
 
 
 def main(argv: list[str]) -> int:
-    """Run the delegation named by ``argv``; return the process's exit code (0: finished or queued)."""
+    """Run what ``argv`` says; return the process's exit code."""
     if argv == ["--connection-test"]:
         return connection_test.serve()
-    from understudy.engine.running import queue
-    from understudy.engine.running.lifecycle import DelegationRun
+    from understudy.engine.queueing import launcher
 
-    identifier, lock = argv[0], int(argv[1])
-    os.set_inheritable(lock, False)
+    os.umask(0o077)
+    root = state_folder.state_root()
+    if argv[0] == "--record-bases":
+        from understudy.engine.queueing import base_recorder
+
+        base_recorder.record_all(root, _inherited(argv[1]))
+        return 0
+    if argv[0] == "--hold-keys":
+        from understudy.engine.queueing import key_holder
+
+        key_holder.hold(root, argv[1], _inherited(argv[2]), lambda: launcher.serve(root))
+        return 0
+    from understudy.engine.queueing.slots import Slot
+
     slot = None
     for option in argv[2:]:
         if option.startswith("--slot="):
-            slot = int(option.removeprefix("--slot="))
-            os.set_inheritable(slot, False)
-    os.umask(0o077)
-    folder = delegation_folder.open_folder(identifier)
-    spec = delegation_folder.read_spec(folder)
-    run = DelegationRun(folder, spec, lock, slot)
-    asyncio.run(run.run(only_check="--check" in argv))
-    queue.start_next(run.root)
-    _tidy(run.root)
+            number, _, descriptor = option.removeprefix("--slot=").partition(":")
+            slot = Slot(int(number), _inherited(descriptor))
+    try:
+        _run(delegation_folder.open_folder(argv[0]), _inherited(argv[1]), only_check="--check" in argv)
+        for _ in range(MOST_RUNS - 1):
+            claim = launcher.next_for(root, slot) if slot is not None else None
+            if claim is None:
+                break
+            _log_to(claim.folder)
+            _run(claim.folder, claim.lock)
+    finally:
+        if slot is not None:
+            slot.close()
+        launcher.serve(root)
+    _tidy(root)
     return 0
+
+
+def _run(folder: Folder, lock: int, *, only_check: bool = False) -> None:
+    from understudy.engine.running.lifecycle import DelegationRun
+
+    spec = delegation_folder.read_spec(folder)
+    asyncio.run(DelegationRun(folder, spec, lock).run(only_check=only_check))
+
+
+def _inherited(number: str) -> int:
+    """Return a descriptor that this process inherited; its own children do not."""
+    descriptor = int(number)
+    os.set_inheritable(descriptor, False)
+    return descriptor
+
+
+def _log_to(folder: Folder) -> None:
+    """Write what this process prints to the log of another delegation."""
+    with contextlib.suppress(OSError):
+        log = os.open(folder.path / "worker.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
 
 
 def _tidy(state: Path) -> None:

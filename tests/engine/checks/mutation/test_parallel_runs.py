@@ -27,7 +27,9 @@ from understudy.engine.checks.mutation.copies.private_copy import copies_that_fi
 from understudy.engine.checks.mutation.mutant_result import MutantResult
 from understudy.engine.checks.mutation.mutation_test import MutationRequest, mutation_test
 from understudy.engine.checks.mutation.runs import MutantRuns, PlannedRun, RecordedTests
-from understudy.engine.running import queue
+from understudy.engine.queueing import queue_entries
+from understudy.engine.queueing.slots import take_slot
+from understudy.engine.queueing.spare_slots import spare_slot
 from understudy.model.checks import Check
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.evidence.mutation import MutantStatus
@@ -344,20 +346,21 @@ def test_copies_must_fit_on_the_disk(tmp_path: Path) -> None:
 
 
 def test_a_spare_slot_goes_to_the_next_delegation(tmp_path: Path) -> None:
-    own = queue.take_slot(tmp_path, 2)
+    own = take_slot(tmp_path, 2)
     assert own is not None
-    spare = queue.spare_slot(tmp_path, 2)
+    spare = spare_slot(tmp_path, 2)
     assert spare is not None
     assert not spare.wanted
-    assert queue.spare_slot(tmp_path, 2) is None
-    assert queue.enqueue(tmp_path, "20261122-100000-aaaaa") == 1
+    assert spare_slot(tmp_path, 2) is None
+    queue_entries.add(tmp_path, "20261122-100000-aaaaa", 2, keys=None, record=False)
     assert spare.wanted
     spare.close()
     spare.close()
     # The delegation that waited is gone: the slot is free, and so is the queue.
-    assert queue.waiting(tmp_path) == []
-    again = queue.spare_slot(tmp_path, 2)
+    assert queue_entries.waiting(tmp_path) == []
+    again = spare_slot(tmp_path, 2)
     assert again is not None
-    queue.enqueue(tmp_path, "20261122-100000-aaaaa")
     again.close()
-    os.close(own)
+    queue_entries.add(tmp_path, "20261122-100000-aaaaa", 2, keys=None, record=False)
+    assert spare_slot(tmp_path, 2) is None
+    own.close()

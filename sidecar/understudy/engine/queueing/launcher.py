@@ -1,0 +1,312 @@
+"""Start workers: the oldest waiting delegation gets the next free slot.
+
+No process is in charge of the queue. ``serve`` is called by each start, by each worker that ends, by each process that
+releases the lock of a waiting delegation, and by frontends when they begin and while they follow a delegation. What a
+killed process left undone, the next call does.
+
+No lock is held while the queue is read. A process first takes a slot (a lock that the kernel frees), then the lock of
+the oldest delegation that has no process, and passes both to the worker. One that finds a delegation's lock taken
+skips it: its holder calls ``serve`` after it has released it. One that gives a slot back looks once more for entries
+that were added meanwhile, because their starts found that slot taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.config.discovery import declarations
+from understudy.engine.queueing import key_holder, queue_entries
+from understudy.engine.queueing.slots import Slot, take_slot
+from understudy.files import durable, locks
+from understudy.journal import change_notifications, dead_workers, delegation_folder, state_folder, worker_lock
+from understudy.journal.delegation_folder import Folder
+from understudy.journal.summaries import summary
+from understudy.journal.writer import Writer
+from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
+from understudy.model.events import Finished, Queued
+from understudy.model.spec import Spec
+from understudy.model.states import State
+from understudy.model.verdicts import Verdict
+from understudy.process import detached
+from understudy.process.failpoints import failpoint
+
+MOST_LAUNCHES = 3
+"""The most worker starts for a delegation whose worker dies before it writes ``started``."""
+
+NOT_STARTED = frozenset({State.PREPARING, State.QUEUED})
+"""The states of a delegation with an entry."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A delegation that this process may start: it holds the delegation's lock."""
+
+    folder: Folder
+    lock: int
+
+
+def submit(folder: Folder, lock: int) -> None:
+    """Start a new delegation's worker, or let the delegation wait; this closes ``lock``, which locks the folder."""
+    root = state_folder.state_root()
+    try:
+        spec = delegation_folder.read_spec(folder)
+        keys = key_holder.needed_keys(spec, os.environ)
+        queue_entries.add(root, folder.id, spec.slots, keys=keys, record=needs_worktree(spec))
+        failpoint("entry added")
+        if serve(root, Claim(folder, lock)):
+            return
+        with Writer(folder, lock) as writer:
+            writer.append(Queued(position=queue_entries.position(root, folder.id, spec.slots)), attempt=0)
+        failpoint("queued")
+    finally:
+        os.close(lock)
+    if keys is not None and (held := key_holder.lock_holder(root, keys.digest)) is not None:
+        _spawn_helper(root, ["--hold-keys", keys.digest], held)
+    serve(root)
+
+
+def serve(root: Path, mine: Claim | None = None) -> bool:
+    """Start as many waiting delegations as there are free slots, oldest first; return whether ``mine`` was started.
+
+    Cheap when there is nothing to do. Also start a process that records bases, if none does and some are missing.
+    Never raises for a problem of a single delegation.
+    """
+    _take_back(root)
+    launched_mine = False
+    seen: set[str] = set()
+    while (taken := _take_next(root, seen, mine)) is not None:
+        slot, claim, slots = taken
+        try:
+            if _may_launch(root, claim, slots):
+                spawn_worker(claim.folder, claim.lock, slot=slot)
+                launched_mine = launched_mine or claim is mine
+        except (UnderstudyError, OSError) as error:
+            if claim is mine:
+                queue_entries.remove(root, claim.folder.id)
+                raise
+            _give_up(root, claim, error)
+        finally:
+            slot.close()
+            if claim is not mine:
+                os.close(claim.lock)
+    ensure_recorder(root)
+    return launched_mine
+
+
+def next_for(root: Path, slot: Slot) -> Claim | None:
+    """Return the oldest waiting delegation that may have ``slot``, for this process to run; None: give the slot up."""
+    _take_back(root)
+    seen: set[str] = set()
+    while (taken := _take_next(root, seen, own=slot)) is not None:
+        _, claim, slots = taken
+        try:
+            if _may_launch(root, claim, slots):
+                return claim
+        except (UnderstudyError, OSError) as error:
+            _give_up(root, claim, error)
+        os.close(claim.lock)
+    return None
+
+
+def ensure_entry(folder: Folder) -> None:
+    """Let a delegation that waits without an entry wait with one: a power cut, or an older version, left it."""
+    root = state_folder.state_root()
+    if queue_entries.contains(root, folder.id) or (lock := worker_lock.try_lock(folder)) is None:
+        return
+    try:
+        if summary.load(folder).state is State.QUEUED and not queue_entries.contains(root, folder.id):
+            queue_entries.add(root, folder.id, delegation_folder.read_spec(folder).slots, keys=None, record=False)
+    except UnderstudyError as error:
+        _give_up(root, Claim(folder, lock), error)
+    finally:
+        os.close(lock)
+
+
+def needs_worktree(spec: Spec) -> bool:
+    """Return whether a run needs a worktree: for every recipe that changes files, and for every agent CLI."""
+    return spec.recipe.returns != "text" or any(
+        declarations.require_capabilities(one.delegator, one.model_server).process_in_worktree
+        for one in spec.candidates
+    )
+
+
+def spawn_worker(folder: Folder, lock: int, *, slot: Slot | None = None, only_check: bool = False) -> None:
+    """Start ``understudy worker`` for a locked folder, and pass it the lock (and a slot)."""
+    arguments, descriptors = [folder.id, str(lock)], [lock]
+    if slot is not None:
+        arguments.append(f"--slot={slot.number}:{slot.descriptor}")
+        descriptors.append(slot.descriptor)
+    if only_check:
+        arguments.append("--check")
+    _spawn(arguments, descriptors, folder.path / "worker.log")
+
+
+def ensure_recorder(root: Path) -> None:
+    """Start a process that records missing bases, unless one is running."""
+    if not queue_entries.unrecorded(root) or locks.is_locked(_recorder_lock(root)):
+        return
+    held = lock_recorder(root)
+    if held is not None:
+        _spawn_helper(root, ["--record-bases"], held)
+
+
+def lock_recorder(root: Path) -> int | None:
+    """Return the descriptor of the lock that a new recorder inherits; None when there is one."""
+    place = _recorder_lock(root)
+    with durable.named_failures(place):
+        return locks.try_lock(place)
+
+
+def _recorder_lock(root: Path) -> Path:
+    return root / "queue" / "recorder.lock"
+
+
+def _take_next(
+    root: Path, seen: set[str], mine: Claim | None = None, own: Slot | None = None
+) -> tuple[Slot, Claim, int] | None:
+    """Return a free slot (``own``, if given) with the oldest delegation that may have it, and its number of slots.
+
+    The caller closes both. Ids that were looked at are added to ``seen`` and left out in later calls.
+    """
+    slot = own
+    try:
+        while True:
+            full: set[int] = set()
+            for identifier, slots in queue_entries.waiting(root):
+                if identifier in seen or slots in full:
+                    continue
+                if slot is None or slot.number >= slots:
+                    other = take_slot(root, slots) if own is None else None
+                    if other is None:
+                        full.add(slots)  # another one may be allowed more slots
+                        continue
+                    if slot is not None:
+                        slot.close()
+                    slot = other
+                seen.add(identifier)
+                claim = _claim(root, identifier, mine)
+                if claim is None:
+                    continue
+                if not _is_kept_for_holder(root, identifier):
+                    return slot, claim, slots
+                if claim is not mine:
+                    os.close(claim.lock)
+                if slot is not own:
+                    slot.close()
+                return None  # the holder takes the slot: what came later must not
+            if slot is None or slot is own:
+                return None
+            slot.close()
+            slot = None
+    except BaseException:
+        if slot is not None and slot is not own:
+            slot.close()
+        raise
+
+
+def _claim(root: Path, identifier: str, mine: Claim | None) -> Claim | None:
+    """Lock a waiting delegation; remove its entry if it no longer waits."""
+    if mine is not None and mine.folder.id == identifier:
+        return mine
+    try:
+        folder = delegation_folder.open_folder(identifier)
+        lock = worker_lock.try_lock(folder)
+    except UnderstudyError:
+        queue_entries.remove(root, identifier)
+        return None
+    if lock is None:
+        return None
+    claim = Claim(folder, lock)
+    try:
+        if summary.load(folder).state in NOT_STARTED:
+            return claim
+        queue_entries.remove(root, identifier)
+    except UnderstudyError as error:
+        _give_up(root, claim, error)
+    os.close(lock)
+    return None
+
+
+def _is_kept_for_holder(root: Path, identifier: str) -> bool:
+    """Return whether a holder of keys must start this delegation, and notify it."""
+    keys = queue_entries.read(root, identifier).keys
+    if keys is None or key_holder.has(keys, os.environ) or not key_holder.is_held(root, keys.digest):
+        return False
+    change_notifications.notify(key_holder.TOPIC)
+    return True
+
+
+def _may_launch(root: Path, claim: Claim, slots: int) -> bool:
+    """Mark a delegation as launched; return False, with its end written, if its workers died too often."""
+    if queue_entries.read(root, claim.folder.id).launches >= MOST_LAUNCHES:
+        _finish(claim, ErrorInfo(ErrorKind.INTERRUPTED, f"Its worker died {MOST_LAUNCHES} times."))
+        queue_entries.remove(root, claim.folder.id)
+        return False
+    queue_entries.launch(root, claim.folder.id, slots)
+    failpoint("launched")
+    return True
+
+
+def _take_back(root: Path) -> None:
+    """Let delegations wait again whose worker died before it wrote ``started``."""
+    for identifier in queue_entries.launched(root):
+        claim = None
+        try:
+            folder = delegation_folder.open_folder(identifier)
+            if worker_lock.is_held(folder) or (lock := worker_lock.try_lock(folder)) is None:
+                continue
+            claim = Claim(folder, lock)
+            if identifier not in queue_entries.launched(root):
+                continue
+            if summary.load(folder).state in NOT_STARTED:
+                dead_workers.end_leftovers(folder)
+                queue_entries.wait_again(root, identifier, delegation_folder.read_spec(folder).slots)
+            else:
+                queue_entries.remove(root, identifier)
+        except UnderstudyError as error:
+            if claim is not None:
+                _give_up(root, claim, error)
+            else:
+                queue_entries.remove(root, identifier)
+        finally:
+            if claim is not None:
+                os.close(claim.lock)
+
+
+def _give_up(root: Path, claim: Claim, error: Exception) -> None:
+    """End a delegation that cannot be started, so that it does not block others."""
+    info = error.info() if isinstance(error, UnderstudyError) else ErrorInfo(ErrorKind.INTERNAL, str(error))
+    _finish(claim, info)
+    queue_entries.remove(root, claim.folder.id)
+
+
+def _finish(claim: Claim, error: ErrorInfo) -> None:
+    verdict = Verdict.INTERRUPTED if error.kind is ErrorKind.INTERRUPTED else Verdict.FAILED
+    with contextlib.suppress(UnderstudyError), Writer(claim.folder, claim.lock) as writer:
+        if writer.delegation.state in NOT_STARTED:
+            attempt = max((one.number for one in writer.delegation.attempts), default=0)
+            writer.append(Finished(verdict=verdict, reservations=[], error=error), attempt=attempt)
+
+
+def _spawn_helper(root: Path, arguments: list[str], lock: int) -> None:
+    """Start a worker process that serves the queue and runs no delegation; this closes ``lock``, which it inherits."""
+    try:
+        _spawn([*arguments, str(lock)], [lock], root / "queue" / "worker.log")
+    finally:
+        os.close(lock)
+
+
+def _spawn(arguments: list[str], descriptors: list[int], log: Path) -> None:
+    # The worker is Understudy itself: it needs the caller's whole environment to resolve keys by name.
+    # Programs that it starts get an environment made from an allow-list.
+    detached.start_detached(
+        [sys.executable, "-P", "-m", "understudy", "worker", *arguments],
+        env=dict(os.environ) | {"UNDERSTUDY_STATE": str(state_folder.state_root())},
+        cwd=Path("/"),
+        pass_fds=tuple(descriptors),
+        log=log,
+    )

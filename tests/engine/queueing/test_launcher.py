@@ -1,0 +1,308 @@
+"""The queue as a state machine: starts, ends, cancels, and kills of any process at any step."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from journals import spec_of_a_test
+
+from understudy.engine.queueing import key_holder, launcher, queue_entries
+from understudy.engine.queueing.slots import Slot, take_slot
+from understudy.engine.running import supervision
+from understudy.journal import delegation_folder, reader, state_folder, worker_lock
+from understudy.journal.delegation_folder import Folder
+from understudy.journal.summaries import summary
+from understudy.journal.writer import Writer
+from understudy.model.config.delegators import Delegator, EnvReference, Limits
+from understudy.model.events import Finished, Started
+from understudy.model.spec import SpecCandidate
+from understudy.model.states import State
+from understudy.model.verdicts import Verdict
+
+MOST_SLOTS = 3
+
+
+class Killed(BaseException):
+    """A simulated SIGKILL: nothing handles it, and the kernel closes the descriptors."""
+
+
+@dataclass
+class Worker:
+    folder: Folder
+    lock: int
+    slot: Slot | None
+    has_started: bool = False
+
+    def die(self) -> None:
+        os.close(self.lock)
+        if self.slot is not None:
+            self.slot.close()
+
+
+@dataclass
+class Machine:
+    """Processes without processes: workers and the recorder are the descriptors that they hold."""
+
+    workers: dict[str, Worker] = field(default_factory=dict)
+    recorder: int | None = None
+    kill_at: str | None = None
+
+    def spawn_worker(self, folder: Folder, lock: int, *, slot: Slot, only_check: bool = False) -> None:
+        assert not only_check
+        root = state_folder.state_root()
+        spec = delegation_folder.read_spec(folder)
+        older = [name for name, slots in queue_entries.waiting(root) if slots == spec.slots and name < folder.id]
+        assert not older, "the oldest of those with the same number of slots is first"
+        assert folder.id not in self.workers
+        assert slot.number < spec.slots
+        self.workers[folder.id] = Worker(folder, os.dup(lock), Slot(slot.number, os.dup(slot.descriptor)))
+
+    def spawn_helper(self, root: Path, arguments: list[str], lock: int) -> None:
+        assert arguments == ["--record-bases"]
+        assert self.recorder is None, "one recorder at a time"
+        self.recorder = lock
+
+    def failpoint(self, name: str) -> None:
+        if name == self.kill_at:
+            self.kill_at = None
+            raise Killed
+
+    def kill_all(self) -> None:
+        for worker in self.workers.values():
+            worker.die()
+        self.workers.clear()
+        if self.recorder is not None:
+            os.close(self.recorder)
+            self.recorder = None
+
+
+class Queue(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.folder = Path(tempfile.mkdtemp())
+        self.patch.setenv("UNDERSTUDY_STATE", str(self.folder / "state"))
+        self.patch.setenv("XDG_RUNTIME_DIR", str(self.folder))
+        self.machine = Machine()
+        self.patch.setattr(launcher, "spawn_worker", self.machine.spawn_worker)
+        self.patch.setattr(launcher, "_spawn_helper", self.machine.spawn_helper)
+        self.patch.setattr(launcher, "failpoint", self.machine.failpoint)
+        self.root = state_folder.state_root()
+        self.known: list[Folder] = []
+
+    def teardown(self) -> None:
+        self.machine.kill_at = None
+        self.drain()
+        self.machine.kill_all()
+        self.patch.undo()
+        shutil.rmtree(self.folder)
+
+    # -- what happens ------------------------------------------------------------------------------------------
+
+    @rule(
+        slots=st.sampled_from([1, MOST_SLOTS]),
+        kill_at=st.sampled_from([None, None, "entry added", "launched", "queued"]),
+    )
+    def start(self, slots: int, kill_at: str | None) -> None:
+        folder, lock = delegation_folder.create(lambda name: spec_of_a_test(name, slots=slots), {})
+        self.known.append(folder)
+        self.machine.kill_at = kill_at
+        with contextlib.suppress(Killed):
+            launcher.submit(folder, lock)
+        self.machine.kill_at = None
+
+    @precondition(lambda self: self.machine.workers)
+    @rule(data=st.data())
+    def worker_writes_started(self, data: st.DataObject) -> None:
+        worker = self.any_worker(data)
+        if not worker.has_started:
+            self.start_work(worker)
+
+    @precondition(lambda self: self.machine.workers)
+    @rule(data=st.data(), then=st.sampled_from(["exits", "runs the next", "is killed"]))
+    def worker_ends(self, data: st.DataObject, then: str) -> None:
+        worker = self.any_worker(data)
+        if not worker.has_started:
+            self.start_work(worker)
+        self.end_work(worker, then)
+
+    @precondition(lambda self: self.machine.workers)
+    @rule(data=st.data())
+    def worker_is_killed(self, data: st.DataObject) -> None:
+        worker = self.any_worker(data)
+        del self.machine.workers[worker.folder.id]
+        worker.die()
+
+    @rule()
+    def all_are_killed(self) -> None:
+        self.machine.kill_all()
+
+    @rule(kill_at=st.sampled_from([None, "launched"]))
+    def a_process_serves(self, kill_at: str | None) -> None:
+        self.machine.kill_at = kill_at
+        with contextlib.suppress(Killed):
+            launcher.serve(self.root)
+        self.machine.kill_at = None
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data())
+    def a_frontend_looks(self, data: st.DataObject) -> None:
+        supervision.current(data.draw(st.sampled_from(self.known)))
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data())
+    def a_waiting_one_is_cancelled(self, data: st.DataObject) -> None:
+        folder = data.draw(st.sampled_from(self.known))
+        if summary.load(folder).state is State.QUEUED and folder.id not in self.machine.workers:
+            done = supervision.cancel(folder, by="test", at="2026-11-21T00:45:12.000Z")
+            assert done.verdict is Verdict.CANCELLED or folder.id in self.machine.workers
+            assert done.verdict is None or not queue_entries.contains(self.root, folder.id)
+
+    @precondition(lambda self: self.machine.recorder is not None)
+    @rule(dies=st.booleans())
+    def recorder_works(self, dies: bool) -> None:
+        for identifier in [] if dies else queue_entries.unrecorded(self.root):
+            if not worker_lock.is_held(delegation_folder.open_folder(identifier)):
+                queue_entries.recorded(self.root, identifier)
+        os.close(self.machine.recorder)
+        self.machine.recorder = None
+
+    # -- what is always true -----------------------------------------------------------------------------------
+
+    @invariant()
+    def no_more_run_than_there_are_slots(self) -> None:
+        assert len(self.machine.workers) <= MOST_SLOTS
+
+    @invariant()
+    def no_two_workers_have_one_slot(self) -> None:
+        numbers = [worker.slot.number for worker in self.machine.workers.values()]
+        assert len(set(numbers)) == len(numbers)
+
+    def drain(self) -> None:
+        """After anything that happened, reading and ending workers finishes every delegation, each exactly once."""
+        for _ in range(20 + 4 * len(self.known)):
+            for folder in self.known:
+                supervision.current(folder)
+            if self.machine.recorder is not None:
+                self.recorder_works(dies=False)
+            for worker in list(self.machine.workers.values()):
+                if not worker.has_started:
+                    self.start_work(worker)
+                self.end_work(worker, "exits")
+        for folder in self.known:
+            ends = [event for event in reader.read_events(folder, 0, 1000) if isinstance(event, Finished)]
+            assert len(ends) == 1, (folder.id, summary.load(folder).state)
+        assert (
+            queue_entries.waiting(self.root)
+            == queue_entries.launched(self.root)
+            == queue_entries.unrecorded(self.root)
+            == []
+        )
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    def any_worker(self, data: st.DataObject) -> Worker:
+        return self.machine.workers[data.draw(st.sampled_from(sorted(self.machine.workers)))]
+
+    def start_work(self, worker: Worker) -> None:
+        with Writer(worker.folder, worker.lock) as writer:
+            if writer.delegation.state in launcher.NOT_STARTED:
+                writer.append(Started(delegator="quick", model="m", reason="asked"), attempt=1)
+        queue_entries.remove(self.root, worker.folder.id)
+        worker.has_started = True
+
+    def end_work(self, worker: Worker, then: str) -> None:
+        del self.machine.workers[worker.folder.id]
+        with Writer(worker.folder, worker.lock) as writer:
+            writer.append(Finished(verdict=Verdict.VERIFIED, reservations=[]), attempt=1)
+        os.close(worker.lock)
+        if then == "runs the next" and (claim := launcher.next_for(self.root, worker.slot)) is not None:
+            self.machine.workers[claim.folder.id] = Worker(claim.folder, claim.lock, worker.slot)
+            return
+        worker.slot.close()
+        if then != "is killed":
+            launcher.serve(self.root)
+
+
+def test_nothing_is_lost_and_the_order_is_kept() -> None:
+    run_state_machine_as_test(
+        Queue,
+        settings=settings(
+            max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
+
+
+# -- keys ----------------------------------------------------------------------------------------------------------
+
+
+def keyed_spec(name: str):
+    delegator = Delegator(name="keyed", model="m", env={"TOKEN": EnvReference(from_env="KEY_OF_A_TEST")})
+    return spec_of_a_test(name, slots=1, candidates=[SpecCandidate(delegator=delegator, limits=Limits())])
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine()
+    monkeypatch.setattr(launcher, "spawn_worker", machine.spawn_worker)
+    monkeypatch.setattr(launcher, "ensure_recorder", lambda root: None)
+    yield machine
+    machine.kill_all()
+
+
+def test_only_a_process_that_has_the_keys_starts_what_needs_them(alone, monkeypatch) -> None:
+    root, helpers = state_folder.state_root(), []
+    monkeypatch.setattr(launcher, "_spawn_helper", lambda root, arguments, lock: helpers.append((arguments, lock)))
+    monkeypatch.setenv("KEY_OF_A_TEST", "0123456789")
+    busy = take_slot(root, 1)
+    folder, lock = delegation_folder.create(keyed_spec, {})
+    launcher.submit(folder, lock)
+    later, lock = delegation_folder.create(keyed_spec, {})
+    launcher.submit(later, lock)
+    plain, lock = delegation_folder.create(lambda name: spec_of_a_test(name, slots=1), {})
+    launcher.submit(plain, lock)
+    [([option, digest], held)] = helpers
+    assert option == "--hold-keys", "one holder for all who need the same keys"
+    assert "0123456789" not in "".join(str(path) for path in root.rglob("*"))
+
+    monkeypatch.delenv("KEY_OF_A_TEST")
+    busy.close()
+    launcher.serve(root)
+    assert not alone.workers, "the holder starts it"
+    monkeypatch.setenv("KEY_OF_A_TEST", "0123456789")
+    launcher.serve(root)
+    assert list(alone.workers) == [folder.id]
+    assert len(queue_entries.keyed(root, digest)) == 2
+
+    monkeypatch.delenv("KEY_OF_A_TEST")
+    alone.kill_all()
+    os.close(held)
+    launcher.serve(root)
+    assert list(alone.workers) == [folder.id], "without its holder, any process starts it and reports the missing key"
+
+
+def test_a_holder_that_hangs_does_not_stop_the_queue(alone, monkeypatch) -> None:
+    root, helpers = state_folder.state_root(), []
+    monkeypatch.setattr(launcher, "_spawn_helper", lambda root, arguments, lock: helpers.append(lock))
+    busy = take_slot(root, 1)
+    monkeypatch.setenv("KEY_OF_A_TEST", "0123456789")
+    folder, lock = delegation_folder.create(keyed_spec, {})
+    launcher.submit(folder, lock)
+    monkeypatch.delenv("KEY_OF_A_TEST")
+    busy.close()
+    launcher.serve(root)
+    assert not alone.workers
+    long_ago = 1_000_000_000 - key_holder.HANGS_SECONDS
+    os.utime(helpers[0], (long_ago, long_ago))
+    launcher.serve(root)
+    assert list(alone.workers) == [folder.id]
+    os.close(helpers[0])
