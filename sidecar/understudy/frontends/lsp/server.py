@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from understudy.api import error_codes
+from understudy.api.serving import waiting_delegations
 from understudy.frontends.lsp.editor.client import Client
 from understudy.frontends.lsp.editor.requests import ApiRequests
 from understudy.frontends.lsp.session import Session, StandardRequests
@@ -184,6 +185,7 @@ def run() -> int:
     """Serve on stdin and stdout."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     reading, writing = descriptors()
+    waiting_delegations.watch()
     code = asyncio.run(Server().serve(reading, writing))
     sys.stderr.flush()
     return code

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from understudy.api.serving import waiting_delegations
 from understudy.frontends.rpc.session import Peer, Session
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -37,6 +38,7 @@ def stdio() -> int:
     os.dup2(2, 1)
     os.close(nowhere)
     # The parent process is the client, and passed this environment on.
+    waiting_delegations.watch()
     session = Session(lambda data: _write(writing, data), Peer(os.getppid(), _here(), os.environ))
     with contextlib.suppress(KeyboardInterrupt):
         while not session.broken and (data := _read(reading)):
@@ -49,6 +51,7 @@ def unix_socket(path: str) -> int:
     """Serve clients on a socket at ``path`` until SIGINT or SIGTERM."""
     place = Path(path).expanduser().absolute()
     with _stopped_by_signals() as stopping, _listening(place) as listener:
+        waiting_delegations.watch()
         sys.stderr.write(f"Listening on {place}.\n")
         sys.stderr.flush()
         poller = select.poll()
