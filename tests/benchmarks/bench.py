@@ -46,8 +46,9 @@ from understudy.journal import (  # noqa: E402
     reader,
 )
 
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 import bench_lsp  # noqa: E402 - beside this file
+import many_starts  # noqa: E402
 from bench_lsp import percentile, pipe_delay  # noqa: E402
 
 CALLER = TerminalCaller()
@@ -145,6 +146,30 @@ def bench_start(top: Path) -> None:
         wait(identifier)
     lost = [i for i in [*streaming, *started] if call("delegations/get", id=i).verdict != "answered"]  # type: ignore[attr-defined]
     row("twenty", "delegations lost, of 50 started, with 20 or more at once on these cores", float(len(lost)), 0.0)
+
+
+def bench_queue(top: Path) -> None:
+    """A thousand starts at once, with a kill of everything in between; then the throughput without kills."""
+    settings = SCRATCH / "config" / "config.toml"
+    before, slots = settings.read_text(), 8
+    settings.write_text(f'[environment]\npython = "{sys.executable}"\n[limits]\nslots = {slots}\n')
+    result = json.dumps({"type": "result", "ok": True, "text": "done"})
+    agent = ["/bin/sh", "-c", f"sleep 1; echo x > new.txt; echo '{result}'"]
+    delegator("second", *agent)
+    params = {"recipe": "implement", "task": "x", "delegator": "second", "workspace": str(top)}
+    state = SCRATCH / "state"
+    try:
+        figures = many_starts.run(1000, top, state, params, kill_after=200)
+        lost = len(figures.lost) + len(figures.refused)
+        row("queue", "delegations lost of 1,000 started at once, all processes killed in between", float(lost), 0.0)
+        row("queue", "the same: memory of all processes, agents included", figures.most_bytes / 2**20, 1000.0, "MB")
+        row("queue", "the same: places by which one overtook an earlier one", figures.largest_overtaking, 2.0 * slots)
+        shutil.rmtree(state / "delegations")
+        seconds = many_starts.run(100, top, state, params).seconds
+        plain = many_starts.with_xargs(100, slots, agent, SCRATCH)
+        row("queue", "100 delegations of an agent that takes 1 s / xargs -P slots", seconds / plain, 2.0, "x")
+    finally:
+        settings.write_text(before)
 
 
 class Seen:
@@ -442,6 +467,7 @@ def main() -> int:
     benches: dict[str, Callable[[], None]] = {
         "cli": bench_cli,
         "start": lambda: bench_start(top),
+        "queue": lambda: bench_queue(repository("queue", 20)),
         "latency": lambda: bench_latency(top),
         "deltas": lambda: bench_deltas(top),
         "worktree": bench_worktree,
