@@ -98,6 +98,26 @@ class ObjectStore:
             ) from error
         return cls(path, description)
 
+    def copy_to(self, path: Path) -> ObjectStore:
+        """Copy the objects, the base and the settings to a new store, but no data of worktrees (their indexes).
+
+        Errors: ``disk_full``, ``state_unavailable``.
+        """
+
+        def leave_out(folder: str, entries: list[str]) -> set[str]:
+            if Path(folder) != self.own:
+                return set()
+            return {entry for entry in entries if entry == "trees" or entry.startswith("tmp.")}
+
+        def copy(source: str, target: str) -> str:
+            # copytree() would turn an OSError into a list of texts.
+            with _typed_errors(path):
+                return shutil.copy2(source, target, follow_symlinks=False)
+
+        with _typed_errors(path):
+            shutil.copytree(self.path, path, symlinks=True, ignore=leave_out, copy_function=copy)
+        return ObjectStore.open(path)
+
     @property
     def own(self) -> Path:
         """The folder inside for files that are not git's: indexes, the template of worktrees, temporary files."""

@@ -1,8 +1,10 @@
 """Record what the user saw when they asked, for delegations that wait for a slot.
 
-One process at a time does this, for all that wait, oldest first: ``understudy worker --record-bases``. Otherwise a
-thousand starts at once would be a thousand processes that read the repository. If it dies, the next
-``launcher.serve`` starts another one. The worker of a delegation that gets a slot first records the base itself.
+One process at a time does this, for all that wait: ``understudy worker --record-bases``. Otherwise a thousand starts at
+once would be a thousand processes that read the repository. It captures the checkout for all of them at once
+(``base_snapshots``), then makes the object store of each, oldest first, and captures again whenever others were started
+meanwhile. If it dies, the next ``launcher.serve`` starts another one. The worker of a delegation that gets a slot first
+records the base itself.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from understudy.engine.queueing import launcher, queue_entries
+from understudy.engine.queueing import base_snapshots, launcher, queue_entries
+from understudy.engine.queueing.base_snapshots import Snapshots
 from understudy.engine.review import decision_recovery, follow_up_base
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.git import command, repository
@@ -26,8 +29,9 @@ from understudy.model.events import Event
 from understudy.model.spec import Spec
 from understudy.process import identity, leftovers
 
-MOST_TRIES = 3
-"""After this many processes died at the same base, it is left to the delegation's worker."""
+MOST_TRIES = 4
+"""After this many tries at the same base killed their process, it is left to the delegation's worker. A capture and
+making the store are two tries."""
 
 START_SECONDS = 0.5
 """A start holds its delegation for milliseconds after it added the entry."""
@@ -46,7 +50,7 @@ def record_base(
     # An interrupted decision may have left the user's files partly changed.
     decision_recovery.recover_workspace(workspace)
     if origin is None:
-        worktree.make_base(emit)
+        worktree.make_base(emit, base_snapshots.find(root, folder.id))
         return
     found = repository.locate(workspace)
     if origin.kind == "retry":
@@ -61,14 +65,29 @@ def record_all(root: Path, lock: int) -> None:
     held: int | None = lock
     left: set[str] = set()
     while held is not None:
+        snapshots = Snapshots(root)
         while todo := [identifier for identifier in queue_entries.unrecorded(root) if identifier not in left]:
-            for identifier in todo:
-                if not _record(root, identifier):
-                    left.add(identifier)
-                launcher.serve(root)
+            snapshots.capture(todo, MOST_TRIES)
+            # Those without a snapshot, such as follow-ups, are the ones that may become late.
+            identifier = next((one for one in todo if one not in snapshots.covered), todo[0])
+            if not _record(root, identifier):
+                left.add(identifier)
+            launcher.serve(root)
+        snapshots.remove_unused()
         os.close(held)
         # An entry that was added just now found this recorder.
         held = launcher.lock_recorder(root) if set(queue_entries.unrecorded(root)) - left else None
+
+
+def tidy(root: Path) -> None:
+    """Remove snapshots that workers used after the process that captured them had ended."""
+    if base_snapshots.any_left(root) and (held := launcher.lock_recorder(root)) is not None:
+        try:
+            Snapshots(root)
+        finally:
+            os.close(held)
+        # An entry that was added just now took this process for a recorder.
+        launcher.ensure_recorder(root)
 
 
 def _record(root: Path, identifier: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +15,6 @@ from understudy.engine.worktrees.record import WorktreeRecord, load_record
 from understudy.git import diff as git_diff
 from understudy.git import repository
 from understudy.git.merge import carry_over
-from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import rescue, worktree
 from understudy.journal import delegation_folder, reader, worker_lock
 from understudy.journal.writer import Writer
@@ -82,8 +80,6 @@ def same_base(origin: Origin, claim: Callable[[], Path], tree_name: str) -> Foll
         raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, f"{origin.parent} has no base.", hint="Start it again.")
     record, objects = load_record(parent)
     root = claim()
-    # Copy the base and the settings, but not the data of the parent's worktree (its index).
-    shutil.copytree(objects.path, root / "store.git", symlinks=True, ignore=_worktree_data)
     base = next((event for event in _events(parent) if isinstance(event, events.Base)), None)
     return FollowUpBase(
         record=WorktreeRecord(
@@ -93,7 +89,7 @@ def same_base(origin: Origin, claim: Callable[[], Path], tree_name: str) -> Foll
             start=record.start,
             parent=record.parent,
         ),
-        store=ObjectStore.open(root / "store.git"),
+        store=objects.copy_to(root / "store.git"),
         base=events.Base(
             commit=record.base_commit,
             files=base.files if base is not None else 0,
@@ -126,12 +122,6 @@ def _events(folder: delegation_folder.Folder):  # type: ignore[no-untyped-def]  
     tail = reader.Tail(folder)
     while found := tail.read():
         yield from found
-
-
-def _worktree_data(folder: str, entries: list[str]) -> set[str]:
-    if Path(folder).name == "understudy":
-        return {entry for entry in entries if entry == "trees" or entry.startswith("tmp.")}
-    return set()
 
 
 def _line(files: list[FileDiff], hunk: str) -> int:

@@ -92,8 +92,11 @@ def _log_to(folder: Folder) -> None:
 def _tidy(state: Path) -> None:
     """Remove expired files, now that no client waits for this process."""
     from understudy import config
+    from understudy.engine.queueing import base_recorder
     from understudy.engine.retention import expired_worktrees
 
+    with contextlib.suppress(UnderstudyError, OSError):
+        base_recorder.tidy(state)
     loaded = config.load(None, trusted=False)
     kept = loaded.worktrees
     with contextlib.suppress(UnderstudyError, OSError):

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine.worktrees import ownership, removal
+from understudy.engine.worktrees import ownership, removal, shared_base
 from understudy.engine.worktrees.record import BASE_COPY, RESULT_COPY, WorktreeRecord, copies_in, load_record
 from understudy.engine.worktrees.review_file import write_review
+from understudy.engine.worktrees.shared_base import SharedBase
 from understudy.files import nofollow
 from understudy.git import command, commits, diff, repository, verification
 from understudy.git.base import capture as git_base
@@ -82,20 +83,25 @@ class DelegationWorktree:
         self._load()
         return True
 
-    def make_base(self, emit: Callable[[Event], None]) -> None:
-        """Commit exactly what the user sees as the base."""
-        kind = self._spec.params.base or "current"
+    def make_base(self, emit: Callable[[Event], None], snapshot: tuple[Path, SharedBase] | None = None) -> None:
+        """Commit exactly what the user sees as the base, or use a ``snapshot`` of it and the folder of its objects."""
         found = repository.locate(self._workspace)
         root = self.claim(found)
         failpoint("worktree path claimed")
-        created = ObjectStore.create(root / "store.git", found)
+        if snapshot is not None:
+            folder, shared = snapshot
+            created = shared_base.copy(folder, root / "store.git", self._folder.path / BASE_COPY)
+            base, kept = shared.base, shared.kept
+        else:
+            created, kind = ObjectStore.create(root / "store.git", found), self._spec.params.base or "current"
+            base = git_base.write_base(created, found, kind=kind, buffers=self.buffers())
+            kept = found.head_commit if kind == "current" else base.commit
         self._store = dataclasses.replace(created, copies=copies_in(self._folder))
-        base = git_base.write_base(self._store, found, kind=kind, buffers=self.buffers())
-        kept = found.head_commit if kind == "current" else base.commit
         pins.pin(found, self._folder.id, kept or "")
         failpoint("base pinned")
         self._record = WorktreeRecord(str(root), str(root / self.name), base.commit, parent=kept)
-        self._copy(BASE_COPY, base.commit, kept)
+        if snapshot is None:
+            self._copy(BASE_COPY, base.commit, kept)
         self._save()
         emit(events.Base(commit=base.commit, files=base.files, left_out=base.left_out))
         for text in base.notes:
@@ -134,10 +140,7 @@ class DelegationWorktree:
 
     def buffers(self) -> dict[str | bytes, bytes]:
         """Return the unsaved text of open files when the delegation was started, by path."""
-        return {
-            path_quoting.unquote(quoted): (self._folder.buffers / name).read_bytes()
-            for quoted, name in self._spec.buffers.items()
-        }
+        return unsaved_text(self._folder, self._spec)
 
     def make_tree(self, emit: Callable[[Event], None]) -> None:
         """Check out the base into a worktree with its own git directory, and add the declared extra files.
@@ -319,6 +322,11 @@ class DelegationWorktree:
         if self._record is None or self._store is None:
             raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "The base was never recorded.", hint="Start it again.")
         return self._record, self._store
+
+
+def unsaved_text(folder: journal_store.Folder, spec: Spec) -> dict[str | bytes, bytes]:
+    """Return the unsaved text of open files when the delegation was started, by path."""
+    return {path_quoting.unquote(quoted): (folder.buffers / name).read_bytes() for quoted, name in spec.buffers.items()}
 
 
 class JudgedWorktree:

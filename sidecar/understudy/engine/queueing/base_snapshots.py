@@ -1,0 +1,148 @@
+"""Capture what the user sees at once for all delegations that wait, so that nobody's base is late.
+
+Making the object store of a delegation takes longer than reading the checkout: the last of 200 that were started at
+once would get what the user sees 20 seconds later. So the process that records bases first captures the checkout for
+all that were started until then, and only afterwards makes their stores, one after another::
+
+    <state>/queue/snapshots/<n>/store.git, base.pack    what was captured
+    <state>/queue/snapshots/<n>/snapshot.json           for which delegations; written last
+
+Delegations share a snapshot if they have the same workspace, kind of base and unsaved text. Only the process that holds
+the recorder's lock creates and removes snapshots. A worker that gets a slot first uses the snapshot, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from understudy.engine.queueing import queue_entries
+from understudy.engine.review import decision_recovery
+from understudy.engine.worktrees import shared_base
+from understudy.engine.worktrees.delegation_worktree import unsaved_text
+from understudy.engine.worktrees.shared_base import SharedBase
+from understudy.files import durable
+from understudy.git import repository
+from understudy.journal import delegation_folder
+from understudy.model.errors import UnderstudyError
+from understudy.model.wire import ready
+
+_LIMIT = 64 * 1024 * 1024
+_Key = tuple[str, str, str]
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """``snapshot.json``."""
+
+    shared: SharedBase
+    delegations: list[str]
+    """The ids; each was started before the capture began."""
+
+
+@dataclass
+class Snapshots:
+    """The snapshots of the process that records bases."""
+
+    root: Path
+    covered: set[str] = field(default_factory=set)
+    """Delegations that have a snapshot."""
+    _seen: set[str] = field(default_factory=set)
+    """Delegations that were looked at."""
+
+    def __post_init__(self) -> None:
+        """Go on where a process that died left off."""
+        self.remove_unused()
+        self.covered = {identifier for _, snapshot in _all(self.root) for identifier in snapshot.delegations}
+        self._seen = set(self.covered)
+
+    def capture(self, identifiers: Sequence[str], most_tries: int) -> None:
+        """Capture what the user sees for those of the waiting delegations that were not looked at yet.
+
+        A problem is left to the delegation: the process that makes its store meets it again, and reports it.
+        """
+        groups: dict[_Key, list[str]] = {}
+        for identifier in identifiers:
+            if identifier not in self._seen:
+                self._seen.add(identifier)
+                with contextlib.suppress(UnderstudyError, OSError):
+                    key = _key(identifier)
+                    if key is not None and queue_entries.count_try(self.root, identifier) < most_tries:
+                        groups.setdefault(key, []).append(identifier)
+        for (workspace, kind, _), members in groups.items():
+            with contextlib.suppress(UnderstudyError, OSError):
+                self._capture(Path(workspace), kind, members)
+                self.covered.update(members)
+        if groups:
+            self.remove_unused()
+
+    def remove_unused(self) -> None:
+        """Remove the snapshots that no delegation needs any more, and unfinished ones."""
+        needed = set(queue_entries.unrecorded(self.root))
+        used = {folder for folder, snapshot in _all(self.root) if needed.intersection(snapshot.delegations)}
+        for folder in _folders(self.root):
+            if folder not in used:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _capture(self, workspace: Path, kind: str, members: list[str]) -> None:
+        place = _place(self.root)
+        place.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=place))
+        try:
+            # An interrupted decision may have left the user's files partly changed.
+            decision_recovery.recover_workspace(workspace)
+            one = delegation_folder.open_folder(members[0])
+            buffers = unsaved_text(one, delegation_folder.read_spec(one))
+            shared = shared_base.capture(folder, repository.locate(workspace), kind=kind, buffers=buffers)
+            durable.replace(folder / "snapshot.json", msgspec.json.encode(Snapshot(shared, members)))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def find(root: Path, identifier: str) -> tuple[Path, SharedBase] | None:
+    """Return the folder and the content of the snapshot for a delegation that is not recorded yet."""
+    return next(
+        ((folder, snapshot.shared) for folder, snapshot in _all(root) if identifier in snapshot.delegations), None
+    )
+
+
+def any_left(root: Path) -> bool:
+    """Return whether there is a snapshot."""
+    return bool(_folders(root))
+
+
+def _key(identifier: str) -> _Key | None:
+    """Return what delegations with the same snapshot have in common; None for a follow-up, which has its own base."""
+    folder = delegation_folder.open_folder(identifier)
+    spec = delegation_folder.read_spec(folder)
+    if spec.origin is not None:
+        return None
+    digest = hashlib.sha256()
+    for path, content in sorted(unsaved_text(folder, spec).items(), key=repr):
+        digest.update(repr((path, len(content))).encode("utf-8", "surrogateescape") + content)
+    return spec.workspace, spec.params.base or "current", digest.hexdigest()
+
+
+def _all(root: Path) -> Iterator[tuple[Path, Snapshot]]:
+    for folder in _folders(root):
+        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            data = durable.read_whole(folder / "snapshot.json", _LIMIT)
+            yield folder, msgspec.json.decode(data, type=ready(Snapshot))
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        return list(_place(root).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _place(root: Path) -> Path:
+    return root / "queue" / "snapshots"
