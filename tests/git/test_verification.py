@@ -113,6 +113,21 @@ def test_a_replaced_folder_is_repaired(result):
     assert b"a/b/added.py" in verification.require_tree(store, head)
 
 
+def test_paths_are_found_in_verified_trees_that_are_read_once(result, monkeypatch):
+    store, base, head, blob, _ = result
+    paths = [b"a/b/code.py", b"a/b/added.py", b"a/b", b"a", b"a/b/code.py/x", b"none", b"a/none/x", b"a/b/none"]
+    found = [verification.find_path(store, commit, path) for commit in (base, head) for path in paths]
+    evil = bytes.fromhex(write_blob(store, EVIL))
+    _, folder = verification.VerifiedTrees(store).find(head, b"a/b")
+    replace(store, folder, b"100644 code.py\0" + evil, b"tree")
+    trees = verification.VerifiedTrees(store)
+    known = [trees.find(commit, path) for commit in (base, head) for path in paths]
+    assert known == [(entry.mode, entry.identifier) if entry is not None else None for entry in found]
+    assert trees.find(head, b"a/b/code.py") == ("100644", blob)
+    monkeypatch.setattr(ObjectStore, "run_git", None)
+    assert [trees.find(commit, path) for commit in (base, head) for path in paths] == known
+
+
 def test_a_replaced_commit_does_not_change_its_tree(result):
     store, _base, head, _, _ = result
     before = verification.tree_of(store, head)

@@ -90,13 +90,13 @@ class _Section:
     added: list[bytes] = field(default_factory=list)
 
 
-def file_diffs(store: ObjectStore, base: str, head: str) -> list[FileDiff]:
+def file_diffs(store: ObjectStore, base: str, head: str, *, verified: bool = False) -> list[FileDiff]:
     """Return the changes from ``base`` to ``head`` by file, in the order of paths; every hunk is pending.
 
     A hunk is a maximal run of changed lines (histogram, no context), with starts as in `git diff -U0`: one-based, and
     for an empty side the line before. Creation, deletion, rename, change of type or mode and binary contents are one
     hunk each. If the mode changes along with the contents, its hunk comes first. Hunks without lines are all zeros.
-    A hunk's id depends only on the path, both blobs and its place in the file.
+    A hunk's id depends only on the path, both blobs and its place in the file. ``verified`` as in ``stats``.
 
     Errors: ``base_unavailable`` when a commit is missing, ``file_too_large`` for a difference beyond the limits.
     """
@@ -109,7 +109,7 @@ def file_diffs(store: ObjectStore, base: str, head: str) -> list[FileDiff]:
             flag_reason=_flag_reason(split.change),
             hunks=_hunks(split.change, split.ranges, binary=split.binary),
         )
-        for split in splits(store, base, head)
+        for split in splits(store, base, head, verified=verified)
     ]
 
 
@@ -118,7 +118,7 @@ def _flag_reason(change: RawChange) -> str | None:
     return flagged(change.source) if reason is None and change.source != change.path else reason
 
 
-def splits(store: ObjectStore, base: str, head: str) -> list[Split]:
+def splits(store: ObjectStore, base: str, head: str, *, verified: bool = False) -> list[Split]:
     """Return the data for ``file_diffs`` from one call of git: paths as bytes, and every range of single-hunk files.
 
     Commits never change, so the last differences are cached. Raises the errors of ``file_diffs``.
@@ -126,6 +126,8 @@ def splits(store: ObjectStore, base: str, head: str) -> list[Split]:
     key = (str(store.path), base, head)
     remembered = _remembered.get(key)
     if remembered is None:
+        if not verified:
+            verification.require_change(store, base, head)
         remembered = _splits(store, base, head)
         if sum(len(line) for split in remembered for line in (*split.removed, *split.added)) <= _REMEMBERED_BYTES:
             while len(_remembered) >= _REMEMBERED:
@@ -140,7 +142,6 @@ _remembered: dict[tuple[str, str, str], list[Split]] = {}
 
 
 def _splits(store: ObjectStore, base: str, head: str) -> list[Split]:
-    verification.require_change(store, base, head)
     output = _diff_tree(store, base, head, "--raw", "-p", "-U0", "-z", "--full-index")
     # Each raw line ends with a NUL, and another NUL follows the last; the patch still quotes its names.
     raw, _, patch = output.partition(b"\0\0")
@@ -178,9 +179,13 @@ def line_splits(store: ObjectStore, base: str, head: str) -> dict[bytes, Split]:
     }
 
 
-def stats(store: ObjectStore, base: str, head: str) -> list[FileStat]:
-    """Return the number of added and deleted lines of each changed file; binary files count no lines."""
-    verification.require_change(store, base, head)
+def stats(store: ObjectStore, base: str, head: str, *, verified: bool = False) -> list[FileStat]:
+    """Return the number of added and deleted lines of each changed file; binary files count no lines.
+
+    ``verified``: the caller has just verified the objects of this change.
+    """
+    if not verified:
+        verification.require_change(store, base, head)
     fields = _diff_tree(store, base, head, "--numstat", "-z").split(b"\0")[:-1]
     counts: dict[bytes, tuple[int, int]] = {}
     position = 0

@@ -147,6 +147,47 @@ def find_path(store: ObjectStore, commit: str, path: bytes) -> TreeEntry | None:
     raise _changes_while_read(store)
 
 
+class VerifiedTrees:
+    """Finds paths in commits of one store like ``find_path``, and keeps the verified trees that it read."""
+
+    _MOST_ENTRIES = 200_000
+
+    def __init__(self, store: ObjectStore) -> None:
+        """Read nothing yet."""
+        self._store = store
+        self._roots: dict[str, str] = {}
+        self._trees: dict[str, dict[bytes, tuple[str, str]]] = {}
+
+    def find(self, commit: str, path: bytes) -> tuple[str, str] | None:
+        """Return mode and object id of a path; None if the commit has no such path. Errors: ``base_unavailable``."""
+        mode, identifier = _FOLDER, self._root(commit)
+        for name in path.split(b"/"):
+            if mode != _FOLDER:
+                return None
+            mode, identifier = self._tree(identifier).get(name, ("", ""))
+        return (mode, identifier) if identifier else None
+
+    def _root(self, commit: str) -> str:
+        if commit not in self._roots:
+            start, root = _read(self._store, [commit, f"{commit}^{{tree}}"])
+            named = _tree_in(start[2]) if start[1] == "commit" else start[0]
+            if root[0] == named:
+                self._keep(named, root[2])
+            self._roots[commit] = named
+        return self._roots[commit]
+
+    def _tree(self, identifier: str) -> dict[bytes, tuple[str, str]]:
+        if identifier not in self._trees:
+            [(_, _, content)] = _read(self._store, [identifier])
+            self._keep(identifier, content)
+        return self._trees[identifier]
+
+    def _keep(self, identifier: str, content: bytes) -> None:
+        if sum(map(len, self._trees.values())) > self._MOST_ENTRIES:
+            self._trees.clear()
+        self._trees[identifier] = _parse_tree(content, self._store.object_format)
+
+
 def repair(store: ObjectStore, damaged: Iterable[str]) -> None:
     """Replace damaged objects of a store by good copies; raise ``base_unavailable`` if there is none.
 

@@ -244,9 +244,10 @@ class DelegationWorktree:
         """Return what ``commit`` changes, and write ``review.diff``."""
         record, store = self._known()
         self._copy(RESULT_COPY, commit, record.base_commit)
-        write_review(self._folder, store, record.base_commit, commit)
-        hunks = sum(len(file.hunks) for file in diff.file_diffs(store, record.base_commit, commit))
-        return CollectedResult(commit, diff.stats(store, record.base_commit, commit), hunks)
+        write_review(self._folder, store, record.base_commit, commit)  # verifies the objects of the change
+        files = diff.file_diffs(store, record.base_commit, commit, verified=True)
+        stats = diff.stats(store, record.base_commit, commit, verified=True)
+        return CollectedResult(commit, stats, sum(len(file.hunks) for file in files))
 
     def tree_of(self, commit: str) -> str:
         """Return the tree id of a commit."""
@@ -340,6 +341,7 @@ class JudgedWorktree:
         self._record = record
         self._save = save
         self._content = TrackedContent(store, self.path)
+        self._trees = verification.VerifiedTrees(store)
 
     def materialise(self, commit: str) -> None:
         """Reset the worktree to exactly ``commit`` plus the extra files, which are restored if they changed.
@@ -388,6 +390,9 @@ class JudgedWorktree:
 
     def read(self, commit: str, path: str) -> bytes | None:
         """Return the content of a file in a commit."""
+        # Most of the files that are asked for do not exist: they are names of configuration files.
+        if self._trees.find(commit, os.fsencode(path)) is None:
+            return None
         found = diff.read_file(self._store, commit, os.fsencode(path))
         return found[0] if found is not None else None
 
