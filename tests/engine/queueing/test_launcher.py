@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -18,6 +19,7 @@ from journals import spec_of_a_test
 from understudy.engine.queueing import key_holder, launcher, queue_entries
 from understudy.engine.queueing.slots import Slot, take_slot
 from understudy.engine.running import supervision
+from understudy.files import durable
 from understudy.journal import delegation_folder, reader, state_folder, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
@@ -240,6 +242,60 @@ def test_nothing_is_lost_and_the_order_is_kept() -> None:
             max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
+
+
+# -- problems of the machine ---------------------------------------------------------------------------------------
+
+
+def full(*args: object, **keywords: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def new_delegation() -> tuple[Folder, int]:
+    return delegation_folder.create(lambda name: spec_of_a_test(name, slots=1), {})
+
+
+@pytest.mark.parametrize("function", ["add", "launch", "position"])
+def test_a_start_that_the_disk_refuses_leaves_nothing_in_the_queue(alone, monkeypatch, function) -> None:
+    root = state_folder.state_root()
+    folder, lock = new_delegation()
+    busy = take_slot(root, 1) if function == "position" else None
+    with monkeypatch.context() as patch:
+        patch.setattr(queue_entries, function, full)
+        with pytest.raises(OSError, match="No space"):
+            launcher.submit(folder, lock)
+    assert not queue_entries.contains(root, folder.id)
+    assert queue_entries.unrecorded(root) == []
+    assert supervision.current(folder).verdict is Verdict.INTERRUPTED
+    assert not alone.workers
+    if busy is not None:
+        busy.close()
+
+
+@pytest.mark.parametrize("function", ["replace", "spawn_worker", "take_slot"])
+def test_what_waits_survives_a_full_disk(alone, monkeypatch, function) -> None:
+    root = state_folder.state_root()
+    busy = take_slot(root, 1)
+    folder, lock = new_delegation()
+    launcher.submit(folder, lock)
+    with monkeypatch.context() as patch:
+        patch.setattr(durable if function == "replace" else launcher, function, full)
+        if function == "replace":
+            assert launcher.next_for(root, busy) is None
+        busy.close()
+        for _ in range(launcher.MOST_LAUNCHES + 1):
+            assert not launcher.serve(root)
+            assert queue_entries.waiting(root) == [(folder.id, 1)]
+    assert supervision.current(folder).state is State.QUEUED
+    assert list(alone.workers) == [folder.id]
+
+
+def test_a_recorder_that_cannot_start_does_not_fail_a_start(alone, monkeypatch) -> None:
+    monkeypatch.setattr(launcher, "ensure_recorder", full)
+    folder, lock = new_delegation()
+    launcher.submit(folder, lock)
+    assert list(alone.workers) == [folder.id]
+    assert not launcher.serve(state_folder.state_root())
 
 
 # -- keys ----------------------------------------------------------------------------------------------------------

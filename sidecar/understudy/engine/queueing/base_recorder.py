@@ -24,7 +24,7 @@ from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writer import Writer
 from understudy.model.delegations import Delegation
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event
 from understudy.model.spec import Spec
 from understudy.process import identity, leftovers
@@ -95,7 +95,9 @@ def _record(root: Path, identifier: str) -> bool:
     try:
         folder = delegation_folder.open_folder(identifier)
         lock = _lock_within(folder, START_SECONDS)
-    except UnderstudyError:
+    except UnderstudyError as error:
+        if error.kind is not ErrorKind.UNKNOWN_DELEGATION:
+            return False
         queue_entries.remove(root, identifier)
         return True
     if lock is None:

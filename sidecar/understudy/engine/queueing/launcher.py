@@ -41,6 +41,10 @@ NOT_STARTED = frozenset({State.PREPARING, State.QUEUED})
 """The states of a delegation with an entry."""
 
 
+_MAY_PASS = frozenset({ErrorKind.DISK_FULL, ErrorKind.STATE_UNAVAILABLE})
+"""Problems of the machine, after which a waiting delegation can still start."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A delegation that this process may start: it holds the delegation's lock."""
@@ -50,17 +54,24 @@ class Claim:
 
 
 def submit(folder: Folder, lock: int) -> None:
-    """Start a new delegation's worker, or let the delegation wait; this closes ``lock``, which locks the folder."""
+    """Start a new delegation's worker, or let the delegation wait; this closes ``lock``, which locks the folder.
+
+    If this raises, such as ``disk_full``, the delegation does not wait: the next reader ends it as interrupted.
+    """
     root = state_folder.state_root()
     try:
         spec = delegation_folder.read_spec(folder)
         keys = key_holder.needed_keys(spec, os.environ)
-        queue_entries.add(root, folder.id, spec.slots, keys=keys, record=needs_worktree(spec))
-        failpoint("entry added")
-        if serve(root, Claim(folder, lock)):
-            return
-        with Writer(folder, lock) as writer:
-            writer.append(Queued(position=queue_entries.position(root, folder.id, spec.slots)), attempt=0)
+        try:
+            queue_entries.add(root, folder.id, spec.slots, keys=keys, record=needs_worktree(spec))
+            failpoint("entry added")
+            if serve(root, Claim(folder, lock)):
+                return
+            with Writer(folder, lock) as writer:
+                writer.append(Queued(position=queue_entries.position(root, folder.id, spec.slots)), attempt=0)
+        except (UnderstudyError, OSError):
+            queue_entries.remove(root, folder.id)
+            raise
         failpoint("queued")
     finally:
         os.close(lock)
@@ -73,27 +84,30 @@ def serve(root: Path, mine: Claim | None = None) -> bool:
     """Start as many waiting delegations as there are free slots, oldest first; return whether ``mine`` was started.
 
     Cheap when there is nothing to do. Also start a process that records bases, if none does and some are missing.
-    Never raises for a problem of a single delegation.
+    Raises an error only if ``mine`` can neither start nor wait: what is left undone now, a later call does.
     """
-    _take_back(root)
     launched_mine = False
     seen: set[str] = set()
-    while (taken := _take_next(root, seen, mine)) is not None:
-        slot, claim, slots = taken
-        try:
-            if _may_launch(root, claim, slots):
-                spawn_worker(claim.folder, claim.lock, slot=slot)
-                launched_mine = launched_mine or claim is mine
-        except (UnderstudyError, OSError) as error:
-            if claim is mine:
-                queue_entries.remove(root, claim.folder.id)
-                raise
-            _give_up(root, claim, error)
-        finally:
-            slot.close()
-            if claim is not mine:
-                os.close(claim.lock)
-    ensure_recorder(root)
+    try:
+        _take_back(root)
+        while (taken := _take_next(root, seen, mine)) is not None:
+            slot, claim, slots = taken
+            try:
+                if _may_launch(root, claim, slots):
+                    spawn_worker(claim.folder, claim.lock, slot=slot)
+                    launched_mine = launched_mine or claim is mine
+            except (UnderstudyError, OSError) as error:
+                if claim is mine:
+                    raise
+                _give_up(root, claim, error)
+            finally:
+                slot.close()
+                if claim is not mine:
+                    os.close(claim.lock)
+        ensure_recorder(root)
+    except (UnderstudyError, OSError):
+        if mine is not None and not launched_mine:
+            raise
     return launched_mine
 
 
@@ -215,8 +229,9 @@ def _claim(root: Path, identifier: str, mine: Claim | None) -> Claim | None:
     try:
         folder = delegation_folder.open_folder(identifier)
         lock = worker_lock.try_lock(folder)
-    except UnderstudyError:
-        queue_entries.remove(root, identifier)
+    except UnderstudyError as error:
+        if error.kind is ErrorKind.UNKNOWN_DELEGATION:
+            queue_entries.remove(root, identifier)
         return None
     if lock is None:
         return None
@@ -270,7 +285,7 @@ def _take_back(root: Path) -> None:
         except UnderstudyError as error:
             if claim is not None:
                 _give_up(root, claim, error)
-            else:
+            elif error.kind is ErrorKind.UNKNOWN_DELEGATION:
                 queue_entries.remove(root, identifier)
         finally:
             if claim is not None:
@@ -278,8 +293,16 @@ def _take_back(root: Path) -> None:
 
 
 def _give_up(root: Path, claim: Claim, error: Exception) -> None:
-    """End a delegation that cannot be started, so that it does not block others."""
+    """End a delegation that cannot be started, so that it does not block others; with a full disk, it waits on."""
+    if isinstance(error, OSError):
+        error = durable.failure(error, root)
     info = error.info() if isinstance(error, UnderstudyError) else ErrorInfo(ErrorKind.INTERNAL, str(error))
+    if info.kind in _MAY_PASS:
+        if claim.folder.id in queue_entries.launched(root):
+            with contextlib.suppress(UnderstudyError):  # else the next call of _take_back() does it
+                slots = delegation_folder.read_spec(claim.folder).slots
+                queue_entries.wait_again(root, claim.folder.id, slots, was_started=False)
+        return
     _finish(claim, info)
     queue_entries.remove(root, claim.folder.id)
 

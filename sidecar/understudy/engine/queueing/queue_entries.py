@@ -127,12 +127,17 @@ def launch(root: Path, identifier: str, slots: int) -> None:
         place.replace(target)
 
 
-def wait_again(root: Path, identifier: str, slots: int) -> None:
-    """Move an entry from ``launched`` back to ``waiting``."""
+def wait_again(root: Path, identifier: str, slots: int, *, was_started: bool = True) -> None:
+    """Move an entry from ``launched`` back to ``waiting``; if no worker ``was_started``, this launch does not count."""
+    place = _queue(root) / EntryState.LAUNCHED / identifier
     target = _queue(root) / EntryState.WAITING / str(max(1, slots)) / identifier
     with durable.named_failures(target):
+        if not was_started:
+            entry = read(root, identifier)
+            entry.launches = max(0, entry.launches - 1)
+            durable.replace(place, msgspec.json.encode(entry))
         _make(target.parent)
-        (_queue(root) / EntryState.LAUNCHED / identifier).replace(target)
+        place.replace(target)
 
 
 def count_try(root: Path, identifier: str) -> int:

@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from understudy.files import durable
+
 
 @dataclass
 class Slot:
@@ -30,12 +32,15 @@ class Slot:
 def take_slot(root: Path, slots: int) -> Slot | None:
     """Return a free slot below ``slots``, None when all are taken. The lowest comes first.
 
-    So a delegation that was started after the limit was lowered waits for those that run already.
+    So a delegation that was started after the limit was lowered waits for those that run already. Raises the errors of
+    ``durable.failure``.
     """
     folder = root / "slots"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with durable.named_failures(folder):
+        folder.mkdir(mode=0o700, exist_ok=True)
     for number in range(max(1, slots)):
-        descriptor = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with durable.named_failures(folder):
+            descriptor = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
