@@ -11,6 +11,7 @@ from killed_workers import ends, holders
 from killed_workers import kill as kill_process
 from project_python import project_python
 
+from understudy.engine.queueing import base_recorder, base_snapshots, queue_entries
 from understudy.journal import state_folder
 
 BUSY = """
@@ -61,6 +62,7 @@ def test_kills_at_random_moments(project, seed):
         done = project.finish(identifier, 120)
         assert len(ends(project.events(identifier))) == 1
         assert done.verdict in {"unverified", "interrupted", "failed", "no_changes"}, done
-    assert not (state_folder.state_root() / "queue").exists() or not list(
-        (state_folder.state_root() / "queue").iterdir()
-    )
+    root = state_folder.state_root()
+    assert queue_entries.waiting(root) == queue_entries.launched(root) == queue_entries.unrecorded(root) == []
+    base_recorder.tidy(root)
+    assert not base_snapshots.any_left(root)

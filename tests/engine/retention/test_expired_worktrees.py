@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project_python import project_python
 
+from understudy.engine.queueing import launcher
 from understudy.engine.retention import expired_worktrees, inventory
 from understudy.engine.worktrees import ownership
 from understudy.git.worktree import rescue
@@ -474,19 +475,34 @@ def test_an_orphan_killed_on_its_way_is_kept(orphaned, verb, at):
 
 @pytest.mark.parametrize("at", ["base pinned:1", *heavy("worktree path claimed:1")])
 def test_a_claimed_path_without_worktree_is_freed(worked, monkeypatch, at):
-    """The worker died before it wrote the base: no worktree, nothing to rescue, and no ref that stays."""
+    """Each worker died before it wrote the base: no worktree, nothing to rescue, and no ref that stays."""
     [root] = ownership.roots(state_folder.state_root())
     with monkeypatch.context() as patch:
         patch.setenv(VARIABLE, at)
         identifier = worked.start("implement", delegator="editor", task="x")
+        assert worked.finish(identifier).verdict == "interrupted"
         wait_for(lambda: not workers())
-    assert worked.finish(identifier).verdict == "interrupted"
     root.with_name("7").mkdir(mode=0o700)
-    assert len(trees(worked)) == 3
+    assert len(list(ownership.roots(state_folder.state_root()))) >= 1 + launcher.MOST_LAUNCHES + 1
     tidy(MONTH)
     assert list(ownership.roots(state_folder.state_root())) == [root]
     assert pins(worked) == {worked.id}
     assert trees(worked) == {worked.id: "pending"}
+
+
+@pytest.mark.heavy
+def test_a_path_that_was_claimed_by_a_worker_that_was_started_again_is_freed(worked, monkeypatch):
+    before = list(ownership.roots(state_folder.state_root()))
+    with monkeypatch.context() as patch:
+        patch.setenv(VARIABLE, "base pinned:1")
+        identifier = worked.start("implement", delegator="editor", task="x")
+        wait_for(lambda: not workers())
+    assert worked.finish(identifier).verdict == "unverified"
+    wait_for(lambda: not workers())
+    tidy(MONTH)
+    assert len(list(ownership.roots(state_folder.state_root()))) == len(before) + 1
+    assert pins(worked) == {worked.id, identifier}
+    assert trees(worked) == {worked.id: "pending", identifier: "pending"}
 
 
 def test_a_place_that_is_being_claimed_is_left_alone(worked):

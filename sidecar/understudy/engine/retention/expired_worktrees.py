@@ -18,6 +18,7 @@ from understudy.engine.retention.discard import remove
 from understudy.engine.retention.inventory import WorktreeInfo, _place, expiry_lock, list_worktrees, size_of, trash
 from understudy.engine.review import decision_recovery
 from understudy.engine.worktrees import ownership, removal
+from understudy.engine.worktrees.record import read_record
 from understudy.files import locks
 from understudy.git.worktree import cleanup
 from understudy.journal import delegation_folder, worker_lock
@@ -115,9 +116,11 @@ def _clear_unused(state: Path) -> None:
             if folder is None or (lock := worker_lock.try_lock(folder)) is None:
                 continue
             try:
-                ended = summary.load(folder).state is State.FINISHED
-                if ended and not (folder.path / "worktree.json").exists():
-                    _free(state, root, folder)
+                if not (folder.path / "worktree.json").exists():
+                    if summary.load(folder).state is State.FINISHED:
+                        _free(state, root, folder)
+                elif Path(read_record(folder).root) != root:
+                    _free(state, root)  # the next process that prepared the delegation claimed another path
             finally:
                 os.close(lock)
 
