@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from journals import spec_of_a_test
 
+from understudy.api import method_table
+from understudy.api.caller import TerminalCaller
 from understudy.engine.queueing import key_holder, launcher, queue_entries
 from understudy.engine.queueing.slots import Slot, take_slot
 from understudy.engine.running import supervision
@@ -296,6 +298,21 @@ def test_a_recorder_that_cannot_start_does_not_fail_a_start(alone, monkeypatch) 
     launcher.submit(folder, lock)
     assert list(alone.workers) == [folder.id]
     assert not launcher.serve(state_folder.state_root())
+
+
+# -- nobody is left ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["list", "get"])
+def test_a_command_goes_on_with_the_queue_when_every_server_was_closed(alone, tmp_path, method) -> None:
+    busy = take_slot(state_folder.state_root(), 1)
+    folder, lock = new_delegation()
+    launcher.submit(folder, lock)
+    listed = method_table.call("delegations/list", {}, TerminalCaller(tmp_path))
+    assert [one.state for one in listed.delegations] == [State.QUEUED]
+    busy.close()
+    method_table.call(f"delegations/{method}", {"id": folder.id} if method == "get" else {}, TerminalCaller(tmp_path))
+    assert list(alone.workers) == [folder.id]
 
 
 # -- keys ----------------------------------------------------------------------------------------------------------
