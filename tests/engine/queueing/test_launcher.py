@@ -300,7 +300,7 @@ def test_a_recorder_that_cannot_start_does_not_fail_a_start(alone, monkeypatch) 
     assert not launcher.serve(state_folder.state_root())
 
 
-# -- nobody is left ----------------------------------------------------------------------------------------------
+# -- no server is left --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["list", "get"])

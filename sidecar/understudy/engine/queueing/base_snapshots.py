@@ -1,4 +1,4 @@
-"""Capture what the user sees at once for all delegations that wait, so that nobody's base is late.
+"""Capture what the user sees at once for all delegations that wait, so that the base of none is late.
 
 Making the object store of a delegation takes longer than reading the checkout: the last of 200 that were started at
 once would get what the user sees 20 seconds later. So the process that records bases first captures the checkout for
@@ -83,7 +83,7 @@ class Snapshots:
             self.remove_unused()
 
     def remove_unused(self) -> None:
-        """Remove the snapshots that no delegation needs any more, and unfinished ones."""
+        """Remove the snapshots that no delegation needs, and unfinished ones."""
         needed = set(queue_entries.unrecorded(self.root))
         used = {folder for folder, snapshot in _all(self.root) if needed.intersection(snapshot.delegations)}
         for folder in _folders(self.root):
