@@ -300,6 +300,15 @@ def test_a_recorder_that_cannot_start_does_not_fail_a_start(alone, monkeypatch) 
     assert not launcher.serve(state_folder.state_root())
 
 
+def test_a_cancel_does_not_start_what_waits(alone) -> None:
+    busy = take_slot(state_folder.state_root(), 1)
+    folder, lock = new_delegation()
+    launcher.submit(folder, lock)
+    busy.close()
+    assert supervision.cancel(folder, by="test", at="2026-11-21T00:45:12.000Z").verdict is Verdict.CANCELLED
+    assert not alone.workers
+
+
 # -- no server is left --------------------------------------------------------------------------------------------
 
 

@@ -58,7 +58,8 @@ def recover(found: Delegation, folder: Folder | None = None) -> Delegation:
 
 def has_ended(folder: Folder) -> bool:
     """Return whether a delegation has ended and no process uses it: a held lock means that its checks run again."""
-    return current(folder).state is State.FINISHED and not worker_lock.is_held(folder)
+    # Not current(), which would start a waiting delegation that is being cancelled.
+    return recover(summary.load(folder), folder).state is State.FINISHED and not worker_lock.is_held(folder)
 
 
 def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
@@ -86,7 +87,7 @@ def lock_within(folder: Folder, seconds: float = LOCK_SECONDS) -> int | None:
 
 def _ended_or_dequeued(folder: Folder) -> bool:
     """Return whether it has ended; a delegation in the queue has no worker, so end it here."""
-    if current(folder).state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
+    if recover(summary.load(folder), folder).state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
         return True
     return has_ended(folder)
