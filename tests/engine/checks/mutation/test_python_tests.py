@@ -106,6 +106,42 @@ def statuses(runs: MutantRuns) -> dict[str, str]:
     return {f"{one.mutant.function} {one.mutant.operator} {one.mutant.line}": one.status.value for one in runs.results}
 
 
+CHILDREN = """\
+import os, subprocess, sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from calc import double, sign
+
+def test_own_environment():
+    code = "import calc; print(calc.double(4))"
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": os.getcwd()}, capture_output=True)
+    assert done.stdout == b"8\\n"
+
+def test_fork():
+    child = os.fork()
+    if not child:
+        os._exit(sign(5))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+def test_pool():
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        assert list(pool.map(sign, [-5])) == [-1]
+
+def test_nothing():
+    pass
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Python 3.12, for a fork beside threads
+async def test_lines_that_other_processes_execute_are_those_of_the_test(place: Place) -> None:
+    lines = (await place.record(CHILDREN)).lines["calc.py"]
+    found = {test.partition("::")[2]: seen for test, seen in lines.items()}
+    assert found["test_own_environment"] >= {4}
+    assert found["test_fork"] == {7, 9}
+    assert found["test_pool"] == {7, 8}
+    assert "test_nothing" not in found
+
+
 async def test_which_test_executes_which_line(place: Place) -> None:
     recorded = await place.record(f"{TESTS}\ndef test_red():\n    assert double(1) == 3\n")
     assert set(recorded.passed) == {"test_calc.py::test_double", "test_calc.py::test_sign"}

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import functools
 import json
+import mmap
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from typing import Any, Dict, Iterator, List, Optional, Set  # noqa: UP035 - Python 3.8
@@ -29,11 +33,14 @@ class Lines:
         self._names: Dict[str, Optional[str]] = {}  # noqa: UP006, UP045
         self._test = ""
         self._began = False
+        self._shared: Dict[str, Any] = {}  # noqa: UP006
+        """File → a page for each line, which processes that a test forks mark, too."""
         self._watch: Any = getattr(sys, "monitoring", None)  # Python 3.12: each line reports once for each test
 
     def begin(self) -> None:
         """Start recording lines that run outside tests."""
         self._began = True
+        self._share()
         if self._watch is not None:
             self._watch.use_tool_id(self._watch.COVERAGE_ID, "lines")
             self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.LINE, self._on_line)
@@ -42,6 +49,7 @@ class Lines:
 
     def starts(self, test: Optional[str]) -> None:  # noqa: UP045
         """Record the lines of ``test`` from now on."""
+        self._take_shared()
         self._test = test or ""
         if self._watch is not None:
             self._watch.restart_events()
@@ -55,11 +63,33 @@ class Lines:
         """Stop recording."""
         if not self._began:
             return
+        self._take_shared()
         if self._watch is not None:
             self._watch.set_events(self._watch.COVERAGE_ID, 0)
             self._watch.free_tool_id(self._watch.COVERAGE_ID)
         else:
             sys.settrace(None)
+
+    def _share(self) -> None:
+        """Let forked processes record into memory that they share with this one: they may end without a word."""
+        for file in self.found:
+            with contextlib.suppress(OSError, ValueError):  # no such file, or no memory
+                self._shared[file] = mmap.mmap(-1, os.path.getsize(file) + 2)  # noqa: PTH202 - a line for each byte
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._in_child)
+
+    def _in_child(self) -> None:
+        for file, marks in self._shared.items():
+            self.found[file] = {self._test: _Marks(marks)}
+        if self._watch is not None:
+            self._watch.restart_events()
+
+    def _take_shared(self) -> None:
+        for file, marks in self._shared.items():
+            if marks.find(b"\1") >= 0:
+                lines = {line for line, mark in enumerate(marks[:]) if mark}
+                self.found[file].setdefault(self._test, set()).update(lines)
+                marks[:] = bytes(len(marks))
 
     def _file(self, frame: Any) -> Optional[str]:  # noqa: UP045
         name = frame.f_code.co_filename
@@ -88,6 +118,20 @@ class Lines:
         return self._trace
 
 
+class _Marks(Set[int]):  # noqa: UP006 - Python 3.8
+    """Lines that a forked process records."""
+
+    def __init__(self, marks: Any) -> None:
+        """Mark lines in shared memory."""
+        super().__init__()
+        self._marks = marks
+
+    def add(self, line: int) -> None:
+        """Mark one line."""
+        if line < len(self._marks):
+            self._marks[line] = 1
+
+
 class Children:
     """Lets the Python programs that tests start record their lines, too."""
 
@@ -98,8 +142,8 @@ class Children:
         with open(self._job, "w", encoding="utf-8") as stream:  # noqa: PTH123
             json.dump(files, stream)
         os.environ[JOB] = self._job
-        paths = [START, os.path.dirname(START), *filter(None, [os.environ.get("PYTHONPATH")])]  # noqa: PTH120
-        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+        _add_path(os.environ)
+        _pass_on()
 
     def starts(self, test: str) -> None:
         """Let programs record lines as those of ``test`` from now on."""
@@ -117,6 +161,27 @@ class Children:
                 elif file in lines.found:
                     lines.from_text.add(file)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _add_path(environment: Any) -> None:
+    paths = [START, os.path.dirname(START), *filter(None, [environment.get("PYTHONPATH")])]  # noqa: PTH120
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+def _pass_on() -> None:
+    """Let programs record lines, too, if a test starts them with an environment of its own."""
+    start = subprocess.Popen.__init__
+
+    @functools.wraps(start)
+    def started(self: Any, *arguments: Any, **options: Any) -> None:
+        environment = options.get("env")
+        if isinstance(environment, dict) and START not in environment.get("PYTHONPATH", ""):
+            environment = {**environment, **{name: os.environ[name] for name in (JOB, TEST) if name in os.environ}}
+            _add_path(environment)
+            options["env"] = environment
+        start(self, *arguments, **options)
+
+    subprocess.Popen.__init__ = started  # type: ignore[method-assign]
 
 
 def _entries(path: str) -> Iterator[Any]:
