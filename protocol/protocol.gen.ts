@@ -68,7 +68,7 @@ export const RESERVATIONS = [
   "flaky",
   /** A check fails on the result and failed before the work began. */
   "fails_on_base",
-  /** A check passes only with files that the result changed and that decide what it does. */
+  /** A check passes only with changed files that decide what it does, or changed code asks whether tests run. */
   "check_changed",
   /** Earlier tests pass only with this result's edits, or no longer run. */
   "tests_changed",
@@ -84,7 +84,7 @@ export const RESERVATIONS = [
   "no_mutant_killed",
   /** The tests notice too few of the small changes on lines that they execute. */
   "few_mutants_killed",
-  /** The new tests execute only a small part of the code under test. */
+  /** The tests execute only a small part of the code under test, or of the changed code. */
   "little_executed",
   /** No test notices any small change of the changed code. */
   "change_not_tested",
@@ -297,7 +297,7 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
     "advice": "fix it first, then delegate again"
   },
   "check_changed": {
-    "reason": "a check passes only with files that the result changed and that decide what it does",
+    "reason": "a check passes only with changed files that decide what it does, or changed code asks whether tests run",
     "advice": "read those files in the diff first"
   },
   "tests_changed": {
@@ -329,7 +329,7 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
     "advice": "read the changes that they missed in `understudy show ID`, and ask for tests that notice them"
   },
   "little_executed": {
-    "reason": "the new tests execute only a small part of the code under test",
+    "reason": "the tests execute only a small part of the code under test",
     "advice": "ask for tests of the rest, or accept them as a beginning"
   },
   "change_not_tested": {

@@ -45,7 +45,7 @@ class Reservation(enum.StrEnum):
     FAILS_ON_BASE = "fails_on_base"
     """A check fails on the result and failed before the work began."""
     CHECK_CHANGED = "check_changed"
-    """A check passes only with files that the result changed and that decide what it does."""
+    """A check passes only with changed files that decide what it does, or changed code asks whether tests run."""
     TESTS_CHANGED = "tests_changed"
     """Earlier tests pass only with this result's edits, or no longer run."""
     BASE_TESTS_DO_NOT_BUILD = "base_tests_do_not_build"
@@ -61,7 +61,7 @@ class Reservation(enum.StrEnum):
     FEW_MUTANTS_KILLED = "few_mutants_killed"
     """The tests notice too few of the small changes on lines that they execute."""
     LITTLE_EXECUTED = "little_executed"
-    """The new tests execute only a small part of the code under test."""
+    """The tests execute only a small part of the code under test, or of the changed code."""
     CHANGE_NOT_TESTED = "change_not_tested"
     """No test notices any small change of the changed code."""
     LOOKS_AT_SOURCE = "looks_at_source"
@@ -105,7 +105,7 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
         "fix it first, then delegate again",
     ),
     Reservation.CHECK_CHANGED: (
-        "a check passes only with files that the result changed and that decide what it does",
+        "a check passes only with changed files that decide what it does, or changed code asks whether tests run",
         "read those files in the diff first",
     ),
     Reservation.TESTS_CHANGED: (
@@ -137,7 +137,7 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
         "read the changes that they missed in `understudy show ID`, and ask for tests that notice them",
     ),
     Reservation.LITTLE_EXECUTED: (
-        "the new tests execute only a small part of the code under test",
+        "the tests execute only a small part of the code under test",
         "ask for tests of the rest, or accept them as a beginning",
     ),
     Reservation.CHANGE_NOT_TESTED: (

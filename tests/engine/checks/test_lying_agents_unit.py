@@ -184,6 +184,15 @@ async def test_a_suite_that_tests_the_change_verifies_it(project: Any) -> None:
     assert (mutation.scope, mutation.killed, mutation.viable, mutation.total) == ("changes", 2, 2, 2)
 
 
+async def test_much_new_code_that_no_test_executes_is_a_reservation(project: Any) -> None:
+    project.has({"test_calc.py": HONEST})
+    rest = "".join(f"\ndef f{n}(a, b):\n    return a * {n} - b\n" for n in range(20))
+    result = {"calc.py": "def add(a, b):\n    return b + a\n", "rest.py": rest}
+    judged = await project.judge(result, recipe="fix", files=(), checks=(SUITE,))
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.LITTLE_EXECUTED)
+    assert "execute 2 of" in judged.notes
+
+
 async def test_a_flaky_check_is_a_reservation(project: Any, tmp_path: Any) -> None:
     mark = tmp_path / "ran"
     project.has({"test_calc.py": HONEST})

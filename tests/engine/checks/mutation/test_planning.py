@@ -93,6 +93,22 @@ def test_what_counts() -> None:
     assert (added.share, added.share_of_file) == (2 / 3, 2 / 3 * 33 / 33)
 
 
+def test_tests_that_notice_only_replaced_results_see_no_value() -> None:
+    every = [run for run in plan(SOURCES, everything, count=33, seed="s").runs if not run.sham]
+    results = [run for run in every if run.mutant.operator == "return"]
+    others = [run for run in every if run.mutant.operator != "return"]
+
+    def sees_only_replaced(killed: Sequence[PlannedRun], missed: Sequence[PlannedRun]) -> bool:
+        found = [result(run, MutantStatus.KILLED, "t1") for run in killed]
+        return score(PLAN, [*found, *(result(run, MutantStatus.SURVIVED) for run in missed)]).sees_only_replaced
+
+    assert sees_only_replaced(results, others)
+    assert sees_only_replaced(results[:1], [*results[1:], *others[:3]])
+    assert not sees_only_replaced(results, others[:2]), "two may make no difference"
+    assert not sees_only_replaced([*results, others[0]], others[1:])
+    assert not sees_only_replaced([], others), "nothing is noticed"
+
+
 def test_idle_tests_run_on_more_mutants() -> None:
     narrow = max(PLAN.reached)
     both = dict.fromkeys(PLAN.reached, ("t1", "t2")) | {narrow: ("t2",)}

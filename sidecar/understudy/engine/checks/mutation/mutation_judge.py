@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -71,8 +71,15 @@ class MutationFinding:
 class MutationJudge:
     """Judges the required checks of one result."""
 
-    def __init__(self, trial: ResultToJudge, settings: MutationSettings) -> None:
-        """Read nothing yet."""
+    def __init__(
+        self,
+        trial: ResultToJudge,
+        settings: MutationSettings,
+        *,
+        test_support: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
+        """Read nothing yet; ``test_support`` returns changed files that belong to the tests, which nothing mutates."""
+        self._test_support = test_support
         self._trial = trial
         self._settings = settings
         self._best: MutationOutcome | None = None
@@ -115,7 +122,7 @@ class MutationJudge:
             return finding
         if not self._enough(outcome):
             finding.reservations.append(
-                (Reservation.FEW_MUTANTS_KILLED, f"The new tests of {name} notice {_share(result)}.")
+                (Reservation.FEW_MUTANTS_KILLED, f"The new tests of {name} notice {_share(outcome)}.")
             )
         if result.executed < evidence.executed_share * result.total:
             text = f"The new tests of {name} execute code of {result.executed} of {result.total} small changes."
@@ -185,12 +192,15 @@ class MutationJudge:
             why = result.unfinished or "no small change of the code could be built"
             return [(Reservation.NOT_MUTATION_TESTED, f"The changed code was not mutation-tested: {why}.")]
         if not self._enough(self._best):
-            return [(Reservation.FEW_MUTANTS_KILLED, f"Of the changed code, the tests notice {_share(result)}.")]
+            return [(Reservation.FEW_MUTANTS_KILLED, f"Of the changed code, the tests notice {_share(self._best)}.")]
+        if result.executed < self._settings.evidence.executed_share * result.total:
+            text = f"Of the changed code, the tests execute {result.executed} of {result.total} small changes."
+            return [(Reservation.LITTLE_EXECUTED, text)]
         return []
 
     def _enough(self, outcome: MutationOutcome) -> bool:
         score, least = outcome.score, self._settings.evidence.killed_share
-        return score is not None and score.share_by_value >= least
+        return score is not None and score.share_by_value >= least and not score.sees_only_replaced
 
     def _look_at_unreliable(self, name: str, outcome: MutationOutcome, finding: MutationFinding) -> None:
         if outcome.result is None:
@@ -254,13 +264,15 @@ class MutationJudge:
         """Return the changed code that can be mutated, and its changed lines. Every check gets the same."""
         if self._changed is None:
             trial = self._trial
-            paths = self._mutable([path for kind, path in trial.changes if kind[:1] != "D"], ())
+            support = self._test_support()
+            changed = [path for kind, path in trial.changes if kind[:1] != "D" and path not in support]
+            paths = self._mutable(changed, ())
             sources = self._sources(paths[:_MOST_FILES])
             lines: dict[str, frozenset[int]] = {}
             for path, source in sources.items():
-                changed = changed_lines(self._read(trial.base, path), source)
-                if any(mutant.line in changed for mutant in mutants_of(path, source)):
-                    lines[path] = changed
+                numbers = changed_lines(self._read(trial.base, path), source)
+                if any(mutant.line in numbers for mutant in mutants_of(path, source)):
+                    lines[path] = numbers
             self._changed = {path: sources[path] for path in lines}, lines
         return self._changed
 
@@ -298,8 +310,12 @@ def _rank(outcome: MutationOutcome) -> tuple[float, int]:
     return (outcome.score.share, outcome.score.executed) if outcome.score is not None else (-1.0, 0)
 
 
-def _share(result: MutationResult) -> str:
+def _share(outcome: MutationOutcome) -> str:
     """Return how many changes are noticed by comparing: running into an error needs no look at a value."""
+    result = outcome.result
+    assert result is not None  # noqa: S101 - something was judged
+    if outcome.score is not None and outcome.score.sees_only_replaced:
+        return "only results that were replaced as a whole, and none of the other small changes"
     return f"{result.killed - result.blind} of {_changes(result.viable - result.blind)} by comparing a value"
 
 

@@ -18,6 +18,10 @@ from understudy.mutants.sham import decoy, sham_mutants
 _MOST_DECOYS = 3
 """Most files that get a decoy."""
 
+_REPLACED = "return"
+"""The operator that replaces what a function returns."""
+_LEAST_MISSED = 3
+
 _MOST_FURTHER_RUNS = 100
 """Most runs at once of tests that noticed nothing in the sample."""
 
@@ -87,6 +91,16 @@ class MutationScore:
         """Return the share of killed mutants among those that only a test which looks at a value can notice."""
         seen = self.viable - self.blind
         return (self.killed - self.blind) / seen if seen else 0.0
+
+    @property
+    def sees_only_replaced(self) -> bool:
+        """Return whether the tests notice results that were replaced as a whole, and none of several other changes.
+
+        For most of these, a look at the type is enough. One or two other changes prove nothing: they may be equivalent.
+        """
+        by_value = [one.mutant.operator for one in self.noticed if not one.crashed]
+        missed = sum(one.mutant.operator != _REPLACED for one in self.survivors)
+        return bool(by_value) and set(by_value) == {_REPLACED} and missed >= _LEAST_MISSED
 
     @property
     def share_of_file(self) -> float:
