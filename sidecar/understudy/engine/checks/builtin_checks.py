@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -79,7 +79,9 @@ def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest:
     if not has_python:
         return None, "The new Python tests were not run: no Python interpreter was found for this project."
     if has_pytest:
-        argv = [PYTHON_SLOT, "-m", "pytest", TESTS_SLOT]
+        # A threshold of coverage is for the whole suite, and the new tests are a part of it.
+        options = ["--no-cov"] if _measures_coverage(read) else []
+        argv = [PYTHON_SLOT, "-m", "pytest", *options, TESTS_SLOT]
         return _plan("pytest", argv, tests), None
     if all(b"unittest" in (read(test) or b"") for test in tests):
         return _plan("unittest", [PYTHON_SLOT, "-m", "unittest", TESTS_SLOT], tests), None
@@ -95,7 +97,7 @@ def _scripts(changed: Sequence[str], tree: Path, read: Read) -> Found:
         return None, None
     for kind, options in (
         ("vitest", ["run", "--reporter=default", "--reporter=json", f"--outputFile.json={REPORT_SLOT}", TESTS_SLOT]),
-        ("jest", ["--ci", "--json", f"--outputFile={REPORT_SLOT}", "--runTestsByPath", TESTS_SLOT]),
+        ("jest", ["--ci", "--json", f"--outputFile={REPORT_SLOT}", "--coverage=false", "--runTestsByPath", TESTS_SLOT]),
     ):
         program = f"node_modules/.bin/{kind}"
         if os.access(tree / program, os.X_OK) and _mentions(read, kind):
@@ -158,7 +160,22 @@ def _is_python_test(path: str, patterns: Sequence[str]) -> bool:
 
 
 def python_patterns(read: Read) -> Sequence[str]:
-    """Return ``python_files`` of the project's pytest configuration; files are searched in pytest's order."""
+    """Return ``python_files`` of the project's pytest configuration."""
+    patterns = _pytest_configuration(read).get("python_files")
+    if isinstance(patterns, str):
+        patterns = _words(patterns)
+    return [str(pattern) for pattern in patterns] if isinstance(patterns, list) else _PYTEST_DEFAULT_FILES
+
+
+def _measures_coverage(read: Read) -> bool:
+    """Return whether the project's options for pytest switch pytest-cov on."""
+    options = _pytest_configuration(read).get("addopts", "")
+    words = _words(options) if isinstance(options, str) else [str(word) for word in options]
+    return any(word.startswith("--cov") for word in words)
+
+
+def _pytest_configuration(read: Read) -> Mapping[str, Any]:
+    """Return the project's pytest configuration, from the first file that pytest would take."""
     for file, section in (
         *((name, "pytest") for name in ("pytest.ini", ".pytest.ini")),
         ("pyproject.toml", "tool.pytest.ini_options"),
@@ -169,13 +186,9 @@ def python_patterns(read: Read) -> Sequence[str]:
         if content is None:
             continue
         values = _section(file, section, content.decode("utf-8", "replace"))
-        if values is None:
-            continue
-        patterns = values.get("python_files")
-        if isinstance(patterns, str):
-            patterns = _words(patterns)
-        return [str(pattern) for pattern in patterns] if isinstance(patterns, list) else _PYTEST_DEFAULT_FILES
-    return _PYTEST_DEFAULT_FILES
+        if values is not None:
+            return values
+    return {}
 
 
 def _words(text: str) -> list[str]:

@@ -186,6 +186,7 @@ async def run_once(
     *,
     collect_only: bool = False,
     keep_going: bool = False,
+    without_coverage: bool = False,
     variation: Variation | None = None,
     bare: bool = False,
     lines: Path | None = None,
@@ -193,9 +194,10 @@ async def run_once(
 ) -> CheckOutcome:
     """Run the check; ``collect_only`` makes a Python runner only list its tests.
 
-    ``keep_going`` makes pytest run the other files if one cannot be collected. ``variation`` sets order, hash seed and
-    time zone, except where the check's own ``env`` does. ``bare`` leaves the probe out: the run is green if its exit
-    code is 0, and Python tests keep their order. ``lines`` and ``only`` are those of ``ProbeOptions``.
+    ``keep_going`` makes pytest run the other files if one cannot be collected, ``without_coverage`` switches pytest-cov
+    off. ``variation`` sets order, hash seed and time zone, except where the check's own ``env`` does. ``bare`` leaves
+    the probe out: the run is green if its exit code is 0, and Python tests keep their order. ``lines`` and ``only`` are
+    those of ``ProbeOptions``.
     """
     folder = Path(tempfile.mkdtemp(prefix="report-", dir=setting.scratch))
     argv = list(plan.check.argv)
@@ -227,6 +229,7 @@ async def run_once(
                     root=setting.workspace,
                     collect_only=collect_only,
                     keep_going=keep_going,
+                    without_coverage=without_coverage,
                     order=variation.order if variation is not None else "",
                     lines=lines,
                     only=only,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from understudy.engine.checks.check_run import PYTHON_SLOT, TESTS_SLOT, CheckOutcome, PreparedCheck
+from understudy.engine.checks.check_run import TESTS_SLOT, CheckOutcome, PreparedCheck
 from understudy.engine.checks.deciding.deciding_files import is_test_file
 from understudy.model.checks import Check
 
@@ -28,7 +28,7 @@ def suite_of(plan: PreparedCheck, green: CheckOutcome, base_paths: Collection[st
     if not plan.uses_tests:
         return plan
     argv = {
-        "pytest": [PYTHON_SLOT, "-m", "pytest"],
+        "pytest": [argument for argument in plan.check.argv if argument != TESTS_SLOT],
         "unittest": plan.check.argv,
         "go": ["go", "test", "-json", "-count=1", "./..."],
         "cargo": ["cargo", "test", "--color", "never", "--no-fail-fast"],

@@ -45,6 +45,12 @@ def _hooks(report: Any) -> Dict[str, Any]:  # noqa: UP006
         if recorder is not None:
             recorder.line(**entry)
 
+    def pytest_load_initial_conftests(early_config: Any) -> Any:
+        """Switch pytest-cov off where only a part of the tests runs; a wrapper, to come before its own hook."""
+        if settings is not None and settings.no_coverage and hasattr(early_config.known_args_namespace, "cov_source"):
+            early_config.known_args_namespace.cov_source = []
+        yield
+
     def pytest_configure(config: Any) -> None:
         """Use the controller's settings in a worker of pytest-xdist."""
         nonlocal settings, loaded, is_worker
@@ -137,6 +143,7 @@ def _hooks(report: Any) -> Dict[str, Any]:  # noqa: UP006
 
     optional, last = pytest.hookimpl(optionalhook=True), pytest.hookimpl(trylast=True)
     return {
+        "pytest_load_initial_conftests": pytest.hookimpl(hookwrapper=True)(pytest_load_initial_conftests),
         "pytest_configure": pytest_configure,
         "pytest_configure_node": optional(pytest_configure_node),
         "pytest_testnodedown": optional(pytest_testnodedown),

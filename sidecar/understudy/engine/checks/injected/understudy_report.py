@@ -36,6 +36,7 @@ class Settings:
         self.root: str = values.get("root", "")
         self.addopts: str = values.get("addopts", "")
         self.order: str = values.get("order", "")
+        self.no_coverage = bool(values.get("no_coverage"))
         self.folder: str = values.get("folder", "")
         self.collect_only = bool(values.get("collect"))
         self.lines: str = values.get("lines", "")

@@ -30,6 +30,8 @@ class ProbeOptions:
     collect_only: bool = False
     keep_going: bool = False
     """pytest runs the other files if one cannot be collected."""
+    without_coverage: bool = False
+    """pytest-cov does nothing, whatever the project's options are."""
     order: str = ""
     """``reversed`` or ``shuffled:<seed>``."""
     lines: Path | None = None
@@ -89,6 +91,7 @@ def add_probe(environment: dict[str, str], probe: Probe, channel: ReportChannel,
         "root": str(options.root),
         "folder": str(probe.folder),
         "addopts": addopts,
+        "no_coverage": options.without_coverage,
         "order": options.order,
         "collect": options.collect_only,
         "lines": str(options.lines or ""),
