@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from understudy.git.diff import changed_paths, file_diffs, read_file, stats, unified
+from understudy.git.diff import changed_paths, file_diffs, read_file, read_files, stats, unified
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -121,6 +121,14 @@ def test_the_unified_diff_applies(bench, files):
     patch.write_bytes(unified(store, base.commit, head))
     bench.sh(f"git apply {patch}")
     assert files(bench.repo) == files(tree.path)
+
+
+def test_many_files_are_read_with_two_calls_and_within_bounds(change):
+    store, _, head = change("ln -s /x l", "mkdir d; printf new > d/ü; head -c 3000 /dev/zero > big; printf 12345 > m")
+    names = ["d/ü".encode(), b"l", b"big", b"missing", b"m"]
+    assert read_files(store, head, names, limit=100, total=100) == {"d/ü".encode(): b"new", b"m": b"12345"}
+    assert read_files(store, head, names, limit=100, total=7) == {"d/ü".encode(): b"new"}
+    assert read_files(store, head, [], limit=100, total=7) == {}
 
 
 def test_files_are_read_within_bounds(change):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -251,6 +252,32 @@ def read_file(store: ObjectStore, commit: str, path: bytes, *, limit: int = FILE
             hint="Open it in the worktree.",
         )
     return read_blobs(store, [last.identifier])[last.identifier], last.mode
+
+
+def read_files(
+    store: ObjectStore, commit: str, paths: Iterable[bytes], *, limit: int, total: int
+) -> dict[bytes, bytes]:
+    """Return the contents of regular files of a commit, with two calls of git.
+
+    Left out are files above ``limit`` bytes, and all that follow once the contents have ``total`` bytes.
+    """
+    output = store.git_output("ls-tree", "-r", "-l", "-z", "--full-tree", "--end-of-options", commit)
+    known: dict[bytes, tuple[str, int]] = {}
+    for entry in output.split(b"\0")[:-1]:
+        details, _, path = entry.partition(b"\t")
+        mode, _, identifier, size = details.split()
+        if mode.startswith(b"100"):
+            known[path] = (identifier.decode("ascii"), int(size))
+    wanted: dict[bytes, str] = {}
+    for path in paths:
+        identifier_, bytes_ = known.get(path, ("", limit + 1))
+        if bytes_ <= limit:
+            total -= bytes_
+            if total < 0:
+                break
+            wanted[path] = identifier_
+    contents = read_blobs(store, wanted.values())
+    return {path: contents[identifier_] for path, identifier_ in wanted.items()}
 
 
 def _hunks(change: RawChange, ranges: list[LineRange], *, binary: bool) -> list[Hunk]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,9 @@ class FolderTree:
 
     def read(self, commit: str, path: str) -> bytes | None:
         return self.commits[commit].get(path)
+
+    def read_many(self, commit: str, paths: Iterable[str]) -> dict[str, bytes]:
+        return {path: self.commits[commit][path] for path in paths if path in self.commits[commit]}
 
     def paths(self, commit: str) -> list[str]:
         return list(self.commits[commit])

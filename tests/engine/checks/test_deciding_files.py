@@ -38,6 +38,7 @@ def _restored(base: Tree, result: Tree, argv: tuple[str, ...], **facts: Any) -> 
         result_paths=list(result),
         read_base=read(base),
         read_result=read(result),
+        read_many=lambda paths: {path: base[path].encode() for path in paths if path in base},
         code=code,
     )
     return decides(trees, CheckFacts(argv=argv, modules=facts.pop("modules", RUNNER_MODULES), **facts))
@@ -60,6 +61,7 @@ def starts(argv: str, tree: Tree, folder: str = "") -> set[str]:
         ("python3.12 -X dev run.py", {"run.py": "open('golden.txt'); import calc", "golden.txt": "", "calc.py": ""}, {"run.py", "golden.txt"}),
         ("coverage run ci.py", {"ci.py": ""}, {"ci.py"}),
         ("python -m coverage run ci.py", {"ci.py": ""}, {"ci.py"}),
+        ("python -m pytest @options.txt", {"options.txt": ""}, {"options.txt"}),
         ("timeout 60 bash ci.sh", {"ci.sh": ""}, {"ci.sh"}),
         ("npm test", {"package.json": json.dumps({"scripts": {"test": "node ci/run.js", "start": "node server.js"}}), "ci/run.js": "", "server.js": ""}, {"package.json", "ci/run.js"}),
         ("pnpm run ci", {"package.json": json.dumps({"scripts": {"preci": "sh a.sh", "ci": "npm run two", "two": "node b.mjs"}}), "a.sh": "", "b.mjs": ""}, {"package.json", "a.sh", "b.mjs"}),

@@ -236,6 +236,7 @@ class _Judge:
                 reports=request.reports,
                 sample=request.sample,
             ),
+            test_support=self._base_judge.test_support,
         )
 
     def _plans(self) -> list[PreparedCheck]:
@@ -383,6 +384,7 @@ class _Judge:
         *,
         collect_only: bool = False,
         keep_going: bool = False,
+        without_coverage: bool = False,
         variation: Variation | None = None,
         bare: bool = False,
     ) -> CheckOutcome:
@@ -390,7 +392,13 @@ class _Judge:
         await self._materialise(commit)
         self._clean_at = None
         outcome = await run_once(
-            plan, self._setting, collect_only=collect_only, keep_going=keep_going, variation=variation, bare=bare
+            plan,
+            self._setting,
+            collect_only=collect_only,
+            keep_going=keep_going,
+            without_coverage=without_coverage,
+            variation=variation,
+            bare=bare,
         )
         self._record.ran(plan, commit, outcome, variation, bare=bare)
         if commit == self._request.head:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +40,10 @@ class JudgedTree(Protocol):
 
     def read(self, commit: str, path: str) -> bytes | None:
         """Return the content of a file in ``commit``; None if there is no such file."""
+        ...
+
+    def read_many(self, commit: str, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return the contents of the files of ``commit`` among ``paths`` that are not large, within a bound."""
         ...
 
     def paths(self, commit: str) -> list[str]:

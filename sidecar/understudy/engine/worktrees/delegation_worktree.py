@@ -11,7 +11,7 @@ import dataclasses
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -395,6 +395,12 @@ class JudgedWorktree:
             return None
         found = diff.read_file(self._store, commit, os.fsencode(path))
         return found[0] if found is not None else None
+
+    def read_many(self, commit: str, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return the contents of the files of a commit among ``paths``: of up to 512 KiB each, and 64 MiB together."""
+        names = (os.fsencode(path) for path in paths)
+        found = diff.read_files(self._store, commit, names, limit=512 << 10, total=64 << 20)
+        return {os.fsdecode(path): content for path, content in found.items()}
 
     def paths(self, commit: str) -> list[str]:
         """Return the surrogate-escaped paths of all files of a commit."""

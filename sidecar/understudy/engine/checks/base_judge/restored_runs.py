@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,13 +30,21 @@ _MOST_LISTED = 100
 """Most tests and files that a result lists."""
 _MOST_NAMES = 10
 """Most tests or files that one sentence names."""
+_TESTS = frozenset({Reason.TEST, Reason.SUPPORT})
+_TEST_NAME = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(test\w*)[ \t]*\(", re.MULTILINE)
 
 
 class Run(Protocol):
     """Runs a check on exactly one commit."""
 
-    def __call__(self, plan: PreparedCheck, commit: str, *, keep_going: bool) -> Awaitable[CheckOutcome]:
-        """Return the outcome; ``keep_going`` makes pytest run the other files if one cannot be collected."""
+    def __call__(
+        self, plan: PreparedCheck, commit: str, *, keep_going: bool, without_coverage: bool
+    ) -> Awaitable[CheckOutcome]:
+        """Return the outcome.
+
+        ``keep_going`` makes pytest run the other files if one cannot be collected, ``without_coverage`` switches
+        pytest-cov off: without the new tests, the new code may be below its threshold.
+        """
         ...
 
 
@@ -70,29 +80,40 @@ class BaseJudge:
         self._run = run
         self._composed = composed
         self._trees: Trees | None = None
+        self._support: frozenset[str] | None = None
 
     async def judge_code(self, plan: PreparedCheck, green: CheckOutcome) -> Finding:
         """Judge a check that passed, of a recipe that changes code: with the base's tests and deciding files."""
         finding = Finding()
         restored = await self._decides(plan, green)
+        support = await asyncio.to_thread(self._supports, plan, green)
+        if await self._compose(restored) == self._trial.head:
+            await self._same_tree(plan, green, finding)
+        else:
+            await self._restored(plan, green, restored, finding)
+        if support and not finding.reservations and not finding.red:
+            await self._restored(plan, green, [*restored, *support], finding)
+        return finding
+
+    async def _restored(
+        self, plan: PreparedCheck, green: CheckOutcome, restored: Sequence[Restored], finding: Finding
+    ) -> None:
+        """Run the check on the result with the base's version of some files."""
         commit = await self._compose(restored)
-        result = green.observed
-        if commit == self._trial.head:
-            await self._same_tree(plan, result, finding)
-            return finding
         limited = suites.within(plan, green.seconds)
-        run = await self._observe(limited, commit, finding)
-        if not run.all_passed:
+        # If the result changes what pytest-cov asks for, the base's threshold has to be met.
+        only_tests = all(each.reason in _TESTS for each in restored)
+        run = await self._observe(limited, commit, finding, without_coverage=only_tests)
+        if not run.all_passed or await asyncio.to_thread(self._is_incomplete, run):
             base = await self._base(plan, finding)
             lost = compare.losses(base, run)
             if lost:
-                run = await self._observe(limited, commit, finding)
+                run = await self._observe(limited, commit, finding, without_coverage=only_tests)
                 lost = lost.still(compare.losses(base, run))
             if lost:
                 await self._blame(plan, green, finding, restored=restored, lost=lost, run=run)
-                return finding
-        self._gone(run, result, restored, finding)
-        return finding
+                return
+        self._gone(run, green.observed, restored, finding)
 
     async def judge_tests(self, plan: PreparedCheck, green: CheckOutcome, seconds: float) -> Finding:
         """Judge a check that passed, of the recipe ``tests``: without the result's configuration, then older tests.
@@ -111,6 +132,17 @@ class BaseJudge:
         await self._older_tests(plan, green, seconds, finding, configured=bool(deciding))
         return finding
 
+    def test_support(self) -> frozenset[str]:
+        """Return the changed files that only tests used in the base, although neither name nor folder says so."""
+        if self._support is not None:
+            return self._support
+        trees = self._known()
+        check = CheckFacts(argv=(), test_patterns=self._trial.test_patterns)
+        # The result must not decide what is left out.
+        before = dataclasses.replace(trees, read_result=trees.read_base)
+        self._support = frozenset(each.path for each in deciding_files.supports(before, check))
+        return self._support
+
     def suite(self, plan: PreparedCheck, green: CheckOutcome) -> PreparedCheck | None:
         """Return the check that runs all tests of the base within its time limit; None if there is none."""
         suite = suites.suite_of(plan, green, self._known().base_paths)
@@ -123,11 +155,26 @@ class BaseJudge:
 
     # -- recipes that change code ------------------------------------------------------------------------------
 
-    async def _same_tree(self, plan: PreparedCheck, result: Observed, finding: Finding) -> None:
+    def _is_incomplete(self, run: Observed) -> bool:
+        """Return whether a run that names Python tests misses one that is in a file of the base.
+
+        Code can take tests out of a run before they are collected; whether they run at all, the base shows.
+        """
+        trees, names = self._known(), {_name_of(test) for test in run.outcomes}
+        if not any("::" in test and ".py" in test for test in run.outcomes):
+            return False
+        tests = [path for path in trees.base_paths if deciding_files.is_test_file(path, self._trial.test_patterns)]
+        texts = trees.read_many([path for path in sorted(tests) if path.endswith(".py")])
+        return any(not names.issuperset(_TEST_NAME.findall(text)) for text in texts.values())
+
+    async def _same_tree(self, plan: PreparedCheck, green: CheckOutcome, finding: Finding) -> None:
         """Judge a result that restores nothing: one run is enough unless it shows less than every test passing."""
+        result = green.observed
         hidden = any(test.strip().endswith((".js", ".mjs", ".cjs", ".ts", ".mts")) for test in result.outcomes)
         unseen = result.passed is None and suites.runs_tests(plan.check.argv)
-        if not (result.skipped or result.passed == 0 or hidden or unseen or self._inline_tests()):
+        if not (result.skipped or result.passed == 0 or hidden or unseen or self._inline_tests()) and not (
+            await asyncio.to_thread(self._is_incomplete, result)
+        ):
             return
         base = await self._base(plan, finding)
         lost = compare.losses(base, result)
@@ -160,8 +207,8 @@ class BaseJudge:
         run: Observed,
     ) -> None:
         """Report which restored files the lost tests depend on: tests, files that decide the check, or both."""
-        tests = [each for each in restored if each.reason is Reason.TEST]
-        deciding = [each for each in restored if each.reason is not Reason.TEST]
+        tests = [each for each in restored if each.reason in _TESTS]
+        deciding = [each for each in restored if each.reason not in _TESTS]
         by_tests = by_deciding = bool(tests) and bool(deciding)
         if not by_tests:
             by_tests, by_deciding = bool(tests), bool(deciding)
@@ -208,7 +255,7 @@ class BaseJudge:
         finding.comparison = _comparison(fewer, run, result, restored)
         if fewer.unnamed and not fewer.tests:
             text = f"The check no longer shows a passing test; with the base's files, {fewer.unnamed} pass."
-            deciding = any(each.reason is not Reason.TEST for each in restored)
+            deciding = any(each.reason not in _TESTS for each in restored)
             finding.reservations.append((Reservation.CHECK_CHANGED if deciding else Reservation.TESTS_CHANGED, text))
             return
         text = f"{_tests(fewer)} are gone or skipped, although they pass on the result: {_named(fewer.tests)}."
@@ -261,8 +308,10 @@ class BaseJudge:
 
     # -- runs --------------------------------------------------------------------------------------------------
 
-    async def _observe(self, plan: PreparedCheck, commit: str, finding: Finding) -> Observed:
-        outcome = await self._run(plan, commit, keep_going=True)
+    async def _observe(
+        self, plan: PreparedCheck, commit: str, finding: Finding, *, without_coverage: bool = False
+    ) -> Observed:
+        outcome = await self._run(plan, commit, keep_going=True, without_coverage=without_coverage)
         finding.seconds += outcome.seconds
         return outcome.observed
 
@@ -272,7 +321,7 @@ class BaseJudge:
         known = self._cache.get(key)
         if known is not None:
             return known
-        observed = await self._observe(plan, self._trial.base, finding)
+        observed = await self._observe(plan, self._trial.base, finding, without_coverage=True)
         await asyncio.to_thread(self._cache.put, key, observed)
         return observed
 
@@ -293,11 +342,17 @@ class BaseJudge:
         return await asyncio.to_thread(self._decide, plan, green)
 
     def _decide(self, plan: PreparedCheck, green: CheckOutcome) -> list[Restored]:
+        return deciding_files.decides(self._known(), self._facts(plan, green))
+
+    def _supports(self, plan: PreparedCheck, green: CheckOutcome) -> list[Restored]:
+        return deciding_files.supports(self._known(), self._facts(plan, green))
+
+    def _facts(self, plan: PreparedCheck, green: CheckOutcome) -> CheckFacts:
         trial, facts = self._trial, self._trial.context.facts
         top = trial.tree.path.resolve()
         argv = [argument.replace(PYTHON_SLOT, "python") for argument in plan.check.argv if TESTS_SLOT not in argument]
         roots = [os.path.relpath(path, trial.tree.path) for path in trial.context.plan.paths]
-        check = CheckFacts(
+        return CheckFacts(
             argv=argv,
             folder="" if plan.check.cwd in {None, ".", "./"} else os.path.normpath(plan.check.cwd or ""),
             configured_by=plan.check.configured_by,
@@ -306,7 +361,6 @@ class BaseJudge:
             import_roots=[*(root for root in roots if root != "." and not root.startswith("..")), "src"],
             plugins={path for _, path in trial.changes if str(top / path) in green.report.plugins},
         )
-        return deciding_files.decides(self._known(), check)
 
     def _known(self) -> Trees:
         if self._trees is None:
@@ -317,6 +371,7 @@ class BaseJudge:
                 result_paths=frozenset(trial.tree.paths(trial.head)),
                 read_base=_reader(trial.tree, trial.base),
                 read_result=_reader(trial.tree, trial.head),
+                read_many=lambda paths: trial.tree.read_many(trial.base, paths),
                 code=frozenset(trial.files),
             )
         return self._trees
@@ -340,6 +395,10 @@ def _reader(tree: JudgedTree, commit: str) -> Callable[[str], bytes | None]:
             return None
 
     return read
+
+
+def _name_of(test: str) -> bytes:
+    return compare.function_of(test).rpartition("::")[2].encode()
 
 
 def _depends(lost: Losses, result: Observed, alone: Observed) -> bool:

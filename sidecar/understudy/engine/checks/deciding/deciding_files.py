@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from understudy.engine.checks.change_scope import matching
-from understudy.engine.checks.deciding import inline_tests, known_files, sections
+from understudy.engine.checks.deciding import inline_tests, known_files, sections, test_support
 from understudy.engine.checks.deciding.started_files import Read, started_files
+from understudy.engine.checks.deciding.test_support import ReadMany
 from understudy.engine.checks.judged_tree import Change
 
 
@@ -17,6 +18,7 @@ class Reason(enum.StrEnum):
     """Why a changed file decides a check."""
 
     TEST = "it belongs to the tests"
+    SUPPORT = "only tests or their scripts use it"
     DECLARED = "configured_by names it"
     CONFIGURATION = "it configures a test runner"
     STARTED = "the check names or starts it"
@@ -43,6 +45,8 @@ class Trees:
     result_paths: Collection[str]
     read_base: Read
     read_result: Read
+    read_many: ReadMany
+    """Returns the contents of files of the base, without those that are large."""
     code: Collection[str] = ()
     """The files named as the code under change, which are never restored."""
 
@@ -95,6 +99,24 @@ def decides(trees: Trees, check: CheckFacts) -> list[Restored]:
             if content != result:
                 found.append(Restored(path=path, reason=Reason.TEST, content=content))
     return sorted(found, key=lambda each: each.path)
+
+
+def supports(trees: Trees, check: CheckFacts) -> list[Restored]:
+    """Return the changed files that only tests, or scripts that the check starts, use (``test_support``).
+
+    ``decides`` does not return them, because some may be code: a run with the base's version of them is made besides.
+    """
+    decided = {each.path for each in decides(trees, check)}
+    started = started_files(check.argv, check.folder, trees.base_paths, trees.read_base)
+    found = test_support.test_support(
+        (path for letter, path in trees.changes if letter[:1] != "A" and path not in decided | set(trees.code)),
+        base_paths=trees.base_paths,
+        is_test=lambda paths: set(paths).difference(without_test_support(paths, check.test_patterns)),
+        started=started,
+        read_many=trees.read_many,
+        read_result=trees.read_result,
+    )
+    return [Restored(path=path, reason=Reason.SUPPORT) for path in found]
 
 
 def is_test(path: str, patterns: Sequence[str] = ()) -> bool:

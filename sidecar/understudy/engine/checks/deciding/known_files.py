@@ -10,12 +10,13 @@ TESTS = (
     *(f"{name}.{suffix}" for name in ("test", "test-*", "*-test", "*_test") for suffix in _SCRIPTS),
     *("*.snap", "*.ambr", "*_test.go", "*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.cs", "*Test.php"),
     *("*_spec.rb", "*_test.rb", "test_*.rb", "*_test.exs", "*_test.dart", "*_test.c", "*_test.cc", "*_test.cpp"),
-    *("test.rs", "tests.rs", "*_test.rs", "*_tests.rs", "*.bats", "*.feature"),
+    *("*.golden", "*.approved.*", "test.rs", "tests.rs", "*_test.rs", "*_tests.rs", "*.bats", "*.feature"),
 )
 """Names of test files, and of snapshots that tests compare with."""
 
 TEST_FOLDERS = (
     *("test/", "tests/", "__tests__/", "__mocks__/", "__snapshots__/", "spec/", "specs/", "testdata/", "fixtures/"),
+    *("__fixtures__/", "__testfixtures__/", "golden/", "goldens/", "__golden__/", "snapshots/", "cassettes/"),
     *("test-data/", "test_data/", "e2e/", "cypress/", "/testing/", "/benches/"),
 )
 """Folders in which every file belongs to the tests: cases, helpers and data."""

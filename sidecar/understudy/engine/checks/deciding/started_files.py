@@ -238,9 +238,9 @@ class _Search:
                 self._commands(shell_commands("\n".join(lines)), folder, depth)
 
     def _named(self, arguments: Argv, folder: str, *, sources: bool = True) -> None:
-        """Add the files that arguments name: ``FILE``, ``--option=FILE``, ``FILE::test``."""
+        """Add the files that arguments name: ``FILE``, ``--option=FILE``, ``@FILE``, ``FILE::test``."""
         for argument in arguments:
-            for word in {argument, argument.partition("=")[2], argument.partition("::")[0]}:
+            for word in {argument, argument.removeprefix("@"), argument.partition("=")[2], argument.partition("::")[0]}:
                 path = self._path(word, folder)
                 if path is not None and (sources or not path.endswith(_SOURCES)):
                     self.found.add(path)
