@@ -30,7 +30,7 @@ from understudy.engine.checks.mutation.mutation_judge import MutationFinding, Mu
 from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
-from understudy.engine.checks.tampering import confirming_run, suspicious_code
+from understudy.engine.checks.tampering import confirming_run, suspicious_code, test_aware_code
 from understudy.engine.checks.verdict_rules import in_order
 from understudy.journal import check_leftovers
 from understudy.model.checks import Check, CheckResult, SuspiciousCode
@@ -160,6 +160,11 @@ class _Judge:
         for text in self._pending:
             self._note(text)
         self._suspicious = await asyncio.to_thread(self._find_suspicious)
+        if not self._writes_tests:
+            aware = await asyncio.to_thread(self._find_test_aware)
+            if aware:
+                text = f"Changed code may behave otherwise in tests: {_named(aware)}."
+                self._reserve(Reservation.CHECK_CHANGED, text)
         results = []
         for plan in plans:
             results.append(await self._run(plan))
@@ -441,6 +446,16 @@ class _Judge:
             lambda path: tree.read(request.base, path),
             lambda path: tree.read(request.head, path),
             code=request.files,
+        )
+
+    def _find_test_aware(self) -> list[str]:
+        request, tree = self._request, self._tree
+        return test_aware_code.find(
+            self._changes,
+            lambda path: tree.read(request.base, path),
+            lambda path: tree.read(request.head, path),
+            patterns=builtin_checks.python_patterns(lambda path: tree.read(request.base, path)),
+            besides=self._base_judge.test_support(),
         )
 
     # -- new tests ---------------------------------------------------------------------------------------------
