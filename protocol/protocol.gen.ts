@@ -737,7 +737,7 @@ export interface DelegatorUpdateParams {
   workspace?: string | null;
 }
 
-/** Remove a delegator or model server; with `revision`, only if it still has that revision. */
+/** Remove a delegator, model server or check; with `revision`, only if it still has that revision. */
 export interface DeleteParams {
   name: string;
   revision?: string | null;
@@ -889,6 +889,101 @@ export interface SetKeyParams {
   name: string;
   key: string;
   workspace?: string | null;
+}
+
+/** Every configured check, those that the project suggests, and the problems of the configuration. */
+export interface ChecksResult {
+  checks: CheckEntry[];
+  /** The most specific first; found by reading files, so they may not pass. */
+  proposals: CheckProposal[];
+  problems: Problem[];
+}
+
+/** A check with its scope, location and state. */
+export interface CheckEntry {
+  check: Check;
+  scope: Scope;
+  revision: string;
+  editable: boolean;
+  location?: Location;
+  state: CheckState;
+}
+
+/** A command whose exit code is evidence. */
+export interface Check {
+  /** Its name in requests and recipes. */
+  name: string;
+  /** Slots: `{python}` (the project's interpreter), `{tests}` (the test files the result added or changed). */
+  argv: string[];
+  /** Relative to the workspace. */
+  cwd?: string | null;
+  /** Environment variables of its process, in addition to the project's own. */
+  env?: Record<string, string> | null;
+  /** Seconds until it is killed and counts as failed. */
+  timeoutSeconds?: number | null;
+  /** Whether a result can be `verified` only if this passes. */
+  required?: boolean;
+  /** Globs of further files that decide what this check does; scripts, tests and known configuration files are found. If the check passes only with a result's changes to such files, the result gets `check_changed`. */
+  configuredBy?: string[];
+  /** Keep this check and its files from agents; only in your own configuration. */
+  hidden?: boolean;
+  /** Files of a hidden check, relative to your configuration folder; copied to the same paths of the worktree to judge, and removed afterwards. */
+  files?: string[];
+}
+
+/** Whether a check can be used; an unusable one stops every start. */
+export interface CheckState {
+  problems: Problem[];
+}
+
+/** A check that the files of a workspace suggest. */
+export interface CheckProposal {
+  /** The test runner. */
+  title: string;
+  check: Check;
+  /** The file that shows that the project uses this runner, relative to the workspace. */
+  shownBy: string;
+  /** What keeps it from running here, as far as files show it, and what to do. */
+  problem?: string;
+  /** Whether a check with the same command is configured. */
+  configured: boolean;
+}
+
+/** Create a check. */
+export interface CheckCreateParams {
+  check: Check;
+  /** A check of the scope `user` applies in every workspace. */
+  scope?: "user" | "workspace";
+  workspace?: string | null;
+}
+
+/** Run a check on the current files of a workspace: the configured one with this name, or an unsaved one. */
+export interface CheckTestParams {
+  name: string;
+  /** Run this declaration instead of the saved one; it is not saved. */
+  check?: Check | null;
+  workspace?: string | null;
+}
+
+/** The outcome of one run of a check on the current files, in a worktree of its own. */
+export interface CheckTrial {
+  /** Whether it passed, so that a result can pass it, too. */
+  ok: boolean;
+  /** The command with its slots filled. */
+  argv: string[];
+  /** Absent if it could not be started or was killed. */
+  exitCode?: number;
+  /** How long the command ran. */
+  seconds: number;
+  timedOut: boolean;
+  passed?: number;
+  failed?: number;
+  /** Tests, where the runner reports them. */
+  skipped?: number;
+  /** The end of its output, or why it could not be started. */
+  outputTail: string;
+  /** What differs from the user's checkout, such as files that were left out. */
+  notes: string[];
 }
 
 /** What to delegate. Only `recipe` is always required. */
@@ -2083,6 +2178,14 @@ export interface Requests {
   "understudy/modelServers/models": { params: NameParams; result: ModelsResult };
   /** Store a server's API key in the OS keyring or a file with mode 0600, and refer to it. */
   "understudy/modelServers/setKey": { params: SetKeyParams; result: EmptyResult };
+  /** List the checks with where each is configured, and those that the project's files suggest. */
+  "understudy/checks/list": { params: WorkspaceParams; result: ChecksResult };
+  /** Create a check: one file in the folder of its scope. */
+  "understudy/checks/create": { params: CheckCreateParams; result: CheckEntry };
+  /** Remove a check. */
+  "understudy/checks/delete": { params: DeleteParams; result: EmptyResult };
+  /** Run a check, saved or not, on the current files in a worktree of its own. */
+  "understudy/checks/test": { params: CheckTestParams; result: CheckTrial };
   /** Start a delegation; return at once, with the chosen delegator and the reason. */
   "understudy/delegations/start": { params: StartParams; result: StartResult };
   /** Return exactly what a start would send, without sending it. */

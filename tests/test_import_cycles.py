@@ -15,6 +15,7 @@ MOST_MODULES = 13
 """Modules in one folder, without ``__init__`` and ``__main__``. A folder above this holds more than one job."""
 
 SHARED_NAMES = {
+    "checks": "the structures, and the command that manages them",
     "configuration": "what configuration means, and its requests",
     "delegations": "the structures, and their requests",
     "delegators": "the structures, and the command that manages them",

@@ -16,6 +16,7 @@ from understudy.config.edit import Editor
 from understudy.config.trust import records
 from understudy.files import durable
 from understudy.files.locks import folder_lock
+from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, ModelServer, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -349,3 +350,37 @@ def test_a_folder_that_cannot_be_written_is_a_typed_error(editor, user):
 def test_a_file_in_the_place_of_a_folder_is_a_typed_error(editor, user):
     (user / "delegators").write_text("")
     assert failure(editor.create, generic("a"), Scope.USER).kind is ErrorKind.STATE_UNAVAILABLE
+
+
+CHECK = Check(name="unit", argv=["{python}", "-m", "pytest"], cwd="a", timeout_seconds=30.0, required=False)
+
+
+@pytest.mark.parametrize("scope", [Scope.USER, Scope.WORKSPACE])
+def test_a_check_is_one_file_that_load_reads_and_delete_removes(trusted, workspace, user, scope):
+    entry = trusted.create(CHECK, scope)
+    assert (entry.check, entry.scope, entry.editable, entry.state.problems) == (CHECK, scope, True, [])
+    root = user if scope is Scope.USER else workspace / ".understudy"
+    assert (root / "checks" / "unit.toml").is_file()
+    assert load(workspace, trusted=True).checks == {"unit": CHECK}
+    assert failure(trusted.create, CHECK, scope).kind is ErrorKind.ALREADY_EXISTS
+    assert failure(trusted.delete, "check", "unit", "stale").kind is ErrorKind.CONFLICT
+    trusted.delete("check", "unit", entry.revision)
+    assert load(workspace, trusted=True).check_entries == {}
+    assert failure(trusted.delete, "check", "unit").kind is ErrorKind.UNKNOWN_CHECK
+
+
+def test_a_check_written_by_hand_is_never_changed(trusted, user):
+    (user / "config.toml").write_text('[[checks]]\nname = "own"\nargv = ["x"]\n')
+    (user / "checks").mkdir()
+    (user / "checks" / "commented.toml").write_text("# mine\nargv = ['x']\n")
+    for name in ("own", "commented"):
+        assert failure(trusted.delete, "check", name).kind is ErrorKind.NOT_EDITABLE
+
+
+def test_an_unusable_check_is_not_written_and_a_broken_file_stops_every_start(trusted, workspace, user):
+    assert failure(trusted.create, Check(name="x", argv=[]), Scope.USER).kind is ErrorKind.CONFIG_INVALID
+    hidden = Check(name="x", argv=["x"], hidden=True)
+    assert failure(trusted.create, hidden, Scope.WORKSPACE).kind is ErrorKind.CONFIG_INVALID
+    (user / "checks").mkdir(exist_ok=True)
+    (user / "checks" / "broken.toml").write_text("argv = 'x'\n")
+    assert load(workspace, trusted=True).missing

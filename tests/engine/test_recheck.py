@@ -270,3 +270,15 @@ def test_a_task_has_a_bound():
             local=True,
         )
     assert caught.value.kind == "input_too_large"
+
+
+def test_a_check_that_was_added_later_judges_a_result_that_had_none(project):
+    project.program("doer", f"pathlib.Path('new.txt').write_text('x')\n{DONE}")
+    done = project.run("implement", delegator="doer", task="x")
+    assert "no_checks" in done.reservations
+    check = {"name": "later", "argv": [sys.executable, "-c", "open('new.txt')"]}
+    entry = project.call("checks/create", check=check, scope="workspace", workspace=str(project.top))
+    assert entry.location.uri.endswith("/.understudy/checks/later.toml")
+    again = project.call("delegations/check", id=done.id)
+    assert [result.name for result in again.checks] == ["later"]
+    assert "no_checks" not in again.reservations

@@ -6,8 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from understudy.model.checks import Check
 from understudy.model.config.config_entries import (
     BackendEntry,
+    CheckEntry,
+    CheckProposal,
     DelegatorEntry,
     ModelServerEntry,
     Problem,
@@ -84,7 +87,7 @@ class DelegatorTestParams(Strict, kw_only=True):
 
 
 class DeleteParams(Strict, kw_only=True):
-    """Remove a delegator or model server; with ``revision``, only if it still has that revision."""
+    """Remove a delegator, model server or check; with ``revision``, only if it still has that revision."""
 
     name: str
     revision: str | None = None
@@ -160,6 +163,33 @@ class ModelsResult(Wire, kw_only=True):
     """The models of a model server."""
 
     models: list[Model]
+
+
+class ChecksResult(Wire, kw_only=True):
+    """Every configured check, those that the project suggests, and the problems of the configuration."""
+
+    checks: list[CheckEntry]
+    proposals: list[CheckProposal]
+    """The most specific first; found by reading files, so they may not pass."""
+    problems: list[Problem]
+
+
+class CheckCreateParams(Strict, kw_only=True):
+    """Create a check."""
+
+    check: Check
+    scope: EditableScope = "workspace"
+    """A check of the scope ``user`` applies in every workspace."""
+    workspace: str | None = None
+
+
+class CheckTestParams(Strict, kw_only=True):
+    """Run a check on the current files of a workspace: the configured one with this name, or an unsaved one."""
+
+    name: str
+    check: Check | None = None
+    """Run this declaration instead of the saved one; it is not saved."""
+    workspace: str | None = None
 
 
 class ToolsParams(Strict, kw_only=True):

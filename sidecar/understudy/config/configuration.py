@@ -8,7 +8,7 @@ from pathlib import Path
 
 from understudy.config.retention import Retention
 from understudy.model.checks import Check
-from understudy.model.config.config_entries import DelegatorEntry, ModelServerEntry, Problem
+from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem
 from understudy.model.config.delegators import Limits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
@@ -57,6 +57,8 @@ class Configuration:
     delegators: dict[str, DelegatorEntry]
     model_servers: dict[str, ModelServerEntry]
     checks: dict[str, Check]
+    """Those without errors."""
+    check_entries: dict[str, CheckEntry]
     recipes: dict[str, Recipe]
     defaults: Defaults
     limits: Limits

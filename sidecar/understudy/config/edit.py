@@ -1,4 +1,4 @@
-"""Create, update and delete delegators and model servers: one file each, never a file edited by hand.
+"""Create, update and delete delegators, model servers and checks: one file each, never a file edited by hand.
 
 A file is edited only if it is exactly what Understudy would write for its values; comments, aliases
 or another order mean that the user edited it (``not_editable``, with its place). A lock is held from reading
@@ -24,17 +24,21 @@ from understudy.config.rendering import render
 from understudy.config.trust.records import preserving_trust, status
 from understudy.config.validation import delegator_rules, server_rules, workspace_rules
 from understudy.files import durable, locks
-from understudy.model.config.config_entries import DelegatorEntry, ModelServerEntry
+from understudy.model.checks import Check
+from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 
-Kind = Literal["delegator", "model_server"]
+Kind = Literal["delegator", "model_server", "check"]
+Thing = Delegator | ModelServer | Check
+Entry = DelegatorEntry | ModelServerEntry | CheckEntry
 
-_FOLDER: dict[Kind, str] = {"delegator": "delegators", "model_server": "model-servers"}
-_TITLE: dict[Kind, str] = {"delegator": "delegator", "model_server": "model server"}
+_FOLDER: dict[Kind, str] = {"delegator": "delegators", "model_server": "model-servers", "check": "checks"}
+_TITLE: dict[Kind, str] = {"delegator": "delegator", "model_server": "model server", "check": "check"}
 _UNKNOWN: dict[Kind, ErrorKind] = {
     "delegator": ErrorKind.UNKNOWN_DELEGATOR,
     "model_server": ErrorKind.UNKNOWN_MODEL_SERVER,
+    "check": ErrorKind.UNKNOWN_CHECK,
 }
 
 
@@ -54,8 +58,10 @@ class Editor:
     def create(self, thing: Delegator, scope: Scope) -> DelegatorEntry: ...
     @overload
     def create(self, thing: ModelServer, scope: Scope) -> ModelServerEntry: ...
-    def create(self, thing: Delegator | ModelServer, scope: Scope) -> DelegatorEntry | ModelServerEntry:
-        """Write a new delegator or model server into ``scope``.
+    @overload
+    def create(self, thing: Check, scope: Scope) -> CheckEntry: ...
+    def create(self, thing: Thing, scope: Scope) -> Entry:
+        """Write a new delegator, model server or check into ``scope``.
 
         Raises ``already_exists``, ``config_invalid`` (with all problems), ``untrusted_workspace``,
         ``invalid_params`` (a builtin scope, no workspace), ``state_unavailable``.
@@ -75,9 +81,7 @@ class Editor:
     def update(self, name: str, thing: Delegator, revision: str | None = None) -> DelegatorEntry: ...
     @overload
     def update(self, name: str, thing: ModelServer, revision: str | None = None) -> ModelServerEntry: ...
-    def update(
-        self, name: str, thing: Delegator | ModelServer, revision: str | None = None
-    ) -> DelegatorEntry | ModelServerEntry:
+    def update(self, name: str, thing: Delegator | ModelServer, revision: str | None = None) -> Entry:
         """Replace the delegator or model server ``name`` in its scope; another name in ``thing`` renames it.
 
         Raises what ``create`` raises, ``unknown_delegator`` or ``unknown_model_server``, ``not_editable`` with
@@ -99,7 +103,7 @@ class Editor:
             self._apply(root, changes)
             return self._entry(self._load(), kind, thing.name)
 
-    def judge(self, thing: Delegator | ModelServer, scope: Scope) -> None:
+    def judge(self, thing: Thing, scope: Scope) -> None:
         """Raise what ``create`` would raise for the values of ``thing``, without checking that its name is free."""
         _check_name(_kind(thing), thing.name)
         self._root(scope)
@@ -108,7 +112,7 @@ class Editor:
         self._judge(before, thing, scope)
 
     def delete(self, kind: Kind, name: str, revision: str | None = None) -> None:
-        """Remove the delegator or model server called ``name``; raises what ``update`` raises."""
+        """Remove the delegator, model server or check called ``name``; raises what ``update`` raises."""
         root = self._editable(self._entry(self._load(), kind, name), kind, name).parent.parent
         with self._locked(root):
             entry = self._entry(self._load(), kind, name)
@@ -151,9 +155,8 @@ class Editor:
         trusted = self.workspace is not None and status(self.workspace, self.state).trusted
         return load(self.workspace, trusted=trusted)
 
-    def _entry(self, configuration: Configuration, kind: Kind, name: str) -> DelegatorEntry | ModelServerEntry:
-        entries: Mapping[str, DelegatorEntry | ModelServerEntry]
-        entries = configuration.delegators if kind == "delegator" else configuration.model_servers
+    def _entry(self, configuration: Configuration, kind: Kind, name: str) -> Entry:
+        entries = _entries(configuration, kind)
         entry = entries.get(name)
         if entry is None:
             from understudy.config.suggestions import near
@@ -163,7 +166,7 @@ class Editor:
             )
         return entry
 
-    def _editable(self, entry: DelegatorEntry | ModelServerEntry, kind: Kind, name: str) -> Path:
+    def _editable(self, entry: Entry, kind: Kind, name: str) -> Path:
         if not entry.editable or entry.location is None:
             builtin = entry.scope is Scope.BUILTIN
             raise UnderstudyError(
@@ -181,9 +184,7 @@ class Editor:
         raise UnderstudyError(ErrorKind.INTERNAL, f"The file of {_TITLE[kind]} `{name}` is not in a known folder.")
 
     def _refuse_taken(self, before: Configuration, kind: Kind, name: str, scope: Scope, root: Path) -> None:
-        entries: Mapping[str, DelegatorEntry | ModelServerEntry]
-        entries = before.delegators if kind == "delegator" else before.model_servers
-        entry = entries.get(name)
+        entry = _entries(before, kind).get(name)
         path = _file(root, kind, name)
         taken = entry is not None and entry.scope is scope
         # An unreadable file must not be overwritten either.
@@ -195,7 +196,7 @@ class Editor:
                 location=entry.location if entry is not None and taken else None,
             )
 
-    def _judge(self, before: Configuration, thing: Delegator | ModelServer, scope: Scope) -> None:
+    def _judge(self, before: Configuration, thing: Thing, scope: Scope) -> None:
         """Raise ``config_invalid`` for errors that ``load`` would report, so that nothing invalid is ever written."""
         mapping = file_schema.to_file(thing)
         unusable = unusable_value(mapping)
@@ -206,7 +207,14 @@ class Editor:
         personal = load(None, trusted=False)
         servers = {name: entry.model_server for name, entry in before.model_servers.items()}
         own_servers = {name: entry.model_server for name, entry in personal.model_servers.items()}
-        if isinstance(thing, ModelServer):
+        if isinstance(thing, Check):
+            findings = list(delegator_rules.check_check(thing))
+            if scope is Scope.WORKSPACE:
+                own_checks = {
+                    name: entry.check for name, entry in personal.check_entries.items() if entry.scope is Scope.USER
+                }
+                findings += workspace_rules.check_workspace_check(thing, own_checks)
+        elif isinstance(thing, ModelServer):
             findings = list(server_rules.check_server(thing))
             if scope is Scope.WORKSPACE:
                 findings += workspace_rules.check_workspace_server(thing, own_servers)
@@ -289,8 +297,20 @@ def _told(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _kind(thing: Delegator | ModelServer) -> Kind:
+def _kind(thing: Thing) -> Kind:
+    if isinstance(thing, Check):
+        return "check"
     return "delegator" if isinstance(thing, Delegator) else "model_server"
+
+
+def _entries(configuration: Configuration, kind: Kind) -> Mapping[str, Entry]:
+    match kind:
+        case "delegator":
+            return configuration.delegators
+        case "model_server":
+            return configuration.model_servers
+        case "check":
+            return configuration.check_entries
 
 
 def _check_name(kind: Kind, name: str) -> None:
@@ -302,7 +322,7 @@ def _check_name(kind: Kind, name: str) -> None:
         )
 
 
-def _refuse_stale(entry: DelegatorEntry | ModelServerEntry, kind: Kind, name: str, revision: str | None) -> None:
+def _refuse_stale(entry: Entry, kind: Kind, name: str, revision: str | None) -> None:
     if revision is not None and revision != entry.revision:
         raise UnderstudyError(
             ErrorKind.CONFLICT,

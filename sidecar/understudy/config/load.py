@@ -26,7 +26,15 @@ from understudy.config.suggestions import close, near
 from understudy.config.validation import delegator_rules, evidence_rules, server_rules, workspace_rules
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.model.checks import Check
-from understudy.model.config.config_entries import DelegatorEntry, EntryState, ModelServerEntry, Problem, ServerState
+from understudy.model.config.config_entries import (
+    CheckEntry,
+    CheckState,
+    DelegatorEntry,
+    EntryState,
+    ModelServerEntry,
+    Problem,
+    ServerState,
+)
 from understudy.model.config.delegators import Limits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
@@ -91,11 +99,8 @@ class Loader:
                     item, workspace_rules.check_workspace_check(item.value, self._values(self.checks, Scope.USER))
                 )
         delegators = _winners(self.delegators, lambda item: item.value.name)
-        checks = {
-            name: item.value
-            for name, item in _winners(self.checks, lambda item: item.value.name).items()
-            if item.usable
-        }
+        check_items = _winners(self.checks, lambda item: item.value.name)
+        checks = {name: item.value for name, item in check_items.items() if item.usable}
         for item in self.recipes:
             for finding in _recipe_findings(item.value, delegators, checks):
                 field_name, number = finding.path[0], finding.path[-1]
@@ -121,6 +126,7 @@ class Loader:
             delegators={name: _delegator_entry(item) for name, item in sorted(delegators.items())},
             model_servers={name: _server_entry(item) for name, item in sorted(servers.items())},
             checks=checks,
+            check_entries={name: _check_entry(item) for name, item in sorted(check_items.items())},
             recipes={name: item.value for name, item in recipes.items() if item.usable},
             defaults=defaults,
             limits=limits,
@@ -372,6 +378,17 @@ def _server_entry(item: Item) -> ModelServerEntry:
     )
 
 
+def _check_entry(item: Item) -> CheckEntry:
+    return CheckEntry(
+        check=item.value,
+        scope=item.layer.scope,
+        revision=_revision(item),
+        editable=_editable(item),
+        location=_location(item),
+        state=CheckState(problems=plain(item.problems)),
+    )
+
+
 def _revision(item: Item) -> str:
     return revision(item.source.data if item.whole else msgspec.json.encode(item.value))
 
@@ -392,7 +409,7 @@ def _recipe_findings(recipe: Recipe, delegators: Mapping[str, Item], checks: Map
     for number, name in enumerate(recipe.checks or []):
         if name not in checks:
             finding = _unknown(("checks", number), "check", name, checks)
-            yield replace(finding, hint=finding.hint or "Declare it under [[checks]] in config.toml.")
+            yield replace(finding, hint=finding.hint or "Add it: understudy checks add")
     for number, glob in enumerate(recipe.writes or []):
         if not delegator_rules.is_inside(glob):
             yield Finding(("writes", number), "`writes` accepts only patterns of paths inside the workspace.")

@@ -28,6 +28,8 @@ class FileKind(enum.StrEnum):
     """``delegators/<name>.toml``."""
     MODEL_SERVER = "model-server"
     """``model-servers/<name>.toml``."""
+    CHECK = "check"
+    """``checks/<name>.toml``."""
     RECIPE = "recipe"
     """``recipes/<name>.md``: front matter, then the instructions."""
 
@@ -35,6 +37,7 @@ class FileKind(enum.StrEnum):
 PLACES: dict[FileKind, tuple[str, str]] = {
     FileKind.DELEGATOR: ("delegators", ".toml"),
     FileKind.MODEL_SERVER: ("model-servers", ".toml"),
+    FileKind.CHECK: ("checks", ".toml"),
     FileKind.RECIPE: ("recipes", ".md"),
 }
 """Folder and ending of the kinds with one entry per file, in the order in which they are read."""

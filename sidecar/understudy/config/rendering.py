@@ -6,6 +6,7 @@ import hashlib
 
 from understudy.config.parsing import file_schema
 from understudy.config.parsing.config_file import Item
+from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, ModelServer
 
 
@@ -14,7 +15,7 @@ def revision(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def render(value: Delegator | ModelServer) -> bytes:
+def render(value: Delegator | ModelServer | Check) -> bytes:
     """Return the file that Understudy writes for ``value``; the same value gives the same bytes."""
     import tomli_w
 

@@ -11,7 +11,7 @@ _LISTED = {
     ErrorKind.UNKNOWN_DELEGATOR: ("delegator", "Run `understudy delegators list` to list them."),
     ErrorKind.UNKNOWN_MODEL_SERVER: ("model server", "Run `understudy servers list` to list them."),
     ErrorKind.UNKNOWN_RECIPE: ("recipe", "Run `understudy recipes` to list them."),
-    ErrorKind.UNKNOWN_CHECK: ("check", "Checks are configured under [[checks]] in config.toml."),
+    ErrorKind.UNKNOWN_CHECK: ("check", "`understudy checks` lists the checks."),
 }
 """The word for what has the name, and how to look up the names, for each kind of error."""
 

@@ -36,6 +36,7 @@ NAMES = {
     FileKind.CONFIG: "config.toml",
     FileKind.DELEGATOR: "delegators/new.toml",
     FileKind.MODEL_SERVER: "model-servers/new.toml",
+    FileKind.CHECK: "checks/new.toml",
     FileKind.RECIPE: "recipes/new.md",
 }
 

@@ -30,6 +30,7 @@ NAMES = {
     FileKind.CONFIG: "config.toml",
     FileKind.DELEGATOR: "delegators/new.toml",
     FileKind.MODEL_SERVER: "model-servers/new.toml",
+    FileKind.CHECK: "checks/new.toml",
     FileKind.RECIPE: "recipes/new.md",
 }
 
@@ -74,6 +75,10 @@ GOOD = {
     FileKind.MODEL_SERVER: [
         "kind = 'ollama'\nbase_url = 'HTTP://127.0.0.1:1/v1'\napi_key = { keyring = 'a' }\nheaders = { X-A = 'b' }\n"
     ],
+    FileKind.CHECK: [
+        "argv = ['{python}', '-m', 'pytest']\n",
+        "name = 'x'\nargv = ['a']\nrequired = false\ncwd = 'b'\n",
+    ],
     FileKind.RECIPE: [path.read_text(encoding="utf-8") for path in (locations.BUILTIN / "recipes").glob("*.md")],
 }
 
@@ -98,6 +103,9 @@ BAD = [
     (FileKind.MODEL_SERVER, "kind = 'olama'\nbase_url = 'http://127.0.0.1'\n"),
     (FileKind.MODEL_SERVER, "kind = 'ollama'\nbase_url = '127.0.0.1'\n"),
     (FileKind.MODEL_SERVER, "kind = 'ollama'\nbase_url = 'http://127.0.0.1'\napi_key = 'abc'\n"),
+    (FileKind.CHECK, "argv = 'pytest'\n"),
+    (FileKind.CHECK, "argv = []\n"),
+    (FileKind.CHECK, "argv = ['x']\ncommand = 'x'\n"),
     (FileKind.RECIPE, "+++\ntitle = 'x'\nreturns = 'txt'\n+++\nWrite.\n"),
     (FileKind.RECIPE, "+++\ntitle = 'x'\n+++\nWrite.\n"),
     (FileKind.RECIPE, "+++\ntitle = 'x'\nreturns = 'text'\napplies_to = { on = ['files'] }\n+++\nWrite.\n"),

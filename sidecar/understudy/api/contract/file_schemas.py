@@ -17,6 +17,7 @@ _TITLES = {
     FileKind.CONFIG: "Understudy: config.toml",
     FileKind.DELEGATOR: "Understudy: delegators/<name>.toml",
     FileKind.MODEL_SERVER: "Understudy: model-servers/<name>.toml",
+    FileKind.CHECK: "Understudy: checks/<name>.toml",
     FileKind.RECIPE: "Understudy: the front matter of recipes/<name>.md",
 }
 

@@ -37,6 +37,7 @@ def doctor(caller: Caller, params: m.NoParams) -> m.DoctorResult:
         _isolation,
         _keyring,
         _configuration,
+        _checks,
         _tools,
         _delegations,
         _worktrees,
@@ -175,6 +176,24 @@ def _configuration(caller: Caller) -> m.DoctorCheck:
         else "No delegator is configured; ghostwriter writes tests without one.",
         hint=None if own else "Add one: understudy delegators add",
     )
+
+
+def _checks(caller: Caller) -> m.DoctorCheck:
+    from understudy.api.handlers import configured_checks
+
+    found = configured_checks.checks(caller, m.WorkspaceParams())
+    names = [entry.check.name for entry in found.checks]
+    proposed = next(iter(found.proposals), None)
+    if names:
+        message = f"Results are checked with: {', '.join(names)}."
+    elif proposed is not None:
+        message = (
+            f"None is configured. This project uses {proposed.title} ({proposed.shown_by}). "
+            "Try it and add it: understudy checks add"
+        )
+    else:
+        message = "None is configured, and no test runner was found here. New tests are run anyway."
+    return m.DoctorCheck(name="checks", ok=True, message=message)
 
 
 def _place(location: Location) -> str:

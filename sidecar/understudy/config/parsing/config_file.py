@@ -18,6 +18,7 @@ from understudy.config.parsing.decode import decode
 from understudy.config.parsing.recipe_file import read_recipe
 from understudy.config.parsing.source_file import Source, opened, read
 from understudy.config.suggestions import close, near
+from understudy.model.checks import Check
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer
 
 REPLACEABLE = frozenset({"delegators", "model_servers", "defaults"})
@@ -127,9 +128,14 @@ def _reading(into: Reading, source: Source | None, problems: list[LocatedFinding
                 into.delegators += _thing(into, source, Delegator)
             case FileKind.MODEL_SERVER:
                 into.servers += _thing(into, source, ModelServer)
+            case FileKind.CHECK:
+                into.checks += _thing(into, source, Check)
     elif into.kind is FileKind.CONFIG:
         into.missing += problems
-    if into.kind is not FileKind.CONFIG and not (into.delegators or into.servers or into.recipes) and into.problems:
+    entries = into.delegators or into.servers or into.checks or into.recipes
+    if into.kind is not FileKind.CONFIG and not entries and into.problems:
+        if into.kind is FileKind.CHECK:
+            into.missing += into.problems
         into.broken.add((into.kind.replace("-", "_") + "s", into.path.stem))
     return into
 
@@ -170,7 +176,7 @@ def _thing(into: Reading, source: Source, structure: type[msgspec.Struct]) -> It
     thing = decode(document, structure, source, (), into.problems)
     if thing is None:
         return
-    name = cast("Delegator | ModelServer", thing).name
+    name = cast("Delegator | ModelServer | Check", thing).name
     if name != stem:
         at = source.where(("name",))
         hint = f"Rename the file to {name}.toml, or set the name to {stem}."

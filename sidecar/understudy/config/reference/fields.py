@@ -85,6 +85,8 @@ def shape_of(kind: FileKind, defaults: Mapping[str, Any] | None = None) -> Field
             return _own_name(maker.table(Delegator))
         case FileKind.MODEL_SERVER:
             return _own_name(maker.table(ModelServer))
+        case FileKind.CHECK:
+            return _own_name(maker.table(Check))
         case FileKind.RECIPE:
             return maker.table(file_schema.RecipeTable)
         case FileKind.CONFIG:

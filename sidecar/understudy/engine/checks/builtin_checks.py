@@ -100,7 +100,7 @@ def _scripts(changed: Sequence[str], tree: Path, read: Read) -> Found:
         ("jest", ["--ci", "--json", f"--outputFile={REPORT_SLOT}", "--coverage=false", "--runTestsByPath", TESTS_SLOT]),
     ):
         program = f"node_modules/.bin/{kind}"
-        if os.access(tree / program, os.X_OK) and _mentions(read, kind):
+        if os.access(tree / program, os.X_OK) and package_mentions(read, kind):
             return _plan("vitest" if kind == "vitest" else "jest", [program, *options], tests), None
     return None, (
         "The new JavaScript tests were not run: node_modules of the worktree has neither vitest nor jest. "
@@ -108,10 +108,13 @@ def _scripts(changed: Sequence[str], tree: Path, read: Read) -> Found:
     )
 
 
-def _mentions(read: Read, kind: str) -> bool:
+def package_mentions(read: Read, kind: str) -> bool:
+    """Return whether ``package.json`` names a test runner."""
     try:
         package = json.loads(read("package.json") or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(package, dict):
         return False
     sections = [package.get(name) for name in ("devDependencies", "dependencies", "scripts", kind)]
     return kind in json.dumps(sections) or isinstance(package.get(kind), dict)
@@ -185,7 +188,7 @@ def _pytest_configuration(read: Read) -> Mapping[str, Any]:
         content = read(file)
         if content is None:
             continue
-        values = _section(file, section, content.decode("utf-8", "replace"))
+        values = settings_section(file, section, content.decode("utf-8", "replace"))
         if values is not None:
             return values
     return {}
@@ -198,7 +201,7 @@ def _words(text: str) -> list[str]:
         return text.split()
 
 
-def _section(file: str, section: str, text: str) -> dict[str, Any] | None:
+def settings_section(file: str, section: str, text: str) -> dict[str, Any] | None:
     """Return a table of a configuration file; None if the file or the table cannot be read."""
     try:
         if file.endswith(".toml"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from understudy.engine.checks import hidden_files
+from understudy.engine.checks import hidden_files, interpreter
 from understudy.engine.checks.editable_installs import Checkout
 from understudy.engine.checks.interpreter import ImportPlan, InterpreterFacts, check_environment
 from understudy.engine.checks.outcomes.console_reports import (
@@ -143,6 +143,22 @@ class CheckContext:
     def checkout(self) -> Checkout:
         """Return the user's checkout without the environment inside it."""
         return Checkout(self.workspace, self.facts.prefixes if self.facts is not None else ())
+
+
+def with_interpreter(setting: CheckContext, configured: str | None) -> tuple[CheckContext, str | None]:
+    """Add the project's Python environment, if there is one; also return why it cannot be used. Blocks for seconds."""
+    neutral = setting.scratch / "neutral"
+    neutral.mkdir()
+    try:
+        found = interpreter.find_interpreter(setting.workspace, configured, tree=setting.tree)
+        if found is None:
+            return setting, None
+        facts = interpreter.describe(found, neutral=neutral)
+    except UnderstudyError as error:
+        return setting, f"{error.message} {error.hint or ''}".strip()
+    plan = interpreter.import_locations(facts, setting.workspace, setting.tree)
+    shadows = interpreter.write_shadows(plan, setting.scratch / "shadows")
+    return dataclasses.replace(setting, facts=facts, plan=plan, shadows=shadows), None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import shutil
 import tempfile
 from collections import Counter
@@ -12,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from understudy.engine.checks import builtin_checks, change_scope, steady_runs
-from understudy.engine.checks import interpreter as environment
 from understudy.engine.checks.base_judge.restored_runs import BaseJudge, Finding
 from understudy.engine.checks.check_run import (
     TESTS_SLOT,
@@ -22,6 +20,7 @@ from understudy.engine.checks.check_run import (
     SpareSlot,
     Variation,
     run_once,
+    with_interpreter,
 )
 from understudy.engine.checks.evidence_record import EvidenceRecord, printable
 from understudy.engine.checks.judged_tree import Change, JudgedTree, ResultToJudge
@@ -36,7 +35,6 @@ from understudy.journal import check_leftovers
 from understudy.model.checks import Check, CheckResult, SuspiciousCode
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
-from understudy.model.errors import UnderstudyError
 from understudy.model.events import CheckFinished, CheckStarted, Event, Note
 from understudy.model.verdicts import Reservation
 
@@ -197,27 +195,17 @@ class _Judge:
 
     def _prepare(self) -> CheckContext:
         """Find the project's Python environment, if any. Runs in a thread, so notes are emitted later."""
-        request, tree = self._request, self._tree.path
-        neutral = self._scratch / "neutral"
-        neutral.mkdir()
+        request = self._request
         setting = CheckContext(
-            tree=tree,
+            tree=self._tree.path,
             workspace=request.workspace,
             scratch=self._scratch,
             mark=request.delegation_id,
             spare_slot=request.spare_slot,
         )
-        try:
-            interpreter = environment.find_interpreter(request.workspace, request.interpreter, tree=tree)
-            if interpreter is None:
-                return setting
-            facts = environment.describe(interpreter, neutral=neutral)
-        except UnderstudyError as error:
-            self._pending.append(f"{error.message} {error.hint or ''}".strip())
-            return setting
-        plan = environment.import_locations(facts, request.workspace, tree)
-        shadows = environment.write_shadows(plan, self._scratch / "shadows")
-        return dataclasses.replace(setting, facts=facts, plan=plan, shadows=shadows)
+        setting, note = with_interpreter(setting, request.interpreter)
+        self._pending += [note] if note else []
+        return setting
 
     def _prepare_judges(self) -> None:
         request = self._request

@@ -207,21 +207,15 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None,
             hint="Name one, for example: understudy start tests PATH/TO/FILE",
         )
     held = _limits(params, delegator, supported, configuration, notes)
-    worktrees = configuration.worktrees
     return Plan(
         params=_without_keys(params, delegator, server),
         recipe=recipe,
         workspace=workspace,
         candidates=[SpecCandidate(delegator=delegator, model_server=server, limits=held)],
         explain=explain,
-        checks=_checks(configuration.checks, recipe, params),
+        checks=checks_to_run(configuration.checks, recipe, params),
         slots=configuration.slots or DEFAULT_SLOTS,
-        bootstrap=Bootstrap(
-            copy=list(worktrees.copy),
-            link=list(worktrees.link),
-            setup=list(worktrees.setup),
-            setup_timeout_seconds=worktrees.setup_timeout_seconds,
-        ),
+        bootstrap=bootstrap_of(configuration.worktrees),
         evidence=configuration.evidence,
         rounds=_rounds(params, recipe),
         interpreter=configuration.python,
@@ -246,7 +240,17 @@ def _server_of(configuration: config.Configuration, delegator: Delegator) -> Mod
     return entry.model_server
 
 
-def _checks(configured: Mapping[str, Check], recipe: Recipe, params: StartParams) -> list[Check]:
+def bootstrap_of(worktrees: config.Worktrees) -> Bootstrap:
+    """Return what each new worktree gets."""
+    return Bootstrap(
+        copy=list(worktrees.copy),
+        link=list(worktrees.link),
+        setup=list(worktrees.setup),
+        setup_timeout_seconds=worktrees.setup_timeout_seconds,
+    )
+
+
+def checks_to_run(configured: Mapping[str, Check], recipe: Recipe, params: StartParams) -> list[Check]:
     """Return the checks to run: those named by the request, else by the recipe, else all that are configured.
 
     The recipe ``tests`` has its own check (the test files it wrote), so it uses configured ones only by name.

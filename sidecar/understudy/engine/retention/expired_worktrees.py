@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from understudy.config.retention import Retention
+from understudy.engine.check_setup import check_trial
 from understudy.engine.retention.delegation_files import expire_files
 from understudy.engine.retention.discard import remove
 from understudy.engine.retention.inventory import WorktreeInfo, _place, expiry_lock, list_worktrees, size_of, trash
@@ -41,6 +42,7 @@ def expire(state: Path, *, keep_days: float, keep_bytes: int, files: Retention |
         deadline = time.monotonic() + TIDY_SECONDS
         _complete_removals(state)
         _clear_unused(state)
+        check_trial.remove_abandoned(state)
         empty_trash(state)
         done = []
         for place in _due(state, keep_days, keep_bytes):

@@ -13,11 +13,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+from understudy import config
 from understudy.config.trust import records
 from understudy.engine.checks import verdict_rules
 from understudy.engine.checks.judge import Judgement, JudgeRequest, judge
 from understudy.engine.checks.mutation import dismissed_mutants
 from understudy.engine.checks.mutation.planning import MutantSample
+from understudy.engine.planning import plan
 from understudy.engine.queueing import base_recorder, launcher, queue_entries, spare_slots
 from understudy.engine.rounds.rounds import JudgedResult, Rounds
 from understudy.engine.running import failure_policy
@@ -27,6 +29,7 @@ from understudy.engine.running.failure_policy import FailurePolicy
 from understudy.engine.running.permission_requests import PermissionRequests
 from understudy.engine.running.task import paths, proxy_secrets
 from understudy.engine.running.worker_threads import WorkerThreads
+from understudy.engine.worktrees import setup_command
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.engine.worktrees.outside_watch import OutsideWatch
 from understudy.git import command
@@ -36,7 +39,7 @@ from understudy.journal.summaries import summary
 from understudy.journal.worker_requests import Cancel, RequestTail, worker_topic
 from understudy.journal.writer import Writer
 from understudy.model import events
-from understudy.model.checks import CheckResult
+from understudy.model.checks import Check, CheckResult
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.spec import Spec
@@ -88,6 +91,7 @@ class DelegationRun:
         self._outside: OutsideWatch | None = None
         self._rounds: Rounds | None = None
         self._before: Delegation | None = None
+        self._checks = spec.checks
         self._threads = WorkerThreads()
         self._ended_before = ""
         context = AttemptContext(
@@ -233,22 +237,13 @@ class DelegationRun:
         if not argv:
             return
         self._emit(events.Phase(text=f"Setting up the worktree: {argv[0]}"))
-        done = await children.run(
+        await setup_command.run(
             argv,
-            cwd=worktree.tree_path,
-            env=worktree.environment(),
+            worktree.tree_path,
+            worktree.environment(),
             mark=self.folder.id,
             timeout_seconds=self.spec.bootstrap.setup_timeout_seconds,
-            output_limit=64 * 1024,
         )
-        if done.timed_out or done.code != 0:
-            how = "timed out" if done.timed_out else f"failed with exit code {done.code}"
-            tail = (done.stderr or done.stdout)[-400:].decode("utf-8", "replace").strip()
-            raise UnderstudyError(
-                ErrorKind.TIMED_OUT if done.timed_out else ErrorKind.TOOL_CRASHED,
-                f"The setup command {argv[0]!r} {how}: {tail}",
-                hint="Correct `setup` under [worktrees] in the configuration.",
-            )
 
     # -- the result ------------------------------------------------------------------------------------------
 
@@ -309,7 +304,7 @@ class DelegationRun:
                 head=head,
                 workspace=Path(self.spec.workspace),
                 files=paths(self.spec.files),
-                checks=self.spec.checks,
+                checks=self._checks,
                 interpreter=self.spec.interpreter,
                 scratch=self.folder.path / "checks",
                 cache=self.root / "base-outcomes",
@@ -382,7 +377,16 @@ class DelegationRun:
             await self._collect()
         else:
             self._result = events.Result(head=before.head, files=[])
+        if not self._checks:
+            self._checks = await self.in_thread(self._configured_now)
         await self._judge()
+
+    def _configured_now(self) -> list[Check]:
+        """Return the checks that a request without checks would run now: the user may have added one since."""
+        workspace = Path(self.spec.workspace)
+        trusted = records.status(workspace, self.root).trusted
+        configured = config.load(workspace, trusted=trusted).checks
+        return plan.checks_to_run(configured, self.spec.recipe, self.spec.asked())
 
     async def _end(self, *, only_check: bool) -> None:
         """Keep partial work and write the verdict; write an end even if any of this fails."""

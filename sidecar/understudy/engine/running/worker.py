@@ -16,6 +16,7 @@ import os
 import sys
 from pathlib import Path
 
+from understudy.engine.check_setup import check_trial
 from understudy.engine.running import connection_test
 from understudy.journal import delegation_folder, state_folder
 from understudy.journal.delegation_folder import Folder
@@ -27,8 +28,10 @@ MOST_RUNS = 32
 
 def main(argv: list[str]) -> int:
     """Run what ``argv`` says; return the process's exit code."""
-    if argv == ["--connection-test"]:
+    if argv == [connection_test.OPTION]:
         return connection_test.serve()
+    if argv == [check_trial.OPTION]:
+        return check_trial.serve()
     from understudy.engine.queueing import launcher
 
     os.umask(0o077)

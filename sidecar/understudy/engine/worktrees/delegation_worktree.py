@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine.worktrees import ownership, removal, shared_base
+from understudy.engine.worktrees import ownership, removal, setup_command, shared_base
 from understudy.engine.worktrees.record import BASE_COPY, RESULT_COPY, WorktreeRecord, copies_in, load_record
 from understudy.engine.worktrees.review_file import write_review
 from understudy.engine.worktrees.shared_base import SharedBase
@@ -37,7 +37,6 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event
 from understudy.model.spec import Spec
 from understudy.model.text import path_quoting
-from understudy.process.environment import base_environment
 from understudy.process.failpoints import failpoint
 
 
@@ -130,13 +129,8 @@ class DelegationWorktree:
 
     @property
     def name(self) -> str:
-        """Return the name of the worktree's folder: the workspace's name, with unusual characters as underscores.
-
-        Tools show this name, and the tests of some projects depend on it.
-        """
-        plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in self._workspace.name)
-        name = plain.strip(".-")
-        return name if name and name not in {"store.git", "owners"} else "tree"
+        """Return the name of the worktree's folder."""
+        return worktree_paths.tree_name(self._workspace, reserved={"store.git", "owners"})
 
     def buffers(self) -> dict[str | bytes, bytes]:
         """Return the unsaved text of open files when the delegation was started, by path."""
@@ -211,9 +205,7 @@ class DelegationWorktree:
 
     def environment(self) -> dict[str, str]:
         """Return the environment of commands that run in the worktree: no API keys, no variables of delegators."""
-        return base_environment(
-            {"UNDERSTUDY_WORKTREE": str(self.tree_path), "UNDERSTUDY_WORKSPACE": str(self._workspace)}
-        )
+        return setup_command.environment(self.tree_path, self._workspace)
 
     def read_base(self, path: str) -> bytes | None:
         """Return the content of a file in the base."""

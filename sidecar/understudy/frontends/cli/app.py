@@ -57,6 +57,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "tools": ("setup.tools:tools", "List the supported agent CLIs, installed or not."),
         "delegators": ("setup.delegators:delegators", "Manage delegators: list, add, test…"),
         "servers": ("setup.servers:servers", "Manage model servers and their keys: list, add, test…"),
+        "checks": ("setup.checks:checks", "Manage the checks of results: list, add, test, remove."),
         "recipes": ("setup.recipes:recipes", "List the recipes: the kinds of work to delegate."),
         "trust": ("setup.trust:trust", "Trust a workspace, or revoke its trust."),
     },

@@ -132,6 +132,12 @@ def complete_servers(context: click.Context, parameter: click.Parameter, incompl
     return _quietly(lambda: _names("modelServers/list", "model_servers", "model_server", incomplete))
 
 
+def complete_checks(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete names of checks."""
+    _ = context, parameter
+    return _quietly(lambda: _checks(incomplete))
+
+
 def complete_recipes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete recipes."""
     _ = context, parameter
@@ -175,6 +181,13 @@ def _names(method: str, plural: str, singular: str, incomplete: str) -> list[Com
     entries = getattr(call(method, workspace=_here()), plural)
     found = [getattr(entry, singular) for entry in entries]
     return [CompletionItem(one.name, help=one.display_name or "") for one in found if one.name.startswith(incomplete)]
+
+
+def _checks(incomplete: str) -> list[CompletionItem]:
+    from understudy.frontends.cli.api_calls import call
+
+    names = [entry.check.name for entry in call("checks/list", workspace=_here()).checks]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def _recipes(incomplete: str) -> list[CompletionItem]:

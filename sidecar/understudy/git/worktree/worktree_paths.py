@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,16 @@ def repository_key(repository: Repository) -> str:
     """Return a repository's folder name under `<state>/worktrees`: its name and 10 hex digits of its path's hash."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", repository.top.name).strip(".")[:40] or "root"
     return f"{name}-{hashlib.sha256(os.fsencode(repository.top)).hexdigest()[:10]}"
+
+
+def tree_name(workspace: Path, *, reserved: Collection[str]) -> str:
+    """Return a name for a worktree's folder: the workspace's name, with unusual characters as underscores.
+
+    Tools show this name, and the tests of some projects depend on it. ``reserved`` are names of other files beside it.
+    """
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in workspace.name)
+    name = plain.strip(".-")
+    return name if name and name not in reserved else "tree"
 
 
 def claim_worktree_path(trees_root: Path, key: str) -> Claim:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from understudy.model.capabilities import OptionValue
+from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, ModelServer, Scope
 from understudy.model.errors import Location
 from understudy.model.wire import Wire
@@ -57,6 +58,59 @@ class ModelServerEntry(Wire, kw_only=True):
     editable: bool
     location: Location | None = None
     state: ServerState
+
+
+class CheckState(Wire, kw_only=True):
+    """Whether a check can be used; an unusable one stops every start."""
+
+    problems: list[Problem]
+
+
+class CheckEntry(Wire, kw_only=True):
+    """A check with its scope, location and state."""
+
+    check: Check
+    scope: Scope
+    revision: str
+    editable: bool
+    location: Location | None = None
+    state: CheckState
+
+
+class CheckProposal(Wire, kw_only=True):
+    """A check that the files of a workspace suggest."""
+
+    title: str
+    """The test runner."""
+    check: Check
+    shown_by: str
+    """The file that shows that the project uses this runner, relative to the workspace."""
+    problem: str | None = None
+    """What keeps it from running here, as far as files show it, and what to do."""
+    configured: bool
+    """Whether a check with the same command is configured."""
+
+
+class CheckTrial(Wire, kw_only=True):
+    """The outcome of one run of a check on the current files, in a worktree of its own."""
+
+    ok: bool
+    """Whether it passed, so that a result can pass it, too."""
+    argv: list[str]
+    """The command with its slots filled."""
+    exit_code: int | None = None
+    """Absent if it could not be started or was killed."""
+    seconds: float
+    """How long the command ran."""
+    timed_out: bool
+    passed: int | None = None
+    failed: int | None = None
+    skipped: int | None = None
+    """Tests, where the runner reports them."""
+    output_tail: str
+    """The end of its output, or why it could not be started."""
+    notes: list[str]
+    """What differs from the user's checkout, such as files that were left out."""
 
 
 class SupportedOption(Wire, kw_only=True):

@@ -1,0 +1,74 @@
+"""Requests about checks: list, propose, create, remove and try them."""
+
+from __future__ import annotations
+
+from understudy.api import messages as m
+from understudy.api.caller import Caller
+from understudy.api.handlers import configuration
+from understudy.engine.check_setup import check_trial, known_runners
+from understudy.engine.planning import plan
+from understudy.journal import change_notifications
+from understudy.model.config.config_entries import CheckEntry, CheckTrial
+from understudy.model.config.delegators import Scope
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+
+def checks(caller: Caller, params: m.WorkspaceParams) -> m.ChecksResult:
+    """Return every check, and those that the files of the workspace suggest."""
+    loaded = configuration.load(caller, params.workspace)
+    proposals = []
+    if loaded.workspace is not None:
+        proposals = known_runners.propose(
+            loaded.workspace,
+            [entry.check for entry in loaded.check_entries.values()],
+            loaded.worktrees.link,
+            set_up=bool(loaded.worktrees.setup),
+        )
+    return m.ChecksResult(checks=list(loaded.check_entries.values()), proposals=proposals, problems=loaded.problems)
+
+
+def create_check(caller: Caller, params: m.CheckCreateParams) -> CheckEntry:
+    """Create a check."""
+    made = configuration.editor(caller, params.workspace).create(params.check, Scope(params.scope))
+    change_notifications.notify(configuration.CHANGED)
+    return made
+
+
+def delete_check(caller: Caller, params: m.DeleteParams) -> m.EmptyResult:
+    """Remove a check."""
+    configuration.editor(caller, params.workspace).delete("check", params.name, params.revision)
+    change_notifications.notify(configuration.CHANGED)
+    return m.EmptyResult()
+
+
+def test_check(caller: Caller, params: m.CheckTestParams) -> CheckTrial:
+    """Run a check on the current files; only in a trusted workspace, because it runs the project's code."""
+    loaded = configuration.load(caller, params.workspace)
+    if loaded.workspace is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS, "A check needs a workspace, and the request names none.", hint="Name it."
+        )
+    if not loaded.trusted:
+        raise UnderstudyError(
+            ErrorKind.UNTRUSTED_WORKSPACE,
+            f"{loaded.workspace} is not trusted, so its tests are not run.",
+            hint=f"Review the effects and trust it: understudy trust {loaded.workspace}",
+        )
+    if params.check is not None:
+        check = params.check
+        configuration.editor(caller, params.workspace).judge(check, Scope.USER if check.hidden else Scope.WORKSPACE)
+    else:
+        entry = configuration.find(loaded.check_entries, params.name, ErrorKind.UNKNOWN_CHECK)
+        errors = [problem for problem in entry.state.problems if problem.severity == "error"]
+        if errors:
+            raise UnderstudyError(
+                ErrorKind.CONFIG_INVALID, errors[0].message, hint=errors[0].hint, location=errors[0].location
+            )
+        check = entry.check
+    request = check_trial.CheckTrialRequest(
+        workspace=str(loaded.workspace),
+        check=check,
+        bootstrap=plan.bootstrap_of(loaded.worktrees),
+        interpreter=loaded.python,
+    )
+    return check_trial.ask(request, caller.cancelled)

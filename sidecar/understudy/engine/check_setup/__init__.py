@@ -1,0 +1,1 @@
+"""Find the checks that a project suggests, and try a check before it is saved."""

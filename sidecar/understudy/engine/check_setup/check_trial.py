@@ -1,0 +1,165 @@
+"""Try a check on the user's current files, in a worktree of its own and in a short worker process.
+
+The worktree is in ``<state>/check-trials/<name>/``, beside a lock that the worker holds. The folder of a worker that
+was killed is removed by the next trial or clean-up. Nothing is written to the user's repository.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from understudy.engine.checks.check_run import (
+    DEFAULT_TIMEOUT_SECONDS,
+    CheckContext,
+    PreparedCheck,
+    run_once,
+    with_interpreter,
+)
+from understudy.engine.short_workers import short_worker
+from understudy.engine.worktrees import setup_command
+from understudy.files import locks
+from understudy.git import repository
+from understudy.git.base import capture
+from understudy.git.object_store import ObjectStore
+from understudy.git.worktree import cleanup, extra_files, worktree, worktree_paths
+from understudy.journal import state_folder
+from understudy.model.checks import Check
+from understudy.model.config.config_entries import CheckTrial
+from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
+from understudy.model.spec import Bootstrap
+
+OPTION = "--check-trial"
+_FOLDER = "check-trials"
+_WORKTREE_SECONDS = 600.0
+"""The time for making the worktree of a large repository; added to the limits of the set-up and the check."""
+
+
+class CheckTrialRequest(msgspec.Struct, kw_only=True):
+    """The request to the worker. The workspace is trusted."""
+
+    workspace: str
+    check: Check
+    bootstrap: Bootstrap
+    interpreter: str | None = None
+    """The project's interpreter, if one is configured."""
+
+
+class CheckTrialAnswer(msgspec.Struct, kw_only=True):
+    """The result of the worker, or its error."""
+
+    trial: CheckTrial | None = None
+    error: ErrorInfo | None = None
+
+
+def ask(request: CheckTrialRequest, cancelled: Callable[[], bool]) -> CheckTrial:
+    """Run ``request`` in a worker. Raises its error, ``cancelled``, ``timed_out`` and ``tool_crashed``."""
+    limit = request.check.timeout_seconds or DEFAULT_TIMEOUT_SECONDS
+    setup = request.bootstrap.setup_timeout_seconds if request.bootstrap.setup else 0.0
+    answer = short_worker.ask(
+        OPTION,
+        request,
+        CheckTrialAnswer,
+        cancelled,
+        what="check",
+        seconds=limit + setup + _WORKTREE_SECONDS,
+        hint="Run its command in a terminal to see why it takes so long.",
+    )
+    if answer.error is not None:
+        raise UnderstudyError.from_info(answer.error)
+    if answer.trial is None:
+        raise UnderstudyError(ErrorKind.INTERNAL, "The worker of the check returned nothing.", hint="Try again.")
+    return answer.trial
+
+
+def serve() -> int:
+    """Answer the request on standard input; return the exit code."""
+    return short_worker.serve(_served)
+
+
+def _served(data: bytes) -> CheckTrialAnswer:
+    try:
+        return CheckTrialAnswer(trial=asyncio.run(_try(msgspec.json.decode(data, type=CheckTrialRequest))))
+    except UnderstudyError as error:
+        return CheckTrialAnswer(error=error.info())
+
+
+async def _try(request: CheckTrialRequest) -> CheckTrial:
+    workspace, mark = Path(request.workspace), f"trial-{secrets.token_hex(8)}"
+    with _trial_folder(state_folder.state_root()) as folder:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        tree, notes = _worktree(request, folder)
+        if request.bootstrap.setup:
+            await setup_command.run(
+                request.bootstrap.setup,
+                tree,
+                setup_command.environment(tree, workspace),
+                mark=mark,
+                timeout_seconds=request.bootstrap.setup_timeout_seconds,
+            )
+        setting = CheckContext(tree=tree, workspace=workspace, scratch=scratch, mark=mark)
+        setting, note = with_interpreter(setting, request.interpreter)
+        outcome = await run_once(PreparedCheck(check=request.check), setting)
+    counts = outcome.counts or outcome.printed
+    return CheckTrial(
+        ok=outcome.green,
+        argv=outcome.argv,
+        exit_code=outcome.code,
+        seconds=round(outcome.seconds, 3),
+        timed_out=outcome.timed_out,
+        passed=counts.passed if counts is not None else None,
+        failed=counts.failed if counts is not None else None,
+        skipped=counts.skipped if counts is not None else None,
+        output_tail=outcome.output,
+        notes=[*notes, *([note] if note else [])],
+    )
+
+
+def _worktree(request: CheckTrialRequest, folder: Path) -> tuple[Path, list[str]]:
+    """Create the worktree of what the user sees on disk; return its path, and what it lacks."""
+    found = repository.locate(Path(request.workspace))
+    store = ObjectStore.create(folder / "store.git", found)
+    base = capture.write_base(store, found)
+    path = folder / worktree_paths.tree_name(Path(request.workspace), reserved={"store.git", "scratch"})
+    made = worktree.create_worktree(store, base, path)
+    extra = extra_files.apply(made, found, copy=request.bootstrap.copy, link=request.bootstrap.link)
+    return path, [*base.notes, *made.notes, *extra.notes]
+
+
+@contextlib.contextmanager
+def _trial_folder(state: Path) -> Iterator[Path]:
+    """Yield a new folder, which is removed at the end."""
+    remove_abandoned(state)
+    folder = state / _FOLDER / secrets.token_hex(8)
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # A folder exists only while its lock is held, or after its worker was killed.
+    with locks.file_lock(_lock(folder)):
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            _remove(folder)
+
+
+def remove_abandoned(state: Path) -> None:
+    """Remove the folders of workers that were killed."""
+    with contextlib.suppress(OSError):
+        for folder in [entry for entry in (state / _FOLDER).iterdir() if entry.is_dir()]:
+            with contextlib.suppress(OSError), locks.try_file_lock(_lock(folder)) as abandoned:
+                if abandoned:
+                    _remove(folder)
+
+
+def _lock(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
+
+
+def _remove(folder: Path) -> None:
+    cleanup.delete_folder(folder)
+    _lock(folder).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Short worker processes, which answer one request and end."""

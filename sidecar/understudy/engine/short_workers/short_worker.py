@@ -1,0 +1,103 @@
+"""Ask a short worker process (``understudy worker --<option>``) one question, and answer as one.
+
+Only that process reads keys, starts agents and runs programs of a project: a process that serves clients does not. The
+worker reads the request from standard input and prints the answer as one line of JSON. It ends when the requesting
+process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import ready
+from understudy.process import children
+
+MAX_BYTES = 4 * 1024 * 1024
+"""The size of a request or an answer: a server may list thousands of models."""
+_POLL_SECONDS = 0.2
+"""How often to check whether the client still waits."""
+
+_Answer = TypeVar("_Answer", bound=msgspec.Struct)
+
+
+def ask(
+    option: str,
+    request: msgspec.Struct,
+    answer: type[_Answer],
+    cancelled: Callable[[], bool],
+    *,
+    what: str,
+    seconds: float,
+    hint: str,
+) -> _Answer:
+    """Run ``request`` in a worker, for at most ``seconds``; ``what`` names it, and ``hint`` helps after a timeout.
+
+    Errors: ``cancelled``, ``timed_out``, ``tool_crashed``.
+    """
+    return asyncio.run(_ask(option, request, answer, cancelled, what=what, seconds=seconds, hint=hint))
+
+
+async def _ask(
+    option: str,
+    request: msgspec.Struct,
+    answer: type[_Answer],
+    cancelled: Callable[[], bool],
+    *,
+    what: str,
+    seconds: float,
+    hint: str,
+) -> _Answer:
+    running = asyncio.ensure_future(
+        children.run(
+            [sys.executable, "-P", "-m", "understudy", "worker", option],
+            cwd=Path("/"),
+            # The worker is Understudy itself: it needs the whole environment to resolve keys by name.
+            env=dict(os.environ),
+            mark=f"test-{secrets.token_hex(8)}",
+            stdin=msgspec.json.encode(request),
+            timeout_seconds=seconds,
+            output_limit=MAX_BYTES,
+        )
+    )
+    try:
+        while not running.done():
+            await asyncio.wait([running], timeout=_POLL_SECONDS)
+            if not running.done() and cancelled():
+                raise UnderstudyError(ErrorKind.CANCELLED, f"The {what} was cancelled.")
+    finally:
+        if not running.done():
+            running.cancel()
+            await asyncio.wait([running])
+    done = running.result()
+    if done.timed_out:
+        raise UnderstudyError(ErrorKind.TIMED_OUT, f"The {what} was still running after {seconds:g} s.", hint=hint)
+    try:
+        return msgspec.json.decode(done.stdout, type=ready(answer))
+    except msgspec.MsgspecError:
+        tail = done.stderr[-400:].decode("utf-8", "replace").strip()
+        raise UnderstudyError(
+            ErrorKind.TOOL_CRASHED,
+            f"The worker of the {what} exited with code {done.code}: {tail}",
+            hint="Try again. If it happens every time, please report it.",
+        ) from None
+
+
+def serve(answer: Callable[[bytes], msgspec.Struct]) -> int:
+    """Print what ``answer`` returns for the request on standard input; return the exit code."""
+    data = sys.stdin.buffer.read(MAX_BYTES)
+    # Output of libraries must not end up in the answer.
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    found = answer(data)
+    with os.fdopen(answers, "wb") as output:
+        output.write(msgspec.json.encode(found))
+    return 0

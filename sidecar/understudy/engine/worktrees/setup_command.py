@@ -1,0 +1,30 @@
+"""Run the set-up command of a new worktree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process import children
+from understudy.process.environment import base_environment
+
+
+def environment(tree: Path, workspace: Path) -> dict[str, str]:
+    """Return the environment of commands in a worktree: no API keys, no variables of delegators."""
+    return base_environment({"UNDERSTUDY_WORKTREE": str(tree), "UNDERSTUDY_WORKSPACE": str(workspace)})
+
+
+async def run(argv: Sequence[str], tree: Path, env: Mapping[str, str], *, mark: str, timeout_seconds: float) -> None:
+    """Run the command; raise ``timed_out`` or ``tool_crashed`` with the end of its output."""
+    done = await children.run(
+        argv, cwd=tree, env=env, mark=mark, timeout_seconds=timeout_seconds, output_limit=64 * 1024
+    )
+    if done.timed_out or done.code != 0:
+        how = "timed out" if done.timed_out else f"failed with exit code {done.code}"
+        tail = (done.stderr or done.stdout)[-400:].decode("utf-8", "replace").strip()
+        raise UnderstudyError(
+            ErrorKind.TIMED_OUT if done.timed_out else ErrorKind.TOOL_CRASHED,
+            f"The setup command {argv[0]!r} {how}: {tail}",
+            hint="Correct `setup` under [worktrees] in the configuration.",
+        )

@@ -1,0 +1,196 @@
+"""``checks``."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+import msgspec
+
+from understudy.frontends.cli import exit_codes, option_names, options
+from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.setup.entries import print_saved
+from understudy.frontends.cli.terminal import terminal
+
+_SHOWN_LINES = 15
+"""Lines of a failed check's output that are printed."""
+
+
+@click.group(
+    epilog=options.examples("understudy checks", "understudy checks add"),
+    invoke_without_command=True,
+)
+@click.pass_context
+def checks(context: click.Context) -> int:
+    """Manage checks: commands, such as a test runner, that results must pass."""
+    if context.invoked_subcommand is None:
+        return int(context.invoke(list_, workspace=None, json_=False))
+    return exit_codes.Exit.OK
+
+
+@checks.command("list", epilog=options.examples("understudy checks list --json"))
+@options.in_workspace
+@options.as_json
+def list_(*, workspace: str | None, json_: bool) -> int:
+    """List checks, also those that the project suggests."""
+    found = call("checks/list", workspace=uri(workspace or "."))
+    if json_:
+        output.json(found)
+        return exit_codes.Exit.OK
+    rows = []
+    for entry in found.checks:
+        problem = next((problem.message for problem in entry.state.problems), "")
+        rows.append((entry.check.name, _command(entry.check), entry.scope, problem))
+    rows += [
+        (one.check.name, _command(one.check), f"found in {one.shown_by}", one.problem or "")
+        for one in found.proposals
+        if not one.configured
+    ]
+    output.table(("NAME", "COMMAND", "FROM", "PROBLEM"), rows)
+    output.problems(found.problems)
+    if not found.checks:
+        click.echo(f"No check is configured. {_next_step(found.proposals)}", err=True)
+    return exit_codes.Exit.OK
+
+
+@checks.command(
+    epilog=options.examples(
+        "understudy checks add",
+        "understudy checks add pytest --scope user",
+        "understudy checks add lint -- {python} -m ruff check .",
+    )
+)
+@click.argument("name", required=False)
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG]...]")
+@click.option("--cwd", metavar="DIR", help="Run it in this folder of the workspace.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Count it as failed after this time.")
+@click.option("--optional", is_flag=True, help="A result can be verified although this check fails.")
+@click.option("--no-test", is_flag=True, help="Save it without running it first.")
+@click.option(
+    "--scope",
+    type=click.Choice(["workspace", "user"]),
+    default="workspace",
+    show_default=True,
+    help="Where to save: the repository's .understudy folder, or your configuration, for every project.",
+)
+@options.in_workspace
+@options.as_json
+def add(
+    *,
+    name: str | None,
+    argv: tuple[str, ...],
+    cwd: str | None,
+    timeout: float | None,
+    optional: bool,
+    no_test: bool,
+    scope: str,
+    workspace: str | None,
+    json_: bool,
+) -> int:
+    """Run a check on the current files, and save it if it passes.
+
+    Without a command, the check is one that the project's files suggest (`understudy checks` lists them). It runs in a
+    worktree of its own, and only in a trusted workspace.
+    """
+    where = uri(workspace or ".")
+    declared: dict[str, Any] = {"name": name, "argv": list(argv)} if argv else _proposed(where, name)
+    declared |= {"cwd": cwd} if cwd is not None else {}
+    declared |= {"timeoutSeconds": timeout} if timeout is not None else {}
+    declared |= {"required": False} if optional else {}
+    with option_names.as_options():
+        if not no_test:
+            if not json_:
+                command = terminal.one_line(_words(declared["argv"]))
+                click.echo(f"Running {command} in a worktree of its own…", err=True)
+            trial = call("checks/test", name=declared["name"], check=declared, workspace=where)
+            if not trial.ok:
+                _print_trial(trial, json_=json_)
+                if not json_:
+                    click.echo("Not saved. Correct the command, or save it anyway with --no-test.", err=True)
+                return exit_codes.Exit.UNVERIFIED
+            if not json_:
+                _print_trial(trial, json_=False)
+        entry = call("checks/create", check=declared, scope=scope, workspace=where)
+    print_saved("Added", entry, entry.check.name, "checks", json_=json_)
+    return exit_codes.Exit.OK
+
+
+@checks.command("test", epilog=options.examples("understudy checks test pytest"))
+@click.argument("name", shell_complete=options.complete_checks)
+@options.in_workspace
+@options.as_json
+def test(*, name: str, workspace: str | None, json_: bool) -> int:
+    """Run a check on the current files in a worktree."""
+    trial = call("checks/test", name=name, workspace=uri(workspace or "."))
+    _print_trial(trial, json_=json_)
+    return exit_codes.Exit.OK if trial.ok else exit_codes.Exit.UNVERIFIED
+
+
+@checks.command(epilog=options.examples("understudy checks remove pytest"))
+@click.argument("name", shell_complete=options.complete_checks)
+@options.in_workspace
+@options.as_json
+def remove(*, name: str, workspace: str | None, json_: bool) -> int:
+    """Remove a check that Understudy saved."""
+    done = call("checks/delete", name=name, workspace=uri(workspace or "."))
+    output.json(done) if json_ else click.echo(f"Removed {name}.")
+    return exit_codes.Exit.OK
+
+
+def _proposed(where: str, name: str | None) -> dict[str, Any]:
+    """Return the suggested check with this name, or the first; a usage error if there is none."""
+    found = [one for one in call("checks/list", workspace=where).proposals if not one.configured]
+    if name is not None:
+        found = [one for one in found if name in {one.check.name, one.title}]
+    if not found:
+        example = f"understudy checks add {name or 'tests'} -- COMMAND ARG..."
+        if name is None:
+            raise click.UsageError(f"No test runner was found here. Give a command: {example}")
+        raise click.UsageError(f"The project's files suggest no check {name!r}. Give a command: {example}")
+    declared: dict[str, Any] = msgspec.to_builtins(found[0].check)
+    return declared
+
+
+def _next_step(proposals: list[Any]) -> str:
+    if not proposals:
+        return "Add one: understudy checks add NAME -- COMMAND ARG..."
+    return f"This project uses {proposals[0].title}. Add it: understudy checks add {proposals[0].check.name}"
+
+
+def _command(check: Any) -> str:
+    command = _words(check.argv)
+    return f"{command} (in {check.cwd})" if check.cwd else command
+
+
+def _words(argv: list[str]) -> str:
+    """Return a command for display; slots need no quotes."""
+    return " ".join(word if word in {"{python}", "{tests}"} else shlex.quote(word) for word in argv)
+
+
+def _print_trial(trial: Any, *, json_: bool) -> None:
+    if json_:
+        output.json(trial)
+        return
+    brush = output.paint()
+    mark = brush("✓", fg="green") if trial.ok else brush("✗", fg="red")
+    click.echo(f"{mark} {_outcome(trial)} ({trial.seconds:.1f} s)")
+    if not trial.ok:
+        lines = trial.output_tail.rstrip().splitlines()
+        for line in lines[-_SHOWN_LINES:]:
+            click.echo(f"    {terminal.sanitize(line)}")
+    for note in trial.notes:
+        click.echo(f"note: {terminal.one_line(note)}", err=True)
+
+
+def _outcome(trial: Any) -> str:
+    counts = ((trial.passed, "passed"), (trial.failed, "failed"), (trial.skipped, "skipped"))
+    tests = ", ".join(f"{count} {what}" for count, what in counts if count)
+    if trial.ok:
+        return f"It passes: {tests}" if tests else "It passes"
+    if trial.timed_out:
+        return "It did not finish in time"
+    if trial.exit_code is None:
+        return "It could not be started"
+    return f"It fails with exit code {trial.exit_code}" + (f": {tests}" if tests else "")

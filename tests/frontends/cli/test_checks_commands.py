@@ -1,0 +1,59 @@
+"""Test the commands that manage checks, in a real repository."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from understudy.frontends.cli import app
+
+
+@pytest.fixture
+def repository(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", str(own_home / "config" / "understudy"))
+    top = tmp_path / "project"
+    top.mkdir()
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=top, check=True)
+    (top / "Makefile").write_text("test:\n\t@echo 2 passed in 0.1s\n")
+    monkeypatch.chdir(top)
+    return top
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app.group, list(arguments), standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    assert result.return_value == code, result.output
+    return result.output
+
+
+def test_the_suggested_check_is_tried_saved_listed_and_removed(repository: Path) -> None:
+    assert "make test  found in Makefile" in run("checks")
+    with pytest.raises(Exception, match="is not trusted"):
+        run("checks", "add")
+    run("trust", "--yes")
+    assert "It passes" in run("checks", "add")
+    saved = repository / ".understudy" / "checks" / "make.toml"
+    assert saved.is_file()
+    listed = json.loads(run("checks", "list", "--json"))
+    assert [(one["check"]["name"], one["scope"]) for one in listed["checks"]] == [("make", "workspace")]
+    assert [one["configured"] for one in listed["proposals"]] == [True]
+    assert "It passes" in run("checks", "test", "make")
+    run("checks", "remove", "make")
+    assert not saved.exists()
+
+
+def test_a_failing_check_is_saved_only_on_request(repository: Path) -> None:
+    run("trust", "--yes")
+    command = ["--", sys.executable, "-c", "print('why it fails'); raise SystemExit(1)"]
+    output = run("checks", "add", "own", *command, code=1)
+    assert "exit code 1" in output
+    assert "why it fails" in output
+    assert not (repository / ".understudy" / "checks").exists()
+    run("checks", "add", "own", "--no-test", "--optional", *command)
+    assert "required = false" in (repository / ".understudy" / "checks" / "own.toml").read_text()
