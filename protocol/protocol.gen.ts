@@ -439,6 +439,8 @@ export interface ToolEntry {
   description?: string;
   found: boolean;
   path?: string;
+  /** The page that explains how to install it. */
+  installUrl?: string;
   version?: string;
   /** Whether this version of Understudy has a runner for it. */
   runnable: boolean;
@@ -495,6 +497,8 @@ export interface SupportedOption {
   /** The value must be above this. */
   exclusiveMinimum?: number;
   maximum?: number;
+  /** Words that are replaced in its elements, each with what replaces it; others like them are refused. */
+  slots?: OptionValue[];
   /** Fields of `Launch` and the values that this option requires to have an effect. */
   onlyWith?: Record<string, string>;
 }

@@ -16,6 +16,7 @@ import { registerDelegations } from "./delegations/registerDelegations.ts";
 import type { App, Interceptor } from "./appContext.ts";
 import { registerDelegators } from "./delegators/registerDelegators.ts";
 import { untrustedFolders } from "./state/workspaceFolders.ts";
+import { registerChecks } from "./checks/registerChecks.ts";
 import { registerHealth, registerTrust } from "./health/registerHealth.ts";
 
 /** In order of registration. */
@@ -23,6 +24,7 @@ const FEATURES: readonly ((app: App) => Disposable)[] = [
   registerDelegators,
   registerDelegations,
   registerReview,
+  registerChecks,
   registerHealth,
   registerTrust,
 ];

@@ -29,7 +29,7 @@ const LAYERS = [
   ["host/"],
   ["state/"],
   ["appContext.ts"],
-  ["transcript/", "delegators/", "health/", "review/"],
+  ["transcript/", "delegators/", "checks/", "health/", "review/"],
   ["delegations/"],
   ["app.ts"],
   ["extension.ts"],

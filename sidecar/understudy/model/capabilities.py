@@ -60,6 +60,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Names of its program, the usual one first; empty: it is part of Understudy, or the delegator names it."""
     built_in: bool = False
     """Whether it is part of Understudy, and has the same version."""
+    install_url: str | None = None
+    """The page that explains how to install it."""
     version_arguments: tuple[str, ...] = ("--version",)
     """Arguments with which the program prints its version (or at least its name) and exits."""
     own_output: str | None = None

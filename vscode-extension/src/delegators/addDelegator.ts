@@ -59,8 +59,7 @@ async function testAndSave(deps: AddDelegatorDeps, draft: Draft): Promise<SaveOu
   const tested = await runTest(deps, name, { name, delegator, scope: draft.scope, ...workspaceParam(draft) });
   if (!tested.ok) {
     const [change, save] = [t("Edit"), t("Save Anyway")];
-    const options = { buttons: [change, save], modal: true, detail: tested.detail };
-    const answer = await deps.windows.message("warning", tested.message, options);
+    const answer = await showFailure(deps, tested, [change, save], { modal: true });
     if (answer === change) return { kind: "change", from: "source" };
     if (answer !== save) return { kind: "dropped" };
   }
@@ -88,7 +87,22 @@ export async function testDelegator(deps: AddDelegatorDeps, entry: DelegatorEntr
   }
   if (tested.cancelled) return "kept";
   const change = t("Edit");
-  return (await deps.windows.message("warning", tested.message, { buttons: [change] })) === change ? "change" : "kept";
+  return (await showFailure(deps, tested, [change])) === change ? "change" : "kept";
+}
+
+/** Show why a test failed, once; "Show Output" shows all steps and asks again beside it. */
+async function showFailure(
+  deps: AddDelegatorDeps,
+  { message, detail }: { readonly message: string; readonly detail: string },
+  buttons: readonly string[],
+  options: { readonly modal?: boolean } = {},
+): Promise<string | undefined> {
+  const show = t("Show Output");
+  const dialog = { ...options, buttons: [...buttons, show], ...(options.modal && detail !== "" ? { detail } : {}) };
+  const answer = await deps.windows.message("warning", message, dialog);
+  if (answer !== show) return answer;
+  deps.output.show();
+  return buttons.length > 0 ? deps.windows.message("warning", message, { buttons }) : undefined;
 }
 
 type TestOutcome =
@@ -110,12 +124,25 @@ async function runTest(
     const { kind, message, hint } = toErrorInfo(error);
     const cancelled = kind === "cancelled";
     const text = cancelled ? t("The test of {0} was cancelled.", name) : t("{0} could not be tested.", name);
+    deps.output.warn(`delegators/test of ${name}: ${message} ${hint ?? ""}`);
     return { ok: false, message: text, detail: cancelled ? "" : [message, hint ?? ""].join(" ").trim(), cancelled };
   }
   if (result.ok) return { ok: true, message: result.steps.at(-1)?.message ?? "" };
   const failed = result.steps.find((step) => !step.ok);
   const message = t("{0} does not work: {1}", name, failed?.message ?? "");
-  const detail = result.steps.map((step) => `${step.ok ? "✓" : "✗"} ${step.message}`).join("\n");
+  deps.output.warn(
+    [
+      `delegators/test of ${name}:`,
+      ...result.steps.map(
+        (step) => `  ${step.ok ? "✓" : "✗"} ${step.name}: ${step.message} (${step.seconds.toFixed(1)} s)`,
+      ),
+    ].join("\n"),
+  );
+  // The message has the reason; here is what worked before it.
+  const detail = result.steps
+    .filter(({ ok }) => ok)
+    .map((step) => `✓ ${step.message}`)
+    .join("\n");
   return { ok: false, message, detail, cancelled: false };
 }
 

@@ -1,10 +1,19 @@
 import type { Step } from "../base/wizard.ts";
 import { t } from "../base/l10n.ts";
 import type { Host, Folder, PickItem } from "../host/host.ts";
-import type { Delegator, DelegatorEntry, Model, ModelServerEntry, ToolEntry, ConnectionTest } from "../protocol.ts";
+import type {
+  Delegator,
+  DelegatorEntry,
+  Model,
+  ModelServerEntry,
+  ServerPreset,
+  SupportedOption,
+  ToolEntry,
+  ConnectionTest,
+} from "../protocol.ts";
 import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import { VALID_NAME } from "./names.ts";
-import { addModelServer, setKey } from "./modelServers.ts";
+import { addModelServer, createFromPreset, setKey } from "./modelServers.ts";
 import { checkValue, choicesOf, getValue, optionsFor, setValue, supportedBy, type Option } from "./delegatorOptions.ts";
 
 export interface AddDelegatorDeps {
@@ -16,11 +25,14 @@ export interface AddDelegatorDeps {
   readonly folders: () => readonly Folder[];
   /** Paths below it are shown with `~`. */
   readonly homePath: string;
+  readonly openExternal: (uri: string) => Promise<void>;
+  /** Gets the steps of failed tests. */
+  readonly output: Pick<Host["output"], "warn" | "show">;
 }
 
 /** Cannot be the name of a model. */
 export const RETRY_ID = " again";
-export type Question = "source" | "model" | "options" | "name" | "scope";
+export type Question = "source" | "command" | "model" | "options" | "name" | "scope";
 
 /** The folder whose configuration applies. */
 export interface WorkspaceParam {
@@ -57,6 +69,7 @@ export function createSteps(
   const title = entry ? t("Edit Delegator {0}", entry.delegator.name) : t("Add Delegator");
   return {
     source: askSource(deps, title),
+    command: askCommand(deps, title),
     model: askModel(deps, title),
     options: askOptions(deps, title),
     name: askName(deps, title),
@@ -68,6 +81,7 @@ function askSource(deps: WizardContext, title: string): Step<Draft, Question> {
   return async (draft, place) => {
     let tools: readonly ToolEntry[] = [];
     let servers: readonly ModelServerEntry[] = [];
+    let running: readonly ServerPreset[] = [];
     const connectionTests = new Map<string, ConnectionTest>();
     const current = draft.delegator.tool
       ? `tool:${draft.delegator.tool}`
@@ -79,13 +93,15 @@ function askSource(deps: WizardContext, title: string): Step<Draft, Question> {
       signal: AbortSignal,
     ): Promise<void> => {
       const draw = (busy: boolean): void =>
-        show({ items: sourceItems(tools, servers, connectionTests, deps.homePath), busy });
-      const [foundTools, foundServers] = await Promise.allSettled([
+        show({ items: sourceItems({ tools, servers, running, connectionTests, homePath: deps.homePath }), busy });
+      const [foundTools, foundServers, foundPresets] = await Promise.allSettled([
         deps.requester.request("understudy/tools/list", { refresh: true }, signal),
         listServers(deps, signal),
+        deps.requester.request("understudy/modelServers/presets", {}, signal),
       ]);
       if (foundTools.status === "fulfilled") ({ tools } = foundTools.value);
       if (foundServers.status === "fulfilled") deps.listedServers = servers = foundServers.value;
+      if (foundPresets.status === "fulfilled") running = notConfigured(foundPresets.value.presets, servers);
       draw(servers.length > 0);
       await Promise.all(
         servers.map(async ({ modelServer: { name } }) => {
@@ -115,14 +131,36 @@ function askSource(deps: WizardContext, title: string): Step<Draft, Question> {
     });
     if (outcome.kind !== "picked") return outcome.kind === "back" ? { kind: "back" } : { kind: "cancelled" };
     const chosen = outcome.ids[0] ?? "";
-    if (chosen === "new-server") {
-      const made = await addModelServer(deps);
+    if (chosen.startsWith("install:")) {
+      await install(
+        deps,
+        tools.find(({ name }) => chosen === `install:${name}`),
+      );
+      return { kind: "again", state: draft };
+    }
+    const found = running.find(({ kind }) => chosen === `running:${kind}`);
+    if (found || chosen === "new-server") {
+      const made = found ? await createFromPreset(deps, found) : await addModelServer(deps);
       if (!made) return { kind: "again", state: draft };
       deps.createdServers.push(made);
       return { kind: "next", to: "model", state: withSource(draft, { modelServer: made.modelServer.name }) };
     }
     const name = chosen.slice(chosen.indexOf(":") + 1);
-    if (chosen.startsWith("tool:")) return { kind: "next", to: "model", state: withSource(draft, { tool: name }) };
+    const generic = tools.find(isCustom);
+    if (chosen.startsWith("agent:") && generic) {
+      // An agent that Understudy cannot drive by itself: start with its program.
+      const state = withSource(draft, { tool: generic.name });
+      const program = tools.find((tool) => tool.name === name)?.path ?? name;
+      return { kind: "next", to: "command", state: { ...state, delegator: withProgram(state.delegator, program) } };
+    }
+    if (chosen.startsWith("tool:")) {
+      const tool = tools.find((one) => one.name === name);
+      return {
+        kind: "next",
+        to: tool && isCustom(tool) ? "command" : "model",
+        state: withSource(draft, { tool: name }),
+      };
+    }
     const wrong = connectionTests.get(name)?.steps.find((step) => !step.ok);
     if (wrong?.name === "key") await setKey(deps, name, deps.listedFrom.get(name));
     return { kind: "next", to: "model", state: withSource(draft, { modelServer: name }) };
@@ -139,27 +177,43 @@ function withSource(draft: Draft, source: { tool?: string; modelServer?: string 
   return { ...draft, delegator: { ...kept, ...source } };
 }
 
-function sourceItems(
-  tools: readonly ToolEntry[],
-  servers: readonly ModelServerEntry[],
-  connectionTests: ReadonlyMap<string, ConnectionTest>,
-  homePath: string,
-): PickItem[] {
-  // Installed agents first; tools without a program of their own last.
-  const usable = tools
-    .filter((tool) => tool.found && tool.runnable)
-    .sort((one, other) => Number(one.path === undefined) - Number(other.path === undefined));
-  const others = tools.filter((tool) => !tool.found && tool.runnable);
+interface Sources {
+  readonly tools: readonly ToolEntry[];
+  readonly servers: readonly ModelServerEntry[];
+  /** Model servers on this machine that are not configured. */
+  readonly running: readonly ServerPreset[];
+  readonly connectionTests: ReadonlyMap<string, ConnectionTest>;
+  readonly homePath: string;
+}
+
+/** Agents on this machine, agents to install, model servers, and last what the user has to describe. */
+function sourceItems({ tools, servers, running, connectionTests, homePath }: Sources): PickItem[] {
+  const custom = tools.filter((tool) => tool.runnable && isCustom(tool));
+  const agents = tools.filter((tool) => !custom.includes(tool));
+  // Tools without a program of their own last, then those that can only be run as a command.
+  const rank = (tool: ToolEntry): number => (tool.runnable ? Number(tool.path === undefined) : 2);
+  const usable = agents.filter(({ found }) => found).sort((one, other) => rank(one) - rank(other));
+  const missing = agents.filter((tool) => !tool.found && tool.runnable);
   const items: PickItem[] = [];
   if (usable.length > 0) items.push(heading(t("Agents on this machine")));
   for (const tool of usable) {
-    const detail = toolDetail(tool, homePath);
+    const detail = tool.runnable ? toolDetail(tool, homePath) : t("Runs as a custom command, which you enter.");
     items.push({
-      id: `tool:${tool.name}`,
+      id: tool.runnable ? `tool:${tool.name}` : `agent:${tool.name}`,
       label: tool.displayName,
       icon: "terminal",
       ...(tool.version === undefined ? {} : { description: tool.version }),
       ...(detail === undefined ? {} : { detail }),
+    });
+  }
+  if (missing.length > 0) items.push(heading(t("Agents to install")));
+  for (const tool of missing) {
+    const problem = tool.problems[0];
+    items.push({
+      id: tool.installUrl === undefined ? `tool:${tool.name}` : `install:${tool.name}`,
+      label: tool.installUrl === undefined ? tool.displayName : t("Install {0}…", tool.displayName),
+      icon: "cloud-download",
+      detail: problem ? [problem.message, problem.hint ?? ""].join(" ").trim() : t("Not found on PATH."),
     });
   }
   items.push(heading(t("Model servers")));
@@ -174,18 +228,68 @@ function sourceItems(
       ...(wrong === undefined ? {} : { detail: wrong }),
     });
   }
+  for (const { kind, title, baseUrl, models = [] } of running) {
+    const names = models.join(", ");
+    const detail = names === "" ? t("Running on this machine") : t("Running on this machine: {0}", names);
+    items.push({ id: `running:${kind}`, label: title, icon: "server", description: baseUrl, detail });
+  }
   items.push({ id: "new-server", label: t("Add Model Server…"), icon: "add" });
-  if (others.length > 0) items.push(heading(t("Not found on this machine")));
-  for (const tool of others) {
-    const problem = tool.problems[0];
-    items.push({
-      id: `tool:${tool.name}`,
-      label: tool.displayName,
-      icon: "circle-slash",
-      detail: problem ? [problem.message, problem.hint ?? ""].join(" ").trim() : t("Not on PATH."),
-    });
+  if (custom.length > 0) items.push(heading(t("Any other program")));
+  for (const { name, description } of custom) {
+    const detail = description === undefined ? {} : { detail: description };
+    items.push({ id: `tool:${name}`, label: t("Custom Command…"), icon: "terminal", ...detail });
   }
   return items;
+}
+
+/** A tool that is nothing but the command of the user. */
+function isCustom({ supports }: ToolEntry): boolean {
+  return supports?.launch.some(isCommand) ?? false;
+}
+
+const isCommand = ({ required, slots }: SupportedOption): boolean => required === true && slots !== undefined;
+
+/** The presets that run on this machine and have no entry with their address. */
+function notConfigured(presets: readonly ServerPreset[], servers: readonly ModelServerEntry[]): ServerPreset[] {
+  const known = new Set(servers.map(({ modelServer }) => modelServer.baseUrl.replace(/\/+$/u, "")));
+  return presets.filter(({ running, baseUrl }) => running && !known.has(baseUrl.replace(/\/+$/u, "")));
+}
+
+async function install({ windows, openExternal }: AddDelegatorDeps, tool: ToolEntry | undefined): Promise<void> {
+  if (tool?.installUrl === undefined) return;
+  const open = t("Open Instructions");
+  const answer = await windows.message("info", t("Install {0}, then choose it here.", tool.displayName), {
+    buttons: [open],
+    modal: true,
+    detail: tool.installUrl,
+  });
+  if (answer === open) await openExternal(tool.installUrl);
+}
+
+function withProgram(delegator: Delegator, program: string): Delegator {
+  return delegator.launch?.command ? delegator : { ...delegator, launch: { command: [program, "{prompt}"] } };
+}
+
+/** Ask for the command of a tool that is nothing else. */
+function askCommand(deps: WizardContext, title: string): Step<Draft, Question> {
+  return async (draft, place) => {
+    const known = await deps.requester.request("understudy/tools/list", {});
+    const option = optionsFor(draft.delegator, supportedBy(draft.delegator, undefined, known)).find(isCommand);
+    if (!option) return { kind: "next", to: "model", state: draft };
+    const slots = (option.slots ?? []).map(({ value, title: meaning }) => `${value} ${meaning}`).join(" · ");
+    const outcome = await deps.windows.input({
+      ...place,
+      title,
+      prompt: t("Program and arguments. {0}.", slots),
+      value: getValue(option, draft.delegator),
+      ...(option.placeholder === undefined ? {} : { placeholder: option.placeholder }),
+      validate: (text) => checkValue(option, text.trim()),
+    });
+    if (outcome.kind !== "accepted") return { kind: outcome.kind };
+    const delegator = setValue(option, draft.delegator, outcome.value.trim());
+    const usesModel = delegator.launch?.command?.some((word) => word.includes("{model}")) ?? false;
+    return { kind: "next", to: usesModel ? "model" : "options", state: { ...draft, delegator } };
+  };
 }
 
 /** What the tool does, or where it is installed. */

@@ -15,7 +15,7 @@ import type { DelegatorEntry, Range } from "../protocol.ts";
 import { DELEGATORS_VIEW, delegatorName, delegatorRow } from "./delegatorTree.ts";
 
 export interface DelegatorCommandDeps {
-  readonly host: Pick<Host, "windows" | "documents" | "commands" | "workspace" | "environment">;
+  readonly host: Pick<Host, "windows" | "documents" | "commands" | "workspace" | "environment" | "output">;
   readonly requester: Requester;
   readonly store: Store;
   readonly tree: Pick<Tree, "reveal" | "selection">;
@@ -30,6 +30,8 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
     names: () => new Set(store.delegators.map(({ delegator }) => delegator.name)),
     folders: () => (host.workspace.trusted ? host.workspace.folders : []),
     homePath: host.environment.homePath,
+    output: host.output,
+    openExternal: (uri) => host.environment.openExternal(uri),
   };
   /** The folder that the entry belongs to. */
   const seen = (entry: DelegatorEntry): { workspace?: string } => {

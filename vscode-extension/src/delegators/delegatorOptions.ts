@@ -4,6 +4,7 @@
  */
 
 import { t } from "../base/l10n.ts";
+import { joinWords, splitWords } from "../base/commandWords.ts";
 import {
   DEFAULT_PROTOCOL,
   type Delegator,
@@ -84,14 +85,18 @@ function parse(type: Option["type"], text: string): unknown {
 
 /** What is wrong with a text that the user entered, as a sentence. */
 export function checkValue(
-  { type, required, title, minimum, exclusiveMinimum, maximum }: Option,
+  { type, required, title, minimum, exclusiveMinimum, maximum, slots }: Option,
   text: string,
 ): string | undefined {
   if (text === "") return required ? t("{0} is required.", title) : undefined;
   if (type === "list") {
     const words = splitWords(text);
     if (!words) return t("A quotation mark is not closed.");
-    return required && !words[0] ? t("{0} is required.", title) : undefined;
+    if (required && !words[0]) return t("{0} is required.", title);
+    const wrong = slots && misspeltSlot(words, slots);
+    if (wrong !== undefined)
+      return t("There is no slot {0}. Slots: {1}", wrong, slots?.map(({ value }) => value).join(" ") ?? "");
+    return undefined;
   }
   if (type === "string" || type === "boolean") return undefined;
   const value = Number(text);
@@ -104,38 +109,18 @@ export function checkValue(
   return undefined;
 }
 
-/** Split like a shell, with quotes only. Undefined: a quotation mark is not closed. */
-export function splitWords(text: string): string[] | undefined {
-  const words: string[] = [];
-  let word = "";
-  let inside = false;
-  let quote = "";
-  for (let index = 0; index < text.length; index += 1) {
-    const char = text.charAt(index);
-    if (quote !== "") {
-      if (char === quote) quote = "";
-      else if (char === "\\" && quote === '"' && /["\\]/.test(text.charAt(index + 1))) word += text.charAt(++index);
-      else word += char;
-    } else if (char === '"' || char === "'") {
-      quote = char;
-      inside = true;
-    } else if (/\s/.test(char)) {
-      if (inside) words.push(word);
-      word = "";
-      inside = false;
-    } else {
-      word += char;
-      inside = true;
+/** Letters at its start by which a word in braces is taken for a slot: programs use other braces. As in the sidecar. */
+const SAME = 3;
+
+/** A word in braces that was meant to be a slot. */
+export function misspeltSlot(words: readonly string[], slots: readonly OptionValue[]): string | undefined {
+  const known = slots.map(({ value }) => value);
+  const starts = new Set(known.map((slot) => slot.slice(1, 1 + SAME).toLowerCase()));
+  for (const word of words) {
+    for (const [found] of word.matchAll(/\{[A-Za-z]+\}/gu)) {
+      if (known.includes(found)) continue;
+      if (found === word || starts.has(found.slice(1, 1 + SAME).toLowerCase())) return found;
     }
   }
-  if (quote !== "") return undefined;
-  if (inside) words.push(word);
-  return words;
-}
-
-/** Inverse of `splitWords`. */
-export function joinWords(words: readonly string[]): string {
-  return words
-    .map((word) => (/^[^\s"'\\]+$/.test(word) ? word : `"${word.replace(/["\\]/g, String.raw`\$&`)}"`))
-    .join(" ");
+  return undefined;
 }

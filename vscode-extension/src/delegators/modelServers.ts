@@ -32,6 +32,24 @@ export async function addModelServer(deps: ModelServerDeps): Promise<ModelServer
   }
 }
 
+/** Save a server that runs at its usual address. Returns undefined if it could not be saved or reached. */
+export async function createFromPreset(
+  deps: ModelServerDeps,
+  preset: ServerPreset,
+): Promise<ModelServerEntry | undefined> {
+  const name = await freeName(deps, preset.kind);
+  const made = await createAndTest(deps, { preset, url: preset.baseUrl, name });
+  return made === "change" ? addModelServer(deps) : made;
+}
+
+async function freeName(deps: ModelServerDeps, base: string): Promise<string> {
+  const { modelServers } = await deps.requester.request("understudy/modelServers/list", {});
+  const taken = new Set(modelServers.map(({ modelServer }) => modelServer.name));
+  let free = base;
+  for (let number = 2; taken.has(free); number += 1) free = `${base}-${number}`;
+  return free;
+}
+
 /** Save and test. `change`: the user wants other answers; the server was removed again. */
 async function createAndTest(deps: ModelServerDeps, draft: Draft): Promise<ModelServerEntry | "change" | undefined> {
   if (!draft.preset) return undefined;

@@ -91,7 +91,8 @@ export class ReviewEditor implements Disposable {
       if (first && delegation) {
         const range = lineRange(Math.max(hunkRange(first).start.line - CONTEXT_LINES, 0));
         const note = [...verdictReasons(delegation), delegation.title].join("; ");
-        const content = { label: stateName(delegation), note, context: "verdict", range };
+        const context = delegation.reservations.includes("no_checks") ? "verdictWithoutChecks" : "verdict";
+        const content = { label: stateName(delegation), note, context, range };
         show(`verdict:${current.id}`, documentUri(current.id, first.file), content);
       }
       for (const hunkRef of shown) {

@@ -145,6 +145,12 @@ function verdictRow(id: string, delegation: Delegation, counts: { pending: numbe
   if (reservation) {
     const label = capitalizedSentence(RESERVATION_REASONS[reservation].reason).replace(/\.$/u, "");
     const icon = { id: "warning", color: "list.warningForeground" };
+    if (reservation === "no_checks") {
+      const add = { id: "understudy.checks.add", title: t("Add Check…"), arguments: [id] };
+      const description = t("select to add one");
+      const spoken = `${t("Reservation: {0}", label)}, ${description}`;
+      return { ...rest, id, label, description, tooltip: `${label}.`, icon, context: "noChecks", command: add, spoken };
+    }
     return {
       ...rest,
       id,

@@ -53,6 +53,7 @@ export const START_TIMEOUT_MS = 30_000;
 export const ANSWER_MS = 120_000;
 /** Requests that run programs of the user; the sidecar limits their time. */
 const UNLIMITED_REQUESTS: ReadonlySet<keyof Requests> = new Set<keyof Requests>([
+  "understudy/checks/test",
   "understudy/delegations/check",
   "understudy/delegations/wait",
   "understudy/delegators/test",

@@ -8,10 +8,12 @@ const ID = /^\d{8}-\d{6}-[a-z0-9]+$/i;
 
 export const delegationRowId = (id: string): string => ROW + id;
 
-/** The delegation ID in a row ID, a plain ID, or a URI of one of our documents (`understudy-…:/<id>/…`). */
+/** The delegation ID in the ID of a row or bar, a plain ID, or a URI of one of our documents (`understudy-…:/<id>/…`). */
 export function delegationIdOf(value: unknown): string | undefined {
   if (typeof value !== "string") return undefined;
   if (value.startsWith(ROW)) return value.slice(ROW.length);
+  const review = /^(?:verdict|reservation|check):([^:]+)/u.exec(value)?.[1];
+  if (review !== undefined) return review;
   if (ID.test(value)) return value;
   const found = /^understudy-[a-z]+:\/+([^/?#]+)/.exec(value)?.[1];
   const id = found === undefined ? undefined : decodeURIComponent(found).replace(/\.md$/, "");

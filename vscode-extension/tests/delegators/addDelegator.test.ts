@@ -7,12 +7,11 @@ import {
   checkValue,
   choicesOf,
   getValue,
-  joinWords,
   optionsFor,
   setValue,
-  splitWords,
   supportedBy,
 } from "../../src/delegators/delegatorOptions.ts";
+import { joinWords, splitWords } from "../../src/base/commandWords.ts";
 import type { Delegator, ModelServer, SupportedOption, SupportedOptions } from "../../src/protocol.ts";
 import { validateUrl } from "../../src/delegators/modelServers.ts";
 import { folderOf } from "../../src/state/workspaceFolders.ts";
@@ -47,6 +46,8 @@ beforeEach(() => {
     names: () => new Set(["ghostwriter", "ollama-large-1"]),
     folders: () => host.folders,
     homePath: "/home/ada",
+    openExternal: () => Promise.resolve(),
+    output: host.output,
   };
 });
 
@@ -253,6 +254,85 @@ describe("Add Delegator", () => {
     ]);
   });
 
+  describe("sources", () => {
+    const slots = [
+      { value: "{prompt}", title: "the task" },
+      { value: "{promptFile}", title: "a file with the task" },
+      { value: "{model}", title: "the model" },
+    ];
+    const agent = (name: string, more: object) => ({
+      ...{ name, displayName: name, found: true, runnable: true, modes: ["headless"], problems: [] },
+      ...{ path: `/bin/${name}`, supports: supporting({}), ...more },
+    });
+    const tools = [
+      agent("generic", {
+        displayName: "Custom command",
+        supports: supporting({ launch: [option("command", "list", { required: true, slots })] }),
+      }),
+      agent("aider", { runnable: false }),
+      agent("claude", { found: false, installUrl: "https://example.test/install" }),
+      agent("mine", {}),
+    ];
+    const ids = (): readonly string[] | undefined =>
+      host.shown[0]?.items.map(({ id, separator, label }) => (separator ? label : id));
+
+    beforeEach(() => {
+      peer.answer("understudy/tools/list", { backends: [], tools } as never);
+      const presets = result("understudy/modelServers/presets", "modelServers-presets.valid").presets;
+      const vllm = { kind: "vllm", title: "vLLM", baseUrl: "http://127.0.0.1:8000/v1", protocol: "openai" };
+      const found = { ...vllm, needsKey: false, running: true, models: ["m1"] };
+      peer.answer("understudy/modelServers/presets", { presets: [...presets, found] });
+    });
+
+    it("are listed from what is there to what the user has to describe", async () => {
+      host.answers.push({ cancel: true });
+      await addDelegator(parts);
+      expect(ids()).toEqual([
+        ...["Agents on this machine", "tool:mine", "agent:aider"],
+        ...["Agents to install", "install:claude"],
+        ...["Model servers", "server:ollama", "server:router", "running:vllm", "new-server"],
+        ...["Any other program", "tool:generic"],
+      ]);
+    });
+
+    it("of a custom command begin with the command, and refuse unknown slots while typing", async () => {
+      host.answers.push({ pick: "tool:generic" });
+      host.answers.push({ enter: "run {promptFil}" }, { enter: "{task}" }, { enter: "run {promptFile} 'awk {print}'" });
+      host.answers.push({ pick: "" }, { enter: "own" }, { pick: "user" });
+      const made = await addDelegator(parts);
+      expect(made?.delegator.launch?.command).toEqual(["run", "{promptFile}", "awk {print}"]);
+    });
+
+    it("of an agent without a driver begin with its program, and ask for a model if it is used", async () => {
+      host.answers.push({ pick: "agent:aider" }, { enter: "/bin/aider --model {model} {prompt}" }, { pick: "" });
+      host.answers.push({ cancel: true });
+      await addDelegator(parts);
+      expect(host.shown[1]).toMatchObject({ value: "/bin/aider {prompt}" });
+      expect(host.shown[2]?.placeholder).toContain("Choose a model");
+    });
+
+    it("explain how to install an agent, and are listed again", async () => {
+      const opened: string[] = [];
+      host.answers.push({ pick: "install:claude" }, { cancel: true });
+      host.buttons.push("Open Instructions");
+      await addDelegator({ ...parts, openExternal: (uri) => Promise.resolve(void opened.push(uri)) });
+      expect(opened).toEqual(["https://example.test/install"]);
+      expect(host.shown).toHaveLength(2);
+    });
+
+    it("save a model server that runs, with its usual address, in one step", async () => {
+      peer.answer("understudy/modelServers/create", ({ modelServer }) => ({
+        ...result("understudy/modelServers/create", "modelServers-create.valid"),
+        modelServer,
+      }));
+      host.answers.push({ pick: "running:vllm" }, { cancel: true });
+      await addDelegator(parts);
+      expect(peer.params("understudy/modelServers/create")).toMatchObject([
+        { modelServer: { name: "vllm", kind: "vllm", baseUrl: "http://127.0.0.1:8000/v1" } },
+      ]);
+    });
+  });
+
   it("offers a new tool with its own options", async () => {
     const known = result("understudy/tools/list", "tools-list.valid");
     const values = [{ value: "deep", title: "Think longer", description: "Slower." }];
@@ -359,6 +439,17 @@ describe("Add Delegator", () => {
       expect(await addDelegator(parts)).toBeUndefined();
       expect(peer.params("understudy/delegators/create")).toEqual([]);
       expect(host.messages).toMatchObject([{ level: "warning", text: "mine does not work: no such model" }]);
+    });
+
+    it("says why once, and shows all steps on request", async () => {
+      host.buttons.push("Show Output", "Save Anyway");
+      expect((await addDelegator(parts))?.delegator.name).toBe("mine");
+      expect(host.messages[0]).toEqual({
+        level: "warning",
+        text: "mine does not work: no such model",
+        detail: "✓ fine",
+      });
+      expect(host.lines.join("\n")).toContain("✗ model: no such model");
     });
 
     it("can be edited, with every answer kept", async () => {

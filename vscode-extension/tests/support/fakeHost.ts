@@ -19,6 +19,7 @@ export interface Shown {
   readonly totalSteps: number | undefined;
   readonly back: boolean;
   readonly value?: string;
+  readonly placeholder?: string;
   readonly items: readonly h.PickItem[];
 }
 
@@ -284,12 +285,13 @@ export class FakeHost implements h.Host {
   }
 }
 
-function shown(request: h.StepHeader, items: readonly h.PickItem[]): Shown {
+function shown(request: h.StepHeader & { placeholder?: string }, items: readonly h.PickItem[]): Shown {
   return {
     title: request.title,
     step: request.step,
     totalSteps: request.totalSteps,
     back: request.back ?? false,
+    ...(request.placeholder === undefined ? {} : { placeholder: request.placeholder }),
     items,
   };
 }

@@ -102,6 +102,7 @@ class _Look:
             display_name=tool.title,
             description=tool.description,
             found=not tool.binaries,
+            install_url=tool.install_url,
             runnable=tool.runner is not None,
             modes=list(tool.modes),
             problems=[],

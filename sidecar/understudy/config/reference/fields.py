@@ -25,6 +25,7 @@ from understudy.config.parsing import file_schema
 from understudy.config.reference import docstrings
 from understudy.config.retention import Retention, RetentionTable
 from understudy.model.checks import Check
+from understudy.model.config import command_slots
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, KeyReference, Launch, Limits, ModelServer
 from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED, Evidence
 from understudy.model.config.recipes import AppliesTo
@@ -119,7 +120,7 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (Check, "timeout_seconds"): _POSITIVE,
     (Check, "required"): {"default": True},
     (Launch, "command"): {
-        "each": {"usual": ("{model}", "{prompt}", "{promptFile}", "{worktree}", "{sessionId}")},
+        "each": {"usual": tuple(slot.value for slot in command_slots.SLOTS)},
     },
     (Launch, "output"): {"default": "text"},
     (ModelServer, "protocol"): {"default": declarations.DEFAULT_PROTOCOL},

@@ -8,6 +8,7 @@ from understudy.config.locations import FileKind
 from understudy.config.reference import fields
 from understudy.config.reference.fields import FieldShape
 from understudy.model.capabilities import TITLES, USAGE_LIMITS, Capabilities
+from understudy.model.config import command_slots
 from understudy.model.config.config_entries import SupportedOption, SupportedOptions
 from understudy.model.config.delegators import Limits
 from understudy.model.wire import camel
@@ -47,6 +48,7 @@ def _launch(name: str, shape: FieldShape, declared: Capabilities) -> SupportedOp
     option = _option(name, shape)
     option.values = list(declared.launch[name]) or None
     option.required = name in _REQUIRED
+    option.slots = list(command_slots.SLOTS) if name == "command" else None
     return option
 
 

@@ -19,6 +19,7 @@ from understudy.config.findings import Finding, KeyPath
 from understudy.config.suggestions import close, near
 from understudy.model.capabilities import USAGE_LIMITS, Capabilities
 from understudy.model.checks import Check
+from understudy.model.config import command_slots
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, EnvReference, Launch, Limits, ModelServer
 from understudy.model.config.prompt_delivery import delivery_of
 from understudy.model.config.recipes import Recipe
@@ -178,6 +179,9 @@ def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> 
         hint = 'Write launch = { command = ["PROGRAM", "{prompt}"] }.'
         yield Finding(("launch",), f"`launch.command` is missing; {what} is the program that it names.", hint)
         return
+    for number, word in command_slots.misspelt(command):
+        hint = f"The slots are {', '.join(slot.value for slot in command_slots.SLOTS)}."
+        yield Finding(("launch", "command", number), f"There is no slot {word}.", hint)
     _, contradiction = delivery_of(command, launch.prompt_delivery if launch is not None else None)
     if contradiction is not None:
         hint = "Use the slot {prompt} for an argument, {promptFile} for a file, neither for standard input."

@@ -135,6 +135,8 @@ class SupportedOption(Wire, kw_only=True):
     exclusive_minimum: float | None = None
     """The value must be above this."""
     maximum: float | None = None
+    slots: list[OptionValue] | None = None
+    """Words that are replaced in its elements, each with what replaces it; others like them are refused."""
     only_with: dict[str, str] | None = None
     """Fields of ``Launch`` and the values that this option requires to have an effect."""
 
@@ -204,6 +206,8 @@ class ToolEntry(Wire, kw_only=True):
     """What it does, unless its name says it."""
     found: bool
     path: str | None = None
+    install_url: str | None = None
+    """The page that explains how to install it."""
     version: str | None = None
     runnable: bool
     """Whether this version of Understudy has a runner for it."""

@@ -15,6 +15,7 @@ CAPABILITIES = Capabilities(
     name="claude",
     title="Claude Code",
     runner="understudy.runners.agent_clis.claude:Runner",
+    install_url="https://docs.claude.com/en/docs/claude-code/setup",
     binaries=("claude",),
     oldest_version="2.1.0",
     launch={

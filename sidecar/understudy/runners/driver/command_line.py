@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from understudy.files import nofollow
+from understudy.model.config.command_slots import SLOT
 from understudy.model.config.prompt_delivery import delivery_of
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.runner import Task
@@ -20,7 +20,6 @@ RUN_FOLDER = ".understudy-run"
 MAX_ARGUMENT_BYTES = 100 * 1024
 """Linux allows 128 KiB for one argument (MAX_ARG_STRLEN)."""
 
-_SLOT = re.compile(r"\{(model|prompt|promptFile|worktree|sessionId)\}")
 
 Delivery = Literal["argument", "stdin", "file"]
 
@@ -47,12 +46,12 @@ def fill(template: list[str], values: Mapping[str, str | None]) -> list[str]:
     """
     filled: list[str] = []
     for argument in template:
-        names = _SLOT.findall(argument)
+        names = SLOT.findall(argument)
         if any(not values.get(name) for name in names):
-            if _SLOT.fullmatch(argument) and filled and filled[-1].startswith("-") and len(filled) > 1:
+            if SLOT.fullmatch(argument) and filled and filled[-1].startswith("-") and len(filled) > 1:
                 filled.pop()
             continue
-        filled.append(_SLOT.sub(lambda match: values[match[1]] or "", argument))
+        filled.append(SLOT.sub(lambda match: values[match[1]] or "", argument))
     return filled
 
 

@@ -1,0 +1,33 @@
+"""The slots of a ``generic`` tool's command, and words that were meant to be slots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from understudy.model.capabilities import OptionValue
+
+SLOTS = (
+    OptionValue(value="{prompt}", title="the task, as text"),
+    OptionValue(value="{promptFile}", title="the path of a file with the task"),
+    OptionValue(value="{model}", title="the delegator's model"),
+    OptionValue(value="{worktree}", title="the folder to work in, which is also the current folder"),
+    OptionValue(value="{sessionId}", title="the session to continue; left out at first"),
+)
+"""Without ``{prompt}`` and ``{promptFile}``, the task is sent to standard input."""
+
+NAMES = tuple(slot.value.strip("{}") for slot in SLOTS)
+SLOT = re.compile(r"\{(" + "|".join(NAMES) + r")\}")
+_BRACES = re.compile(r"\{([A-Za-z]+)\}")
+_SAME = 3
+"""A word in braces that begins with this many letters of a slot was meant to be one; programs take other braces."""
+
+
+def misspelt(command: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the arguments, by number, that contain a word in braces that was meant to be a slot, and that word."""
+    starts = {name[:_SAME].lower() for name in NAMES}
+    for number, argument in enumerate(command):
+        for found in _BRACES.finditer(argument):
+            word = found[1]
+            if word not in NAMES and (found[0] == argument or word[:_SAME].lower() in starts):
+                yield number, found[0]

@@ -1,0 +1,225 @@
+/** Add a check: choose what the project's files suggest, or a command; run it on the current files; save it. */
+
+import { t } from "../base/l10n.ts";
+import { joinWords, splitWords } from "../base/commandWords.ts";
+import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
+import type { Folder, Host, PickItem } from "../host/host.ts";
+import type { Check, CheckEntry, CheckProposal, CheckTrial } from "../protocol.ts";
+
+export interface AddCheckDeps {
+  readonly requester: Requester;
+  readonly host: Pick<Host, "windows" | "workspace" | "documents" | "commands">;
+}
+
+/** What a check may contain besides words: filled when it runs. */
+const SLOTS = ["{python}", "{tests}"];
+/** Words that would be one argument here: a check is not run by a shell. */
+const SHELL_WORDS = new Set(["&&", "||", "|", ";", ">", "<", "&"]);
+const CUSTOM = "custom";
+
+/** Ask, try and save. Returns undefined if nothing was saved. */
+export async function addCheck(deps: AddCheckDeps, folder: Folder): Promise<CheckEntry | undefined> {
+  const { requester, host } = deps;
+  const workspace = folder.uri;
+  const found = await requester.request("understudy/checks/list", { workspace });
+  const names = new Set(found.checks.map(({ check }) => check.name));
+  let check = await chooseCheck(deps, found.proposals, names);
+  while (check) {
+    const trial = await runTrial(deps, check, workspace);
+    if (!trial) return undefined; // cancelled, or the reason was shown
+    const next = trial.ok ? "save" : await askAfterFailure(deps, check, trial);
+    if (next === "drop") return undefined;
+    if (next === "edit") {
+      check = await askCommand(deps, check, names);
+      continue;
+    }
+    const scope = await askScope(deps, check, trial, folder);
+    if (!scope) return undefined;
+    try {
+      return await requester.request("understudy/checks/create", { check, scope, workspace });
+    } catch (error) {
+      const { message, hint } = toErrorInfo(error);
+      await host.windows.message("error", [message, hint ?? ""].join(" ").trim());
+      return undefined;
+    }
+  }
+  return undefined;
+}
+
+async function chooseCheck(
+  deps: AddCheckDeps,
+  proposals: readonly CheckProposal[],
+  names: ReadonlySet<string>,
+): Promise<Check | undefined> {
+  const offered = proposals.filter(({ configured }) => !configured);
+  const custom: PickItem = {
+    id: CUSTOM,
+    label: t("Custom Command…"),
+    icon: "terminal",
+    detail: t("Any program that exits with 0 if a result is good."),
+  };
+  const outcome = await deps.host.windows.pick({
+    title: t("Add Check"),
+    placeholder:
+      offered.length > 0 ? t("Which command must a result pass?") : t("No test runner was found in this project."),
+    items: [
+      ...offered.map(({ title, check, shownBy, problem }, index) => ({
+        id: String(index),
+        label: title,
+        icon: problem === undefined ? "beaker" : "warning",
+        description: commandText(check),
+        detail: problem ?? t("Found in {0}", shownBy),
+      })),
+      custom,
+    ],
+  });
+  if (outcome.kind !== "picked") return undefined;
+  const chosen = offered[Number(outcome.ids[0])];
+  return chosen?.check ?? askCommand(deps, undefined, names);
+}
+
+/** Ask for a command, starting with that of `before`. */
+async function askCommand(
+  { host }: AddCheckDeps,
+  before: Check | undefined,
+  names: ReadonlySet<string>,
+): Promise<Check | undefined> {
+  const outcome = await host.windows.input({
+    title: t("Add Check"),
+    prompt: t("Program and arguments. {python} is the project's interpreter, {tests} the tests that a result changes."),
+    placeholder: "{python} -m pytest",
+    value: before ? joinWords(before.argv) : "",
+    validate: checkCommand,
+  });
+  const argv = outcome.kind === "accepted" ? splitWords(outcome.value) : undefined;
+  if (!argv) return undefined;
+  return before ? { ...before, argv } : { name: freeName(argv, names), argv };
+}
+
+/** What is wrong with a command, as a sentence. */
+export function checkCommand(text: string): string | undefined {
+  const words = splitWords(text);
+  if (!words) return t("A quotation mark is not closed.");
+  if (!words[0]) return t("Enter a command.");
+  for (const word of words) {
+    if (/^\{\w+\}$/u.test(word) && !SLOTS.includes(word))
+      return t("There is no slot {0}. Use {1}.", word, SLOTS.join(t(" or ")));
+    if (SHELL_WORDS.has(word))
+      return t("{0} works only in a shell. Put the commands into a script, and enter it.", word);
+  }
+  return undefined;
+}
+
+/** A name from the program, or from the module that Python runs. */
+function freeName(argv: readonly string[], names: ReadonlySet<string>): string {
+  const module = argv.indexOf("-m");
+  const word = (module > 0 ? argv[module + 1] : argv[0]) ?? "";
+  const base =
+    word
+      .replace(/^.*[\\/]/u, "")
+      .toLowerCase()
+      .replace(/[^a-z0-9._-]+/gu, "-")
+      .replace(/^[-._]+|[-._]+$/gu, "")
+      .slice(0, 50) || "check";
+  let name = base;
+  for (let number = 2; names.has(name); number += 1) name = `${base}-${number}`;
+  return name;
+}
+
+/** Run a check on the current files. Undefined: it could not be tried; the user knows why. */
+export async function runTrial(
+  { requester, host }: AddCheckDeps,
+  check: Check | string,
+  workspace: string,
+): Promise<CheckTrial | undefined> {
+  const name = typeof check === "string" ? check : check.name;
+  const params = typeof check === "string" ? { name, workspace } : { name, check, workspace };
+  try {
+    return await host.windows.progress(
+      { title: t("Running {0} on your current files…", name), where: "notification", cancellable: true },
+      ({ signal }) => requester.request("understudy/checks/test", params, signal),
+    );
+  } catch (error) {
+    const { kind, message, hint } = toErrorInfo(error);
+    if (kind === "cancelled") return undefined;
+    if (kind !== "untrusted_workspace") {
+      await host.windows.message("error", [message, hint ?? ""].join(" ").trim());
+      return undefined;
+    }
+    const manage = t("Manage Workspace Trust");
+    const text = t("Checks run only in a trusted workspace.");
+    const answer = await host.windows.message("warning", text, { buttons: [manage] });
+    if (answer === manage) await host.commands.run("workbench.trust.manage");
+    return undefined;
+  }
+}
+
+async function askAfterFailure(
+  { host }: AddCheckDeps,
+  check: Check,
+  trial: CheckTrial,
+): Promise<"save" | "edit" | "drop"> {
+  const [edit, show, keep] = [t("Edit Command"), t("Show Output"), t("Save Anyway")];
+  const text = t("{0} fails on your current files: {1}.", check.name, outcomeText(trial));
+  const answer = await host.windows.message("warning", text, {
+    buttons: [edit, show, keep],
+    modal: true,
+    detail: [lastLines(trial.outputTail, DETAIL_LINES), ...trial.notes].join("\n"),
+  });
+  if (answer === show) await showOutput(host, trial);
+  return answer === keep ? "save" : answer === edit ? "edit" : "drop";
+}
+
+async function askScope(
+  { host }: AddCheckDeps,
+  check: Check,
+  trial: CheckTrial,
+  folder: Folder,
+): Promise<"user" | "workspace" | undefined> {
+  const said = trial.ok ? t("{0} passes: {1}", check.name, outcomeText(trial)) : check.name;
+  const outcome = await host.windows.pick({
+    title: t("Add Check"),
+    placeholder: t("{0}. Save for", said),
+    items: [
+      {
+        id: "workspace",
+        label: t("This workspace"),
+        icon: "root-folder",
+        description: folder.name,
+        detail: t("In its .understudy folder. You can share it with everyone who works on this project."),
+      },
+      { id: "user", label: t("All your workspaces"), icon: "account", detail: t("In your user configuration.") },
+    ],
+  });
+  const id = outcome.kind === "picked" ? outcome.ids[0] : undefined;
+  return id === "user" || id === "workspace" ? id : undefined;
+}
+
+/** What a person needs to know about a run: tests and time. */
+export function outcomeText({ ok, timedOut, exitCode, seconds, passed, failed, skipped }: CheckTrial): string {
+  const time = t("{0} s", seconds.toFixed(1));
+  const tests = [
+    failed ? t("{0} failed", failed) : "",
+    passed ? t("{0} passed", passed) : "",
+    skipped ? t("{0} skipped", skipped) : "",
+  ].filter((part) => part !== "");
+  if (timedOut) return t("not finished after {0}", time);
+  if (!ok && exitCode === undefined) return t("it could not be started");
+  if (!ok && tests.length === 0) return t("exit code {0} after {1}", exitCode ?? "", time);
+  return [...tests, time].join(" · ");
+}
+
+export async function showOutput(host: Pick<Host, "documents">, trial: CheckTrial): Promise<void> {
+  await host.documents.showText(`$ ${joinWords(trial.argv)}\n\n${trial.outputTail}\n`, "log");
+}
+
+const DETAIL_LINES = 12;
+
+function lastLines(text: string, most: number): string {
+  return text.trimEnd().split("\n").slice(-most).join("\n");
+}
+
+export function commandText({ argv, cwd }: Check): string {
+  const command = joinWords(argv);
+  return cwd ? t("{0} (in {1})", command, cwd) : command;
+}

@@ -1,0 +1,93 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { addCheck, checkCommand, outcomeText } from "../../src/checks/addCheck.ts";
+import { SidecarError } from "../../src/sidecar/connection.ts";
+import type { CheckTrial } from "../../src/protocol.ts";
+import { FakeHost } from "../support/fakeHost.ts";
+import { GoldenSidecar, result } from "../support/golden.ts";
+
+let host: FakeHost;
+let peer: GoldenSidecar;
+const passing = result("understudy/checks/test", "checks-test.unsaved");
+const failing: CheckTrial = { ...passing, ok: false, exitCode: 1, failed: 2, outputTail: "E  assert 1 == 2\n" };
+
+const add = () => addCheck({ host, requester: peer }, { uri: "file:///p", path: "/p", name: "p" });
+
+beforeEach(() => {
+  host = new FakeHost();
+  peer = new GoldenSidecar()
+    .answer("understudy/checks/list", result("understudy/checks/list", "checks-list.valid"))
+    .answer("understudy/checks/test", passing)
+    .answer("understudy/checks/create", ({ check, scope }) => ({
+      ...result("understudy/checks/create", "checks-create.valid"),
+      check,
+      scope: scope ?? "workspace",
+    }));
+});
+
+describe("Add Check", () => {
+  it("proposes what was found, runs it, shows the outcome and saves it", async () => {
+    host.answers.push({ pick: "0" }, { pick: "workspace" });
+    const made = await add();
+    expect(made?.check.name).toBe("pytest");
+    expect(host.shown[0]?.items[0]).toMatchObject({
+      label: "pytest",
+      description: "{python} -m pytest",
+      detail: "Found in pyproject.toml",
+    });
+    expect(host.shown[1]?.placeholder).toContain("pytest passes: 12 passed · 1 skipped · 1.3 s");
+    expect(peer.params("understudy/checks/test")).toEqual([
+      { name: "pytest", check: made?.check, workspace: "file:///p" },
+    ]);
+    expect(peer.params("understudy/checks/create")).toEqual([
+      { check: made?.check, scope: "workspace", workspace: "file:///p" },
+    ]);
+  });
+
+  it("takes a command, corrected after a failure", async () => {
+    host.answers.push(
+      { pick: "custom" },
+      { enter: "npm test && ls" },
+      { enter: "npm test" },
+      { enter: "npm 'run it'" },
+    );
+    host.answers.push({ pick: "user" });
+    host.buttons.push("Edit Command");
+    peer.answer("understudy/checks/test", ({ check }) => (check?.argv[1] === "test" ? failing : passing));
+    await add();
+    expect(host.messages.map(({ level }) => level)).toEqual(["validation", "warning"]);
+    expect(host.messages[1]).toMatchObject({ text: expect.stringContaining("2 failed"), detail: "E  assert 1 == 2" });
+    expect(peer.params("understudy/checks/create")).toEqual([
+      { check: { name: "npm", argv: ["npm", "run it"] }, scope: "user", workspace: "file:///p" },
+    ]);
+  });
+
+  it("saves nothing when the failure is only looked at, or the workspace is not trusted", async () => {
+    peer.answer("understudy/checks/test", failing);
+    host.answers.push({ pick: "0" });
+    host.buttons.push("Show Output");
+    expect(await add()).toBeUndefined();
+    expect(host.texts[0]).toContain("assert 1 == 2");
+    peer.answer("understudy/checks/test", () => {
+      throw new SidecarError({ kind: "untrusted_workspace", message: "Not trusted." });
+    });
+    host.answers.push({ pick: "0" });
+    host.buttons.push("Manage Workspace Trust");
+    expect(await add()).toBeUndefined();
+    expect(host.ran.map(({ id }) => id)).toEqual(["workbench.trust.manage"]);
+    expect(peer.params("understudy/checks/create")).toEqual([]);
+  });
+
+  it("refuses unknown slots and shell syntax while typing", () => {
+    expect(checkCommand("{pyton} -m pytest")).toContain("{python}");
+    expect(checkCommand("a | b")).toContain("script");
+    expect(checkCommand("'a")).toBeDefined();
+    expect(checkCommand(" ")).toBeDefined();
+    expect(checkCommand('{python} -m pytest {tests} -k "a and b"')).toBeUndefined();
+  });
+
+  it("says what happened in a few words", () => {
+    expect(outcomeText({ ...failing, timedOut: true })).toBe("not finished after 1.3 s");
+    const { exitCode: _, ...unstarted } = failing;
+    expect(outcomeText(unstarted)).toBe("it could not be started");
+  });
+});
