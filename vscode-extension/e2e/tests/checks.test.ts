@@ -13,6 +13,8 @@ describe("checks", () => {
       await vs.openContainer();
       await vs.waitForRow("Delegations", "Write more tests.");
       await vs.command("Understudy: Review…");
+      await vs.pick("Write more tests");
+      await vs.bar("Change 1 of").waitFor();
       await vs.waitForRow("Review", "No required check ran");
       await vs.shot("1 no check");
       await vs.pressUntil(vs.row("Review", "No required check ran"), vs.quickRows().first());

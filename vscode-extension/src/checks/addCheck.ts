@@ -176,10 +176,9 @@ async function askScope(
   trial: CheckTrial,
   folder: Folder,
 ): Promise<"user" | "workspace" | undefined> {
-  const said = trial.ok ? t("{0} passes: {1}", check.name, outcomeText(trial)) : check.name;
   const outcome = await host.windows.pick({
-    title: t("Add Check"),
-    placeholder: t("{0}. Save for", said),
+    title: trial.ok ? t("{0} passes: {1}", check.name, outcomeText(trial)) : t("Add Check"),
+    placeholder: t("Save the check for"),
     items: [
       {
         id: "workspace",

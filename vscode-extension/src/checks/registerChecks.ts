@@ -47,10 +47,8 @@ export function registerChecks({ host, sidecar, store }: App): Disposable {
       const now = t("Check Result");
       const text = t("Check {0} saved. Run it on “{1}” now?", name, delegation.title);
       if ((await host.windows.message("info", text, { buttons: [now] })) !== now) return;
-      await host.windows.progress(
-        { title: t("Checking the result…"), where: "notification", cancellable: true },
-        (run) => sidecar.request("understudy/delegations/check", { id: delegation.id }, run.signal),
-      );
+      // Its row and the status bar show the progress.
+      await sidecar.request("understudy/delegations/check", { id: delegation.id });
     }),
   );
   disposables.add(

@@ -284,12 +284,14 @@ function titleOf({ recipe }: DelegateDraft, subject: Subject): string {
 function previewItems(preview: PreviewResult, another: PickItem, named: boolean): PickItem[] {
   const { explain, files } = preview;
   const sent = files.filter(({ withheld }) => withheld === undefined);
-  const amounts = [t("about {0} tokens", compactNumber(preview.tokens))];
+  const amounts = [t("prompt of about {0} tokens", compactNumber(preview.tokens))];
   const file = (one: PreviewResult["files"][number]): PickItem => ({
     id: `file:${one.path}`,
     label: one.path,
     description:
-      one.withheld === undefined ? t("about {0} tokens", compactNumber(one.tokens)) : t("not sent: {0}", one.withheld),
+      one.withheld === undefined
+        ? t("file of about {0} tokens", compactNumber(one.tokens))
+        : t("not sent: {0}", one.withheld),
     icon: one.withheld === undefined ? "file" : "lock",
   });
   const passed = explain.candidates.filter(({ skippedBecause: skipped }) => skipped !== undefined);

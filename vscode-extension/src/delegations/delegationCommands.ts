@@ -38,12 +38,35 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
   const on = (name: string, placeholder: string, fits: Applies, work: Action): void => {
     disposables.add(
       host.commands.register(`understudy.delegations.${name}`, async (place, ...values) => {
-        const id = delegationIdOf(place) ?? delegationIdOf(host.documents.active?.uri);
+        const id = delegationIdOf(place);
         const delegation =
           id === undefined
-            ? await pickDelegation(deps, placeholder, fits)
+            ? (activeDelegation(deps, fits) ?? (await pickDelegation(deps, placeholder, fits)))
             : (store.delegation(id) ?? (await store.read(id)));
         if (delegation) await work(delegation, ...values);
+      }),
+    );
+  };
+
+  /** Register a command on all selected rows, otherwise on those that the user chooses. */
+  const onMany = (
+    name: string,
+    placeholder: string,
+    fits: Applies,
+    work: (found: readonly Delegation[]) => Promise<unknown>,
+  ): void => {
+    disposables.add(
+      host.commands.register(`understudy.delegations.${name}`, async (place, selected) => {
+        const rowIds = Array.isArray(selected) ? (selected as unknown[]) : [place];
+        const ids = rowIds.map(delegationIdOf).filter((id) => id !== undefined);
+        const active = activeDelegation(deps, fits);
+        const found =
+          ids.length > 0
+            ? ids.map((id) => store.delegation(id)).filter((one) => one && (ids.length === 1 || fits(one)))
+            : active
+              ? [active]
+              : await pickDelegations(deps, placeholder, fits);
+        if (found.length > 0) await work(found.filter((one) => one !== undefined));
       }),
     );
   };
@@ -92,9 +115,9 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     const { id } = await requester.request("understudy/delegations/retry", { id: parent });
     await notifications.started(id);
   });
-  on("dismiss", t("Choose the delegation to dismiss"), isFailure, ({ id }) =>
-    requester.request("understudy/delegations/dismissRun", { id }),
-  );
+  onMany("dismiss", t("Choose the delegations to dismiss"), isFailure, async (found) => {
+    for (const { id } of found) await requester.request("understudy/delegations/dismissRun", { id });
+  });
   disposables.add(
     host.commands.register("understudy.delegations.dismissAll", async () => {
       for (const { id } of store.delegations.filter((one) => isFailure(one) && inWindow(one))) {
@@ -108,16 +131,22 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     const { id } = await requester.request("understudy/delegations/retry", { id: delegation.id, delegator });
     await notifications.started(id);
   });
-  on("discard", t("Choose the result to discard"), canDiscard, async (delegation) => {
+  onMany("discard", t("Choose the results to discard"), canDiscard, async (found) => {
     const discard = t("Discard");
-    const detail = t(
-      "Its worktree is removed. “Restore Result” restores it unchanged. Your own files are not affected.",
-    );
+    const titles = found.length > 1 ? [...found.map(({ title }) => `• ${oneLine(title, 100)}`), ""] : [];
+    const kept = t("The worktree is removed. “Restore Result” restores it unchanged. Your own files are not affected.");
+    const detail = [...titles, kept].join("\n");
     const options = { buttons: [discard], modal: true, detail };
-    const text = t("Discard the result of “{0}”?", delegation.title);
+    const [only] = found;
+    const text =
+      found.length === 1 && only
+        ? t("Discard the result of “{0}”?", only.title)
+        : t("Discard {0} results?", found.length);
     if ((await host.windows.message("warning", text, options)) !== discard) return;
-    await requester.request("understudy/delegations/discard", { id: delegation.id });
-    await store.read(delegation.id);
+    for (const { id } of found) {
+      await requester.request("understudy/delegations/discard", { id });
+      await store.read(id);
+    }
   });
   on(
     "restore",
@@ -261,28 +290,54 @@ async function pickRetryDelegator(
   return outcome.kind === "picked" ? outcome.ids[0] : undefined;
 }
 
+/** The delegation of the active document, if the command applies to it. */
+function activeDelegation({ host, store }: DelegationCommandDeps, fits: Applies): Delegation | undefined {
+  const id = delegationIdOf(host.documents.active?.uri);
+  const found = id === undefined ? undefined : store.delegation(id);
+  return found && fits(found) ? found : undefined;
+}
+
 async function pickDelegation(
-  { host, store, inWindow: inWindow }: DelegationCommandDeps,
+  deps: DelegationCommandDeps,
   placeholder: string,
   fits: Applies,
 ): Promise<Delegation | undefined> {
-  const fitting = store.delegations.filter(fits);
-  const own = fitting.filter(inWindow);
-  const found = own.length > 0 ? own : fitting;
-  if (found.length === 0) {
-    await host.windows.message("info", t("No delegation is available for this command."));
-    return undefined;
-  }
+  const found = fitting(deps, fits);
   const only = found[0];
   if (found.length === 1 && only?.waitingFor) return only;
+  return (await askDelegations(deps, placeholder, found, false))[0];
+}
+
+async function pickDelegations(deps: DelegationCommandDeps, placeholder: string, fits: Applies): Promise<Delegation[]> {
+  return askDelegations(deps, placeholder, fitting(deps, fits), true);
+}
+
+/** The delegations of this window that a command applies to, otherwise those of other windows. */
+function fitting({ store, inWindow }: DelegationCommandDeps, fits: Applies): readonly Delegation[] {
+  const found = store.delegations.filter(fits);
+  const own = found.filter(inWindow);
+  return own.length > 0 ? own : found;
+}
+
+async function askDelegations(
+  { host, store }: DelegationCommandDeps,
+  placeholder: string,
+  found: readonly Delegation[],
+  many: boolean,
+): Promise<Delegation[]> {
+  if (found.length === 0) {
+    await host.windows.message("info", t("No delegation is available for this command."));
+    return [];
+  }
   const items = found.map((delegation) => ({
     id: delegation.id,
     label: delegation.title,
     description: `${statusLine(delegation)} · ${delegation.delegator}`,
     icon: stateIcon(delegation).id,
   }));
-  const outcome = await host.windows.pick({ title: t("Understudy"), placeholder, items });
-  return outcome.kind === "picked" ? store.delegation(outcome.ids[0] ?? "") : undefined;
+  const outcome = await host.windows.pick({ title: t("Understudy"), placeholder, items, many });
+  const ids = outcome.kind === "picked" ? outcome.ids : [];
+  return ids.map((id) => store.delegation(id)).filter((one) => one !== undefined);
 }
 
 /** Break a long line into several, at spaces if possible. */

@@ -240,6 +240,9 @@ function groupRow(id: string, group: Group, count: number): TreeRow {
   };
 }
 
+/** Characters of a title in a row: a longer one would push the verdict out of a narrow view. */
+const MAX_TITLE = 40;
+
 function delegationRow(id: string, delegation: Delegation, now: number, here: boolean): TreeRow {
   const live = isLive(delegation);
   const toReview = isToReview(delegation);
@@ -274,7 +277,7 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   const open = { id: "understudy.delegations.open", title: t("Open Transcript"), arguments: [delegation.id] };
   return {
     id,
-    label: delegation.title,
+    label: oneLine(delegation.title, MAX_TITLE),
     description: facts.join(" · "),
     tooltip: tooltip(delegation, now),
     icon: stateIcon(delegation),

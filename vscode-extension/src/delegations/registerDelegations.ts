@@ -15,7 +15,7 @@ export function registerDelegations(app: App): Disposable {
   const disposables = new DisposableStore();
   const inWindow = belongsTo(host.workspace);
   const rows = disposables.add(new DelegationTree({ store, inWindow: inWindow }));
-  const tree = disposables.add(host.windows.tree(DELEGATIONS_VIEW, rows));
+  const tree = disposables.add(host.windows.tree(DELEGATIONS_VIEW, rows, { many: true }));
   rows.setVisible(tree.visible);
   disposables.add(
     tree.onDidChangeVisibility((visible) => {

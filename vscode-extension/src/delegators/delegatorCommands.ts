@@ -6,7 +6,7 @@ import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import { addDelegator, testDelegator } from "./addDelegator.ts";
 import { suggestName } from "./addDelegatorSteps.ts";
 import { type AddDelegatorDeps } from "./addDelegatorSteps.ts";
-import { setKey } from "./modelServers.ts";
+import { manageModelServers, setKey } from "./modelServers.ts";
 import type { Host, Tree } from "../host/host.ts";
 import { folderOf } from "../state/workspaceFolders.ts";
 import type { Store } from "../state/store.ts";
@@ -150,6 +150,13 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
       "understudy.delegators.openFile",
       withEntry(openFile, (entry) => !!entry.location),
     ),
+  );
+  disposables.add(
+    host.commands.register("understudy.modelServers.manage", async () => {
+      const folder = () => addDeps.folders()[0]?.uri;
+      await manageModelServers({ ...addDeps, folder, show: (uri) => host.documents.show(uri) });
+      await store.refresh(["delegators", "modelServers"]);
+    }),
   );
   disposables.add(
     host.commands.register("understudy.delegators.refresh", async () => {

@@ -1,4 +1,4 @@
-/** Add a model server, remove it, set its API key. */
+/** Add, edit, test and remove model servers, and set their API keys. */
 
 import { t } from "../base/l10n.ts";
 import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
@@ -37,14 +37,17 @@ export async function createFromPreset(
   deps: ModelServerDeps,
   preset: ServerPreset,
 ): Promise<ModelServerEntry | undefined> {
-  const name = await freeName(deps, preset.kind);
+  const name = freeName(preset.kind, await takenNames(deps));
   const made = await createAndTest(deps, { preset, url: preset.baseUrl, name });
   return made === "change" ? addModelServer(deps) : made;
 }
 
-async function freeName(deps: ModelServerDeps, base: string): Promise<string> {
-  const { modelServers } = await deps.requester.request("understudy/modelServers/list", {});
-  const taken = new Set(modelServers.map(({ modelServer }) => modelServer.name));
+async function takenNames({ requester }: ModelServerDeps): Promise<ReadonlySet<string>> {
+  const { modelServers } = await requester.request("understudy/modelServers/list", {});
+  return new Set(modelServers.map(({ modelServer }) => modelServer.name));
+}
+
+function freeName(base: string, taken: ReadonlySet<string>): string {
   let free = base;
   for (let number = 2; taken.has(free); number += 1) free = `${base}-${number}`;
   return free;
@@ -86,6 +89,120 @@ async function createAndTest(deps: ModelServerDeps, draft: Draft): Promise<Model
   return answer === change ? "change" : undefined;
 }
 
+const ADD = " add"; // not the name of a server
+
+/** List the model servers, with buttons to edit each, set its key, open its file and remove it. */
+export async function manageModelServers(deps: ManageDeps): Promise<void> {
+  const { requester, windows } = deps;
+  const folder = deps.folder();
+  const where = folder === undefined ? {} : { workspace: folder };
+  for (;;) {
+    const { modelServers } = await requester.request("understudy/modelServers/list", where);
+    const outcome = await windows.pick({
+      title: t("Model Servers"),
+      placeholder:
+        modelServers.length > 0 ? t("Choose a model server to test it") : t("No model server is configured."),
+      items: [...modelServers.map(serverItem), { id: ADD, label: t("Add Model Server…"), icon: "add" }],
+    });
+    if (outcome.kind === "picked" && outcome.ids[0] === ADD) {
+      await addModelServer(deps);
+      continue;
+    }
+    const name = outcome.kind === "picked" ? outcome.ids[0] : outcome.kind === "button" ? outcome.item : undefined;
+    const entry = modelServers.find(({ modelServer }) => modelServer.name === name);
+    if (!entry || name === undefined) return;
+    if (outcome.kind === "picked") {
+      await reportTest(deps, name, where);
+      return;
+    }
+    switch (outcome.kind === "button" ? outcome.button : "") {
+      case "open":
+        if (entry.location) await deps.show(entry.location.uri);
+        return;
+      case "key":
+        if (await setKey(deps, name, where)) await reportTest(deps, name, where);
+        return;
+      case "edit":
+        await editModelServer(deps, entry, where);
+        break;
+      case "remove":
+        await confirmRemoval(deps, entry, where);
+    }
+  }
+}
+
+export interface ManageDeps extends ModelServerDeps {
+  /** URI of the folder whose configuration applies. */
+  readonly folder: () => string | undefined;
+  readonly show: (uri: string) => Promise<void>;
+}
+
+interface Where {
+  readonly workspace?: string;
+}
+
+function serverItem({ modelServer, scope, editable, location, state }: ModelServerEntry): PickItem {
+  const problem = state.problems[0]?.message;
+  const where = scope === "user" ? t("user configuration") : t("this workspace");
+  const key = modelServer.apiKey ? t("with an API key") : t("without an API key");
+  return {
+    id: modelServer.name,
+    label: modelServer.displayName ?? modelServer.name,
+    icon: problem === undefined ? "server" : "warning",
+    description: modelServer.baseUrl,
+    detail: problem ?? [...(modelServer.displayName ? [modelServer.name] : []), where, key].join(" · "),
+    buttons: [
+      ...(editable
+        ? [
+            { id: "edit", icon: "edit", tooltip: t("Edit Address") },
+            { id: "key", icon: "key", tooltip: t("Set API Key…") },
+          ]
+        : []),
+      ...(location ? [{ id: "open", icon: "go-to-file", tooltip: t("Open File") }] : []),
+      ...(editable ? [{ id: "remove", icon: "trash", tooltip: t("Remove") }] : []),
+    ],
+  };
+}
+
+/** Change the address of a server. */
+async function editModelServer(deps: ModelServerDeps, entry: ModelServerEntry, where: Where): Promise<void> {
+  const { modelServer, revision } = entry;
+  const outcome = await deps.windows.input({
+    title: t("Edit Model Server {0}", modelServer.name),
+    prompt: t("Base URL (without /chat/completions)."),
+    value: modelServer.baseUrl,
+    validate: validateUrl,
+  });
+  if (outcome.kind !== "accepted") return;
+  const baseUrl = outcome.value.trim().replace(/\/+$/u, "");
+  if (baseUrl === modelServer.baseUrl) return;
+  const changed = { ...modelServer, baseUrl };
+  const params = { name: modelServer.name, modelServer: changed, revision, ...where };
+  await deps.requester.request("understudy/modelServers/update", params);
+  await reportTest(deps, modelServer.name, where);
+}
+
+async function confirmRemoval(deps: ModelServerDeps, entry: ModelServerEntry, where: Where): Promise<void> {
+  const { name } = entry.modelServer;
+  const { delegators } = await deps.requester.request("understudy/delegators/list", where);
+  const users = delegators.filter(({ delegator }) => delegator.modelServer === name).map((one) => one.delegator.name);
+  const remove = t("Remove");
+  const detail = [
+    t("Its file and the key that was stored for it are deleted."),
+    ...(users.length > 0 ? [t("These delegators stop working: {0}.", users.join(", "))] : []),
+  ].join(" ");
+  const question = { buttons: [remove], modal: true, detail };
+  if ((await deps.windows.message("warning", t("Remove the model server {0}?", name), question)) !== remove) return;
+  await deps.requester.request("understudy/modelServers/delete", { name, revision: entry.revision, ...where });
+}
+
+async function reportTest(deps: ModelServerDeps, name: string, where: Where): Promise<void> {
+  const { ok, steps } = await testServer(deps, name, where);
+  const said = (ok ? steps.at(-1) : steps.find((step) => !step.ok))?.message ?? "";
+  if (ok) void deps.windows.message("info", t("{0} works: {1}", name, said));
+  else void deps.windows.message("warning", t("{0} does not work: {1}", name, said));
+}
+
 /** Remove a server that was just added. No revision is sent: setting its key has changed the file. */
 export async function removeModelServer(deps: ModelServerDeps, { modelServer }: ModelServerEntry): Promise<void> {
   await deps.requester.request("understudy/modelServers/delete", { name: modelServer.name });
@@ -112,10 +229,10 @@ export async function setKey(
   return true;
 }
 
-async function testServer(deps: ModelServerDeps, name: string): Promise<ConnectionTest> {
+async function testServer(deps: ModelServerDeps, name: string, where: Where = {}): Promise<ConnectionTest> {
   try {
     return await deps.windows.progress({ title: t("Testing {0}…", name), where: "notification" }, ({ signal }) =>
-      deps.requester.request("understudy/modelServers/test", { name }, signal),
+      deps.requester.request("understudy/modelServers/test", { name, ...where }, signal),
     );
   } catch (error) {
     return { ok: false, steps: [{ name: "endpoint", ok: false, message: toErrorInfo(error).message, seconds: 0 }] };
@@ -157,10 +274,8 @@ function createSteps(deps: ModelServerDeps): Record<Question, Step<Draft, Questi
       return { kind: "next", to: "name", state: { ...draft, url: outcome.value.trim().replace(/\/+$/, "") } };
     },
     async name(draft, place) {
-      const { modelServers } = await deps.requester.request("understudy/modelServers/list", {});
-      const taken = new Set(modelServers.map(({ modelServer }) => modelServer.name));
-      let free = draft.name;
-      for (let number = 2; taken.has(free); number += 1) free = `${draft.name}-${number}`;
+      const taken = await takenNames(deps);
+      const free = freeName(draft.name, taken);
       const outcome = await deps.windows.input({
         ...place,
         title,

@@ -17,6 +17,11 @@ export function registerHealth(app: App): Disposable {
   const disposables = new DisposableStore();
   disposables.add(registerStatus({ host, sidecar, store }));
   disposables.add(host.commands.register("understudy.restart", () => sidecar.restart()));
+  disposables.add(
+    host.commands.register("understudy.openSettings", () =>
+      host.commands.run("workbench.action.openSettings", "@ext:understudy.understudy"),
+    ),
+  );
   disposables.add(host.commands.register("understudy.showOutput", () => host.output.show()));
   let installing: Promise<void> | undefined;
   disposables.add(

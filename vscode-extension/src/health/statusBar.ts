@@ -172,6 +172,8 @@ async function showMenu({ host, sidecar, store }: StatusDeps): Promise<void> {
       offer("understudy.delegations.answer", t("Answer Question…"), "comment-discussion", question);
     }
     offer("understudy.delegations.focus", t("Show Delegations"), "list-tree");
+    offer("understudy.modelServers.manage", t("Manage Model Servers…"), "server");
+    offer("understudy.checks.manage", t("Manage Checks…"), "beaker");
     offer("understudy.doctor", t("Run Diagnostics"), "pulse", t("Check what delegations need on this machine."));
   }
   offer(
@@ -182,6 +184,7 @@ async function showMenu({ host, sidecar, store }: StatusDeps): Promise<void> {
   if (state.kind === "failed") {
     offer("understudy.install", t("Install Engine"), "cloud-download", carried);
   }
+  offer("understudy.openSettings", t("Open Settings"), "settings-gear");
   offer("understudy.showOutput", t("Show Output"), "output");
   offer(
     "workbench.action.setLogLevel",

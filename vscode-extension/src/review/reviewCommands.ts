@@ -56,6 +56,7 @@ export function registerReviewCommands(deps: ReviewCommandDeps): DisposableStore
   add("acceptFile", (value) => commands.accept(value, "file"));
   add("rejectFile", (value) => commands.reject(value, false, "file"));
   add("acceptAll", () => commands.acceptAll());
+  add("rejectAll", () => commands.rejectAll());
   add("undo", (value) => commands.undo(value));
   add("undoLast", () => commands.undoLast());
   add("undoChange", (value) => commands.undoChange(value));
@@ -193,6 +194,27 @@ class ReviewCommands implements Disposable {
     }
     if (await this.#hasUnsavedEdits(result, paths)) return;
     await this.#decisions.send(result, [{ decision: "accept" }]);
+  }
+
+  /** Reject every pending change; what was accepted stays. */
+  async rejectAll(): Promise<void> {
+    const { host } = this.#deps;
+    const result = await this.#currentSaved();
+    if (!result) return;
+    const count = pendingCount(result);
+    if (count === 0) {
+      await host.windows.message("info", t("There are no pending changes."));
+      return;
+    }
+    const reject = t("Reject All");
+    const text = count === 1 ? t("Reject the pending change?") : t("Reject all {0} pending changes?", count);
+    const detail = t("Your files are not changed. Each rejection can be undone.");
+    if ((await host.windows.message("warning", text, { buttons: [reject], modal: true, detail })) !== reject) return;
+    const pending = result.hunks.filter(({ hunk }) => hunk.state === "pending");
+    await this.#decisions.send(
+      result,
+      pending.map(({ file, hunk }) => ({ path: file.path, hunk: hunk.id, decision: "reject" as const })),
+    );
   }
 
   /** Undo an accept by its token; without one, ask what to undo. */
@@ -557,9 +579,12 @@ class ReviewCommands implements Disposable {
   async #pickResult(): Promise<string | undefined> {
     const { host, store, openResults } = this.#deps;
     const waiting = store.delegations.filter(isToReview);
-    // The open review, unless it is complete and others have pending changes.
-    if (openResults.current && (pendingCount(openResults.current) > 0 || waiting.length === 0))
-      return openResults.current.id;
+    // Ask if another result could be meant, too. The open review is the first choice.
+    const { current } = openResults;
+    const complete = current !== undefined && pendingCount(current) === 0;
+    if (current && (waiting.length === 0 || (!complete && waiting.every(({ id }) => id === current.id))))
+      return current.id;
+    waiting.sort((one, other) => Number(other.id === current?.id) - Number(one.id === current?.id));
     if (waiting.length === 0) {
       await host.windows.message("info", t("There are no results to review."));
       return undefined;
@@ -570,7 +595,7 @@ class ReviewCommands implements Disposable {
       items: waiting.map((delegation) => ({
         id: delegation.id,
         label: delegation.title,
-        description: delegation.delegator,
+        description: delegation.id === current?.id ? t("open now") : delegation.delegator,
         detail: verdictLine(delegation),
       })),
     });

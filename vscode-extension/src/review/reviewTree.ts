@@ -147,7 +147,7 @@ function verdictRow(id: string, delegation: Delegation, counts: { pending: numbe
     const icon = { id: "warning", color: "list.warningForeground" };
     if (reservation === "no_checks") {
       const add = { id: "understudy.checks.add", title: t("Add Check…"), arguments: [id] };
-      const description = t("select to add one");
+      const description = add.title;
       const spoken = `${t("Reservation: {0}", label)}, ${description}`;
       return { ...rest, id, label, description, tooltip: `${label}.`, icon, context: "noChecks", command: add, spoken };
     }

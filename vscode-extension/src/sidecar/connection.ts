@@ -80,11 +80,14 @@ export function exitText(exit: ProcessExit): string {
  */
 export class SidecarError extends Error {
   readonly info: ErrorInfo;
+  /** The command that repairs it, offered as a button where the error is shown. */
+  readonly repair: { readonly title: string; readonly command: string } | undefined;
 
-  constructor(info: ErrorInfo) {
+  constructor(info: ErrorInfo, repair?: SidecarError["repair"]) {
     super(info.message);
     this.name = "SidecarError";
     this.info = info;
+    this.repair = repair;
   }
 
   get kind(): ErrorInfo["kind"] {

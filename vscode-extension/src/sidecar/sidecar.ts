@@ -141,7 +141,7 @@ export class Sidecar implements Requester, Subscriber, Disposable {
     // The first request starts the sidecar.
     if (this.#starting || this.#state.kind === "off") await this.start();
     const connection = this.#connection;
-    if (!connection) throw new SidecarError(this.#unavailableError());
+    if (!connection) throw this.#unavailableError();
     if (
       connection.serverInfo &&
       connection.serverInfo.requests.length > 0 &&
@@ -163,7 +163,7 @@ export class Sidecar implements Requester, Subscriber, Disposable {
       );
       return (await asked) as Requests[M]["result"];
     } catch (error) {
-      if (connection !== this.#connection) throw new SidecarError(this.#unavailableError());
+      if (connection !== this.#connection) throw this.#unavailableError();
       throw new SidecarError(toErrorInfo(error));
     }
   }
@@ -280,7 +280,7 @@ export class Sidecar implements Requester, Subscriber, Disposable {
     return (this.#deps.now ?? Date.now)();
   }
 
-  #unavailableError(): { kind: "connection_failed"; message: string; hint: string } {
+  #unavailableError(): SidecarError {
     const state = this.#state;
     const message =
       state.kind === "missing"
@@ -290,7 +290,13 @@ export class Sidecar implements Requester, Subscriber, Disposable {
           : state.kind === "crashed" || state.kind === "failed"
             ? t("Understudy stopped: {0}", state.cause)
             : t("Understudy is not running.");
-    return { kind: "connection_failed", message, hint: t("Select Understudy in the status bar for details.") };
+    if (state.kind === "missing" || (state.kind === "mismatch" && state.upgrade === "sidecar")) {
+      const repair = { title: t("Install Engine"), command: "understudy.install" };
+      return new SidecarError({ kind: "connection_failed", message }, repair);
+    }
+    const hint = t("Select Understudy in the status bar for details.");
+    const repair = { title: t("Show Options"), command: "understudy.showStatus" };
+    return new SidecarError({ kind: "connection_failed", message, hint }, repair);
   }
 }
 

@@ -49,7 +49,7 @@ function short(value: number): string {
 /** Input and output tokens together; undefined if unknown. */
 export function tokensText(delegation: Pick<Delegation, "usage">): string | undefined {
   const all = delegation.usage.inputTokens + delegation.usage.outputTokens;
-  return all > 0 ? t("{0} tokens", compactNumber(all)) : undefined;
+  return all > 0 ? t("{0} tokens used", compactNumber(all)) : undefined;
 }
 
 /** The cost; undefined if unknown or zero. */

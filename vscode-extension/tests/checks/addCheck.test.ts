@@ -34,7 +34,7 @@ describe("Add Check", () => {
       description: "{python} -m pytest",
       detail: "Found in pyproject.toml",
     });
-    expect(host.shown[1]?.placeholder).toContain("pytest passes: 12 passed · 1 skipped · 1.3 s");
+    expect(host.shown[1]?.title).toBe("pytest passes: 12 passed · 1 skipped · 1.3 s");
     expect(peer.params("understudy/checks/test")).toEqual([
       { name: "pytest", check: made?.check, workspace: "file:///p" },
     ]);
@@ -55,7 +55,8 @@ describe("Add Check", () => {
     peer.answer("understudy/checks/test", ({ check }) => (check?.argv[1] === "test" ? failing : passing));
     await add();
     expect(host.messages.map(({ level }) => level)).toEqual(["validation", "warning"]);
-    expect(host.messages[1]).toMatchObject({ text: expect.stringContaining("2 failed"), detail: "E  assert 1 == 2" });
+    expect(host.messages[1]?.text).toContain("2 failed");
+    expect(host.messages[1]?.detail).toBe("E  assert 1 == 2");
     expect(peer.params("understudy/checks/create")).toEqual([
       { check: { name: "npm", argv: ["npm", "run it"] }, scope: "user", workspace: "file:///p" },
     ]);
@@ -87,7 +88,8 @@ describe("Add Check", () => {
 
   it("says what happened in a few words", () => {
     expect(outcomeText({ ...failing, timedOut: true })).toBe("not finished after 1.3 s");
-    const { exitCode: _, ...unstarted } = failing;
+    const unstarted = { ...failing };
+    delete unstarted.exitCode;
     expect(outcomeText(unstarted)).toBe("it could not be started");
   });
 });

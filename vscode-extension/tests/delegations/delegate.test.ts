@@ -92,11 +92,11 @@ describe("delegate", () => {
     ]);
     const lines = host.shown.at(-1)?.items.map((item) => `${item.icon ?? "-"} ${item.label} | ${item.description ?? ""} | ${item.detail ?? ""}`); // prettier-ignore
     expect(lines).toEqual([
-      "rocket Delegate to ghostwriter | about 412 tokens | Nothing else is configured, and it offers this recipe.",
+      "rocket Delegate to ghostwriter | prompt of about 412 tokens | Nothing else is configured, and it offers this recipe.",
       "eye Show Full Prompt |  | ",
       "person Choose Another Delegator… |  | ",
       "- 1 file attached |  | ",
-      "file greeting/wrapping.py | about 203 tokens | ",
+      "file greeting/wrapping.py | file of about 203 tokens | ",
       "lock .env | not sent: its name is that of a file with secrets | ",
     ]);
     // Read-only: the editor never asks whether to save it.
@@ -312,6 +312,18 @@ describe("commands on a delegation", () => {
     ]);
     expect(peer.params("understudy/delegations/dismissRun")).toEqual([{ id: DONE.id }]);
     expect(peer.params("understudy/delegations/get").length).toBeGreaterThan(0);
+    disposables.dispose();
+  });
+
+  it("discard all selected rows that can be discarded, after one confirmation", async () => {
+    const { host, peer, disposables } = await app();
+    peer.answer("understudy/delegations/discard", { rescueRef: "refs/rescue/1" });
+    peer.answer("understudy/delegations/get", { ...DONE, rescueRef: "refs/rescue/1", lastSeq: 22 });
+    host.buttons.push("Discard");
+    const rows = ["group:done", row, delegationRowId("20261121-020000-aaaaa")];
+    await host.commands.run("understudy.delegations.discard", row, rows);
+    expect(peer.params("understudy/delegations/discard")).toEqual([{ id: DONE.id }]);
+    expect(host.messages).toHaveLength(1);
     disposables.dispose();
   });
 

@@ -119,7 +119,7 @@ describe("the Delegations view", () => {
       "  Tests for greeting/wrapping.py | Failed · The agent exited with code 3. · 4 min ago · ghostwriter | error | delegation done tree changes failure",
       "  Tests for greeting/wrapping.py | Conflict · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Running | 2 |  | group",
-      "  Tests for greeting/wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens · $0.0184 | loading~spin | delegation running",
+      "  Tests for greeting/wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens used · $0.0184 | loading~spin | delegation running",
       "  Tests for greeting/wrapping.py | 5:00 · Queued, position 2 · ghostwriter | clock | delegation running",
       "To Review | 1 |  | group",
       "  Tests for greeting/wrapping.py | Verified · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",

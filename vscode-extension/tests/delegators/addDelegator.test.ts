@@ -277,7 +277,7 @@ describe("Add Delegator", () => {
       host.shown[0]?.items.map(({ id, separator, label }) => (separator ? label : id));
 
     beforeEach(() => {
-      peer.answer("understudy/tools/list", { backends: [], tools } as never);
+      peer.answer("understudy/tools/list", { backends: [], tools });
       const presets = result("understudy/modelServers/presets", "modelServers-presets.valid").presets;
       const vllm = { kind: "vllm", title: "vLLM", baseUrl: "http://127.0.0.1:8000/v1", protocol: "openai" };
       const found = { ...vllm, needsKey: false, running: true, models: ["m1"] };

@@ -324,6 +324,20 @@ describe("deciding", () => {
     expect(peer.params("understudy/delegations/decide").at(-1)).not.toHaveProperty("flagged");
   });
 
+  it("rejects all pending changes after a question", async () => {
+    decides();
+    await reviewing();
+    const pending = now.files.flatMap(({ hunks }) => hunks).filter(({ state }) => state === "pending").length;
+    await host.commands.run("understudy.review.rejectAll");
+    expect(peer.params("understudy/delegations/decide")).toEqual([]);
+    host.buttons.push("Reject All");
+    await host.commands.run("understudy.review.rejectAll");
+    const [params] = peer.params("understudy/delegations/decide") as { decisions: { decision: string }[] }[];
+    const sent = params?.decisions ?? [];
+    expect(sent).toHaveLength(pending);
+    expect(new Set(sent.map(({ decision }) => decision))).toEqual(new Set(["reject"]));
+  });
+
   it("does not confuse another conflict with a confirmation", async () => {
     peer.answer("understudy/delegations/decide", () => {
       throw refusal("delegations-amend.stale");

@@ -8,7 +8,7 @@ import * as vscode from "vscode";
 import { DisposableStore, Emitter } from "../../base/events.ts";
 import { escapeMarkup } from "../../base/untrustedText.ts";
 import { setTranslator } from "../../base/l10n.ts";
-import { toErrorInfo } from "../../sidecar/connection.ts";
+import { SidecarError, toErrorInfo } from "../../sidecar/connection.ts";
 import type * as h from "../host.ts";
 import { plainTextWindows } from "../plainTextWindows.ts";
 import { EXTENSION_ID } from "./convert.ts";
@@ -131,7 +131,11 @@ function commandsOf(disposables: DisposableStore, output: h.Output): h.Commands 
           } catch (error) {
             const { message, hint } = toErrorInfo(error);
             output.error(`${id}: ${error instanceof Error ? (error.stack ?? message) : message}`);
-            void vscode.window.showErrorMessage(escapeMarkup(hint ? `${message} ${hint}` : message));
+            const repair = error instanceof SidecarError ? error.repair : undefined;
+            const text = escapeMarkup(hint ? `${message} ${hint}` : message);
+            void vscode.window.showErrorMessage(text, ...(repair ? [repair.title] : [])).then((answer) => {
+              if (repair && answer === repair.title) void vscode.commands.executeCommand(repair.command);
+            });
             return undefined;
           }
         }),
