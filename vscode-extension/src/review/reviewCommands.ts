@@ -406,7 +406,8 @@ class ReviewCommands implements Disposable {
   }
 
   async markResolved(value: unknown): Promise<void> {
-    const target = await this.#targetOf((typeof value === "string" && this.#conflicts.rowOf(value)) || value);
+    const row = typeof value === "string" ? this.#conflicts.rowOf(value) : undefined;
+    const target = await this.#targetOf(row ?? value);
     if (target) await this.#conflicts.markResolved(target.result, target.named);
   }
 
