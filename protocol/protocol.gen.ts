@@ -1500,6 +1500,24 @@ export interface FileResult {
   mode: string;
 }
 
+/** What was sent to the agent, and the logs of its program. */
+export interface LogsResult {
+  /** The prompt of the last attempt; absent if none was sent, or if it has expired. */
+  prompt?: string;
+  /** How much of a very long prompt is missing at its end. */
+  promptOmittedBytes?: number;
+  /** By attempt; without empty logs. A model of a server has none. */
+  files: LogFile[];
+}
+
+/** What an agent's program printed in one attempt, as it is on disk. */
+export interface LogFile {
+  attempt: number;
+  /** Absolute path; `stdout*.log` or `stderr*.log`. */
+  path: string;
+  bytes: number;
+}
+
 /** Everything that was looked at to judge a result. */
 export interface EvidenceResult {
   markdown: string;
@@ -2220,6 +2238,8 @@ export interface Requests {
   "understudy/delegations/diff": { params: IdParams; result: DiffResult };
   /** Return one file of the base or of the result. */
   "understudy/delegations/file": { params: FileParams; result: FileResult };
+  /** Return the prompt as it was sent, and the paths of the logs of the agent's program. */
+  "understudy/delegations/logs": { params: IdParams; result: LogsResult };
   /** Run the checks of a result again and update its verdict. */
   "understudy/delegations/check": { params: IdParams; result: Delegation };
   /** Return everything that was looked at to judge a result, as one page with commands to repeat it. */

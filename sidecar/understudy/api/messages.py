@@ -376,6 +376,26 @@ class FileResult(Wire, kw_only=True):
     mode: str
 
 
+class LogFile(Wire, kw_only=True):
+    """What an agent's program printed in one attempt, as it is on disk."""
+
+    attempt: int
+    path: str
+    """Absolute path; ``stdout*.log`` or ``stderr*.log``."""
+    bytes: int
+
+
+class LogsResult(Wire, kw_only=True):
+    """What was sent to the agent, and the logs of its program."""
+
+    prompt: str | None = None
+    """The prompt of the last attempt; absent if none was sent, or if it has expired."""
+    prompt_omitted_bytes: int = 0
+    """How much of a very long prompt is missing at its end."""
+    files: list[LogFile]
+    """By attempt; without empty logs. A model of a server has none."""
+
+
 class EvidenceResult(Wire, kw_only=True):
     """Everything that was looked at to judge a result."""
 

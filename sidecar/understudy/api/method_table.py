@@ -315,6 +315,13 @@ _ROWS: tuple[Method, ...] = (
         "Return one file of the base or of the result.",
     ),
     Method(
+        "delegations/logs",
+        m.IdParams,
+        m.LogsResult,
+        "delegations:logs",
+        "Return the prompt as it was sent, and the paths of the logs of the agent's program.",
+    ),
+    Method(
         "delegations/check",
         m.IdParams,
         delegations.Delegation,

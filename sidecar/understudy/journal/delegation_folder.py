@@ -30,6 +30,9 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuv"
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-v]{5}", re.ASCII)
 
+_LOG = re.compile(r"std(?:out|err)(?:\.([0-9]+))?\.log", re.ASCII)
+"""The logs of an agent's program: ``stdout.log``, then ``stdout.2.log``."""
+
 _UNBORN = ".new-"
 """The prefix of folders that are still being created; no id begins with it."""
 
@@ -87,6 +90,15 @@ class Folder(msgspec.Struct, frozen=True):
     def stderr(self) -> Path:
         """The agent's raw standard error."""
         return self.path / "stderr.log"
+
+    def logs(self) -> list[tuple[int, Path]]:
+        """Return the logs of the agent's attempts, by number: each attempt after the first has its own."""
+        found = [
+            (int(match[1] or "1"), path)
+            for path in self.path.glob("std*.log")
+            if (match := _LOG.fullmatch(path.name)) is not None
+        ]
+        return sorted(found)
 
     @property
     def lock(self) -> Path:

@@ -14,6 +14,7 @@ from understudy.api.caller import Caller
 from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
 from understudy.engine.worktrees.record import load_record
+from understudy.files import durable
 from understudy.git import diff as git_diff
 from understudy.journal import change_notifications, delegation_folder, reader, state_folder
 from understudy.journal.summaries import listing
@@ -29,6 +30,8 @@ WAIT_SECONDS = 3600.0
 WAIT_AT_MOST_SECONDS = 86_400.0
 PAGE = 100
 PAGE_AT_MOST = 1000
+PROMPT_BYTES = 1 << 20
+"""The most of a prompt that is returned."""
 
 
 def start(caller: Caller, params: StartParams) -> m.StartResult:
@@ -194,6 +197,23 @@ def file(caller: Caller, params: m.FileParams) -> m.FileResult:
     with contextlib.suppress(UnicodeDecodeError):
         return m.FileResult(text=content.decode("utf-8"), mode=mode)
     return m.FileResult(base64=base64.b64encode(content).decode("ascii"), mode=mode)
+
+
+def logs(caller: Caller, params: m.IdParams) -> m.LogsResult:
+    """Return the prompt as it was sent, and the logs of the agent's program."""
+    _ = caller
+    folder = folder_of(params.id)
+    prompt, omitted = None, 0
+    with contextlib.suppress(FileNotFoundError):
+        read = durable.read_whole(folder.prompt, PROMPT_BYTES)
+        omitted = max(0, folder.prompt.stat().st_size - len(read))
+        prompt = read.decode("utf-8", "replace")
+    files = []
+    for attempt, path in folder.logs():
+        with contextlib.suppress(FileNotFoundError):
+            if size := path.stat().st_size:
+                files.append(m.LogFile(attempt=attempt, path=str(path), bytes=size))
+    return m.LogsResult(prompt=prompt, prompt_omitted_bytes=omitted, files=files)
 
 
 def check(caller: Caller, params: m.IdParams) -> Delegation:

@@ -183,11 +183,7 @@ def _prompts(folder: Folder) -> list[Path]:
 
 
 def _logs(folder: Folder) -> list[Path]:
-    # Each attempt after the first has logs of its own: `stdout.2.log`.
-    outputs = [
-        path for first in (folder.stdout, folder.stderr) for path in folder.path.glob(f"{first.stem}*{first.suffix}")
-    ]
-    return [*outputs, folder.path / "worker.log", folder.path / "checks"]
+    return [*(path for _, path in folder.logs()), folder.path / "worker.log", folder.path / "checks"]
 
 
 def _everything(folder: Folder) -> list[Path]:
