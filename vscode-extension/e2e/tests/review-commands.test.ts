@@ -86,7 +86,10 @@ describe("review commands", () => {
     inCode({ delegators: ["quick"], file: MINE, seconds: 240 }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs);
-      await vs.pressUntil(vs.row(VIEW, "What a cart costs"), vs.editor("test_prices_more.py: Review"));
+      await vs.pressUntil(vs.row(VIEW, "What a cart costs"), async () =>
+        (await vs.selectedRow(VIEW)).includes("What a cart costs"),
+      );
+      await vs.bar("Change 3 of 3").waitFor();
       const keys: string[] = [];
       const at = async (key: string, text: string): Promise<void> => {
         await vs.page.keyboard.press(key);

@@ -34,6 +34,10 @@ export interface Environment {
   readonly platform: NodeJS.Platform;
   /** `ssh-remote`, `dev-container` …; absent if the extension runs on the same machine as the window. */
   readonly remoteName?: string;
+  /** BCP 47. */
+  readonly language: string;
+  /** Texts of the UI in this language, by their English text; empty if it is English. */
+  readonly translations: Readonly<Record<string, string>>;
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly homePath: string;
   copyToClipboard(text: string): Promise<void>;
@@ -203,11 +207,25 @@ export interface Windows {
   ): Promise<T>;
   /** A status bar item. A higher `priority` is further to the left. */
   statusItem(id: string, name: string, priority: number): StatusItem;
+  /** Open a page in a tab. `html` must forbid every source that it does not contain (Content-Security-Policy). */
+  panel(type: string, title: string, html: string): Panel;
+  /** Called with each panel of an earlier window, and what its page had stored; `start` shows the page again. */
+  restorePanels(type: string, restore: (state: unknown, start: (html: string) => Panel) => void): Disposable;
   focusView(viewId: string): Promise<void>;
   /** Open a folder on disk in a new window. */
   openFolder(path: string): Promise<void>;
   /** Decorate resources in trees and tabs. */
   decorate(source: Decorations): Disposable;
+}
+
+/** A page of our own in an editor tab. A hidden page ends; shown again, it starts from its HTML. */
+export interface Panel {
+  post(message: unknown): void;
+  /** What the page posts. Untrusted, like everything that shows text of agents. */
+  readonly onMessage: Subscribe<unknown>;
+  readonly onDidClose: Subscribe<void>;
+  reveal(): void;
+  setTitle(title: string): void;
 }
 
 export interface Decorations {
@@ -254,8 +272,6 @@ export interface Documents {
   /** Replace our own hints in a document. */
   setHints(uri: string, hints: readonly DiagnosticText[]): void;
   show(uri: string, options?: ShowOptions): Promise<void>;
-  /** Move the cursor of the active editor to a range. Returns false if it shows another document. */
-  select(uri: string, range: Range): boolean;
   /** Save an open document. Returns false if it is not open or could not be saved. */
   save(uri: string): Promise<boolean>;
   /** Show a rendered Markdown document. */
@@ -345,10 +361,20 @@ export interface Thread extends Disposable {
   }): void;
 }
 
+/** The tab of a multi-file diff. */
+export interface DiffsTab {
+  /** The tab with this ID is shown again instead of opening another one. */
+  readonly id: string;
+  /** Whether it may be open, possibly since an earlier window. If not, other tabs with the same title are closed. */
+  readonly opened: boolean;
+  /** A change to go to. */
+  readonly at?: { readonly pair: DiffPair; readonly range: Range };
+}
+
 export interface ReviewEditors {
   diff(pair: DiffPair, options?: ShowOptions): Promise<void>;
-  /** Open the native multi-file diff in a permanent tab. */
-  diffs(title: string, pairs: readonly DiffPair[]): Promise<void>;
+  /** Open the native multi-file diff in a permanent tab; without `tab`, in a new one that replaces others. */
+  diffs(title: string, pairs: readonly DiffPair[], tab?: DiffsTab): Promise<void>;
   /** Open the native merge editor; saving it writes `output`. Returns false if the editor has none. */
   merge(sides: { base: string; yours: string; theirs: string; output: string }): Promise<boolean>;
   /**

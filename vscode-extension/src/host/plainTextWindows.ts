@@ -63,6 +63,10 @@ export function plainTextWindows(windows: Windows): Windows {
           report: (message, percent) => progress.report(escapeMarkup(message), percent),
         }),
       ),
+    panel(type, title, html) {
+      const panel = windows.panel(type, sanitize(title), html);
+      return { ...panel, setTitle: (text) => panel.setTitle(sanitize(text)) };
+    },
     statusItem(id, name, priority) {
       const item = windows.statusItem(id, name, priority);
       return { ...item, set: (content) => item.set({ ...content, text: sanitize(content.text) }) };

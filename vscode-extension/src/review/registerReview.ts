@@ -16,6 +16,13 @@ import { ReviewEditor } from "./reviewEditor.ts";
 
 /** Memory key of the result under review. */
 const CURRENT_KEY = "review";
+/** Memory key of the follow-up that the user started from the open review, which shows its result next. */
+const FOLLOWING_KEY = "review.following";
+
+interface Following {
+  readonly from: string;
+  readonly id: string;
+}
 
 export function registerReview({ host, sidecar, store, started }: App): Disposable {
   const disposables = new DisposableStore();
@@ -27,8 +34,8 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     delegation: (id: string) => store.delegation(id),
   };
   const rows = disposables.add(new ReviewTree(state));
-  /** The follow-up that the user started from the open review, which shows its result next. */
-  let following: { readonly from: string; readonly id: string } | undefined;
+  /** Whether the review of an earlier window was not read yet. */
+  let restoring = host.memory.get<string | undefined>(CURRENT_KEY, undefined) !== undefined;
   const tree = disposables.add(host.windows.tree(REVIEW_VIEW, rows));
   disposables.add(new ResultFiles({ host, openResults }));
   const reviewEditor = disposables.add(new ReviewEditor({ host, store, openResults, requester: sidecar }));
@@ -41,7 +48,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
       tree,
       reviewEditor,
       started: (id) => {
-        if (openResults.current) following = { from: openResults.current.id, id };
+        if (openResults.current) void host.memory.set(FOLLOWING_KEY, { from: openResults.current.id, id });
         started.fire(id);
       },
     }),
@@ -73,17 +80,18 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
   disposables.add(
     store.onDidChange(({ delegations }) => openResults.current && delegations.has(openResults.current.id) && draw()),
   );
-  disposables.add(
-    store.onDidChange(({ delegations }) => {
-      if (!following || !delegations.has(following.id)) return;
-      const { from, id } = following;
-      const next = store.delegation(id);
-      if (!next || isLive(next)) return;
-      following = undefined;
-      // Unless the user has closed the review, or opened another one.
-      if (openResults.current?.id === from && isToReview(next)) void host.commands.run("understudy.review.open", id);
-    }),
-  );
+  /** When the follow-up has finished, show its result, unless the user has closed the review or opened another one. */
+  const follow = (): void => {
+    const following = host.memory.get<Following | undefined>(FOLLOWING_KEY, undefined);
+    const next = following && store.delegation(following.id);
+    // After a reload, the review is read first.
+    if (!next || isLive(next) || (openResults.current === undefined && restoring)) return;
+    void host.memory.set(FOLLOWING_KEY, undefined);
+    if (openResults.current?.id === following.from && isToReview(next)) {
+      void host.commands.run("understudy.review.open", next.id);
+    }
+  };
+  disposables.add(store.onDidChange(follow));
   disposables.add(host.documents.onDidChangeActive(place));
   disposables.add(registerSurvivorHints({ host, store }));
   // A reloaded window continues its review: its tabs are restored.
@@ -92,10 +100,16 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
       const id = host.memory.get<string | undefined>(CURRENT_KEY, undefined);
       if (kind !== "running" || openResults.current || id === undefined) return;
       void openResults.review(id).then(
-        () => host.commands.setContext("understudy.reviewing", true),
+        () => {
+          restoring = false;
+          host.commands.setContext("understudy.reviewing", true);
+          follow();
+        },
         // If it cannot be read now, continue when the next sidecar runs.
         async (error: unknown) => {
-          if (toErrorInfo(error).kind === "unknown_delegation") await host.memory.set(CURRENT_KEY, undefined);
+          if (toErrorInfo(error).kind !== "unknown_delegation") return;
+          restoring = false;
+          await host.memory.set(CURRENT_KEY, undefined);
         },
       );
     }),

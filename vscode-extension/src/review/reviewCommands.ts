@@ -1,5 +1,6 @@
 /** Commands of a review, from the view, a bar, a lens, a key or the palette. */
 
+import { createHash } from "node:crypto";
 import * as path from "node:path";
 import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
@@ -8,7 +9,7 @@ import type { DiffPair, Host, Tree } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
 import { isToReview } from "../state/wording.ts";
 import { displayPath, oneLine } from "../state/formatting.ts";
-import type { Delegation, FileDiff } from "../protocol.ts";
+import type { Delegation, FileDiff, Range } from "../protocol.ts";
 import { delegationIdOf } from "../state/delegationUris.ts";
 import { Conflicts } from "./conflicts.ts";
 import { Decisions, pendingCount } from "./decisions.ts";
@@ -26,12 +27,15 @@ import {
   type HunkRef,
 } from "./hunks.ts";
 import { BASE, EDIT, EVIDENCE, parseReviewUri, RESULT, THEIRS, reviewUri, YOURS } from "./reviewUris.ts";
-import { evidenceName, evidenceUri, documentUri, hunkRange, type ReviewEditor } from "./reviewEditor.ts";
+import { evidenceName, evidenceUri, hunkRange, type ReviewEditor } from "./reviewEditor.ts";
 import { dropIdleTests } from "./dropTests.ts";
 import { verdictLine } from "./reviewWording.ts";
 
+/** Memory key of the tab that shows the review: it outlives the window. */
+const TAB_KEY = "review.tab";
+
 export interface ReviewCommandDeps {
-  readonly host: Pick<Host, "windows" | "documents" | "commands" | "review" | "environment">;
+  readonly host: Pick<Host, "windows" | "documents" | "commands" | "review" | "environment" | "memory">;
   readonly requester: Requester;
   readonly store: Pick<Store, "delegation" | "delegations" | "read">;
   readonly openResults: OpenResults;
@@ -78,6 +82,8 @@ class ReviewCommands implements Disposable {
   readonly #deps: ReviewCommandDeps;
   /** The hunk visited last. */
   #last: HunkRef | undefined;
+  /** Where the cursor was after that: as long as it stays there, that hunk is meant, even if the editor did not move it. */
+  #lastCursor = "";
   /** The hunk that is being opened. */
   #opening: HunkRef | undefined;
   readonly #conflicts: Conflicts;
@@ -117,10 +123,9 @@ class ReviewCommands implements Disposable {
     );
     this.#last = undefined;
     host.commands.setContext("understudy.reviewing", true);
-    const pairs = result.files.map((file) => diffPair(id, file));
     // Only one review at a time: tabs of two reviews look the same.
     if (before !== undefined && before !== id) await this.#closeTabs(before);
-    await host.review.diffs(reviewTitle(delegation), pairs);
+    await this.#showReview(result);
     // The view appears once its condition holds; until then there is nothing to reveal.
     await tree.reveal(`verdict:${id}`, { expand: true }).catch(() => {});
     await store.read(id);
@@ -359,7 +364,7 @@ class ReviewCommands implements Disposable {
       id: result.id,
       text: outcome.value.trim(),
     });
-    this.#deps.started(id); // its progress confirms that it was started
+    this.#deps.started(id); // the status bar shows that it runs
     await result.read();
   }
 
@@ -367,7 +372,7 @@ class ReviewCommands implements Disposable {
     const result = await this.#currentSaved();
     if (!result) return;
     const { id } = await this.#deps.requester.request("understudy/delegations/strengthen", { id: result.id });
-    this.#deps.started(id); // its progress confirms that it was started
+    this.#deps.started(id); // the status bar shows that it runs
     await result.read();
   }
 
@@ -519,6 +524,11 @@ class ReviewCommands implements Disposable {
     return place?.id === result.id;
   }
 
+  #cursor(): string {
+    const { active } = this.#deps.host.documents;
+    return active ? JSON.stringify([active.uri, active.selection]) : "";
+  }
+
   /** The change at the cursor. `exactly`: on it or on an adjacent line. */
   #atCursor(result: OpenResult, exactly = false): HunkRef | undefined {
     const { documents } = this.#deps.host;
@@ -528,6 +538,10 @@ class ReviewCommands implements Disposable {
     const side = place.scheme === BASE ? "base" : "result";
     const file = result.fileByDisplayPath(place.path, side);
     if (!file) return undefined;
+    if (this.#last?.id === result.id && this.#lastCursor === this.#cursor()) {
+      const visited = result.hunk(this.#last.file.path, this.#last.hunk.id);
+      if (visited) return visited;
+    }
     const { line } = active.selection.start;
     const lineSide = side === "base" ? "old" : "new";
     const last = this.#last?.id === result.id && this.#last.file.path === file.path ? this.#last.hunk : undefined;
@@ -539,19 +553,33 @@ class ReviewCommands implements Disposable {
   }
 
   async #reveal(hunkRef: HunkRef): Promise<void> {
-    const { host, tree } = this.#deps;
+    const { tree } = this.#deps;
     this.#last = hunkRef;
     this.#opening = hunkRef;
     const range = hunkRange(hunkRef);
     try {
-      if (!host.documents.select(documentUri(hunkRef.id, hunkRef.file), range)) {
-        await host.review.diff(diffPair(hunkRef.id, hunkRef.file), { range: { start: range.start, end: range.start } });
-      }
+      const result = await this.#deps.openResults.result(hunkRef.id);
+      await this.#showReview(result, { pair: diffPair(hunkRef.id, hunkRef.file), range });
+      this.#lastCursor = this.#cursor();
     } finally {
       if (this.#opening === hunkRef) this.#opening = undefined;
     }
     if (this.#last !== hunkRef) return; // another one was asked for meanwhile
     await tree.reveal(`hunk:${hunkRef.id}:${hunkRef.file.path}:${hunkRef.hunk.id}`).catch(() => {});
+  }
+
+  /** Show the tab of a review. Files that an edit added or removed need another tab, which replaces it. */
+  async #showReview(result: OpenResult, at?: { pair: DiffPair; range: Range }): Promise<void> {
+    const { host } = this.#deps;
+    const pairs = result.files.map((file) => diffPair(result.id, file));
+    const id = `${result.id}/${createHash("sha256").update(JSON.stringify(pairs)).digest("hex").slice(0, 16)}`;
+    const opened = host.memory.get(TAB_KEY, "") === id;
+    await host.review.diffs(reviewTitle(await this.#delegation(result.id)), pairs, {
+      id,
+      opened,
+      ...(at === undefined ? {} : { at }),
+    });
+    if (!opened) await host.memory.set(TAB_KEY, id);
   }
 
   /** After a decision by key: go to the next pending change. */

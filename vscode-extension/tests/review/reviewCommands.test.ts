@@ -142,9 +142,10 @@ describe("opening a review", () => {
 
   it("shows all files as one diff, and the verdict with its evidence above the first hunk", async () => {
     await reviewing();
-    expect(host.diffs).toEqual([
+    expect(host.diffs).toMatchObject([
       {
         title: "Review: Tests for greeting/wrapping.py",
+        tab: { opened: false },
         pairs: [
           { label: "wrapping.py: Review", base: reviewUri(BASE, ID, WRAP), result: reviewUri(RESULT, ID, WRAP) },
           { label: "test.yml: Review", result: reviewUri(RESULT, ID, ".github/workflows/test.yml") },
@@ -166,6 +167,28 @@ describe("opening a review", () => {
       "  line 71 | line 72 · +3 −3 | circle-large-outline | hunk pending editable",
     ]);
     expect(host.contexts.get("understudy.reviewing")).toBe(true);
+  });
+
+  it("goes to a change in the tab of the review, also in the next window, and renews the tab with the files", async () => {
+    await reviewing();
+    const hunk = now.files[0]!.hunks[1]!;
+    await host.commands.run("understudy.review.show", ROW(hunk.id));
+    const [, { tab } = {}] = host.diffs;
+    expect(tab).toMatchObject({
+      id: host.diffs[0]?.tab?.id,
+      opened: true,
+      at: { range: { start: { line: expect.anything() as number } } },
+    });
+    expect(tab?.at?.pair.result).toBe(reviewUri(RESULT, ID, WRAP));
+    feature.dispose();
+    host.handlers.clear();
+    begin();
+    await host.commands.run("understudy.review.show", ROW(hunk.id));
+    expect(host.diffs.at(-1)?.tab).toEqual(tab);
+    now = { ...now, files: now.files.slice(0, 1) };
+    await reviewing();
+    expect(host.diffs.at(-1)?.tab).toMatchObject({ opened: false });
+    expect(host.diffs.at(-1)?.tab?.id).not.toBe(tab?.id);
   });
 
   it("shows every reservation before anything can be accepted", async () => {
@@ -435,23 +458,36 @@ describe("deciding", () => {
     );
   });
 
-  it("sends back with the collected reasons", async () => {
-    decides();
-    peer.answer("understudy/delegations/reply", result("understudy/delegations/reply", "delegations-reply.valid"));
-    await reviewing();
-    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
-    host.answers.push({ enter: "Test the empty string, too." });
-    await host.commands.run("understudy.review.sendBack");
-    expect(host.shown.at(-1)?.value).toBe("greeting/wrapping.py:41: Keep the old name.");
-    expect(peer.params("understudy/delegations/reply")).toEqual([{ id: ID, text: "Test the empty string, too." }]);
-    const { id } = result("understudy/delegations/reply", "delegations-reply.valid");
-    expect(started).toEqual([id]);
-    // The review shows the new result when it is there.
-    peer.answer("understudy/delegations/get", () => ({ ...delegation, id }));
-    await store.read(id);
-    await settle();
-    expect(host.diffs.at(-1)?.pairs[0]?.result).toBe(reviewUri(RESULT, id, WRAP));
-  });
+  it.each(["in the same window", "after a reload"])(
+    "sends back with the collected reasons, and follows %s",
+    async (when) => {
+      decides();
+      peer.answer("understudy/delegations/reply", result("understudy/delegations/reply", "delegations-reply.valid"));
+      await reviewing();
+      await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+      host.answers.push({ enter: "Test the empty string, too." });
+      await host.commands.run("understudy.review.sendBack");
+      expect(host.shown.at(-1)?.value).toBe("greeting/wrapping.py:41: Keep the old name.");
+      expect(peer.params("understudy/delegations/reply")).toEqual([{ id: ID, text: "Test the empty string, too." }]);
+      const { id } = result("understudy/delegations/reply", "delegations-reply.valid");
+      expect(started).toEqual([id]);
+      if (when === "after a reload") {
+        feature.dispose();
+        host.handlers.clear();
+        begin();
+      }
+      // The review shows the new result when it is there.
+      peer.answer("understudy/delegations/get", () => ({ ...delegation, id }));
+      await store.read(id);
+      if (when === "after a reload") states.fire({ kind: "running" });
+      await settle();
+      expect(host.diffs.at(-1)?.pairs[0]?.result).toBe(reviewUri(RESULT, id, WRAP));
+      const { length } = host.diffs;
+      await store.read(id);
+      await settle();
+      expect(host.diffs, "only once").toHaveLength(length);
+    },
+  );
 
   it("asks for tests that notice more, if they miss something", async () => {
     const STARTED = result("understudy/delegations/strengthen", "delegations-strengthen.valid");

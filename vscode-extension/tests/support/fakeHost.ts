@@ -23,6 +23,17 @@ export interface Shown {
   readonly items: readonly h.PickItem[];
 }
 
+/** A page in a tab: what it was sent, and how it sends and closes. */
+export interface FakePanel {
+  readonly type: string;
+  title: string;
+  readonly html: string;
+  readonly posted: unknown[];
+  revealed: number;
+  send(message: unknown): void;
+  close(): void;
+}
+
 export class FakeHost implements h.Host {
   readonly answers: Answer[] = [];
   /** Buttons of messages to press, in order; when empty, messages are dismissed. */
@@ -43,7 +54,7 @@ export class FakeHost implements h.Host {
   readonly editorSettings = new Map<string, unknown>();
   readonly files = new Map<string, h.VirtualFiles>();
   readonly provided = new Map<string, h.VirtualText>();
-  readonly diffs: { title: string; pairs: readonly h.DiffPair[]; options?: h.ShowOptions }[] = [];
+  readonly diffs: { title: string; pairs: readonly h.DiffPair[]; options?: h.ShowOptions; tab?: h.DiffsTab }[] = [];
   readonly merges: Parameters<h.ReviewEditors["merge"]>[0][] = [];
   /** The visible bars by ID. */
   readonly bars = new Map<string, { uri: string; content?: Parameters<h.Thread["set"]>[0] }>();
@@ -55,6 +66,8 @@ export class FakeHost implements h.Host {
   readonly linksOf = new Map<string, (uri: string, text: string) => readonly h.TextLink[]>();
   readonly foldsOf = new Map<string, (uri: string, text: string) => readonly h.Fold[]>();
   readonly followed: string[] = [];
+  readonly panels: FakePanel[] = [];
+  readonly restorers = new Map<string, (state: unknown) => void>();
   readonly progresses: { title: string; reports: string[]; cancel: () => void; over: boolean }[] = [];
   readonly trustGranted = new Emitter<void>();
   readonly foldersChanged = new Emitter<void>();
@@ -78,6 +91,8 @@ export class FakeHost implements h.Host {
     editorName: "Test",
     editorVersion: "1.100.0",
     platform: process.platform,
+    language: "en",
+    translations: {},
     variables: process.env,
     homePath: os.homedir(),
     copyToClipboard: () => Promise.resolve(),
@@ -135,6 +150,11 @@ export class FakeHost implements h.Host {
       hide: () => {},
       dispose: () => {},
     }),
+    panel: (type, title, html) => this.#panel(type, title, html),
+    restorePanels: (type, restore) => {
+      this.restorers.set(type, (state) => restore(state, (html) => this.#panel(type, "", html)));
+      return { dispose: () => void this.restorers.delete(type) };
+    },
     focusView: () => Promise.resolve(),
     openFolder: () => Promise.resolve(),
     decorate: () => ({ dispose: () => {} }),
@@ -151,7 +171,6 @@ export class FakeHost implements h.Host {
     setHints: (uri: string, hints: readonly h.DiagnosticText[]) => void self.hints.set(uri, hints),
     show: (uri: string, options?: h.ShowOptions) =>
       Promise.resolve(void self.opened.push(options ? { uri, options } : { uri })),
-    select: (uri: string) => self.active?.uri === uri,
     save: (uri: string) => Promise.resolve(self.saved.push(uri) > 0),
     preview: (uri: string) => Promise.resolve(void self.opened.push({ uri })),
     showText: (text: string) => Promise.resolve(void self.texts.push(text)),
@@ -181,7 +200,7 @@ export class FakeHost implements h.Host {
   readonly review: h.ReviewEditors = {
     diff: (pair, options) =>
       Promise.resolve(void this.diffs.push({ title: pair.label, pairs: [pair], ...(options ? { options } : {}) })),
-    diffs: (title, pairs) => Promise.resolve(void this.diffs.push({ title, pairs })),
+    diffs: (title, pairs, tab) => Promise.resolve(void this.diffs.push({ title, pairs, ...(tab ? { tab } : {}) })),
     merge: (sides) => Promise.resolve(this.mergeEditor && this.merges.push(sides) > 0),
     close: (schemes, titles) => Promise.resolve(void this.closings.push({ schemes, titles })),
     lenses: (scheme, source) => {
@@ -230,6 +249,28 @@ export class FakeHost implements h.Host {
     get: <T>(key: string, fallback: T) => (this.kept.get(key) as T | undefined) ?? fallback,
     set: (key, value) => Promise.resolve(void this.kept.set(key, value)),
   };
+
+  #panel(type: string, title: string, html: string): h.Panel {
+    const messages = new Emitter<unknown>();
+    const closed = new Emitter<void>();
+    const panel: FakePanel = {
+      type,
+      title,
+      html,
+      posted: [],
+      revealed: 0,
+      send: (message) => messages.fire(message),
+      close: () => closed.fire(),
+    };
+    this.panels.push(panel);
+    return {
+      post: (message) => void panel.posted.push(structuredClone(message)),
+      onMessage: messages.subscribe,
+      onDidClose: closed.subscribe,
+      reveal: () => void (panel.revealed += 1),
+      setTitle: (text) => void (panel.title = text),
+    };
+  }
 
   async #pick(request: h.PickRequest): Promise<h.PickOutcome> {
     const answer = this.#next(request.title);

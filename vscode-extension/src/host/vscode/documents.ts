@@ -67,14 +67,6 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
       const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(uri));
       await vscode.window.showTextDocument(document, toShowOptions(options));
     },
-    select(uri, where) {
-      const editor = vscode.window.activeTextEditor;
-      if (editor?.document.uri.toString() !== vscode.Uri.parse(uri).toString()) return false;
-      const { start } = toRange(where);
-      editor.selection = new vscode.Selection(start, start);
-      editor.revealRange(toRange(where), vscode.TextEditorRevealType.InCenterIfOutsideViewport);
-      return true;
-    },
     async save(uri) {
       const wanted = vscode.Uri.parse(uri).toString();
       const document = vscode.workspace.textDocuments.find((open) => open.uri.toString() === wanted);

@@ -7,6 +7,9 @@ import { sanitize } from "../../base/untrustedText.ts";
 import { t } from "../../base/l10n.ts";
 import { DisposableStore } from "../../base/events.ts";
 
+/** Opens a multi-file diff with an identity and a place. Not part of the public API; it may be removed. */
+const NAMED_DIFFS = "_workbench.openMultiDiffEditor";
+
 /** Limit of the wait for the editor that a command has opened. */
 const ACTIVE_MS = 2_000;
 
@@ -57,10 +60,37 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
       );
       if (options.range && pair.result) await placeCursor(pair.result, toRange(options.range).start);
     },
-    async diffs(title, pairs) {
+    async diffs(title, pairs, tab) {
       const before = vscode.window.tabGroups.all.flatMap(({ tabs }) =>
-        tabs.filter((tab) => isMultiDiff(tab, title) && !tab.isDirty),
+        tabs.filter((one) => isMultiDiff(one, title) && !one.isDirty),
       );
+      if (tab && (await vscode.commands.getCommands(false)).includes(NAMED_DIFFS)) {
+        if (!tab.opened) await vscode.window.tabGroups.close(before);
+        const result = (pair: h.DiffPair): vscode.Uri => side(pair.result) ?? empty(pair.base);
+        const { at } = tab;
+        const active = vscode.window.activeTextEditor?.document.uri.toString();
+        const isActive = (uri: string | undefined): boolean => uri !== undefined && side(uri)?.toString() === active;
+        if (at && !isActive(at.pair.result) && pairs.some(({ base, result: one }) => isActive(base) || isActive(one))) {
+          // While one of its files has the focus, the tab does not give it to another one.
+          await vscode.commands.executeCommand("workbench.action.focusNextPart");
+        }
+        const range = at && toRange(at.range);
+        const [startLineNumber, endLineNumber] = range ? [range.start.line + 1, range.end.line + 1] : [1, 1];
+        await vscode.commands.executeCommand(NAMED_DIFFS, {
+          title,
+          multiDiffSourceUri: vscode.Uri.from({ scheme: "understudy-review", path: `/${tab.id}` }),
+          resources: pairs.map((pair) => ({ originalUri: side(pair.base), modifiedUri: result(pair) })),
+          ...(at && {
+            reveal: {
+              modifiedUri: result(at.pair),
+              range: { startLineNumber, startColumn: 1, endLineNumber, endColumn: 1 },
+            },
+          }),
+        });
+        if (!tab.opened) await vscode.commands.executeCommand("workbench.action.keepEditor");
+        if (at?.pair.result && range) await placeCursor(at.pair.result, range.start);
+        return;
+      }
       await vscode.commands.executeCommand(
         "vscode.changes",
         title,
@@ -89,7 +119,9 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
         if (input instanceof vscode.TabInputTextDiff) {
           return [input.original, input.modified].some(({ scheme }) => schemes.includes(scheme));
         }
-        if (input instanceof vscode.TabInputWebview) return titles.some((title) => label.endsWith(title)); // a Markdown preview
+        if (input instanceof vscode.TabInputWebview) {
+          return input.viewType.endsWith("markdown.preview") && titles.some((title) => label.endsWith(title));
+        }
         return titles.some((title) => isMultiDiff(tab, title));
       };
       await vscode.window.tabGroups.close(vscode.window.tabGroups.all.flatMap(({ tabs }) => tabs.filter(ours)));

@@ -58,6 +58,8 @@ function environmentOf(context: vscode.ExtensionContext): h.Environment {
     editorVersion: vscode.version,
     platform: process.platform,
     ...(vscode.env.remoteName === undefined ? {} : { remoteName: vscode.env.remoteName }),
+    language: vscode.env.language,
+    translations: vscode.l10n.bundle ?? {},
     variables: process.env,
     homePath: os.homedir(),
     copyToClipboard: async (text) => vscode.env.clipboard.writeText(text),

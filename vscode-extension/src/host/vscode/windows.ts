@@ -5,6 +5,7 @@ import { DisposableStore, Emitter } from "../../base/events.ts";
 import { toErrorInfo } from "../../sidecar/connection.ts";
 import type * as h from "../host.ts";
 import { toMarkdown, toColor } from "./convert.ts";
+import { openPanel, restorePanels } from "./panels.ts";
 
 export function windowsOf(disposables: DisposableStore): h.Windows {
   return {
@@ -61,6 +62,8 @@ export function windowsOf(disposables: DisposableStore): h.Windows {
         dispose: () => treeItem.dispose(),
       };
     },
+    panel: openPanel,
+    restorePanels: (type, restore) => disposables.add(restorePanels(type, restore)),
     focusView: async (viewId) => {
       await vscode.commands.executeCommand(`${viewId}.focus`);
     },

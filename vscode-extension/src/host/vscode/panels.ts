@@ -1,0 +1,42 @@
+/** Pages of our own in editor tabs. */
+
+import * as vscode from "vscode";
+import { Emitter } from "../../base/events.ts";
+import type * as h from "../host.ts";
+
+/** Scripts, and nothing else: no file can be loaded, and no link can run a command. */
+const PAGE: vscode.WebviewOptions = { enableScripts: true, enableCommandUris: false, localResourceRoots: [] };
+
+export function openPanel(type: string, title: string, html: string): h.Panel {
+  const options = { ...PAGE, enableFindWidget: true };
+  return start(vscode.window.createWebviewPanel(type, title, vscode.ViewColumn.Active, options), html);
+}
+
+export function restorePanels(type: string, restore: Parameters<h.Windows["restorePanels"]>[1]): vscode.Disposable {
+  return vscode.window.registerWebviewPanelSerializer(type, {
+    deserializeWebviewPanel: (panel, state: unknown) => {
+      restore(state, (html) => start(panel, html));
+      return Promise.resolve();
+    },
+  });
+}
+
+function start(panel: vscode.WebviewPanel, html: string): h.Panel {
+  const messages = new Emitter<unknown>();
+  const closed = new Emitter<void>();
+  panel.webview.options = PAGE;
+  panel.webview.onDidReceiveMessage((message: unknown) => messages.fire(message));
+  panel.onDidDispose(() => {
+    closed.fire();
+    messages.dispose();
+    closed.dispose();
+  });
+  panel.webview.html = html;
+  return {
+    post: (message) => void panel.webview.postMessage(message),
+    onMessage: messages.subscribe,
+    onDidClose: closed.subscribe,
+    reveal: () => panel.reveal(),
+    setTitle: (title) => (panel.title = title),
+  };
+}
