@@ -16,11 +16,11 @@ export interface App {
   readonly store: Store;
   /**
    * Request name → handler that replaces the sidecar's own when the user runs a code action or lens
-   * (`understudy/delegations/start` shows progress). If the handler returns undefined, the sidecar runs the command.
+   * (`understudy/delegations/start` reports the result). If the handler returns undefined, the sidecar runs the command.
    */
   readonly interceptors: Map<string, Interceptor>;
   /**
-   * Fires with the ID of each delegation started in this window: the user sees its progress, questions and result.
+   * Fires with the ID of each delegation started in this window: its questions and its result are reported.
    */
   readonly started: Emitter<string>;
 }

@@ -136,7 +136,7 @@ export async function delegate(deps: DelegateDeps, subject: Subject, options: De
   if (done?.recipe) await startDelegation(deps, startParams(deps, subject, done.recipe, done));
 }
 
-/** Start a delegation and show its progress. If no delegator was named and there is no default, ask for one. */
+/** Start a delegation. If no delegator was named and there is no default, ask for one. */
 export async function startDelegation(deps: DelegateDeps, params: StartParams): Promise<string | undefined> {
   const { requester, host } = deps;
   try {

@@ -76,7 +76,7 @@ export function registerDelegateCommands(
     }),
   );
 
-  // Start delegations of the sidecar's code actions here, so that they show progress and results.
+  // Start delegations of the sidecar's code actions here, so that their results are reported.
   interceptors.set("understudy/delegations/start", async ([params]) => {
     if (typeof params !== "object" || params === null) return undefined;
     try {

@@ -1,7 +1,7 @@
 /**
- * Notify the user of delegations: progress and results of those started in this window, questions of those in its
- * folders, and the status bar item. Started delegations are remembered: after a reload, their progress is shown again
- * and results that arrived meanwhile are reported.
+ * Notify the user of delegations: results of those started in this window, questions of those in its folders, and the
+ * status bar item. The item and the row of the view are the only places that show progress. Started delegations are
+ * remembered: after a reload, results that arrived meanwhile are reported.
  */
 
 import { DisposableStore, type Disposable } from "../base/events.ts";
@@ -45,7 +45,6 @@ export class DelegationNotifications implements Disposable {
   readonly #item: StatusItem;
   /** Started in this window, result not reported yet. */
   readonly #started: Set<string>;
-  readonly #progress = new Map<string, () => void>();
   readonly #announcing = new Set<string>();
   readonly #askedRequests = new Set<string>();
   #status = "";
@@ -59,13 +58,15 @@ export class DelegationNotifications implements Disposable {
     this.#disposables.add(deps.store.onDidChange((change) => this.#onChange(change)));
   }
 
-  /** Show progress of a delegation started in this window, and report its result. */
+  /** Report the result of a delegation started in this window; the status bar item shows that it runs. */
   async started(id: string): Promise<void> {
     this.#started.add(id);
     const kept = this.#save();
     const delegation = this.#deps.store.delegation(id) ?? (await this.#deps.store.read(id));
     await kept;
-    if (delegation) this.#update(delegation);
+    if (!delegation) return;
+    this.#update(delegation);
+    this.#updateStatusItem();
   }
 
   /** Answer a permission request. Returns false if it was already answered. */
@@ -91,7 +92,6 @@ export class DelegationNotifications implements Disposable {
   }
 
   dispose(): void {
-    for (const end of this.#progress.values()) end();
     this.#disposables.dispose();
   }
 
@@ -108,7 +108,7 @@ export class DelegationNotifications implements Disposable {
     this.#updateStatusItem();
   }
 
-  /** After a reload: show progress again, and report results that arrived meanwhile. */
+  /** After a reload: report results that arrived meanwhile. */
   #resume(): void {
     const ended: Delegation[] = [];
     for (const id of [...this.#started]) {
@@ -129,10 +129,7 @@ export class DelegationNotifications implements Disposable {
 
   #update(delegation: Delegation): void {
     const { id } = delegation;
-    if (this.#started.has(id)) {
-      if (!isLive(delegation)) void this.#announce(id);
-      else if (!this.#progress.has(id)) this.#showProgress(delegation);
-    }
+    if (this.#started.has(id) && !isLive(delegation)) void this.#announce(id);
     const request = delegation.waitingFor;
     if (request && (this.#started.has(id) || this.#deps.inWindow(delegation))) {
       const key = `${id} ${request.requestId} ${request.attempt}`;
@@ -142,49 +139,12 @@ export class DelegationNotifications implements Disposable {
     }
   }
 
-  /** Show progress with a Cancel button until the delegation has finished. */
-  #showProgress(delegation: Delegation): void {
-    const { host, store } = this.#deps;
-    const { id } = delegation;
-    const words = (now: Delegation): string =>
-      now.waitingFor
-        ? t("{0} asks: {1}", now.delegator, oneLine(now.waitingFor.title, 80))
-        : oneLine(activityText(now));
-    let end = (): void => {};
-    const over = new Promise<void>((resolve) => (end = resolve));
-    this.#progress.set(id, end);
-    const options = { title: delegation.title, where: "notification", cancellable: true } as const;
-    void host.windows.progress(options, async (progress) => {
-      let last = "";
-      const report = (text: string): void => {
-        if (text === last) return;
-        last = text;
-        progress.report(text);
-      };
-      report(words(delegation));
-      const watching = store.onDidChange((change) => {
-        const now = change.delegations.has(id) || change.delegationList ? store.delegation(id) : undefined;
-        if (now && !progress.signal.aborted) report(words(now));
-        if (store.delegation(id) === undefined) end();
-      });
-      progress.signal.addEventListener("abort", () => {
-        this.#deps.requester
-          .request("understudy/delegations/cancel", { id })
-          .catch((error: unknown) => this.#showError(error));
-      });
-      await over;
-      watching.dispose();
-      this.#progress.delete(id);
-    });
-  }
-
   async #announce(id: string): Promise<void> {
     if (this.#announcing.has(id)) return;
     this.#announcing.add(id);
     try {
       // Only the sidecar knows how many changes are pending.
       const delegation = (await this.#deps.store.read(id)) ?? this.#deps.store.delegation(id);
-      this.#progress.get(id)?.();
       if (!this.#started.delete(id) || !delegation) return;
       await this.#save();
       void this.#announceEnd(delegation).catch((error: unknown) => this.#showError(error));
@@ -202,7 +162,8 @@ export class DelegationNotifications implements Disposable {
     const buttons = isToReview(delegation) ? [review, open] : isFailure(delegation) ? [retry, retryWith, log] : [open];
     const answer = await host.windows.message(level, endMessage(delegation), { buttons });
     if (answer === review) await host.commands.run("understudy.review.open", delegation.id);
-    if (answer === open || answer === log) await host.commands.run("understudy.delegations.open", delegation.id);
+    if (answer === open) await host.commands.run("understudy.delegations.open", delegation.id);
+    if (answer === log) await host.commands.run("understudy.delegations.showLog", delegation.id);
     if (answer === retry) await host.commands.run("understudy.delegations.retry", delegation.id);
     if (answer === retryWith) await host.commands.run("understudy.delegations.retryWith", delegation.id);
   }

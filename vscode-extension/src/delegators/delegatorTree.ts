@@ -226,7 +226,6 @@ function sourceName({ delegator, toolDisplayName }: DelegatorEntry): string {
 function icon({ delegator, state }: DelegatorEntry): { id: string; color?: string } {
   if (!state.ready)
     return problemIcon(state.problems.length > 0 ? state.problems : [{ severity: "error", message: "" }]);
-  if (state.running > 0) return { id: "sync~spin", color: "charts.blue" };
   return { id: delegator.tool ? "terminal" : "server", color: "charts.green" };
 }
 

@@ -106,8 +106,8 @@ export function describe(
         const text = `$(bell-dot) ${name} ${count.waiting}`;
         return { text, tooltip: lines.join("\n\n"), spoken, severity: "warning" };
       }
-      const text = count.running > 0 ? `$(sync~spin) ${name} ${count.running}` : `$(check) ${name}`;
-      return { text, tooltip: lines.join("\n\n"), spoken };
+      // The item of the delegations shows that they run.
+      return { text: `$(check) ${name}`, tooltip: lines.join("\n\n"), spoken };
     }
   }
 }

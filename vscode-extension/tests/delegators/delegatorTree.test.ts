@@ -81,7 +81,7 @@ describe("the Delegators view", () => {
     busy.state = { ...busy.state, running: 2, queued: 1 };
     const row = rows([busy], []).row(delegatorRow("local-coder"));
     expect(row?.description).toBe("2 running · 1 queued · ollama · qwen2.5-coder:7b");
-    expect(row?.icon?.id).toBe("sync~spin");
+    expect(row?.icon?.id, "only the rows of delegations show progress").toBe("server");
   });
 
   it("stops counting with the last event, whatever the list of delegators reported before", () => {
