@@ -1,5 +1,6 @@
-// Bundle the extension into dist/extension.js, and the library that only a running sidecar needs into
-// dist/languageclient.js. `vscode` is provided by the editor and is never bundled.
+// Bundle the extension into dist/extension.js, the library that only a running sidecar needs into
+// dist/languageclient.js, and the page of transcripts into dist/transcriptPage.js and .css. `vscode` is provided by the
+// editor and is never bundled.
 import { statSync } from "node:fs";
 import { build, context } from "esbuild";
 
@@ -33,6 +34,23 @@ const bundles = [
     ],
   },
   { ...common, entryPoints: [LIBRARY], outfile: "dist/languageclient.js", external: ["vscode"] },
+  // Contained in the HTML of the page: one script without a source map.
+  {
+    bundle: true,
+    platform: "browser",
+    format: "iife",
+    target: "es2022",
+    minify: !watch,
+    logLevel: "warning",
+    entryPoints: ["src/transcriptPage/webview.ts"],
+    outfile: "dist/transcriptPage.js",
+  },
+  {
+    minify: !watch,
+    logLevel: "warning",
+    entryPoints: ["src/transcriptPage/transcriptPage.css"],
+    outfile: "dist/transcriptPage.css",
+  },
 ];
 
 for (const options of bundles) {

@@ -26,7 +26,7 @@ const PAST_LIMIT = 300;
 const { values: options } = parseArgs({ options: { vsix: { type: "string" } } });
 process.once("exit", () => fs.rmSync(BUILT, { recursive: true, force: true }));
 const vsix = prepareExtension(options.vsix);
-for (const name of ["extension.js", "languageclient.js"]) {
+for (const name of ["extension.js", "languageclient.js", "transcriptPage.js"]) {
   const bundle = fs.readFileSync(path.join(extensionFolder(), "dist", name));
   console.log(`bundle      ${name}: ${kib(bundle.length)}, ${kib(gzipSync(bundle).length)} compressed`);
 }

@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-bench-"));
 try {
   const made = spawnSync(process.execPath, ["esbuild.mjs"], { cwd: top, stdio: ["ignore", "ignore", "inherit"] });
   if (made.status !== 0) process.exit(1);
-  for (const name of ["extension.js", "languageclient.js"]) {
+  for (const name of ["extension.js", "languageclient.js", "transcriptPage.js"]) {
     const bundle = readFileSync(join(top, "dist", name));
     const kib = (bytes) => `${(bytes / 1024).toFixed(0)} KiB`;
     console.log(`     bundle   ${name}: ${kib(bundle.length)}, ${kib(gzipSync(bundle).length)} compressed`);

@@ -30,7 +30,7 @@ const LAYERS = [
   ["state/"],
   ["appContext.ts"],
   ["transcript/", "delegators/", "checks/", "health/", "review/"],
-  ["delegations/"],
+  ["delegations/", "transcriptPage/"],
   ["app.ts"],
   ["extension.ts"],
 ];

@@ -39,15 +39,26 @@ describe("delegations in the editor", () => {
       await vs.shot("5 end");
       await vs.notificationAction(/Verified/, "Open");
       await vs.waitForRow(VIEW, "To Review");
+      const page = vs.webview();
+      await page.getByRole("heading", { name: "Attempt 1: quick" }).waitFor();
+      const call = page.locator("summary", { hasText: "Read shop/prices.py" });
+      await call.click();
+      await page.getByText("Return what all of them cost.").waitFor();
+      await page.getByText("Task as sent").click();
+      await page.getByText("Mind the edges.").first().waitFor();
+      await vs.shot("6 transcript");
+      await call.click();
+      await page.getByText("Task as sent").click();
+      for (const theme of ["Light Modern", "Dark High Contrast", "Light High Contrast"] as const) {
+        await vs.theme(theme);
+        await vs.shot(`7 ${theme}`);
+      }
+      await page.getByRole("button", { name: "Open as Text" }).press("Enter");
       await vs.waitForText("Attempt 1: quick");
       await vs.codeLens("Review").first().waitFor();
-      await vs.shot("6 transcript");
       assert.match(await vs.editorText(), /Verified: a required check passed/);
       await until(async () => !/def discounted/.test(await vs.editorText()), "what tools said is folded", 10_000);
-      await vs.theme("Light Modern");
-      await vs.shot("7 light");
-      await vs.theme("Dark High Contrast");
-      await vs.shot("8 high contrast");
+      await vs.shot("8 text");
     }),
   );
 
@@ -115,16 +126,25 @@ describe("delegations in the editor", () => {
       await vs.command("Understudy: Delegate Tests for This File");
       await vs.waitForRow(VIEW, "prices.py");
       await vs.shot("1 running");
-      await vs.pressUntil(vs.row(VIEW, "prices.py"), async () => (await vs.editorText()).includes("Considering case"));
+      // The row and the status bar show the run, and nothing else does.
+      await vs.statusItem(/Write tests/).waitFor();
+      await vs.row(VIEW, "prices.py").locator(".codicon-modifier-spin").waitFor();
+      assert.equal((await vs.statusBar()).filter((item) => /Write tests|Considering|sync/.test(item)).length, 1);
+      assert.equal(await vs.page.locator(".codicon-modifier-spin:visible").count(), 1, "the icon of the row");
+      assert.equal(await vs.page.locator(".monaco-progress-container.active:visible").count(), 0);
+      assert.deepEqual(await vs.notifications(), []);
+      const said = vs.webview().getByText("Considering case").first();
+      await vs.pressUntil(vs.row(VIEW, "prices.py"), said);
       await vs.shot("2 transcript");
       await vs.reload();
       await until(() => vs.world.sidecars().length === 1, "a new sidecar runs");
-      await vs.waitForText("Considering case");
+      await said.waitFor();
+      assert.equal((await vs.tabs()).filter((title) => title.includes("Write tests")).length, 1);
       await vs.shot("3 after the reload");
       vs.world.release();
       await finished(vs);
       await vs.notification(/prices/).waitFor();
-      await until(async () => !(await vs.notifications()).some((one) => /Considering/.test(one)), "progress is gone");
+      await vs.webview().getByRole("button", { name: "Review" }).waitFor();
       await vs.shot("4 end");
     }),
   );
@@ -142,7 +162,7 @@ describe("delegations in the editor", () => {
         await vs.shot("1 editor menu");
         await vs.menu("Delegate Tests for This File");
         await until(() => vs.world.delegations().length === 1, "it is started");
-        await vs.notification(/Cancel/).waitFor();
+        await vs.statusItem(/Write tests/).waitFor();
         await vs.shot("2 progress");
         await finished(vs);
         assert.equal(vs.world.read("shop/prices.py")?.includes("unsaved"), false, "nothing was saved");
@@ -180,13 +200,19 @@ describe("delegations in the editor", () => {
       await vs.waitForRow(VIEW, "Needs Attention");
       await vs.notification(/rm -rf build/).waitFor();
       await vs.shot("1 asked");
-      await vs.pressUntil(vs.row(VIEW, "prices.py"), vs.page.locator(".codelens-decoration a").first());
-      await vs.shot("2 transcript");
+      const reject = vs.webview().getByRole("button", { name: "Reject" });
+      await vs.pressUntil(vs.row(VIEW, "prices.py"), reject);
+      await vs.webview().getByText("rm -rf build").first().waitFor();
+      for (const theme of ["Dark Modern", "Light High Contrast"] as const) {
+        await vs.theme(theme);
+        await vs.shot(`2 transcript ${theme}`);
+      }
       await vs.page.mouse.move(700, 400); // away from the icon, whose tooltip would be in the way
       await vs.rowAction(VIEW, "prices.py", "Answer");
       await vs.shot("3 pick");
       await vs.page.keyboard.press("Escape");
-      await vs.page.locator(".codelens-decoration a", { hasText: "Reject" }).first().click();
+      await reject.press("Enter");
+      await vs.webview().getByText("answered in an editor").waitFor();
       await finished(vs);
       await vs.shot("4 end");
     }),

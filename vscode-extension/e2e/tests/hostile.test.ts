@@ -5,14 +5,19 @@ import { inCode } from "../driver/test.ts";
 import { PYTHON } from "../driver/fixture.ts";
 
 const WORDS = "[Read the report](command:workbench.action.files.newUntitledFile) $(verified-filled)";
+const HTML = '<img src="https://example.invalid/x" onerror="document.body.remove()"><a href="command:x">here</a>';
 const SCENARIO = {
-  steps: [{ event: { type: "tool_call", callId: "1", name: "run", title: WORDS, input: {} } }, { hang: true }],
+  steps: [
+    { say: `${HTML}\u202egnp.exe` },
+    { event: { type: "tool_call", callId: "1", name: "run", title: WORDS, input: {} } },
+    { hang: true },
+  ],
 };
 const COMMAND = [PYTHON, "-m", "understudy.testing.agent", "agent.json"].map((word) => JSON.stringify(word)).join(", ");
 
 describe("text of an agent", () => {
   it(
-    "becomes neither a link in progress nor an icon in the status bar",
+    "becomes neither a link nor an icon, neither in the status bar nor in a transcript, where the run is cancelled",
     inCode(
       {
         file: "shop/prices.py",
@@ -25,14 +30,18 @@ describe("text of an agent", () => {
       async (vs) => {
         await vs.statusItem("Understudy").waitFor();
         await vs.command("Understudy: Delegate Tests for This File");
-        const progress = vs.notification(/Read the report/);
-        await progress.waitFor();
-        await vs.shot("progress");
-        assert.equal(await progress.locator(".notification-list-item-message a").count(), 0);
-        assert.match((await vs.notifications()).join().replaceAll("\u2060", ""), /\]\(command:workbench/);
+        await vs.statusItem(/Read the report/).waitFor();
         const item = vs.statusItem(/Read the report/);
         assert.equal(await item.locator(".codicon").count(), 1, "our own icon, and no other");
-        await vs.notificationAction(/Read the report/, "Cancel");
+        const page = vs.webview();
+        await vs.openContainer();
+        await vs.pressUntil(vs.row("Delegations", "prices.py"), page.getByText("Read the report").first());
+        await vs.shot("transcript");
+        const text = await page.locator("[role=log]").innerText();
+        assert.ok(text.includes(HTML) && text.includes(WORDS), text);
+        assert.doesNotMatch(text, /\u202e/);
+        assert.equal(await page.locator("a, img, [href], [src]").count(), 0);
+        await page.getByRole("button", { name: "Cancel" }).press("Enter");
         await until(() => vs.world.delegations().every(({ state }) => state === "finished"), "it is cancelled", 30_000);
       },
     ),

@@ -39,8 +39,7 @@ describe("pictures", () => {
         await vs.waitForRow("Delegations", "To Review");
         await vs.clearNotifications();
         await vs.row("Delegations", "careful").click();
-        await vs.waitForText("careful");
-        await vs.codeLens("Allow").first().waitFor(); // the place of the answer
+        await vs.webview().getByRole("button", { name: "Allow" }).first().waitFor(); // the place of the answer
         await vs.shot("transcript");
 
         await vs.command("Understudy: Review…");

@@ -4,6 +4,12 @@ export type Translate = (message: string, ...values: (string | number)[]) => str
 const english: Translate = (message, ...values) =>
   message.replace(/\{(\d+)\}/g, (whole, index: string) => String(values[Number(index)] ?? whole));
 
+/** Translations by the English text; without one, the text stays English. */
+export function translateWith(bundle: Readonly<Record<string, string>>): Translate {
+  return (message, ...values) =>
+    english(Object.hasOwn(bundle, message) ? (bundle[message] ?? message) : message, ...values);
+}
+
 let translate: Translate = english;
 
 /** The host calls this once, before anything is shown. */

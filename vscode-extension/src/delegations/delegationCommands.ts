@@ -1,11 +1,13 @@
 /** Commands on a delegation: the one of a row, transcript or notification, otherwise one that the user chooses. */
 
+import * as path from "node:path";
 import { DisposableStore } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
+import { fileUri } from "../base/paths.ts";
 import type { Requester } from "../sidecar/connection.ts";
 import type { Host, PickItem } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
-import { toolAndModel, isAlways, isFailure, isLive, orderedOptions, stateIcon } from "../state/wording.ts";
+import { canReply, toolAndModel, isAlways, isFailure, isLive, orderedOptions, stateIcon } from "../state/wording.ts";
 import { canBeStrengthened } from "../state/mutationWording.ts";
 import { oneLine, timeOfDay } from "../state/formatting.ts";
 import type { Delegation, PermissionOption } from "../protocol.ts";
@@ -21,6 +23,7 @@ export interface DelegationCommandDeps {
   readonly store: Store;
   readonly rows: Pick<DelegationTree, "more">;
   readonly notifications: Pick<DelegationNotifications, "started" | "answer">;
+  readonly transcripts: { show(delegation: Delegation): void };
   readonly inWindow: (delegation: Delegation) => boolean;
 }
 
@@ -75,13 +78,26 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     "open",
     t("Choose a delegation"),
     () => true,
+    (delegation) => {
+      deps.transcripts.show(delegation);
+      return Promise.resolve();
+    },
+  );
+  on(
+    "openText",
+    t("Choose a delegation"),
+    () => true,
     (delegation) => host.documents.show(transcriptUri(delegation), { preview: true }),
   );
   on(
     "showLog",
     t("Choose a delegation"),
     () => true,
-    (delegation) => host.documents.show(transcriptUri(delegation), { preview: true }),
+    async (delegation) => {
+      const log = await programLog(deps, delegation.id);
+      if (log === undefined) deps.transcripts.show(delegation);
+      else await host.documents.show(fileUri(log), { preview: true });
+    },
   );
   on("cancel", t("Choose the delegation to cancel"), isLive, async ({ id }) => {
     await requester.request("understudy/delegations/cancel", { id });
@@ -182,6 +198,14 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     }),
   );
   return disposables;
+}
+
+/** What the agent's program printed in the last attempt, first of all its errors; undefined if it printed nothing. */
+async function programLog({ requester }: DelegationCommandDeps, id: string): Promise<string | undefined> {
+  const { files } = await requester.request("understudy/delegations/logs", { id });
+  const last = files.at(-1)?.attempt;
+  const logs = files.filter(({ attempt }) => attempt === last).map((file) => file.path);
+  return logs.find((file) => path.basename(file).startsWith("stderr")) ?? logs[0];
 }
 
 /** Show a permission request of an agent with all its details. */
@@ -353,10 +377,6 @@ function wrapLine(text: string, most: number): string[] {
 }
 
 const isFinished = (delegation: Delegation): boolean => !isLive(delegation);
-
-function canReply(delegation: Delegation): boolean {
-  return !isLive(delegation) && delegation.rescueRef === undefined && delegation.result !== undefined;
-}
 
 function canDiscard(delegation: Delegation): boolean {
   return !isLive(delegation) && delegation.worktree !== undefined && delegation.rescueRef === undefined;

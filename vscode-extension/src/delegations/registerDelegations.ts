@@ -5,6 +5,7 @@ import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { belongsTo } from "../state/workspaceFolders.ts";
 import { TranscriptDocuments } from "../transcript/transcriptDocuments.ts";
+import { TranscriptPanels } from "../transcript/transcriptPanels.ts";
 import { registerDelegateCommands } from "./delegateCommands.ts";
 import { registerDelegationCommands } from "./delegationCommands.ts";
 import { DELEGATIONS_VIEW, DelegationTree } from "./delegationTree.ts";
@@ -29,6 +30,7 @@ export function registerDelegations(app: App): Disposable {
   );
   disposables.add(app.started.subscribe((id) => void notifications.started(id)));
   disposables.add(new TranscriptDocuments({ host, store }));
+  const transcripts = disposables.add(new TranscriptPanels({ host, requester: sidecar, store }));
   disposables.add(
     registerDelegationCommands({
       host,
@@ -36,6 +38,7 @@ export function registerDelegations(app: App): Disposable {
       store,
       rows,
       notifications: notifications,
+      transcripts,
       inWindow: inWindow,
     }),
   );

@@ -101,11 +101,11 @@ export function displayPath(path: string): string {
       index += 2;
     } else {
       const whole = String.fromCodePoint(inner.codePointAt(index) ?? 63);
-      bytes.push(...Buffer.from(whole));
+      bytes.push(...new TextEncoder().encode(whole));
       index += whole.length;
     }
   }
-  return Buffer.from(bytes).toString("utf8");
+  return new TextDecoder().decode(Uint8Array.from(bytes));
 }
 
 /** The time of day in the locale of the editor: `14:05`. */

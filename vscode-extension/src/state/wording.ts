@@ -95,6 +95,11 @@ export function isToReview(delegation: Pick<Delegation, "state" | "review" | "re
   return delegation.state === "finished" && delegation.review.pending > 0 && delegation.rescueRef === undefined;
 }
 
+/** Finished, with a result that instructions can be added to. */
+export function canReply(delegation: Pick<Delegation, "state" | "rescueRef" | "result">): boolean {
+  return !isLive(delegation) && delegation.rescueRef === undefined && delegation.result !== undefined;
+}
+
 /** Outcomes without a usable result, which the user did not ask for. */
 const FAILURES: readonly (Verdict | undefined)[] = [
   "failed",

@@ -4,7 +4,6 @@
  */
 
 import { existsSync } from "node:fs";
-import * as path from "node:path";
 import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
 import { escapeMarkup } from "../base/untrustedText.ts";
 import { t } from "../base/l10n.ts";
@@ -12,9 +11,10 @@ import { toErrorInfo } from "../sidecar/connection.ts";
 import type { FileChange, Fold, Host, Lens, TextLink } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
 import { isLive, isToReview, orderedOptions } from "../state/wording.ts";
-import type { Delegation, Event } from "../protocol.ts";
+import type { Event } from "../protocol.ts";
 import { delegationIdOf, TRANSCRIPT_SCHEME } from "../state/delegationUris.ts";
-import { TranscriptText, type FileLink, type Rendered } from "./transcriptText.ts";
+import { linkTarget } from "./linkTarget.ts";
+import { TranscriptText, type Rendered } from "./transcriptText.ts";
 
 /** Time between two updates of a document; longer documents are updated less often. */
 export const DRAW_MS = 150;
@@ -261,7 +261,7 @@ export class TranscriptDocuments implements Disposable {
     const delegation = open && this.#deps.store.delegation(open.id);
     if (!open || !delegation) return [];
     return (this.#rendered(uri, text)?.links ?? []).flatMap((link) => {
-      const target = this.#linkTarget(delegation, link);
+      const target = linkTarget(delegation, link.path, this.#exists);
       if (target === undefined) return [];
       const range = {
         start: { line: link.line, character: link.start },
@@ -269,20 +269,6 @@ export class TranscriptDocuments implements Disposable {
       };
       return [{ range, ...target }];
     });
-  }
-
-  /** The user's own file if it exists, otherwise the file of the result. */
-  #linkTarget(delegation: Delegation, link: FileLink): { target: string; tooltip: string } | undefined {
-    const roots = [delegation.workspace, ...(delegation.rescueRef === undefined ? [delegation.worktree ?? ""] : [])];
-    for (const root of roots) {
-      if (root === "") continue;
-      const file = path.resolve(root, link.path);
-      const inside = roots.some((other) => other !== "" && (file === other || file.startsWith(other + path.sep)));
-      if (!inside || !this.#exists(file)) continue;
-      const own = root === delegation.workspace;
-      return { target: fileUri(file), tooltip: own ? t("Open your file") : t("Open the file in the result") };
-    }
-    return undefined;
   }
 
   #lensesOf(uri: string): readonly Lens[] {
@@ -338,8 +324,4 @@ export class TranscriptDocuments implements Disposable {
 /** The editor drops an ordinary space after an icon. */
 function withIcon(icon: string, title: string): string {
   return `$(${icon})\u00a0${title}`;
-}
-
-function fileUri(file: string): string {
-  return `file://${file.split(path.sep).map(encodeURIComponent).join("/")}`;
 }

@@ -1,13 +1,19 @@
-/** Render one event of a delegation as lines of Markdown. */
+/** Render one event of a delegation as lines of plain text with a style, for the text document and the page. */
 
 import { t } from "../base/l10n.ts";
-import { RESERVATION_REASONS, VERDICT_MEANINGS, type Delegation, type Event, type FileStat } from "../protocol.ts";
+import {
+  RESERVATION_REASONS,
+  VERDICT_MEANINGS,
+  type Delegation,
+  type Event,
+  type FileStat,
+  type Reservation,
+} from "../protocol.ts";
 import {
   changedTest,
   checkText,
   earlierTests,
   isLive,
-  orderedOptions,
   stateName,
   verdictName,
   verdictSummary,
@@ -22,9 +28,31 @@ export const MAX_LINES = 200;
 /** Characters of one line that are shown. */
 export const MAX_LINE_LENGTH = 2_000;
 
+export type LineStyle =
+  /** The beginning of an attempt, of the result, of the verdict. */
+  | "heading"
+  | "strong"
+  /** What Understudy does, in contrast to what the agent says. */
+  | "quiet"
+  /** The beginning of a thought, which folds, and its lines. */
+  | "thought"
+  | "quote"
+  /** What programs get and print. */
+  | "code"
+  | "item"
+  /** An entry of a plan. */
+  | "todo"
+  | "done";
+
+/** How something goes, shown before a line. */
+export type Mark = "○" | "✓" | "✗" | "⚠" | "ⓘ" | "→";
+
 /** One line, with the paths it links to. */
 export interface Line {
+  /** May contain any character: it comes from agents. */
   readonly text: string;
+  readonly style?: LineStyle;
+  readonly mark?: Mark;
   readonly links?: readonly { readonly text: string; readonly path: string }[];
   /** The number of following lines that fold under this one. */
   readonly folds?: number;
@@ -37,35 +65,41 @@ export interface ToolCall {
   result?: EventOf<"tool_result">;
 }
 
-export function headLines(delegation: Delegation, now: number): Line[] {
+/** The head of a transcript: the title, the state, and who did it when, in which folder. */
+export interface Head {
+  readonly title: string;
+  /** In a word. */
+  readonly name: string;
+  /** With the reasons, if it is finished. */
+  readonly state: string;
+  readonly facts: readonly string[];
+  readonly workspace: string;
+}
+
+export function transcriptHead(delegation: Delegation, now: number): Head {
   const { title, recipe, delegator, workspace, startedAt, verdict, reservations } = delegation;
   const amounts = [duration(elapsed(delegation, now)), tokensText(delegation), costText(delegation)];
-  const state = isLive(delegation)
-    ? stateName(delegation)
-    : verdict
-      ? `${verdictSummary(verdict, reservations)}.`
-      : stateName(delegation);
+  const state = !isLive(delegation) && verdict ? `${verdictSummary(verdict, reservations)}.` : stateName(delegation);
   const when = new Date(startedAt).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
-  return [
-    { text: `# ${oneLine(removeEscapes(title), 200)}` },
-    { text: "" },
-    { text: `**${state}**` },
-    { text: "" },
+  return {
+    title: oneLine(removeEscapes(title), 200),
+    name: stateName(delegation),
+    state,
     // Show amounts only at the end: a line that keeps changing is distracting.
-    {
-      text: [t("{0} by {1}", recipe, delegator), when, ...(isLive(delegation) ? [] : amounts.filter(Boolean))].join(
-        " · ",
-      ),
-    },
-    { text: workspace },
-  ];
+    facts: [
+      t("{0} by {1}", recipe, delegator),
+      when,
+      ...(isLive(delegation) ? [] : amounts.filter((amount) => amount !== undefined && amount !== "")),
+    ].map(String),
+    workspace,
+  };
 }
 
 export function startedLines(event: EventOf<"started">): Line[] {
   const who = [event.tool ?? event.modelServer, event.model].filter((part) => part !== undefined && part !== "");
   const name = who.length > 0 ? `${event.delegator} (${who.join(", ")})` : event.delegator;
   return [
-    { text: t("## Attempt {0}: {1}", event.attempt, name) },
+    { text: t("Attempt {0}: {1}", event.attempt, name), style: "heading" },
     { text: "" },
     ...textLines(toSentence(event.reason)),
   ];
@@ -80,7 +114,10 @@ export function textLines(text: string): Line[] {
 
 export function thinkingLines(text: string): Line[] {
   const lines = removeEscapes(text).trim().split("\n");
-  return [{ text: t("> *Thinking*"), folds: lines.length }, ...lines.map((line) => ({ text: `> ${line}` }))];
+  return [
+    { text: t("Thinking"), style: "thought", folds: lines.length },
+    ...lines.map((text): Line => ({ text, style: "quote" })),
+  ];
 }
 
 export function toolLines({ call, result }: ToolCall): Line[] {
@@ -90,12 +127,11 @@ export function toolLines({ call, result }: ToolCall): Line[] {
   const links = path !== undefined && title.includes(path) ? [{ text: path, path }] : [];
   const input = inputLines(call.input, title);
   const output = result === undefined ? [] : outputLines(result.output, result.truncatedBytes ?? 0);
-  const body = [...fenced(input), ...(input.length > 0 && output.length > 0 ? [""] : []), ...fenced(output)];
-  return [
-    { text: `${mark} ${title}`, links, ...(body.length > 0 ? { folds: body.length } : {}) },
-    ...body.map((text) => ({ text })),
-  ];
+  const body = [...code(input), ...(input.length > 0 && output.length > 0 ? [{ text: "" }] : []), ...code(output)];
+  return [{ text: title, mark, links, ...(body.length > 0 ? { folds: body.length } : {}) }, ...body];
 }
+
+const code = (lines: readonly string[]): Line[] => lines.map((text) => ({ text, style: "code" }));
 
 /** The input of a tool, unless its title shows it already. */
 function inputLines(input: unknown, title: string): string[] {
@@ -134,14 +170,6 @@ function truncateLine(line: string): string {
     : `${line.slice(0, MAX_LINE_LENGTH)}${t("… {0} characters …", line.length - MAX_LINE_LENGTH)}`;
 }
 
-/** Choose a fence that the text cannot close. */
-function fenced(lines: readonly string[]): string[] {
-  if (lines.length === 0) return [];
-  const longest = lines.reduce((most, line) => Math.max(most, /^\s*(`{3,})/.exec(line)?.[1]?.length ?? 0), 2);
-  const ticks = "`".repeat(longest + 1);
-  return [ticks, ...lines, ticks];
-}
-
 export function planLines(entries: readonly unknown[]): Line[] {
   const lines = entries.map((entry): Line => {
     const { content, status } = (typeof entry === "object" && entry !== null ? entry : { content: entry }) as {
@@ -149,10 +177,10 @@ export function planLines(entries: readonly unknown[]): Line[] {
       status?: unknown;
     };
     const words = typeof content === "string" ? content : JSON.stringify(content ?? entry);
-    const box = status === "completed" ? "x" : " ";
-    return { text: `- [${box}] ${oneLine(removeEscapes(words), 200)}${status === "in_progress" ? " …" : ""}` };
+    const text = `${oneLine(removeEscapes(words), 200)}${status === "in_progress" ? " …" : ""}`;
+    return { text, style: status === "completed" ? "done" : "todo" };
   });
-  return [{ text: t("**Plan**") }, ...lines];
+  return [{ text: t("Plan"), style: "strong" }, ...lines];
 }
 
 export function permissionLines(
@@ -161,24 +189,20 @@ export function permissionLines(
 ): Line[] {
   // Never truncated: the user must be able to read the complete request before allowing it.
   const question = removeEscapes(questionText(event)).trimEnd();
-  const detail = question.trim() === "" ? [] : ["", ...fenced(question.split("\n").flatMap(splitLongLine))];
-  const lines = [`**${t("Question: {0}", oneLine(removeEscapes(event.title), Infinity))}**`, ...detail, ""];
+  const detail = question.trim() === "" ? [] : [{ text: "" }, ...code(question.split("\n").flatMap(splitLongLine))];
   const title = (id: string): string => event.options.find((option) => option.id === id)?.title ?? id;
-  if (answer === undefined) {
-    const choices = orderedOptions(event).map((option) => option.title);
-    lines.push(
-      t(
-        "Answer above the question, in the Delegations view, or with “Answer Question…”: {0}.",
-        choices.join(t(" or ")),
-      ),
-    );
-    if (event.deadline !== undefined) {
-      lines.push(t("If you do not answer by {0}: {1}.", timeOfDay(event.deadline), title(event.deadlineAction)));
-    }
-  } else {
-    lines.push(`→ ${title(answer.option)}, ${answeredBy(answer.by)}`);
+  const lines: Line[] = [
+    { text: t("Question: {0}", oneLine(removeEscapes(event.title), Infinity)), style: "strong" },
+    ...detail,
+    { text: "" },
+  ];
+  if (answer !== undefined) lines.push({ text: `${title(answer.option)}, ${answeredBy(answer.by)}`, mark: "→" });
+  else if (event.deadline !== undefined) {
+    lines.push({
+      text: t("If you do not answer by {0}: {1}.", timeOfDay(event.deadline), title(event.deadlineAction)),
+    });
   }
-  return lines.map((text) => ({ text }));
+  return lines;
 }
 
 function answeredBy(by: string): string {
@@ -204,45 +228,39 @@ export function attemptFailedLines(event: EventOf<"attempt_failed">): Line[] {
         ? t("Retrying.")
         : "";
   const wait = event.waitSeconds === undefined ? "" : t("Waiting {0} s.", event.waitSeconds);
-  return singleLine(
-    ["✗", removeEscapes(event.error.message), event.error.hint ?? "", next, wait]
-      .filter((part) => part !== "")
-      .join(" "),
-  );
+  const parts = [removeEscapes(event.error.message), removeEscapes(event.error.hint ?? ""), next, wait];
+  return [{ text: parts.filter((part) => part !== "").join(" "), mark: "✗" }];
 }
 
 export function checkLines(event: EventOf<"check_finished">): Line[] {
-  const body = fenced([`$ ${event.argv.join(" ")}`, ...outputLines(event.outputTail, 0)]);
+  const body = code([`$ ${event.argv.join(" ")}`, ...outputLines(event.outputTail, 0)]);
   const lines: Line[] = [
-    { text: `${event.ok ? "✓" : "✗"} ${event.name}: ${checkText(event)}`, folds: body.length },
-    ...body.map((text) => ({ text })),
+    { text: `${event.name}: ${checkText(event)}`, mark: event.ok ? "✓" : "✗", folds: body.length },
+    ...body,
   ];
+  const warn = (reservation: Reservation, what = ""): void =>
+    void lines.push({ text: `${RESERVATION_REASONS[reservation].reason}${what}`, mark: "⚠" });
   if (event.mutation) {
     lines.push({ text: noticedChanges(event.mutation) });
     for (const one of survivors(event.mutation)) {
-      lines.push({ text: t("- not noticed: {0}", mutantPlace(one)) });
-      lines.push(...fenced(mutantDiff(one)).map((text) => ({ text })));
+      lines.push({ text: t("not noticed: {0}", mutantPlace(one)), style: "item" }, ...code(mutantDiff(one)));
     }
-    for (const test of event.mutation.idle ?? []) lines.push({ text: t("- notices nothing: {0}", test) });
+    for (const test of event.mutation.idle ?? []) lines.push({ text: t("notices nothing: {0}", test), style: "item" });
   }
   if (event.base) {
     lines.push({ text: earlierTests(event.base) });
-    for (const one of event.base.tests) lines.push({ text: `- ${changedTest(one)}` });
+    for (const one of event.base.tests) lines.push({ text: changedTest(one), style: "item" });
   }
-  const flaky = event.flakyTests?.length ? `: ${event.flakyTests.join(", ")}` : "";
-  if (event.flaky) lines.push({ text: `⚠ ${RESERVATION_REASONS.flaky.reason}${flaky}` });
-  if (event.failsOnBase) lines.push({ text: `⚠ ${RESERVATION_REASONS.fails_on_base.reason}` });
-  if (event.checkoutFiles?.length)
-    lines.push({ text: `⚠ ${RESERVATION_REASONS.loaded_checkout.reason}: ${event.checkoutFiles.join(", ")}` });
-  if (event.changedFiles?.length)
-    lines.push({ text: `⚠ ${RESERVATION_REASONS.tree_changed.reason}: ${event.changedFiles.join(", ")}` });
-  if (event.tampered?.length)
-    lines.push({ text: `⚠ ${RESERVATION_REASONS.tampered.reason}: ${event.tampered.join(" ")}` });
+  if (event.flaky) warn("flaky", event.flakyTests?.length ? `: ${event.flakyTests.join(", ")}` : "");
+  if (event.failsOnBase) warn("fails_on_base");
+  if (event.checkoutFiles?.length) warn("loaded_checkout", `: ${event.checkoutFiles.join(", ")}`);
+  if (event.changedFiles?.length) warn("tree_changed", `: ${event.changedFiles.join(", ")}`);
+  if (event.tampered?.length) warn("tampered", `: ${event.tampered.join(" ")}`);
   return lines;
 }
 
 export function resultLines(event: EventOf<"result">, before: string): Line[] {
-  const lines: Line[] = [{ text: t("## Result") }, { text: "" }];
+  const lines: Line[] = [{ text: t("Result"), style: "heading" }, { text: "" }];
   const fresh = (text: string | undefined): text is string => text !== undefined && !["", before].includes(text.trim());
   if (fresh(event.summary)) lines.push(...textLines(event.summary), { text: "" });
   // With files, the text repeats what the agent said.
@@ -253,16 +271,18 @@ export function resultLines(event: EventOf<"result">, before: string): Line[] {
   return lines.length > 1 ? lines : [];
 }
 
-export function finishedLines(event: EventOf<"finished">): Line[] {
+/** `failure` is the failure of the last attempt, which is not repeated. */
+export function finishedLines(event: EventOf<"finished">, failure: string | undefined): Line[] {
   // The answer is above, and the head shows the verdict.
   if (event.verdict === "answered" && event.reservations.length === 0 && !event.error) return [];
   const lines: Line[] = [
-    { text: `## ${verdictName(event.verdict)}` },
+    { text: verdictName(event.verdict), style: "heading" },
     { text: "" },
     { text: toSentence(VERDICT_MEANINGS[event.verdict]) },
   ];
-  for (const reservation of event.reservations) lines.push({ text: `- ${RESERVATION_REASONS[reservation].reason}` });
-  if (event.error) {
+  for (const reservation of event.reservations)
+    lines.push({ text: RESERVATION_REASONS[reservation].reason, style: "item" });
+  if (event.error && event.error.message !== failure) {
     lines.push({ text: "" }, ...textLines([event.error.message, event.error.hint ?? ""].join("\n").trim()));
   }
   return lines;
@@ -286,7 +306,8 @@ export function decisionLines(event: EventOf<"decided">, hunks: number): Line[] 
 }
 
 export function fileLine(path: string, what: string, amount = ""): Line {
-  return { text: `- ${path} ${[what, amount].filter((part) => part !== "").join(", ")}`, links: pathLinks([path]) };
+  const text = `${path} ${[what, amount].filter((part) => part !== "").join(", ")}`;
+  return { text, style: "item", links: pathLinks([path]) };
 }
 
 export function changeName(change: EventOf<"file">["change"]): string {
@@ -317,8 +338,12 @@ function pathArgument(input: unknown): string | undefined {
   return undefined;
 }
 
-export function singleLine(text: string): Line[] {
-  return [{ text }];
+export function singleLine(text: string, mark?: Mark): Line[] {
+  return [mark === undefined ? { text } : { text, mark }];
+}
+
+export function quietLine(text: string): Line[] {
+  return [{ text, style: "quiet" }];
 }
 
 /** Remove terminal escape sequences and control characters; normalize line ends. */

@@ -9,7 +9,8 @@ import type * as h from "../../src/host/host.ts";
 import { plainTextWindows } from "../../src/host/plainTextWindows.ts";
 import type { Change } from "../../src/state/store.ts";
 import type { Delegation, Event, PermissionRequest, Requests } from "../../src/protocol.ts";
-import { MAX_LENGTH, MAX_MESSAGE_LENGTH, TranscriptText } from "../../src/transcript/transcriptText.ts";
+import { MAX_MESSAGE_LENGTH } from "../../src/transcript/transcriptBlocks.ts";
+import { MAX_LENGTH, TranscriptText } from "../../src/transcript/transcriptText.ts";
 import { registerDelegationCommands } from "../../src/delegations/delegationCommands.ts";
 import { DelegatorTree, delegatorRow } from "../../src/delegators/delegatorTree.ts";
 import { DelegationNotifications } from "../../src/delegations/notifications.ts";
@@ -160,6 +161,7 @@ function window(delegation: Delegation) {
       store: store as never,
       rows: { more: () => false },
       notifications: notifications,
+      transcripts: { show: () => {} },
       inWindow: () => true,
     });
     await host.handlers.get(`understudy.delegations.${name}`)?.(delegation.id);

@@ -7,6 +7,7 @@ import * as formatting from "../../src/state/formatting.ts";
 import type { Delegation, Event } from "../../src/protocol.ts";
 import { delegationIdOf, delegationRowId, transcriptUri } from "../../src/state/delegationUris.ts";
 import { DelegationTree, GROUP_PAGE_SIZE } from "../../src/delegations/delegationTree.ts";
+import { registerDelegationCommands } from "../../src/delegations/delegationCommands.ts";
 import { DelegationNotifications } from "../../src/delegations/notifications.ts";
 import { FakeHost } from "../support/fakeHost.ts";
 import { golden, GoldenSidecar, refusal, result } from "../support/golden.ts";
@@ -308,21 +309,21 @@ describe("notifications", () => {
     return { host, store, peer, made };
   }
 
-  it("show progress that can be cancelled, then the verdict and a Review button", async () => {
-    const { host, store, peer, made } = runs([live("a")]);
+  it("show a run in the status bar only, then the verdict and a Review button", async () => {
+    const { host, store, made } = runs([live("a")]);
     const told = made();
     await told.started("a");
-    expect(host.progresses).toMatchObject([{ title: DONE.title, reports: ["Writing tests"], over: false }]);
     store.put(live("a", { activity: "Reading" }));
     store.put(live("a", { state: "checking", activity: "pytest" }));
-    expect(host.progresses[0]?.reports).toEqual(["Writing tests", "Reading", "Checking: pytest"]);
-    host.progresses[0]?.cancel();
-    expect(peer.params("understudy/delegations/cancel")).toEqual([{ id: "a" }]);
+    expect(host.statuses.map(({ text }) => text)).toEqual(
+      ["Writing tests", "Reading", "Checking: pytest"].map((now) => `$(robot) Tests for greeting/wrapping.py: ${now}`),
+    );
+    expect(host.progresses).toEqual([]);
+    expect(host.messages).toEqual([]);
     host.buttons.push("Review");
     store.put(one("a"));
     await settled();
     expect(store.reads).toContain("a"); // the number of pending changes is read again
-    expect(host.progresses[0]?.over).toBe(true);
     expect(host.messages).toEqual([{ level: "info", text: words.endMessage(DONE) }]);
     expect(host.ran).toContainEqual({ id: "understudy.review.open", values: ["a"] });
     store.put(one("a"));
@@ -331,18 +332,16 @@ describe("notifications", () => {
     told.dispose();
   });
 
-  it("continue after a reload with progress, and with results that were missed", async () => {
+  it("report results after a reload that were missed", async () => {
     const { host, store, made } = runs([live("a"), live("b")]);
     const before = made();
     await before.started("a");
     await before.started("b");
     before.dispose();
     store.put(one("b", { verdict: "failed", error: { kind: "tool_crashed", message: "It broke.", hint: "Look." } }));
-    host.progresses.length = 0;
     const after = made();
     store.tell({ delegationList: true });
     await settled();
-    expect(host.progresses).toMatchObject([{ title: DONE.title, over: false }]);
     expect(host.messages).toMatchObject([
       { level: "error", text: expect.stringContaining("It broke. Look.") as string },
     ]);
@@ -425,5 +424,32 @@ describe("notifications", () => {
     });
     expect(host.statuses.at(-1)?.tooltip).toContain("command:understudy.delegations.cancel?%5B%22a%22%5D");
     told.dispose();
+  });
+});
+
+describe("Show Log", () => {
+  async function shown(files: readonly { attempt: number; path: string }[]) {
+    const host = new FakeHost();
+    const transcripts: string[] = [];
+    const logs = { prompt: "x", files: files.map((file) => ({ ...file, bytes: 3 })) };
+    registerDelegationCommands({
+      host,
+      requester: new GoldenSidecar().answer("understudy/delegations/logs", logs),
+      store: new HandStore([one(DONE.id, { verdict: "failed" })]) as never,
+      rows: { more: () => false },
+      notifications: { started: () => Promise.resolve(), answer: () => Promise.resolve(true) },
+      transcripts: { show: ({ id }) => void transcripts.push(id) },
+      inWindow: () => true,
+    });
+    await host.handlers.get("understudy.delegations.showLog")?.(DONE.id);
+    return [...host.opened.map(({ uri }) => uri), ...transcripts];
+  }
+
+  it("opens what the program printed in the last attempt, its errors first, otherwise the transcript", async () => {
+    const [out, err] = ["/s/a b/stdout.log", "/s/a b/stderr.log"];
+    const first = [{ attempt: 1, path: err }, { attempt: 1, path: out }]; // prettier-ignore
+    expect(await shown(first)).toEqual(["file:///s/a%20b/stderr.log"]);
+    expect(await shown([...first, { attempt: 2, path: "/s/stdout.2.log" }])).toEqual(["file:///s/stdout.2.log"]);
+    expect(await shown([])).toEqual([DONE.id]);
   });
 });

@@ -1,0 +1,298 @@
+/** Collect the events of a delegation as blocks of lines, for the text document and the page. */
+
+import { t } from "../base/l10n.ts";
+import { oneLine } from "../state/formatting.ts";
+import { roundText } from "../state/mutationWording.ts";
+import type { Event } from "../protocol.ts";
+import {
+  type EventOf,
+  type Line,
+  type ToolCall,
+  attemptFailedLines,
+  changeName,
+  checkLines,
+  decisionLines,
+  fileLine,
+  finishedLines,
+  pathLinks,
+  permissionLines,
+  planLines,
+  quietLine,
+  removeEscapes,
+  resultLines,
+  singleLine,
+  startedLines,
+  textLines,
+  thinkingLines,
+  toolLines,
+} from "./transcriptLines.ts";
+
+/** Characters of one message of an agent; the middle is omitted. */
+export const MAX_MESSAGE_LENGTH = 400_000;
+
+/** What belongs together: a message, a tool call with its output, a question with its answer. */
+export interface Block {
+  readonly kind: string;
+  /** Called only when the block is shown. */
+  lines: () => Line[];
+  /** Incremented when the lines change. */
+  version: number;
+  /** The question, until it is answered. */
+  question?: EventOf<"permission">;
+}
+
+/** Collects events, in order. Blocks never move and are never removed. */
+export class TranscriptBlocks {
+  readonly #blocks: Block[] = [];
+  readonly #tools = new Map<string, { tool: ToolCall; block: Block }>();
+  readonly #checks = new Map<string, Block>();
+  #plan: { entries: readonly unknown[]; block: Block } | undefined;
+  #text: { message: BoundedText; block: Block } | undefined;
+  /** The last message of the agent, so that the result does not repeat it. */
+  #lastMessage: BoundedText | undefined;
+  /** The failure of the last attempt, so that the verdict does not repeat it. */
+  #failure: string | undefined;
+  #question: { event: EventOf<"permission">; answer?: EventOf<"permission_answered">; block: Block } | undefined;
+  #decisions: { event: EventOf<"decided">; hunks: number; block: Block } | undefined;
+
+  get all(): readonly Block[] {
+    return this.#blocks;
+  }
+
+  add(events: readonly Event[]): void {
+    for (const event of events) this.#take(event);
+  }
+
+  #take(event: Event): void {
+    if (event.type !== "text" && event.type !== "thinking") this.#text = undefined;
+    if (event.type !== "decided") this.#decisions = undefined;
+    switch (event.type) {
+      case "started":
+        this.#plan = undefined;
+        this.#lastMessage = undefined;
+        this.#failure = undefined;
+        this.#put("started", () => startedLines(event));
+        return;
+      case "queued":
+        this.#put("queued", () => quietLine(t("Waiting for a free slot (position {0}).", event.position)));
+        return;
+      case "phase":
+        this.#put("phase", () => quietLine(oneLine(removeEscapes(event.text), 200)));
+        return;
+      case "prompt":
+        this.#put("prompt", () => quietLine(t("Prompt sent (about {0} tokens).", event.tokens.toLocaleString())));
+        return;
+      case "text":
+      case "thinking":
+        this.#talk(event);
+        return;
+      case "tool_call":
+        this.#call(event);
+        return;
+      case "tool_result":
+        this.#answer(event);
+        return;
+      case "file":
+        this.#put("file", () => [fileLine(event.path, changeName(event.change))]);
+        return;
+      case "plan":
+        this.#setPlan(event.entries);
+        return;
+      case "permission": {
+        const question: { event: EventOf<"permission">; answer?: EventOf<"permission_answered">; block: Block } = {
+          event,
+          block: this.#put("permission", () => permissionLines(event, question.answer)),
+        };
+        question.block.question = event;
+        this.#question = question;
+        return;
+      }
+      case "permission_answered":
+        if (this.#question?.event.requestId === event.requestId) {
+          this.#question.answer = event;
+          delete this.#question.block.question;
+          this.#renew(this.#question.block);
+        }
+        return;
+      case "attempt_failed":
+        this.#failure = event.error.message;
+        this.#put("failed", () => attemptFailedLines(event));
+        return;
+      case "check_started": {
+        const block = this.#put("check", () => singleLine(t("{0} is running…", event.name), "○"));
+        this.#checks.set(event.name, block);
+        return;
+      }
+      case "check_finished": {
+        const known = this.#checks.get(event.name);
+        this.#checks.delete(event.name);
+        const block = known ?? this.#put("check", () => []);
+        this.#renew(block, () => checkLines(event));
+        return;
+      }
+      case "round_judged":
+        for (const [name, block] of this.#checks) {
+          this.#renew(block, () => singleLine(t("{0} ran on a result that was not kept", name), "○"));
+        }
+        this.#checks.clear();
+        this.#put("round", () => singleLine(removeEscapes(roundText(event)), event.kept ? "✓" : "✗"));
+        return;
+      case "result": {
+        const lastMessage = this.#lastMessage?.text.trim() ?? "";
+        this.#put("result", () => resultLines(event, lastMessage));
+        return;
+      }
+      case "note":
+        this.#put("note", () => singleLine(removeEscapes(event.text), event.level === "info" ? "ⓘ" : "⚠"));
+        return;
+      case "finished": {
+        const failure = this.#failure;
+        this.#put("finished", () => finishedLines(event, failure));
+        return;
+      }
+      case "decided":
+        this.#decide(event);
+        return;
+      case "confirmed":
+        this.#put("note", () => [
+          {
+            text:
+              event.tests > 0
+                ? t("You confirmed the changed tests ({0}).", event.tests)
+                : t("The changed tests are a question again."),
+          },
+        ]);
+        return;
+      case "applied":
+        this.#put("applied", () => [
+          {
+            text: t("Accepted changes were written to your files: {0}", event.paths.join(", ")),
+            links: pathLinks(event.paths),
+          },
+        ]);
+        return;
+      case "undone":
+        this.#put("undone", () => singleLine(t("The last accept was undone.")));
+        return;
+      case "amended":
+        this.#put("amended", () => [
+          {
+            text:
+              event.undoes === undefined
+                ? t("{0} was edited.", event.path)
+                : t("The edit of {0} was undone.", event.path),
+            links: pathLinks([event.path]),
+          },
+        ]);
+        return;
+      case "dismissed":
+        return;
+      case "superseded":
+        this.#put("superseded", () => singleLine(t("A follow-up took over the pending changes: {0}", event.by)));
+        return;
+      case "discarded":
+        this.#put("discarded", () => singleLine(t("The result was discarded. It can be restored.")));
+        return;
+      case "unknown":
+        this.#put("unknown", () => quietLine(t("An event that this version does not know.")));
+        return;
+      default:
+        // base, worktree, usage, session, checkpoint: shown in the head, or not at all
+        return;
+    }
+  }
+
+  #put(kind: string, lines: () => Line[]): Block {
+    const block = { kind, lines, version: 0 };
+    this.#blocks.push(block);
+    return block;
+  }
+
+  /** The lines of a block changed. */
+  #renew(block: Block, lines = block.lines): void {
+    block.lines = lines;
+    block.version += 1;
+  }
+
+  #talk(event: EventOf<"text"> | EventOf<"thinking">): void {
+    if (this.#text?.block.kind === event.type) {
+      this.#text.message.add(event.text);
+      this.#renew(this.#text.block);
+      return;
+    }
+    const message = new BoundedText();
+    message.add(event.text);
+    if (event.type === "text") this.#lastMessage = message;
+    const lines = (): Line[] => (event.type === "text" ? textLines(message.text) : thinkingLines(message.text));
+    this.#text = { message, block: this.#put(event.type, lines) };
+  }
+
+  #call(call: EventOf<"tool_call">): void {
+    const tool: ToolCall = { call };
+    const block = this.#put("tool", () => toolLines(tool));
+    this.#tools.set(`${call.attempt} ${call.callId}`, { tool, block });
+  }
+
+  #answer(event: EventOf<"tool_result">): void {
+    const known = this.#tools.get(`${event.attempt} ${event.callId}`);
+    if (!known) return;
+    known.tool.result = event;
+    this.#renew(known.block);
+  }
+
+  #setPlan(entries: readonly unknown[]): void {
+    if (this.#plan) {
+      this.#plan.entries = entries;
+      this.#renew(this.#plan.block);
+      return;
+    }
+    const plan: { entries: readonly unknown[]; block: Block } = {
+      entries,
+      block: this.#put("plan", () => planLines(plan.entries)),
+    };
+    this.#plan = plan;
+  }
+
+  #decide(event: EventOf<"decided">): void {
+    const last = this.#decisions;
+    if (last?.event.path === event.path && last.event.decision === event.decision && !event.reason) {
+      last.hunks += 1;
+      this.#renew(last.block);
+      return;
+    }
+    const decisions: { event: EventOf<"decided">; hunks: number; block: Block } = {
+      event,
+      hunks: 1,
+      block: this.#put("decided", () => decisionLines(event, decisions.hunks)),
+    };
+    this.#decisions = decisions;
+  }
+}
+
+/** A message that grows piece by piece; keeps its beginning and its end. */
+class BoundedText {
+  #beginning = "";
+  #end: string[] = [];
+  #endSize = 0;
+  #left = 0;
+
+  add(text: string): void {
+    const room = Math.max(0, MAX_MESSAGE_LENGTH / 2 - this.#beginning.length);
+    this.#beginning += text.slice(0, room);
+    if (text.length <= room) return;
+    this.#end.push(text.slice(room));
+    this.#endSize += text.length - room;
+    if (this.#endSize <= MAX_MESSAGE_LENGTH) return;
+    const end = this.#end.join("").slice(-MAX_MESSAGE_LENGTH / 2);
+    this.#left += this.#endSize - end.length;
+    this.#end = [end];
+    this.#endSize = end.length;
+  }
+
+  get text(): string {
+    const end = this.#end.join("");
+    const left = this.#left + Math.max(0, end.length - MAX_MESSAGE_LENGTH / 2);
+    if (left === 0) return this.#beginning + end;
+    return `${this.#beginning}\n\n${t("… {0} characters …", left)}\n\n${end.slice(-MAX_MESSAGE_LENGTH / 2)}`;
+  }
+}
