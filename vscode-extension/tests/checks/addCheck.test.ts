@@ -86,7 +86,7 @@ describe("Add Check", () => {
     expect(checkCommand('{python} -m pytest {tests} -k "a and b"')).toBeUndefined();
   });
 
-  it("says what happened in a few words", () => {
+  it("summarizes an outcome", () => {
     expect(outcomeText({ ...failing, timedOut: true })).toBe("not finished after 1.3 s");
     const unstarted = { ...failing };
     delete unstarted.exitCode;
