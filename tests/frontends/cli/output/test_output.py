@@ -503,9 +503,9 @@ def test_the_card_of_a_running_delegation_shows_its_activity(delegation) -> None
 @pytest.mark.parametrize(
     ("home", "text", "shown"),
     [
-        ("/home/me", "/home/me/state/1", "~/state/1"),
-        ("/home/me/", "/home/me/state/1", "~/state/1"),
-        ("/home/me", "/home/meredith/1", "/home/meredith/1"),
+        ("/srv/ada", "/srv/ada/state/1", "~/state/1"),
+        ("/srv/ada/", "/srv/ada/state/1", "~/state/1"),
+        ("/srv/ada", "/srv/adaline/1", "/srv/adaline/1"),
         ("/", "/state/1", "/state/1"),
         ("", "/state/1", "/state/1"),
     ],
