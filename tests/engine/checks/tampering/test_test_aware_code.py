@@ -91,3 +91,20 @@ async def test_a_result_with_such_code_is_a_question(project: Any) -> None:
     judged = await project.judge({"calc.py": code}, recipe="fix", files=(), checks=(suite,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.CHECK_CHANGED)
     assert "calc.py:4 (asks whether tests run it)" in judged.notes
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("a.py", "f_back "),
+        ("a.py", "sys.modules "),
+        ("a.py", "environ "),
+        ("a.py", '"___'),
+        ("a.rs", "cfg("),
+        ("a.java", "getStackTrace "),
+        ("a.js", "process.argv NODE_ENV "),
+    ],
+)
+def test_a_long_line_takes_time_in_proportion_to_its_length(path: str, part: str) -> None:
+    assert found(path, part * (1_500_000 // len(part))) == []

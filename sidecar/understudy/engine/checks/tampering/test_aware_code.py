@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from understudy.engine.checks.deciding import deciding_files
 from understudy.engine.checks.judged_tree import Change
@@ -27,31 +28,50 @@ _PROCESS = r"(?:sys\.(?:modules|argv|orig_argv)|\benviron\b|\bgetenv\b|/proc/|cm
 _CALLER = r"(?:_getframe|\binspect\.(?:stack|currentframe)|\bextract_stack|co_filename|f_back|f_globals)"
 _TEST_NAME = r"[\"'](?:\w*[/_])?tests?(?:[/_.]\w*)?[\"']"
 """A text such as ``"test_"``."""
+
+
+class _Pattern(NamedTuple):
+    """What a line has to contain. Every expression takes time in proportion to the text, however hostile that is."""
+
+    first: re.Pattern[str]
+    """Begins in the line; may go on in the two lines after it."""
+    what: str
+    near: re.Pattern[str] | None = None
+    """Is in the line, too, or in the ``lines - 1`` lines after it."""
+    lines: int = 1
+
+
+def _pattern(first: str, what: str, near: str | None = None, lines: int = 1) -> _Pattern:
+    return _Pattern(re.compile(first), what, near if near is None else re.compile(near), lines)
+
+
 _SCRIPT = (
-    (re.compile(r"\b(?:JEST_WORKER_ID|NODE_TEST_CONTEXT|VITEST(?:_\w+)?)\b"), _ASKS),
-    (re.compile(r"NODE_ENV\b.{0,20}[\"'`]test[\"'`]|[\"'`]test[\"'`].{0,20}\bNODE_ENV\b"), _ASKS),
-    (re.compile(r"\btypeof\s+(?:jest|vi|describe|it|expect|mocha)\b|\bimport\.meta\.(?:vitest|jest)\b"), _ASKS),
-    (re.compile(r"\bprocess\.(?:argv|execArgv|mainModule)\b.{0,80}(?:test|jest|mocha)"), _ASKS),
-    (re.compile(r"^\s*(?:assert|expect)\.\w+\s*=[^=]"), _CHANGES),
+    _pattern(r"\b(?:JEST_WORKER_ID|NODE_TEST_CONTEXT|VITEST(?:_\w+)?)\b", _ASKS),
+    _pattern(r"NODE_ENV\b.{0,20}[\"'`]test[\"'`]|[\"'`]test[\"'`].{0,20}\bNODE_ENV\b", _ASKS),
+    _pattern(r"\btypeof\s{1,9}(?:jest|vi|describe|it|expect|mocha)\b|\bimport\.meta\.(?:vitest|jest)\b", _ASKS),
+    _pattern(r"\bprocess\.(?:argv|execArgv|mainModule)\b.{0,80}(?:test|jest|mocha)", _ASKS),
+    _pattern(r"^\s*(?:assert|expect)\.\w+\s*=[^=]", _CHANGES),
 )
-_PATTERNS: dict[str, Sequence[tuple[re.Pattern[str], str]]] = {
+_PATTERNS: dict[str, Sequence[_Pattern]] = {
     ".py": (
-        (re.compile(rf"{_PROCESS}.*{_RUNNER}|{_RUNNER}.*{_PROCESS}|sys\.modules.*\n.*{_RUNNER}"), _ASKS),
-        (re.compile(rf"{_CALLER}.*\n?.*\n?.*?(?:{_RUNNER}|{_TEST_NAME})|(?:{_RUNNER}|{_TEST_NAME}).*{_CALLER}"), _ASKS),
-        (re.compile(r"[\"']test[\"'] in sys\.argv|\b(?:environ|getenv)\b.*== ?[\"']test(?:ing)?[\"']"), _ASKS),
-        (re.compile(r"\bPYTEST_(?:CURRENT_TEST|VERSION|XDIST_\w+)\b"), _ASKS),
-        (re.compile(r"^\s*(?:unittest|_?pytest|builtins|operator)(?:\.\w+)+\s*=(?!=)"), _CHANGES),
-        (re.compile(r"\bsetattr\(\s*(?:unittest|_?pytest|builtins|operator)\b"), _CHANGES),
-        (re.compile(r"^\s*def __(?:eq|ne|[lg][te]|instancecheck)__\([^)]*\)[^:\n]*:\s*return True\b"), _EQUAL),
+        _pattern(_PROCESS, _ASKS, _RUNNER),
+        _pattern(r"\bsys\.modules\b", _ASKS, _RUNNER, 2),
+        _pattern(_CALLER, _ASKS, rf"{_RUNNER}|{_TEST_NAME}", 3),
+        _pattern(r"[\"']test[\"'] in sys\.argv|\b(?:environ|getenv)\b.{0,200}== ?[\"']test(?:ing)?[\"']", _ASKS),
+        _pattern(r"\bPYTEST_(?:CURRENT_TEST|VERSION|XDIST_\w+)\b", _ASKS),
+        _pattern(r"^\s*(?:unittest|_?pytest|builtins|operator)(?:\.\w+)+\s*=(?!=)", _CHANGES),
+        _pattern(r"\bsetattr\(\s{0,9}(?:unittest|_?pytest|builtins|operator)\b", _CHANGES),
+        _pattern(r"^\s*def __(?:eq|ne|[lg][te]|instancecheck)__\([^)]*\)[^:\n]*:\s*return True\b", _EQUAL),
     ),
-    ".go": (
-        (re.compile(r"\btesting\.Testing\(|\bflag\.Lookup\(\s*\"test\.|\bos\.Args\[0\].{0,80}test"), _ASKS),
+    ".go": (_pattern(r"\btesting\.Testing\(|\bflag\.Lookup\(\s{0,9}\"test\.|\bos\.Args\[0\].{0,80}test", _ASKS),),
+    ".rs": (_pattern(r"\bcfg!?\((?:\s{0,9}test\s{0,9}\)|[^)]{0,200}\bnot\(\s{0,9}test\b)|CARGO_TARGET_TMPDIR", _ASKS),),
+    ".java": (
+        _pattern("getStackTrace", _ASKS, "(?i:junit|test)", 3),
+        _pattern(r"\bClass\.forName\(\s{0,9}\"(?:org\.)?junit", _ASKS),
     ),
-    ".rs": ((re.compile(r"\bcfg!?\((?:\s*test\s*\)|[^)]*\bnot\(\s*test\b)|CARGO_TARGET_TMPDIR"), _ASKS),),
-    ".java": ((re.compile(r"getStackTrace.*\n?.*\n?.*(?i:junit|test)|\bClass\.forName\(\s*\"(?:org\.)?junit"), _ASKS),),
     **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts"), _SCRIPT),
-}  # fmt: skip
-"""Suffix → patterns of up to three lines, and what they show."""
+}
+"""Suffix → what to look for."""
 _CFG_TEST = re.compile(r"#\[cfg\(\s*test\s*\)\]")
 """The attribute of the tests in a Rust file."""
 
@@ -86,10 +106,16 @@ def _in_text(path: str, content: bytes) -> list[tuple[int, str, str]]:
     for index, line in enumerate(lines):
         if suffix == ".rs" and _CFG_TEST.search(line):
             continue
-        window = "\n".join(lines[index : index + 3])
-        # A match has to begin in the line itself.
-        hits = ((each.search(window), what) for each, what in _PATTERNS[suffix])
-        what = next((what for hit, what in hits if hit is not None and hit.start() <= len(line)), None)
+        what = next((each.what for each in _PATTERNS[suffix] if _matches(each, lines, index)), None)
         if what is not None:
             found.append((index + 1, line.strip(), what))
     return found
+
+
+def _matches(pattern: _Pattern, lines: list[str], index: int) -> bool:
+    line = lines[index]
+    hit = pattern.first.search("\n".join(lines[index : index + 3]))
+    if hit is None or hit.start() > len(line):
+        return False
+    near = "\n".join(lines[index : index + pattern.lines])
+    return pattern.near is None or pattern.near.search(near) is not None
