@@ -72,6 +72,9 @@ def test_what_only_tests_use(base: Tree, support: str) -> None:
         ({"rates.json": "{}", "rates.py": "open('rates.json')\n", "tests/test_a.py": "open('rates.json')\n"}, "rates.json"),
         ({"README.md": "", "tests/test_a.py": "open('README.md')\n"}, "README.md"),
         ({"data/cases.json": "[]", "tests/test_a.py": "def test_data(): pass\n"}, "data/cases.json"),
+        ({"build.rs": "fn main() {}\n", "src/lib.rs": "#[cfg(test)]\nmod checks;\n"}, "build.rs"),
+        ({"main.rs": "mod checks;\n", "checks.rs": "fn same() {}\n"}, "checks.rs"),
+        ({"a.js": "exports.a = 1\n", "facts.json": "{}", "test/a.test.js": "require('../facts.json'); require('../a')\n"}, "a.js"),
     ],
 )  # fmt: skip
 def test_what_may_be_code(base: Tree, code: str) -> None:

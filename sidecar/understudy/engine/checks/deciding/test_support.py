@@ -77,19 +77,18 @@ class _Search:
             return self._asserts(path, self._read)
         if suffix == ".py" or suffix in _SCRIPTS:
             users = {other for other in self._importers if path in self._importers[other]}
-            if not users or not users <= self._tests | self._started | self._helpers(suffix, path):
+            helpers = {each for each in self._helpers if each != path and PurePosixPath(each).suffix == suffix}
+            if not users or not users <= self._tests | self._started | helpers:
                 return False
             return bool(users & self._started) or any(self._asserts(path, read) for read in (self._read, read_result))
         return suffix not in _CODE and suffix not in _DOCUMENTS and self._is_test_data(path)
 
-    def _helpers(self, suffix: str, besides: str) -> frozenset[str]:
-        """Return modules with assertions that tests import: a helper may use another one."""
-        return frozenset(
-            other
-            for test in self._tests
-            for other in self._importers.get(test, ())
-            if other != besides and PurePosixPath(other).suffix == suffix and self._asserts(other, self._read)
-        )
+    @functools.cached_property
+    def _helpers(self) -> frozenset[str]:
+        """Modules with assertions that tests import: a helper may use another one."""
+        imported = {other for test in self._tests for other in self._importers.get(test, ())}
+        code = (other for other in imported if PurePosixPath(other).suffix in {".py", *_SCRIPTS})
+        return frozenset(other for other in code if self._asserts(other, self._read))
 
     def _asserts(self, path: str, read: Read) -> bool:
         suffix = PurePosixPath(path).suffix
@@ -101,7 +100,7 @@ class _Search:
         where = PurePosixPath(path)
         name = where.parent.name if where.name == "mod.rs" else where.stem
         folder = where.parent.parent if where.name == "mod.rs" else where.parent
-        above = [folder / "lib.rs", folder / "main.rs", folder / "mod.rs", folder.with_suffix(".rs")]
+        above = [folder / "lib.rs", folder / "main.rs", folder / "mod.rs", folder.parent / f"{folder.name}.rs"]
         pattern = re.compile(_TEST_MODULE % re.escape(name))
         return any(pattern.search(self._texts.get(str(each), "")) for each in above)
 
