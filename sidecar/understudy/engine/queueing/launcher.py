@@ -297,7 +297,7 @@ def _give_up(root: Path, claim: Claim, error: Exception) -> None:
     if isinstance(error, OSError):
         error = durable.failure(error, root)
     info = error.info() if isinstance(error, UnderstudyError) else ErrorInfo(ErrorKind.INTERNAL, str(error))
-    if info.kind in _MAY_PASS:
+    if info.kind in _MAY_PASS and not _is_damaged(claim.folder):
         if claim.folder.id in queue_entries.launched(root):
             with contextlib.suppress(UnderstudyError):  # else the next call of _take_back() does it
                 slots = delegation_folder.read_spec(claim.folder).slots
@@ -305,6 +305,16 @@ def _give_up(root: Path, claim: Claim, error: Exception) -> None:
         return
     _finish(claim, info)
     queue_entries.remove(root, claim.folder.id)
+
+
+def _is_damaged(folder: Folder) -> bool:
+    """Return whether the delegation can never be started: its specification is gone or cannot be decoded."""
+    try:
+        delegation_folder.read_spec(folder)
+    except UnderstudyError as error:
+        reason = error.__cause__
+        return not isinstance(reason, OSError) or isinstance(reason, FileNotFoundError)
+    return False
 
 
 def _finish(claim: Claim, error: ErrorInfo) -> None:
