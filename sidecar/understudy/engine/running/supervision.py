@@ -57,14 +57,16 @@ def recover(found: Delegation, folder: Folder | None = None) -> Delegation:
 
 
 def has_ended(folder: Folder) -> bool:
-    """Return whether a delegation has ended and no process uses it: a held lock means that its checks run again."""
-    # Not current(), which would start a waiting delegation that is being cancelled.
-    return recover(summary.load(folder), folder).state is State.FINISHED and not worker_lock.is_held(folder)
+    """Return whether a delegation has ended and no process uses it: a held lock means that its checks run again.
+
+    Like ``current``, first start what is next in the queue.
+    """
+    return current(folder).state is State.FINISHED and not worker_lock.is_held(folder)
 
 
 def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
     """Cancel a delegation and wait for its end. Raises ``timed_out`` when its worker cannot be killed."""
-    if has_ended(folder):
+    if _ended(folder):
         return summary.load(folder)
     worker_requests.append_request(folder, worker_requests.Cancel(by=by, at=at))
     with change_notifications.ChangeListener() as listener:
@@ -90,4 +92,9 @@ def _ended_or_dequeued(folder: Folder) -> bool:
     if recover(summary.load(folder), folder).state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
         return True
-    return has_ended(folder)
+    return _ended(folder)
+
+
+def _ended(folder: Folder) -> bool:
+    # Not current(), which would start a waiting delegation that is being cancelled.
+    return recover(summary.load(folder), folder).state is State.FINISHED and not worker_lock.is_held(folder)
