@@ -236,17 +236,15 @@ export class Workbench {
     await row.locator(`.actions .action-item a[aria-label^="${action}"]`).first().click();
   }
 
-  /** Open the context menu of a row by keyboard and choose an item. */
+  /** Open the context menu of a row and choose an item. */
   async rowMenu(view: string, text: string, item: string): Promise<void> {
-    await (await this.waitForRow(view, text)).click();
-    await this.page.keyboard.press("Shift+F10");
+    await (await this.waitForRow(view, text)).click({ button: "right" });
     await this.menu(item);
   }
 
   /** The items of a row's context menu. */
   async rowMenuItems(view: string, text: string): Promise<string[]> {
-    await (await this.waitForRow(view, text)).click();
-    await this.page.keyboard.press("Shift+F10");
+    await (await this.waitForRow(view, text)).click({ button: "right" });
     await this.menuItems().first().waitFor();
     const items = (await this.menuItems().allInnerTexts()).map(oneLine).filter(Boolean);
     await this.page.keyboard.press("Escape");
