@@ -145,7 +145,7 @@ describe("reviewing every kind of change", () => {
         await vs.notification("cannot be merged line by line").waitFor();
         await vs.editor("logo.bin: Result ↔ Yours").waitFor();
         await vs.shot("2 bytes");
-        await vs.rowAction(VIEW, "the whole file", "Mark Conflict as Resolved");
+        await vs.rowAction(VIEW, "the whole file", "Mark as Resolved");
         await until(() => states().join() === "accepted,pending,accepted", "it counts as accepted");
         assert.equal(vs.world.read("media/logo.bin"), "\0mine\0");
 

@@ -237,7 +237,7 @@ describe("review", () => {
       await vs.save();
       await until(() => vs.world.read(MINE)?.includes("import pytest"), "the merge is saved");
       await vs.clearNotifications();
-      await vs.editorAction("Mark Conflict as Resolved");
+      await vs.editorAction("Mark as Resolved");
       await until(() => counts(vs, id) === "2 1 0", "it is accepted");
       await vs.shot("3 merged");
     }),
