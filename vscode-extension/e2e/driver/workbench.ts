@@ -255,9 +255,14 @@ export class Workbench {
     return this.page.locator(".monaco-menu .action-item .action-label");
   }
 
-  /** Choose an item of the open menu. */
+  /** Choose an item of the open menu. VS Code ignores a click that comes right after the one that opened the menu. */
   async menu(item: string): Promise<void> {
-    await this.page.locator(".monaco-menu .action-item", { hasText: item }).first().click();
+    const target = this.page.locator(".monaco-menu .action-item", { hasText: item }).first();
+    await until(async () => {
+      await target.click({ timeout: 5_000 }).catch(() => {});
+      await target.waitFor({ state: "hidden", timeout: 2_000 }).catch(() => {});
+      return !(await target.isVisible());
+    }, `the item “${item}” of the menu is chosen`);
   }
 
   /** Press a button in the title of a view, by its accessible name. */
