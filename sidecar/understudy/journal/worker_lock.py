@@ -12,7 +12,7 @@ import time
 
 import msgspec
 
-from understudy.files import durable
+from understudy.files import durable, locks
 from understudy.journal.delegation_folder import Folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
@@ -70,17 +70,7 @@ def holds(folder: Folder, descriptor: int) -> bool:
 
 def is_held(folder: Folder) -> bool:
     """Return whether some process holds the lock now."""
-    try:
-        descriptor = _open(folder, os.O_RDONLY)
-    except (OSError, UnderstudyError):
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return locks.is_locked(folder.lock)
 
 
 def write_holder(descriptor: int, identity: Identity, children: list[Identity]) -> None:

@@ -43,41 +43,9 @@ def ask(
 
     Errors: ``cancelled``, ``timed_out``, ``tool_crashed``.
     """
-    return asyncio.run(_ask(option, request, answer, cancelled, what=what, seconds=seconds, hint=hint))
-
-
-async def _ask(
-    option: str,
-    request: msgspec.Struct,
-    answer: type[_Answer],
-    cancelled: Callable[[], bool],
-    *,
-    what: str,
-    seconds: float,
-    hint: str,
-) -> _Answer:
-    running = asyncio.ensure_future(
-        children.run(
-            [sys.executable, "-P", "-m", "understudy", "worker", option],
-            cwd=Path("/"),
-            # The worker is Understudy itself: it needs the whole environment to resolve keys by name.
-            env=dict(os.environ),
-            mark=f"test-{secrets.token_hex(8)}",
-            stdin=msgspec.json.encode(request),
-            timeout_seconds=seconds,
-            output_limit=MAX_BYTES,
-        )
-    )
-    try:
-        while not running.done():
-            await asyncio.wait([running], timeout=_POLL_SECONDS)
-            if not running.done() and cancelled():
-                raise UnderstudyError(ErrorKind.CANCELLED, f"The {what} was cancelled.")
-    finally:
-        if not running.done():
-            running.cancel()
-            await asyncio.wait([running])
-    done = running.result()
+    done = asyncio.run(_run(option, msgspec.json.encode(request), cancelled, seconds))
+    if done is None:
+        raise UnderstudyError(ErrorKind.CANCELLED, f"The {what} was cancelled.")
     if done.timed_out:
         raise UnderstudyError(ErrorKind.TIMED_OUT, f"The {what} was still running after {seconds:g} s.", hint=hint)
     try:
@@ -89,6 +57,32 @@ async def _ask(
             f"The worker of the {what} exited with code {done.code}: {tail}",
             hint="Try again. If it happens every time, please report it.",
         ) from None
+
+
+async def _run(option: str, request: bytes, cancelled: Callable[[], bool], seconds: float) -> children.Completed | None:
+    """Return how the worker ended; None if it was cancelled."""
+    running = asyncio.ensure_future(
+        children.run(
+            [sys.executable, "-P", "-m", "understudy", "worker", option],
+            cwd=Path("/"),
+            # The worker is Understudy itself: it needs the whole environment to resolve keys by name.
+            env=dict(os.environ),
+            mark=f"test-{secrets.token_hex(8)}",
+            stdin=request,
+            timeout_seconds=seconds,
+            output_limit=MAX_BYTES,
+        )
+    )
+    try:
+        while not running.done():
+            await asyncio.wait([running], timeout=_POLL_SECONDS)
+            if not running.done() and cancelled():
+                return None
+    finally:
+        if not running.done():
+            running.cancel()
+            await asyncio.wait([running])
+    return running.result()
 
 
 def serve(answer: Callable[[bytes], msgspec.Struct]) -> int:
