@@ -48,7 +48,6 @@ english:
 
 generated:
 	$(PYTHON_IN) -m understudy.api.contract --check
-	$(PYTHON_IN) -m pytest -q tests/test_layers.py tests/repository/test_tracked_files.py
 
 extension:
 	scripts/extension lint
