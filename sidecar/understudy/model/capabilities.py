@@ -13,10 +13,14 @@ from typing import Literal
 
 import msgspec
 
+from understudy.model.terminals import DONE_NOTE, Interactive
 from understudy.model.wire import Wire
 
 Returns = Literal["text", "file", "tree"]
 """What a recipe returns."""
+
+MessageTime = Literal["during_turn", "after_turn", "next_attempt", "never"]
+"""During its turn; as its next turn, in the same process; with a later attempt only; never: it takes no words."""
 
 TIME_LIMITS = frozenset({"total_seconds", "idle_seconds", "first_event_seconds", "after_result_seconds"})
 """Fields of ``Limits`` that the driver enforces for every program."""
@@ -44,6 +48,21 @@ class RepositoryPath(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is a JSON file whose ``hooks`` name commands that the tool runs."""
 
 
+class Install(Wire, kw_only=True):
+    """How a user installs an agent CLI and logs in."""
+
+    about: str
+    """What it is, as a sentence."""
+    command: str
+    """The official command to install it, as a line for a terminal; Understudy never runs it."""
+    login: str
+    """How to log in afterwards, as a sentence."""
+    login_command: str | None = None
+    """The line for a terminal that starts the login."""
+    url: str
+    """The page that explains how to install it."""
+
+
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that Understudy knows about a tool or a backend before starting it."""
 
@@ -60,18 +79,22 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Names of its program, the usual one first; empty: it is part of Understudy, or the delegator names it."""
     built_in: bool = False
     """Whether it is part of Understudy, and has the same version."""
-    install_url: str | None = None
-    """The page that explains how to install it."""
+    install: Install | None = None
+    """How to install it, unless it is part of Understudy or named by the delegator."""
+    command: tuple[str, ...] = ()
+    """The ``launch.command`` that runs it as a custom command, while Understudy has no runner for it."""
     version_arguments: tuple[str, ...] = ("--version",)
-    """Arguments with which the program prints its version (or at least its name) and exits."""
+    """Arguments with which the program prints its version (or at least its name) and exits; empty: it is not asked."""
     own_output: str | None = None
     """A pattern that the output must match, where other programs have the same name."""
     foreign_output: str | None = None
     """A pattern of the output of another program with the same name."""
     oldest_version: str | None = None
     """The oldest version that the runner supports."""
-    modes: tuple[str, ...] = ("headless",)
-    """How it can be driven: without a terminal, or through the Agent Client Protocol."""
+    acp_command: tuple[str, ...] = ()
+    """The program that speaks the Agent Client Protocol for it, with its arguments; empty: it has none."""
+    interactive: Interactive | None = None
+    """How it runs in a terminal; ``None``: it does not, unless the delegator names the command."""
 
     launch: Mapping[str, tuple[OptionValue, ...]] = {}
     """Fields of ``Launch`` that have an effect → their allowed values (empty: any value of the type)."""
@@ -80,13 +103,19 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     usage_needs: tuple[str, str] | None = None
     """A field of ``Launch`` and the value that the usage limits require."""
     properties: bool = False
-    """Whether ``modelProperties`` have an effect."""
+    """Whether every ``modelProperties`` has an effect: it is sent with each request."""
+    own_properties: Mapping[str, str] = {}
+    """The only ``modelProperties`` that have an effect, if not all have → what each does, as a sentence."""
     protocols: tuple[str, ...] = ()
     """Protocols of the model servers that it can use, the default first; empty: it cannot use one."""
+    takes_model: bool = True
+    """Whether ``model`` has an effect."""
     needs_model_server: bool = False
     """Whether it works only with a model server; then ``model`` is required too."""
     sessions: bool = False
     """Whether a later attempt can continue the session of an earlier one."""
+    messages: MessageTime = "next_attempt"
+    """When it gets a message that the user sends while it works."""
 
     returns: frozenset[Returns] = frozenset({"text", "file", "tree"})
     """Kinds of recipes that it can run."""
@@ -103,8 +132,22 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that the runner sets unless the delegator's ``env`` does: no telemetry, no updates."""
     process_in_worktree: bool = True
     """Whether it starts a process that can change the worktree (and everything else that the user can change)."""
+    prompt_note: str = ""
+    """What follows every prompt."""
     inline_files: bool = False
     """Whether the contents of files go into the prompt, because it cannot read files itself."""
+
+    @property
+    def install_hint(self) -> str:
+        """Return how to install it, as a sentence for errors without the full stop."""
+        return f"Install {self.title} ({self.install.command})" if self.install else f"Install {self.title}"
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """How it can be driven: without a terminal, through the Agent Client Protocol, or in tmux."""
+        own_command = "command" in self.launch
+        acp = ("acp",) if self.acp_command or own_command else ()
+        return ("headless", *acp, *(("tmux",) if self.interactive or own_command else ()))
 
     @property
     def takes_model_server(self) -> bool:
@@ -115,6 +158,68 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     def permission_modes(self) -> tuple[OptionValue, ...]:
         """The allowed values of ``launch.permissionMode``."""
         return self.launch.get("permission_mode", ())
+
+    def in_mode(self, mode: str | None) -> Capabilities | None:
+        """Return what it supports in this ``mode`` of a delegator; None if Understudy cannot drive it like that."""
+        if mode in {None, "headless"}:
+            return self if self.runner is not None else None
+        if mode not in self.modes:
+            return None
+        return self._over_acp() if mode == "acp" else self._in_terminal()
+
+    def in_each_mode(self) -> list[Capabilities]:
+        """Return what it supports in each mode in which Understudy can drive it."""
+        return [found for mode in self.modes if (found := self.in_mode(mode)) is not None]
+
+    def _over_acp(self) -> Capabilities:
+        own: Mapping[str, tuple[OptionValue, ...]] = {"command": ()} if "command" in self.launch else {"flags": ()}
+        program, install = self.acp_command[:1], self.install
+        if install is not None and not set(program) & set(self.binaries):
+            # An adapter: the maintained ones are packages of one organization, with the names of their programs.
+            install = msgspec.structs.replace(install, command=f"npm install -g @agentclientprotocol/{program[0]}")
+        return msgspec.structs.replace(
+            self,
+            runner=_ACP_RUNNER,
+            binaries=program,
+            install=install,
+            launch={**own, "permission_mode": (), "yolo": (), "unanswered": UNANSWERED, **COMMON_FIELDS},
+            limits=TIME_LIMITS | {"answer_seconds"},
+            usage_needs=None,
+            properties=False,
+            own_properties={},
+            protocols=(),
+            needs_model_server=False,
+            sessions=True,
+            messages="after_turn",
+        )
+
+    def _in_terminal(self) -> Capabilities:
+        how = self.interactive or Interactive(command=())
+        launch: dict[str, tuple[OptionValue, ...]] = {"command": ()} if self.interactive is None else {}
+        if how.permission_modes and how.takes_options:
+            launch["permission_mode"] = tuple(one for one in self.permission_modes if one.value in how.permission_modes)
+        if how.yolo and how.takes_options:
+            launch["yolo"] = ()
+        if how.takes_options:
+            launch["flags"] = ()
+        if self.interactive is not None and self.runner is not None:
+            launch["without_tmux"] = WITHOUT_TMUX
+        return msgspec.structs.replace(
+            self,
+            runner=_TMUX_RUNNER,
+            launch={**launch, **PROMPT_FIELDS},
+            limits=TIME_LIMITS - {"after_result_seconds"},
+            usage_needs=None,
+            properties=False,
+            own_properties={},
+            protocols=(),
+            takes_model=how.takes_model or self.interactive is None,
+            needs_model_server=False,
+            sessions=False,
+            messages="next_attempt",
+            returns=frozenset({"text", "tree"}),
+            prompt_note=DONE_NOTE,
+        )
 
     def values(self, field: str) -> tuple[str, ...]:
         """Return the allowed values of a field of ``Launch``; empty: any value of its type."""
@@ -129,18 +234,57 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         return returns in self.returns
 
 
-PROMPT_FIELDS: Mapping[str, tuple[OptionValue, ...]] = {"prompt_prefix": (), "prompt_suffix": ()}
+_ACP_RUNNER = "understudy.runners.acp.acp:Runner"
+_TMUX_RUNNER = "understudy.runners.tmux.tmux_runner:Runner"
+
+UNANSWERED = (
+    OptionValue(value="reject", title="Reject", description="The request is rejected, and the agent goes on."),
+    OptionValue(value="allow", title="Allow", description="The request is allowed."),
+    OptionValue(value="stop", title="Stop", description="The attempt ends; its partial work is kept."),
+)
+"""Values of ``launch.unanswered``, for tools that ask for permission."""
+WITHOUT_TMUX = (
+    OptionValue(value="fail", title="Fail", description="The attempt fails, and says how to install tmux."),
+    OptionValue(value="headless", title="Headless", description="The tool runs without a terminal, as in that mode."),
+)
+"""Values of ``launch.without_tmux``, for tools that also run without a terminal."""
+PROMPT_FIELDS: Mapping[str, tuple[OptionValue, ...]] = {"prompt_prefix": (), "prompt_suffix": (), "branch": ()}
 """Fields of ``Launch`` that every delegator with a text prompt supports."""
+COMMON_FIELDS: Mapping[str, tuple[OptionValue, ...]] = {**PROMPT_FIELDS, "use_worktree": ()}
+"""Fields of ``Launch`` that every agent CLI with a text prompt supports."""
+
+MODES = (
+    OptionValue(
+        value="headless", title="Headless", description="Started once for each task, in the format of the tool itself."
+    ),
+    OptionValue(
+        value="acp",
+        title="Agent Client Protocol",
+        description="Driven over the protocol that editors use: questions, plans, changes and usage arrive typed.",
+    ),
+    OptionValue(
+        value="tmux",
+        title="Terminal (tmux)",
+        description="Shown in a tmux pane, where you watch it and answer its questions.",
+    ),
+)
+"""The values of ``Delegator.mode``."""
 
 TITLES: Mapping[str, str] = {
+    "model": "Model",
+    "mode": "Mode",
     "permission_mode": "Permissions",
     "yolo": "Never ask for permission",
+    "unanswered": "When no one answers",
     "flags": "More arguments",
     "prompt_prefix": "Text before every prompt",
     "prompt_suffix": "Text after every prompt",
+    "branch": "Branch for verified results",
+    "use_worktree": "Work in a worktree",
     "command": "Command",
     "prompt_delivery": "Prompt delivery",
     "output": "Output",
+    "without_tmux": "Without tmux",
     "total_seconds": "Time limit in seconds",
     "idle_seconds": "Idle limit in seconds",
     "first_event_seconds": "First event limit in seconds",
@@ -151,5 +295,12 @@ TITLES: Mapping[str, str] = {
     "max_tokens": "Token limit",
     "max_usd": "Cost limit in US dollars",
     "temperature": "Temperature",
+    "model_reasoning_effort": "Reasoning effort",
+    "model_reasoning_summary": "Reasoning summaries",
+    "model_verbosity": "Verbosity",
+    "service_tier": "Service tier",
+    "thinking": "Thinking",
+    "contextWindow": "Context window in tokens",
+    "maxTokens": "Tokens in one answer",
 }
 """Fields of ``Launch`` and ``Limits``, and well-known model properties → their labels in forms."""

@@ -50,6 +50,9 @@ class CheckResult(Wire, kw_only=True):
     argv: list[str]
     exit_code: int | None = None
     seconds: float
+    """Of the run that these counts and this exit code are from."""
+    judging_seconds: float | None = None
+    """Of all runs: this one, its repetitions, those on the base, and those of mutation testing."""
     tree: str
     """Object ID of the tree that was judged."""
     passed: int | None = None

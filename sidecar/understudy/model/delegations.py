@@ -8,11 +8,13 @@ import msgspec
 
 from understudy.model.checks import CheckResult
 from understudy.model.config.delegators import Limits
+from understudy.model.config.permission_rules import PermissionKind, PermissionRule
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorInfo, Range
 from understudy.model.evidence.mutation import Round
 from understudy.model.hunks import Review
 from understudy.model.states import State
+from understudy.model.terminals import Pane
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.model.wire import Strict, Wire
 
@@ -22,6 +24,24 @@ class Buffer(Strict, kw_only=True):
 
     uri: str
     text: str
+
+
+class LaunchOverride(Strict, kw_only=True):
+    """What one delegation changes of its delegator; what has no effect there is refused."""
+
+    model: str | None = None
+    """Model ID."""
+    mode: Literal["headless", "acp", "tmux"] | None = None
+    """How the tool is driven."""
+    permission_mode: str | None = None
+    """What the tool may do without asking; it replaces `yolo`, too."""
+    model_properties: dict[str, Any] | None = None
+    """Properties of the model, in addition to the delegator's."""
+    use_worktree: bool | None = None
+    """Whether the agent works in a worktree, and not in the user's checkout."""
+    limits: dict[str, int | float | str] | None = None
+    """Limits, in addition to those beside `launch`, by the names that a configuration file gives them
+    (`total_seconds`)."""
 
 
 class StartParams(Strict, kw_only=True):
@@ -41,6 +61,11 @@ class StartParams(Strict, kw_only=True):
     target: str | None = None
     """URI of the file to write, for recipes that return a file."""
     delegator: str | None = None
+    fallback: list[str] | None = None
+    """Delegators that take over when the first one cannot work, in this order, instead of those that it names itself;
+    `[]`: none. `launch` does not apply to them, limits do."""
+    agent: str | None = None
+    """An agent (see ``agents/list``) whose instructions, model and tools apply to this delegation."""
     workspace: str | None = None
     """URI of the workspace; absent: the git top level of the first file, else its folder."""
     base: str | None = None
@@ -48,6 +73,8 @@ class StartParams(Strict, kw_only=True):
     checks: list[str] | None = None
     """Names of configured checks to run instead of the recipe's."""
     limits: Limits | None = None
+    launch: LaunchOverride | None = None
+    """Changes of the delegator for this delegation."""
     rounds: int | None = None
     """How often the agent is asked again for tests that notice more, from 0 to 10; absent: as the recipe says."""
     group_id: str | None = None
@@ -55,6 +82,20 @@ class StartParams(Strict, kw_only=True):
     idempotency_key: str | None = None
     work_done_token: str | int | None = None
     buffers: list[Buffer] | None = None
+
+
+class GroupTask(StartParams, kw_only=True):
+    """One task of a group."""
+
+    name: str | None = None
+    """What the other tasks of the group call it; no two tasks have the same name."""
+    after: list[str] | None = None
+    """Names of tasks of the group that must succeed before this one starts: with the verdict `answered`, `verified`,
+    `unverified` or `no_changes`. If one ends in another way, this task ends with the error `dependency_failed`."""
+
+    def single(self) -> StartParams:
+        """Return the task without what only its group needs."""
+        return StartParams(**{name: getattr(self, name) for name in StartParams.__struct_fields__})
 
 
 class Candidate(Wire, kw_only=True):
@@ -69,7 +110,10 @@ class Explanation(Wire, kw_only=True):
 
     delegator: str
     candidates: list[Candidate]
+    """Others that were considered, also as its fallbacks, and why each was left out."""
     reason: str
+    fallback: list[str] = msgspec.field(default_factory=list)
+    """The delegators that take over when this one cannot work, in this order."""
 
 
 class Usage(Wire, kw_only=True):
@@ -97,6 +141,11 @@ def no_usage() -> Usage:
     )
 
 
+CostSource = Literal["reported", "configured", "table", "local", "unknown"]
+"""``reported`` by the server or the tool; computed with the prices that the user ``configured`` or with the price
+``table`` of this version; free because the server is declared ``local``; or ``unknown``, which is never zero."""
+
+
 class Attempt(Wire, kw_only=True):
     """One try on one delegator."""
 
@@ -105,15 +154,24 @@ class Attempt(Wire, kw_only=True):
     tool: str | None = None
     model_server: str | None = None
     model: str
+    reason: str | None = None
+    """Why this attempt was made on this delegator."""
     started_at: str
     finished_at: str | None = None
     session_id: str | None = None
     start_commit: str
     end_commit: str | None = None
+    rescue_ref: str | None = None
+    """Where its worktree is kept, if it changed files and the next attempt began again from the base; see
+    ``worktrees/list``."""
     usage: Usage
     cost_usd: str | None = None
+    cost_source: CostSource = "unknown"
+    """Where the amount is from."""
+    price_date: str | None = None
+    """The date of the price table that it was computed with."""
     cost_estimated: bool = False
-    """Whether the amount was computed from counted text instead of reported."""
+    """Whether it was computed from tokens that Understudy estimated, because nothing reported them."""
     failure: ErrorInfo | None = None
 
 
@@ -142,10 +200,6 @@ class PermissionOption(Wire, kw_only=True):
     kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 
 
-PermissionKind = Literal["read", "edit", "execute", "fetch", "other"]
-"""What a tool would do: read files, change files, run a command, access the network, or something else."""
-
-
 class PermissionRequest(Wire, kw_only=True):
     """A permission request of an agent."""
 
@@ -163,17 +217,39 @@ class PermissionRequest(Wire, kw_only=True):
     """For ``read`` and ``edit``: the files; absent when they are not known, or too many."""
     deadline: str | None = None
     deadline_action: str
+    """The option that is chosen when no one answers in time."""
+    rule: PermissionRule | None = None
+    """The rule that an answer with `remember` adds to the delegator; absent when none is proposed."""
+
+
+Delivery = Literal["sent", "waiting", "kept"]
+"""Sent to the agent while it works; waiting for its start or the end of its turn; kept for the next reply."""
+
+
+class SentMessage(Wire, kw_only=True):
+    """What the user said to the agent while the delegation was in progress."""
+
+    id: str
+    text: str
+    """Its beginning, as one line."""
+    by: str
+    delivery: Delivery
+    """How it was to reach the agent; `kept` after the end of a run that did not deliver it."""
+    delivered: bool = False
+    """Whether the agent got it, or a reply took it along."""
 
 
 class AskedBy(Wire, kw_only=True):
     """Who started a delegation or made a group, as far as the frontend knows."""
 
     frontend: str
-    """``cli``, ``rpc`` or ``lsp``."""
+    """``cli``, ``rpc``, ``lsp`` or ``mcp``."""
     client: str | None = None
     """Name and version of the editor or other client, as it introduced itself."""
     session: str | None = None
     """Session of the agent that made the request, from its environment."""
+    agent: str | None = None
+    """Tool of that agent."""
     pid: int | None = None
     """Process of the client."""
     cwd: str | None = None
@@ -188,6 +264,18 @@ GroupKind = Literal["batch", "compare"]
 """Different tasks that belong together, or one task on several delegators."""
 
 
+class GroupBudget(Strict, kw_only=True):
+    """What all delegations of a group may spend together.
+
+    When it is spent, those that wait do not start, and those that run are stopped; their partial work is kept.
+    """
+
+    max_tokens: int | None = None
+    """The most tokens that they read and write."""
+    max_usd: str | None = None
+    """The highest cost, in USD as a decimal string; what has no known cost counts as free."""
+
+
 class Group(Wire, kw_only=True):
     """Delegations that were started together."""
 
@@ -195,6 +283,8 @@ class Group(Wire, kw_only=True):
     kind: GroupKind
     delegations: list[str]
     """Ids in the order in which they joined; replies and retries of members join too."""
+    budget: GroupBudget | None = None
+    """What they may spend together; absent: each has only its own limits."""
     asked_by: AskedBy
     created_at: str
 
@@ -227,6 +317,8 @@ class Delegation(Wire, kw_only=True):
     """The isolation of its agents, the weakest of all attempts; absent while no agent ran a program."""
     confined: bool
     """Whether the isolation is `landlock` or stronger."""
+    terminal: Pane | None = None
+    """Where the user can watch and answer the agent (see ``delegations/attach``); only while it runs in tmux."""
     usage: Usage
     cost_usd: str | None = None
     cost_known: bool
@@ -236,6 +328,8 @@ class Delegation(Wire, kw_only=True):
     finished_at: str | None = None
     error: ErrorInfo | None = None
     group_id: str | None = None
+    after: list[str] = msgspec.field(default_factory=list)
+    """Ids of the delegations of its group that must succeed before it starts."""
     parent_id: str | None = None
     conflicts: list[str] = msgspec.field(default_factory=list)
     """Ids of pending hunks whose accept failed because they conflict with the user's file."""
@@ -244,4 +338,6 @@ class Delegation(Wire, kw_only=True):
     superseded_by: str | None = None
     """The follow-up that continues the pending hunks; None again if that follow-up failed."""
     waiting_for: PermissionRequest | None = None
+    messages: list[SentMessage] = msgspec.field(default_factory=list)
+    """What the user said to the agent, oldest first."""
     last_seq: int

@@ -90,6 +90,8 @@ class ErrorKind(enum.StrEnum):
     """The output cannot be parsed."""
     BUDGET_EXHAUSTED = "budget_exhausted"
     """A limit on tokens, turns or money was reached."""
+    DEPENDENCY_FAILED = "dependency_failed"
+    """A task that it comes after in its group did not succeed, so it did not start."""
     CANCELLED = "cancelled"
     """The user cancelled it."""
     INTERRUPTED = "interrupted"
@@ -173,6 +175,58 @@ def scope_of(kind: ErrorKind) -> ErrorScope | None:
     return _SCOPES.get(kind)
 
 
+class FailureClass(enum.StrEnum):
+    """Why a delegator cannot work, where another one may.
+
+    Every other failure is about the task, the request or the user, and would happen on any delegator or must not be
+    tried again: refused content, a spent budget, a cancel, a missing permission, failed checks.
+    """
+
+    AUTH = "auth"
+    """Its key or login is refused."""
+    QUOTA = "quota"
+    """Its account has no credit left."""
+    RATE_LIMIT = "rate_limit"
+    """It gets too many requests."""
+    OVERLOAD = "overload"
+    """Its server is busy, fails, or cannot be reached."""
+    MODEL_MISSING = "model_missing"
+    """Its server does not know the model."""
+    TOOL_MISSING = "tool_missing"
+    """Its program is not installed."""
+    CRASH = "crash"
+    """Its program or its stream ended without a result."""
+    STALL = "stall"
+    """Nothing happened within a time limit."""
+
+
+_FAILURE_CLASSES = {
+    ErrorKind.AUTH_FAILED: FailureClass.AUTH,
+    ErrorKind.QUOTA_EXHAUSTED: FailureClass.QUOTA,
+    ErrorKind.RATE_LIMITED: FailureClass.RATE_LIMIT,
+    ErrorKind.OVERLOADED: FailureClass.OVERLOAD,
+    ErrorKind.CONNECTION_FAILED: FailureClass.OVERLOAD,
+    ErrorKind.MODEL_NOT_FOUND: FailureClass.MODEL_MISSING,
+    ErrorKind.TOOL_MISSING: FailureClass.TOOL_MISSING,
+    ErrorKind.TOOL_CRASHED: FailureClass.CRASH,
+    ErrorKind.TOOL_NO_RESULT: FailureClass.CRASH,
+    ErrorKind.STREAM_TRUNCATED: FailureClass.CRASH,
+    ErrorKind.STALLED: FailureClass.STALL,
+    ErrorKind.TIMED_OUT: FailureClass.STALL,
+}
+
+UNBILLED = frozenset(
+    {FailureClass.AUTH, FailureClass.QUOTA, FailureClass.RATE_LIMIT, FailureClass.MODEL_MISSING}
+    | {FailureClass.OVERLOAD, FailureClass.TOOL_MISSING}
+)
+"""Failures in which the model did not work: an attempt that ended so and reports no tokens cost nothing."""
+
+
+def class_of(kind: ErrorKind) -> FailureClass | None:
+    """Return the class of a failure; None if another delegator would not help."""
+    return _FAILURE_CLASSES.get(kind)
+
+
 def retry_time(epoch_seconds: float) -> str | None:
     """Return a time in the format of ``retryAt``; None if it is out of range."""
     try:
@@ -193,13 +247,17 @@ class ErrorInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     retry_at: str | None = None
     """When a retry can succeed, if the server or tool reports it (RFC 3339, UTC)."""
     scope: ErrorScope | None = None
+    log_paths: list[str] | None = None
+    """Absolute paths of logs that can explain it, the most useful one first; no text of the error names them."""
+    parameter: str | None = None
+    """The parameter of the request that is wrong (``launch.permissionMode``), for forms; absent if it may be any."""
 
 
 class UnderstudyError(Exception):
     """The one exception that crosses packages.
 
     ``message`` says what happened and to what; ``hint`` says what to do next; ``names`` lists valid alternatives (names
-    similar to an unknown one).
+    similar to an unknown one). Frontends offer ``log_paths`` themselves, so no message or hint names a log.
     """
 
     def __init__(
@@ -212,6 +270,8 @@ class UnderstudyError(Exception):
         names: list[str] | None = None,
         retry_at: str | None = None,
         scope: ErrorScope | None = None,
+        log_paths: list[str] | None = None,
+        parameter: str | None = None,
     ) -> None:
         """Store the parts; ``str(error)`` is only the message."""
         super().__init__(message)
@@ -222,11 +282,21 @@ class UnderstudyError(Exception):
         self.names = names
         self.retry_at = retry_at
         self.scope = scope
+        self.log_paths = log_paths
+        self.parameter = parameter
 
     def info(self) -> ErrorInfo:
         """Return the wire form."""
         return ErrorInfo(
-            self.kind, self.message, self.hint, self.location, self.names, retry_at=self.retry_at, scope=self.scope
+            self.kind,
+            self.message,
+            self.hint,
+            self.location,
+            self.names,
+            retry_at=self.retry_at,
+            scope=self.scope,
+            log_paths=self.log_paths,
+            parameter=self.parameter,
         )
 
     @classmethod
@@ -240,4 +310,6 @@ class UnderstudyError(Exception):
             names=info.names,
             retry_at=info.retry_at,
             scope=info.scope,
+            log_paths=info.log_paths,
+            parameter=info.parameter,
         )

@@ -10,12 +10,14 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.model.checks import BaseComparison, CheckResult, SuspiciousCode
+from understudy.model.config.permission_rules import PermissionKind, PermissionRule
 from understudy.model.confinement import Sandbox
-from understudy.model.delegations import FileStat, PermissionKind, PermissionOption
+from understudy.model.delegations import CostSource, Delivery, FileStat, PermissionOption
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.mutation import MutationResult
 from understudy.model.hunks import Review
 from understudy.model.states import State
+from understudy.model.terminals import Pane
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.model.wire import Wire
 
@@ -46,7 +48,7 @@ class Worktree(Event, tag="worktree", kw_only=True):
 
 
 class Queued(Event, tag="queued", kw_only=True):
-    """No slot was free."""
+    """As many delegations as allowed were running."""
 
     position: int
 
@@ -64,9 +66,11 @@ class Started(Event, tag="started", kw_only=True):
 
 
 class AgentStarted(Event, tag="agent_started", kw_only=True):
-    """The program of an attempt's agent runs; a delegator without a tool runs no program."""
+    """The program of an attempt's agent runs; of a delegator without a tool, the first command of its model."""
 
     sandbox: Sandbox
+    terminal: Pane | None = None
+    """Its pane, for one that runs in tmux."""
 
 
 class Phase(Event, tag="phase", kw_only=True):
@@ -135,7 +139,12 @@ class UsageReport(Event, tag="usage", kw_only=True):
     turns: int
     tool_calls: int
     cost_usd: str | None = None
+    cost_source: CostSource | None = None
+    """Where the cost is from; absent: the agent reported it."""
+    price_date: str | None = None
+    """The date of the price table, where it was used."""
     estimated: bool = False
+    """Whether the tokens are an estimate."""
 
 
 class Session(Event, tag="session", kw_only=True):
@@ -157,14 +166,30 @@ class Permission(Event, tag="permission", kw_only=True):
     paths: list[str] | None = None
     deadline: str | None = None
     deadline_action: str
+    rule: PermissionRule | None = None
 
 
 class PermissionAnswered(Event, tag="permission_answered", kw_only=True):
-    """The user or the deadline answered."""
+    """The user, a rule or the deadline answered."""
 
     request_id: str
     option: str
     by: str
+
+
+class UserMessage(Event, tag="user_message", kw_only=True):
+    """The user said something to the agent while the delegation was in progress."""
+
+    message_id: str
+    text: str
+    by: str
+    delivery: Delivery
+
+
+class MessageDelivered(Event, tag="message_delivered", kw_only=True):
+    """The agent got the message, or a reply to this delegation took it along."""
+
+    message_id: str
 
 
 class AttemptFailed(Event, tag="attempt_failed", kw_only=True):
@@ -174,6 +199,7 @@ class AttemptFailed(Event, tag="attempt_failed", kw_only=True):
     will_retry: bool
     """Whether the same delegator is tried again."""
     next_delegator: str | None = None
+    """The delegator of the next attempt, which begins with a fresh worktree."""
     wait_seconds: float | None = None
 
 
@@ -181,6 +207,8 @@ class Checkpoint(Event, tag="checkpoint", kw_only=True):
     """The partial work of the attempt, as a commit."""
 
     commit: str
+    rescue_ref: str | None = None
+    """Where the whole worktree is kept, if the next attempt has a fresh one."""
 
 
 class Result(Event, tag="result", kw_only=True):
@@ -207,6 +235,7 @@ class CheckFinished(Event, tag="check_finished", kw_only=True):
     argv: list[str]
     exit_code: int | None = None
     seconds: float
+    judging_seconds: float | None = None
     tree: str
     passed: int | None = None
     failed: int | None = None
@@ -356,6 +385,8 @@ AnyEvent = (
     | Session
     | Permission
     | PermissionAnswered
+    | UserMessage
+    | MessageDelivered
     | AttemptFailed
     | Checkpoint
     | Result

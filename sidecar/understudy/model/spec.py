@@ -10,10 +10,12 @@ from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
+from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import Review
 from understudy.model.states import State
+from understudy.model.terminals import Pane
 from understudy.model.wire import Wire, camel, ready
 
 SPEC_VERSION = 2
@@ -56,8 +58,18 @@ class SpecCandidate(Wire, kw_only=True):
 
     delegator: Delegator
     model_server: ModelServer | None = None
+    tool_definition: ToolDefinition | None = None
+    """The definition of its tool, for a tool that a file defines."""
     limits: Limits
     """The limits in force: of the request, the delegator and the configuration, with the defaults."""
+
+
+class PauseBounds(Wire, kw_only=True):
+    """When a delegator that keeps failing is paused, and how long (``[fallback]`` of the configuration)."""
+
+    failures: int = 3
+    pause_minutes: float = 5.0
+    longest_pause_minutes: float = 60.0
 
 
 class Spec(Wire, kw_only=True):
@@ -85,20 +97,30 @@ class Spec(Wire, kw_only=True):
     bootstrap: Bootstrap
     evidence: Evidence = msgspec.field(default_factory=Evidence)
     """How much the tests must notice."""
+    pauses: PauseBounds = msgspec.field(default_factory=PauseBounds)
     rounds: int = 0
     """How often the agent is asked again for tests that notice more."""
     interpreter: str | None = None
     """The project's interpreter where one is configured or the editor selected one."""
     trusted: bool
     asked_by: AskedBy
+    caller_pane: Pane | None = None
+    """The tmux pane that the user asked from, for an agent that runs in one."""
     created_at: str
     buffers: dict[str, str]
     """Path inside the workspace (POSIX, C-quoted when it is not UTF-8) → file name in ``buffers/``."""
     notes: list[str]
     """Notes of the caller about this request, such as a text that could not be passed on."""
     group_id: str | None = None
+    after: list[str] = msgspec.field(default_factory=list)
+    """Delegations of the same group that must succeed before this one starts."""
     parent_id: str | None = None
     origin: Origin | None = None
+
+    @property
+    def in_checkout(self) -> bool:
+        """Return whether the agent works in the user's checkout. An agent that only answers has a worktree."""
+        return runs_in_checkout(self.candidates[0].delegator, self.recipe)
 
     def asked(self) -> StartParams:
         """Return the parameters for the prompt: the task, and for a follow-up the decisions on the work so far."""
@@ -106,6 +128,11 @@ class Spec(Wire, kw_only=True):
             return self.params
         task = "\n\n".join(part for part in ((self.params.task or "").strip(), self.origin.words) if part)
         return msgspec.structs.replace(self.params, task=task)
+
+
+def runs_in_checkout(delegator: Delegator, recipe: Recipe) -> bool:
+    """Return whether an agent works in the user's checkout."""
+    return recipe.returns != "text" and delegator.launch is not None and delegator.launch.use_worktree is False
 
 
 def initial(spec: Spec) -> Delegation:
@@ -127,6 +154,7 @@ def initial(spec: Spec) -> Delegation:
         asked_by=spec.asked_by,
         started_at=spec.created_at,
         group_id=spec.group_id,
+        after=spec.after,
         parent_id=spec.parent_id,
         last_seq=0,
     )

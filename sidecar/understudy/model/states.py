@@ -18,7 +18,7 @@ class State(enum.StrEnum):
     PREPARING = "preparing"
     """Its base and worktree are being created."""
     QUEUED = "queued"
-    """It waits for a slot; no process runs it."""
+    """It waits in the queue; no process runs it."""
     RUNNING = "running"
     """An attempt is running."""
     WAITING = "waiting"

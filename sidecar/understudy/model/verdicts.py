@@ -68,6 +68,8 @@ class Reservation(enum.StrEnum):
     """A test fails when only a comment, or a value that nothing reads, is added to the code."""
     OUTSIDE_CHANGED = "outside_changed"
     """Files outside the worktree changed while the agent or a check ran, and no editor reported that it saved them."""
+    NOT_ISOLATED = "not_isolated"
+    """The agent ran in the user's checkout, without isolation, as ``launch.use_worktree`` says."""
     TAMPERED = "tampered"
     """The journal contained bytes that its worker did not write, or a check's report and its run disagree."""
 
@@ -78,11 +80,11 @@ VERDICTS: dict[Verdict, str] = {
     Verdict.UNVERIFIED: "there is a result, but check it before you rely on it",
     Verdict.CHECKS_FAILED: "a required check fails on the result and passes without it",
     Verdict.NO_CHANGES: "the agent finished without changing anything",
-    Verdict.FAILED: "the agent failed; partial work is kept",
-    Verdict.CANCELLED: "stopped on request; partial work is kept",
-    Verdict.TIMED_OUT: "a time limit was reached; partial work is kept",
-    Verdict.BUDGET_EXHAUSTED: "a limit on tokens, turns or money was reached; partial work is kept",
-    Verdict.INTERRUPTED: "its worker process died; partial work is kept",
+    Verdict.FAILED: "the delegation failed",
+    Verdict.CANCELLED: "stopped on request",
+    Verdict.TIMED_OUT: "a time limit was reached",
+    Verdict.BUDGET_EXHAUSTED: "a limit on tokens, turns or money was reached",
+    Verdict.INTERRUPTED: "its worker process died",
 }
 """What a verdict means, without a full stop."""
 
@@ -151,6 +153,10 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     Reservation.OUTSIDE_CHANGED: (
         "files outside the worktree changed while the agent or a check ran",
         "you or the agent changed them: `understudy watch ID` names them, and how to see what a file was before",
+    ),
+    Reservation.NOT_ISOLATED: (
+        "the agent ran in your checkout, without isolation",
+        "its changes are in your files: read the diff, which may have your own, too; to undo all: understudy undo ID",
     ),
     Reservation.TAMPERED: (
         "a report was forged: the journal's, or that of a check",

@@ -1,4 +1,4 @@
-"""Our own loop on a server with OpenAI's chat completions."""
+"""Our own loop on a model server."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from understudy.model.capabilities import PROMPT_FIELDS, TIME_LIMITS, USAGE_LIMI
 
 CAPABILITIES = Capabilities(
     name="openai",
-    title="Chat completions",
-    runner="understudy.runners.backends.openai:Runner",
+    title="Model server",
+    runner="understudy.runners.model_loop.loop_runner:Runner",
     launch=PROMPT_FIELDS,
-    limits=(TIME_LIMITS | USAGE_LIMITS) - {"max_turns"},
+    limits=TIME_LIMITS | USAGE_LIMITS,
     properties=True,
-    protocols=("openai",),
+    protocols=("openai", "anthropic", "responses"),
     needs_model_server=True,
-    tree_recipes=frozenset({"tests"}),
     process_in_worktree=False,
     inline_files=True,
 )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Literal
 
-from understudy.model.capabilities import OptionValue
+import msgspec
+
+from understudy.model.capabilities import Install, MessageTime, OptionValue
 from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, ModelServer, Scope
-from understudy.model.errors import Location
+from understudy.model.errors import FailureClass, Location
 from understudy.model.wire import Wire
+
+ImportSource = Literal["agent-delegate", "delegate-local", "agent-delegator", "sideagent", "operator"]
+"""The tools whose configuration can be imported."""
 
 
 class Problem(Wire, kw_only=True):
@@ -20,6 +26,36 @@ class Problem(Wire, kw_only=True):
     location: Location | None = None
 
 
+class CircuitState(enum.StrEnum):
+    """Whether a kind of failure keeps a delegator from being tried.
+
+    ``closed`` → ``open``: it failed so often one after another, or its provider said when to try again.
+    ``open`` → ``half_open``: the pause is over, and one attempt probes whether it works again.
+    ``half_open`` → ``open``: the probe failed, and the next pause is twice as long; or it showed nothing.
+    Any → ``closed``: an attempt succeeded, or the user reset it.
+    """
+
+    CLOSED = "closed"
+    """It is tried."""
+    OPEN = "open"
+    """It is paused; after ``until``, the next attempt probes it."""
+    HALF_OPEN = "half_open"
+    """One attempt probes it; others do not try it."""
+
+
+class Pause(Wire, kw_only=True):
+    """A pause of a delegator after failures of one kind: its fallbacks are tried instead."""
+
+    failure: FailureClass
+    state: CircuitState
+    failures: int
+    """How many there were one after another."""
+    until: str
+    """RFC 3339, UTC."""
+    message: str
+    """The last failure."""
+
+
 class EntryState(Wire, kw_only=True):
     """Whether a delegator can be used now."""
 
@@ -27,6 +63,8 @@ class EntryState(Wire, kw_only=True):
     problems: list[Problem]
     running: int
     queued: int
+    pauses: list[Pause] = msgspec.field(default_factory=list)
+    """Why its fallbacks are tried instead; without fallbacks, it is tried all the same."""
 
 
 class DelegatorEntry(Wire, kw_only=True):
@@ -40,6 +78,10 @@ class DelegatorEntry(Wire, kw_only=True):
     location: Location | None = None
     tool_display_name: str | None = None
     """The display name of its tool; absent without a tool, and for an unknown tool."""
+    is_default: bool = False
+    """Whether it is the default for everything that no other default covers."""
+    default_for: list[str] = msgspec.field(default_factory=list)
+    """The recipes whose default it is."""
     state: EntryState
 
 
@@ -117,7 +159,7 @@ class SupportedOption(Wire, kw_only=True):
     """A field that can be set and has an effect, with everything that a form needs to ask for it."""
 
     name: str
-    """The field of ``Launch``, ``Limits`` or ``modelProperties``."""
+    """The field of ``Delegator``, ``Launch``, ``Limits`` or ``modelProperties``."""
     title: str
     """Its label."""
     description: str
@@ -139,17 +181,25 @@ class SupportedOption(Wire, kw_only=True):
     """Words that are replaced in its elements, each with what replaces it; others like them are refused."""
     only_with: dict[str, str] | None = None
     """Fields of ``Launch`` and the values that this option requires to have an effect."""
+    needs_slot: str | None = None
+    """A word that an argument of ``launch.command`` must contain for this option to have an effect."""
+    per_delegation: bool = False
+    """Whether one delegation can change it: with the field of this name in ``LaunchOverride``, or, for an option in
+    ``properties`` or ``limits``, in its ``modelProperties`` or ``limits``."""
 
 
 class SupportedOptions(Wire, kw_only=True):
     """The options of a delegator that have an effect; all others are refused, never ignored."""
 
+    delegator: list[SupportedOption]
+    """Fields of ``Delegator`` itself: ``model``, ``mode``."""
     launch: list[SupportedOption]
     """Fields of ``Launch``, in the order in which a form asks for them."""
     limits: list[SupportedOption]
     """Fields of ``Limits``."""
     properties: list[SupportedOption]
-    """Well-known ``modelProperties``; empty: ``modelProperties`` has no effect. Others are passed on unchanged."""
+    """Well-known ``modelProperties``; empty: ``modelProperties`` has no effect. A tool takes only these; a model server
+    gets all others unchanged."""
     modes: list[str]
     """How it can be driven: ``headless``, ``acp``."""
     permission_modes: list[OptionValue]
@@ -160,6 +210,8 @@ class SupportedOptions(Wire, kw_only=True):
     """Whether it works only with a model server; then ``model`` is required too."""
     sessions: bool
     """Whether a reply continues the session of the previous attempt."""
+    messages: MessageTime
+    """When it gets a message that the user sends while it works."""
     returns: list[Literal["text", "file", "tree"]]
     """Kinds of recipes that it can run."""
     recipes: list[str] | None = None
@@ -186,9 +238,15 @@ class ServerPreset(Wire, kw_only=True):
     title: str
     base_url: str
     """Its usual address; empty: there is none."""
-    protocol: str
+    protocols: list[str]
+    local: bool
+    """Whether it usually runs on the user's own machine."""
     needs_key: bool
     """Whether it usually requires an API key."""
+    key_variable: str | None = None
+    """The environment variable in which its documentation expects the key."""
+    key_in_environment: bool
+    """Whether the environment of the sidecar has that variable."""
     key_url: str | None = None
     """The page on which its users create API keys."""
     running: bool
@@ -206,19 +264,29 @@ class ToolEntry(Wire, kw_only=True):
     """What it does, unless its name says it."""
     found: bool
     path: str | None = None
-    install_url: str | None = None
-    """The page that explains how to install it."""
+    install: Install | None = None
+    """How to install it and log in; absent if it is part of Understudy or named by the delegator."""
+    scope: Scope | None = None
+    """Where the file is that defines it; absent: Understudy knows it."""
+    location: Location | None = None
+    """The file that defines it."""
+    command: list[str] | None = None
+    """The ``launch.command`` that runs it as a custom command; absent if ``runnable``, and if none is known."""
     version: str | None = None
     runnable: bool
     """Whether this version of Understudy has a runner for it."""
     modes: list[str]
     supports: SupportedOptions | None = None
     """The options of its delegators; absent if Understudy has no runner for it."""
+    supports_acp: SupportedOptions | None = None
+    """The options of its delegators with the mode ``acp``; absent if it does not speak the Agent Client Protocol."""
+    supports_tmux: SupportedOptions | None = None
+    """The options of its delegators with the mode ``tmux``; absent if it does not run in a terminal."""
     problems: list[Problem]
 
 
 class ConnectionTestStep(Wire, kw_only=True):
-    """One step of a connection test: ``binary``, ``version``, ``endpoint``, ``key``, ``model``, ``round_trip``."""
+    """One step of a connection test: ``binary``, ``version``, ``tmux``, ``endpoint``, ``key``, ``round_trip`` …."""
 
     name: str
     ok: bool

@@ -5,10 +5,15 @@ from __future__ import annotations
 import enum
 from typing import Any, Literal
 
+from understudy.model.config.permission_rules import PermissionRule
 from understudy.model.wire import Strict, Wire
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 """Names of delegators, model servers, recipes and checks, which are valid file names on every platform."""
+
+
+MOST_FALLBACKS = 8
+"""The most delegators in a list of fallbacks."""
 
 
 class Scope(enum.StrEnum):
@@ -49,40 +54,50 @@ class Launch(Strict, kw_only=True):
     """What the tool may do without asking: the tool's own name of a mode."""
     flags: list[str] | None = None
     """Further arguments for the tool, passed unchanged."""
+    unanswered: Literal["reject", "allow", "stop"] | None = None
+    """What happens to a permission request that no one answers within `limits.answerSeconds`."""
     prompt_prefix: str | None = None
     """Text that every prompt begins with."""
     prompt_suffix: str | None = None
     """Text that every prompt ends with."""
+    branch: str | None = None
+    """New branch of the repository on which a verified result is kept, too, with `{id} {recipe} {delegator}`:
+    `understudy/{id}`. The checkout does not change."""
+    use_worktree: bool | None = None
+    """`false`: where a recipe changes files, the agent works in your own checkout instead of a worktree. Its changes
+    are in your files at once, each can be undone, and the result is never verified."""
     command: list[str] | None = None
-    """Argument vector of a ``generic`` tool; slots: ``{model} {prompt} {promptFile} {worktree} {sessionId}``."""
+    """Program and arguments of a custom command, with ``{prompt} {promptFile} {model} {worktree} {sessionId}``."""
     prompt_delivery: Literal["argument", "stdin", "file"] | None = None
-    """How a `generic` tool gets its prompt: as an argument, on standard input, or in a file."""
+    """How a custom command gets its prompt: as an argument, on standard input, or in a file."""
+    without_tmux: Literal["fail", "headless"] | None = None
+    """What happens in the mode `tmux` on a machine without tmux: it fails (default), or runs without a terminal."""
     output: Literal["text", "events"] | None = None
-    """What a ``generic`` tool prints: plain text until it exits, or one JSON event per line, ``result`` last."""
+    """What a custom command prints: plain text (default), or one JSON event per line, ``result`` last."""
 
 
 class Limits(Strict, kw_only=True):
     """Bounds of one delegation; times in seconds, money in USD as a decimal string."""
 
     total_seconds: float | None = None
-    """From ``started`` to the end of the last attempt."""
+    """Longest duration of all attempts together."""
     idle_seconds: float | None = None
-    """Between two real events; keep-alives and output other than events do not count. Without `firstEventSeconds`, it
-    also applies before the first event."""
+    """Longest time between two events of the agent, and before the first one unless `firstEventSeconds` is set. Other
+    output and keep-alives do not count."""
     first_event_seconds: float | None = None
-    """From the start of an attempt to its first event."""
+    """Longest time from the start of an attempt to its first event."""
     after_result_seconds: float | None = None
-    """From the terminal event to the exit of the process."""
+    """Longest time from the agent's result to the exit of its process."""
     answer_seconds: float | None = None
     """How long a permission request waits for the user; then it is rejected."""
     max_turns: int | None = None
-    """Turns of the agent."""
+    """Most turns of the agent."""
     max_output_tokens: int | None = None
-    """Tokens that the model writes, in all turns together."""
+    """Most tokens that the model writes, in all turns together."""
     max_tokens: int | None = None
-    """Tokens read and written, in all turns together."""
+    """Most tokens read and written, in all turns together."""
     max_usd: str | None = None
-    """Cost of all turns together, as far as the prices are known."""
+    """Highest cost of all turns together, as far as the prices are known."""
 
 
 class Delegator(Strict, kw_only=True):
@@ -94,22 +109,43 @@ class Delegator(Strict, kw_only=True):
     """Name to display in lists."""
     tool: str | None = None
     """Agent CLI; absent: our own loop on ``model_server``."""
+    mode: Literal["headless", "acp", "tmux"] | None = None
+    """How the tool is driven: without a terminal (default), over the Agent Client Protocol, or in a tmux pane."""
     model_server: str | None = None
     """The model server of our own loop, or of a tool that can use one."""
     model: str = ""
     """Model ID of the tool or the server; empty: the tool's default."""
     model_properties: dict[str, Any] | None = None
-    """Properties sent unchanged with each request to a model server (``temperature``, …)."""
+    """Properties of the model: sent unchanged with each request to a model server (``temperature``, …), or those of
+    the tool (``model_reasoning_effort``)."""
     launch: Launch | None = None
     """How the tool is started."""
     env: dict[str, str | EnvReference] | None = None
     """Environment variables of the tool's process; a key is given as a reference, never as a value."""
     limits: Limits | None = None
     """Limits of each delegation; the configuration supplies those that are absent here."""
+    permissions: list[PermissionRule] | None = None
+    """Rules for its permission requests; the first that matches decides, and without one the user is asked."""
     locality: Literal["local", "remote"] | None = None
     """`local`: everything that is sent stays on this machine; if that is impossible, the delegator fails."""
+    fallback: list[str] | None = None
+    """Delegators that take over, in this order, each in a fresh worktree, when this one cannot work: its login, quota,
+    rate limit, server, model or program fails, or it stalls. Their own lists do not count."""
     extensions: dict[str, Any] | None = None
     """Values for other programs, never interpreted."""
+
+
+class Price(Strict, kw_only=True):
+    """What a model costs, in USD per million tokens, as decimal strings."""
+
+    input: str
+    """Tokens read."""
+    output: str
+    """Tokens written."""
+    cache_read: str | None = None
+    """Tokens read from the provider's cache; absent: as `input`."""
+    cache_write: str | None = None
+    """Tokens written to the provider's cache; absent: as `input`."""
 
 
 class ModelServer(Strict, kw_only=True):
@@ -123,14 +159,18 @@ class ModelServer(Strict, kw_only=True):
     """The kind of server (see ``modelServers/presets``); ``custom`` for any other."""
     base_url: str
     """Base URL without ``/chat/completions`` (``http://127.0.0.1:11434/v1``)."""
-    protocol: str | None = None
-    """API of the server; `openai` unless declared."""
+    protocols: list[str] | None = None
+    """APIs of the server, the preferred one first; `openai` unless declared."""
     api_key: KeyReference | None = None
     """Where its key is stored; the file never contains the key itself."""
     headers: dict[str, str] | None = None
     """HTTP headers sent with every request; not for keys."""
     locality: Literal["local", "remote"] | None = None
-    """`local`: its address must be on this machine."""
+    """`local`: its address must be on this machine, and its models cost nothing unless `prices` has a price."""
+    max_concurrent: int | None = None
+    """Most requests that Understudy itself sends to it at once, in all processes together; others wait."""
+    prices: dict[str, Price] | None = None
+    """What its models cost, by the first characters of their names; the longest that fits applies, `""` fits all."""
 
 
 class ModelPrice(Wire, kw_only=True):

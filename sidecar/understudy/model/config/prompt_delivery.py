@@ -11,7 +11,7 @@ def delivery_of(command: list[str], asked: str | None) -> tuple[str, str | None]
     joined = "\n".join(command)
     delivery = asked or ("argument" if "{prompt}" in joined else "file" if "{promptFile}" in joined else "stdin")
     if delivery != "argument" and "{prompt}" in joined:
-        return delivery, f"delivers its prompt by {delivery} but has the slot {{prompt}} in its command"
+        return delivery, f"delivers its prompt by {delivery} but has {{prompt}} in its command"
     if delivery == "file" and "{promptFile}" not in joined:
-        return delivery, "delivers its prompt as a file but has no slot {promptFile} in its command"
+        return delivery, "delivers its prompt as a file but has no {promptFile} in its command"
     return delivery, None

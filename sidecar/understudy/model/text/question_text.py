@@ -7,6 +7,17 @@ import re
 from understudy.model.delegations import PermissionRequest
 
 
+def remembered(request: PermissionRequest) -> str | None:
+    """Return what an answer with ``remember`` would allow from now on; None if it cannot be remembered."""
+    rule = request.rule
+    if rule is None or not any(option.kind == "allow_once" for option in request.options):
+        return None
+    if rule.command is not None:
+        return f"`{rule.command}`" if rule.exact else f"commands that begin with `{rule.command}`"
+    path = (rule.path or "").removeprefix("/")
+    return f"edits of {path}" if rule.kind == "edit" else f"reading {path}"
+
+
 def describe(request: PermissionRequest) -> str:
     """Return first the effect, from the fields that the agent's driver reports, then the agent's own text.
 

@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 from understudy.model.capabilities import (
-    PROMPT_FIELDS,
+    COMMON_FIELDS,
     TIME_LIMITS,
+    UNANSWERED,
     USAGE_LIMITS,
     Capabilities,
+    Install,
     OptionValue,
     RepositoryPath,
 )
+from understudy.model.terminals import Interactive
 
 CAPABILITIES = Capabilities(
     name="claude",
     title="Claude Code",
     runner="understudy.runners.agent_clis.claude:Runner",
-    install_url="https://docs.claude.com/en/docs/claude-code/setup",
+    install=Install(
+        about="The agent CLI of Anthropic.",
+        command="npm install -g @anthropic-ai/claude-code",
+        login="Start it once and follow the login, with a Claude account or an API key.",
+        login_command="claude",
+        url="https://docs.claude.com/en/docs/claude-code/setup",
+    ),
     binaries=("claude",),
+    acp_command=("claude-agent-acp",),
     oldest_version="2.1.0",
+    interactive=Interactive(
+        command=("claude", "--strict-mcp-config", "--setting-sources=user", "{options}", "--", "{prompt}"),
+        model=("--model={model}",),
+        yolo=("--permission-mode=bypassPermissions",),
+        permission_modes={
+            mode: (f"--permission-mode={mode}",) for mode in ("acceptEdits", "default", "bypassPermissions")
+        },
+        default_mode="acceptEdits",
+        reserved_flags=frozenset(
+            [
+                *("-p", "--print", "--setting-sources", "--strict-mcp-config", "-w", "--worktree", "--tmux", "--bg"),
+                *("--background", "--ide", "--remote", "--teleport", "--"),
+            ]
+        ),
+        prepare="understudy.runners.agent_clis.claude:prepare_terminal",
+    ),
     launch={
         "permission_mode": (
             OptionValue(
@@ -33,12 +59,14 @@ CAPABILITIES = Capabilities(
             ),
         ),
         "yolo": (),
+        "unanswered": UNANSWERED,
         "flags": (),
-        **PROMPT_FIELDS,
+        **COMMON_FIELDS,
     },
     limits=TIME_LIMITS | USAGE_LIMITS | {"answer_seconds"},
     protocols=("anthropic",),
     sessions=True,
+    messages="during_turn",
     session_variables=("CLAUDE_SESSION_ID", "CLAUDE_CODE_SESSION_ID"),
     repository_paths=(
         RepositoryPath(path=".claude/agents/", what="agent definitions of Claude Code"),

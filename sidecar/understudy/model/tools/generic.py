@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.model.capabilities import PROMPT_FIELDS, TIME_LIMITS, USAGE_LIMITS, Capabilities, OptionValue
+from understudy.model.capabilities import COMMON_FIELDS, TIME_LIMITS, USAGE_LIMITS, Capabilities, OptionValue
 
 CAPABILITIES = Capabilities(
     name="generic",
@@ -20,15 +20,11 @@ CAPABILITIES = Capabilities(
             OptionValue(value="events", title="Events", description="One JSON event per line, `result` last."),
         ),
         "prompt_delivery": (
-            OptionValue(
-                value="argument", title="Argument", description="As an argument, in place of the slot {prompt}."
-            ),
+            OptionValue(value="argument", title="Argument", description="As an argument, in place of {prompt}."),
             OptionValue(value="stdin", title="Standard input", description="On standard input, which is then closed."),
-            OptionValue(
-                value="file", title="File", description="As a file, whose path replaces the slot {promptFile}."
-            ),
+            OptionValue(value="file", title="File", description="As a file, whose path replaces {promptFile}."),
         ),
-        **PROMPT_FIELDS,
+        **COMMON_FIELDS,
     },
     limits=TIME_LIMITS | USAGE_LIMITS,
     usage_needs=("output", "events"),

@@ -9,7 +9,9 @@ CAPABILITIES = Capabilities(
     title="Ghostwriter",
     description="Built in. Records what Python code does as tests, without a model.",
     built_in=True,
+    takes_model=False,
     runner="understudy.runners.agent_clis.ghostwriter:Runner",
     returns=frozenset({"tree"}),
     recipes=frozenset({"tests"}),
+    messages="never",
 )
