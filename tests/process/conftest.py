@@ -40,7 +40,7 @@ class Tagged:
     def roles(self) -> list[str]:
         return sorted(self.pids().values())
 
-    def gone(self, but: frozenset[str] = frozenset(), seconds: float = 5.0) -> list[str]:
+    def gone(self, but: frozenset[str] = frozenset(), seconds: float = 60.0) -> list[str]:
         """Wait until only these roles are left; return the roles that are left."""
         deadline = time.monotonic() + seconds
         while (left := [role for role in self.roles() if role not in but]) and time.monotonic() < deadline:
@@ -52,7 +52,7 @@ class Tagged:
 def tagged() -> Iterator[Tagged]:
     one = Tagged()
     yield one
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (left := one.pids()) and time.monotonic() < deadline:
         for signum in (signal.SIGSTOP, signal.SIGKILL):
             for pid in left:
@@ -62,10 +62,10 @@ def tagged() -> Iterator[Tagged]:
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], object]], None]:
-    """Wait for a condition, at most ten seconds."""
+    """Wait for a condition, at most a minute."""
 
     def wait(condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < deadline, "the condition never came true"
             time.sleep(0.005)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -98,12 +99,18 @@ def test_later_errors_are_in_the_log(tmp_path, until, way):
 
 
 def test_it_is_quick(tmp_path):
-    times = []
+    """Compare it with a bare start beside it: how long either takes depends on what else the machine does."""
+    times: list[float] = []
+    bare: list[float] = []
     for _ in range(30):
         began = time.perf_counter()
         start_detached(["true"], env=base_environment(), cwd=tmp_path)
-        times.append(time.perf_counter() - began)
-    assert sorted(times)[15] < 0.1, "generous: the machine may be busy"
+        between = time.perf_counter()
+        subprocess.run(["true"], check=True)
+        times.append(between - began)
+        bare.append(time.perf_counter() - between)
+    print(f"{sum(times):.3f} s, bare {sum(bare):.3f} s")
+    assert sum(times) < 20 * sum(bare)
 
 
 def test_a_chosen_first_argument_is_kept(tmp_path, until):

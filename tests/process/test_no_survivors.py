@@ -51,14 +51,14 @@ def start_owner(tagged, scenario, *, namespace, prefix=()):
     owner = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", env=ENVIRONMENT)
     about = owner.stdout.readline()
     if not about:
-        owner.wait(10)
+        owner.wait(60)
         raise AssertionError(owner.stderr.read().decode())
     return owner, json.loads(about)
 
 
 def finish(owner):
     owner.kill()
-    owner.wait(10)
+    owner.wait(60)
     owner.stdout.close()
     owner.stderr.close()
 
@@ -166,7 +166,7 @@ def test_killing_leftovers_spares_other_marks_itself_and_its_ancestors(tagged):
         "child = subprocess.Popen(['sleep', '600']); print(kill_leftovers(os.environ['UNDERSTUDY_DELEGATION']), child.wait())"
     )
     marked = {**os.environ, "UNDERSTUDY_DELEGATION": tagged.tag}
-    answer = subprocess.run([sys.executable, "-c", inside], env=marked, check=False, capture_output=True, timeout=20)
+    answer = subprocess.run([sys.executable, "-c", inside], env=marked, check=False, capture_output=True, timeout=60)
     assert answer.stdout.split() == [b"1", b"-9"], answer.stderr
     assert other.poll() is None
     other.kill()

@@ -20,7 +20,7 @@ its owner died; ending it by its identity ends the tree. A process that another 
 run``, ``systemd-run``, a running tmux server) is not its descendant. macOS has neither namespaces nor subreapers:
 descendants and the program's process group are killed, but a daemon outside both is not found.
 
-Start with ``children`` (a guarded child, asyncio). ``unguarded`` runs a short trusted program, ``detached`` starts a
-worker that outlives its parent, ``identity`` identifies a process across PID reuse, ``leftovers`` kills what survived
-its guardian, ``environment`` builds the environment of a child.
+Start with ``children`` (a guarded child, asyncio). ``terminals`` shows one in a tmux pane, ``unguarded`` runs a short
+trusted program, ``detached`` starts a worker that outlives its parent, ``identity`` identifies a process across PID
+reuse, ``leftovers`` kills what survived its guardian, ``environment`` builds the environment of a child.
 """

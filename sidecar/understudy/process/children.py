@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from io import FileIO
@@ -33,6 +35,7 @@ from understudy.process.guardian.owner import Exit, GuardianProcess, encode_call
 from understudy.process.identity import Identity
 from understudy.process.leftovers import CHILD_MARK, MARK
 from understudy.process.pipes import CappedFile, Input, Output, Tail
+from understudy.process.terminals.pseudo_terminal import TerminalInput, open_terminal
 from understudy.process.unguarded import Completed
 
 __all__ = ["Child", "Completed", "Exit", "run", "start"]
@@ -45,6 +48,9 @@ STDERR_TAIL_BYTES = 64 * 1024
 
 FILE_CAP_BYTES = 32 * 1024 * 1024
 """How many bytes of a stream go into its log file."""
+
+_OUTPUT_PIPE_BYTES = 512 * 1024
+"""A prompt of 256 KiB that a program repeats fits. Not more: the kernel limits the sum of a user's pipes."""
 
 _BEYOND_GRACE_SECONDS = 0.5
 """A guardian that has not finished this long after the grace period is killed itself."""
@@ -65,6 +71,8 @@ class Child:
         """The guardian's identity: ending it ends the tree (see the table in the package's docstring)."""
         self.stdin: Input | None = None
         """With ``keep_stdin``: ``await write(bytes)`` waits until the program reads, ``close()`` ends the input."""
+        self.terminal: TerminalInput | None = None
+        """With ``terminal``: the program's terminal, for what is typed, and its size."""
         self.last_line_complete = True
         """After ``stdout_lines``: whether the last line ended with a newline, or the program died inside it."""
 
@@ -172,6 +180,7 @@ async def start(
     mark: str,
     stdin: bytes | None = None,
     keep_stdin: bool = False,
+    terminal: tuple[int, int] | None = None,
     confinement: Confinement = Confinement.NAMESPACE,
     stdout_file: Path | None = None,
     stderr_file: Path | None = None,
@@ -181,14 +190,16 @@ async def start(
 
     ``env`` is the whole environment (see ``base_environment``), to which marks are added. ``stdin``: ``None`` is
     ``/dev/null``; bytes are written in the background, then the input is closed, unless ``keep_stdin`` keeps it open as
-    ``Child.stdin``. ``confinement`` is the requested isolation, ``Child.sandbox`` the one that was reached. Output is
-    also written to the given files (mode 0600), up to a limit and then a marker. Callable from any thread.
+    ``Child.stdin``. With ``terminal``, all three streams are a new terminal with these rows and columns, which is the
+    program's controlling one; ``Child.terminal`` is its input, and standard output what it shows. ``confinement`` is
+    the requested isolation, ``Child.sandbox`` the one that was reached. Output is also written to the given files (mode
+    0600), up to a limit and then a marker. Callable from any thread.
 
     Raises ``tool_missing``, ``permission_denied``, ``invalid_params`` (no such folder, a NUL, arguments too long),
     ``overloaded`` (no descriptors, processes or memory left), ``tool_crashed``, ``isolation_unavailable`` (a level
     above ``namespace``), ``state_unavailable`` (a log file).
     """
-    streams = _Streams(stdin, keep_stdin, stdout_file, stderr_file, file_cap_bytes)
+    streams = _Streams(stdin, keep_stdin, stdout_file, stderr_file, file_cap_bytes, terminal=terminal)
     child, _ = await _start(argv, cwd, env, mark, streams, asked=confinement)
     return child
 
@@ -245,6 +256,7 @@ class _Streams(msgspec.Struct, frozen=True):
     file_cap_bytes: int = FILE_CAP_BYTES
     stdout_tail: Tail | None = None
     stderr_limit: int = STDERR_TAIL_BYTES
+    terminal: tuple[int, int] | None = None
 
 
 async def _start(
@@ -270,12 +282,17 @@ async def _start(
                 ours.callback(control.close)
                 theirs.callback(far_control.close)
                 control.setblocking(False)
-                out_read, out_write = _pipe(ours, theirs)
-                err_read, err_write = _pipe(ours, theirs)
                 in_write: FileIO | None = None
                 in_read: FileIO | None = None
-                if streams.stdin is not None or streams.keep_stdin:
-                    in_read, in_write = _pipe(theirs, ours)
+                err_read, err_write = _pipe(ours, theirs)
+                if streams.terminal is not None:
+                    out_read, in_write, out_write = _terminal(ours, theirs, streams.terminal)
+                    in_read = err_write = out_write
+                else:
+                    out_read, out_write = _pipe(ours, theirs)
+                    _enlarge(out_write)
+                    if streams.stdin is not None or streams.keep_stdin:
+                        in_read, in_write = _pipe(theirs, ours)
                 stdout_log = _log(streams.stdout_file, streams.file_cap_bytes, ours)
                 stderr_log = _log(streams.stderr_file, streams.file_cap_bytes, ours)
                 stdin = subprocess.DEVNULL if in_read is None else in_read.fileno()
@@ -290,7 +307,8 @@ async def _start(
                 err_pipe, stderr = await loop.connect_read_pipe(lambda: Output(errors, stderr_log), err_read)
                 ours.callback(err_pipe.close)
                 if in_write is not None:
-                    in_pipe, feeder = await loop.connect_write_pipe(Input, in_write)
+                    kind = Input if streams.terminal is None else TerminalInput
+                    in_pipe, feeder = await loop.connect_write_pipe(kind, in_write)
                     ours.callback(in_pipe.abort)
             except OSError as error:
                 raise start_failure(error.errno or 0, program, cwd, step="fork") from error
@@ -307,7 +325,9 @@ async def _start(
         observer = _observer
         guard.exited.add_done_callback(lambda _: observer(guardian, False))
     child = Child(guard, guardian, stdout, errors)
-    if feeder:
+    if isinstance(feeder, TerminalInput):
+        child.terminal = feeder
+    elif feeder:
         feeder.feed(streams.stdin or b"")
         if streams.keep_stdin:
             child.stdin = feeder
@@ -337,6 +357,26 @@ def _pipe(reads: contextlib.ExitStack, writes: contextlib.ExitStack) -> tuple[Fi
         reads.enter_context(FileIO(read_end, "rb")),
         writes.enter_context(FileIO(write_end, "wb")),
     )
+
+
+def _terminal(
+    ours: contextlib.ExitStack, theirs: contextlib.ExitStack, size: tuple[int, int]
+) -> tuple[FileIO, FileIO, FileIO]:
+    """Return a new terminal: our end for reading and for writing, and the child's end."""
+    master, slave = open_terminal(*size)
+    child_end = theirs.enter_context(FileIO(slave, "r+b"))
+    reads = ours.enter_context(FileIO(master, "rb"))
+    return reads, ours.enter_context(FileIO(os.dup(master), "wb")), child_end
+
+
+def _enlarge(pipe: FileIO) -> None:
+    """Let a pipe take more than 64 KiB at once, where that is possible.
+
+    A program on Node that calls ``process.exit`` loses what its output has not taken yet, which may be its result.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # the pipes of this user have too many pages already
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _OUTPUT_PIPE_BYTES)
 
 
 def _log(path: Path | None, cap_bytes: int, stack: contextlib.ExitStack) -> CappedFile | None:

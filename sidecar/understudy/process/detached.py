@@ -69,7 +69,8 @@ def start_detached(
         raise UnderstudyError(
             ErrorKind.TOOL_CRASHED,
             f"{program!r} could not be started in the background (its starter exited with code {code}).",
-            hint=f"See its log: {log}" if log else "Start it in a terminal to see why.",
+            hint="Its log says why; then try again." if log else "Start it in a terminal to see why.",
+            log_paths=[str(log)] if log else None,
         )
 
 

@@ -110,8 +110,10 @@ def _collect(
             rest = deadline - time.monotonic()
             if rest <= 0:
                 return totals, False
-            # A daemon may hold the pipe open after the program ended, so poll now and then.
-            ready = selector.select(min(rest, 0.1))
+            # A daemon may hold the pipe open after the program ended, so poll now and then; before the look at the
+            # pipes, which then have all that the program wrote.
+            ended = process.poll() is not None
+            ready = selector.select(0 if ended else min(rest, 0.1))
             for key, _ in ready:
                 data = os.read(key.fd, 65536)
                 if not data:
@@ -121,7 +123,7 @@ def _collect(
                 tails[key.data].extend(data)
                 if len(tails[key.data]) > 2 * limit:
                     del tails[key.data][:-limit]
-            if not ready and process.poll() is not None:
+            if ended and not ready:
                 return totals, True
     try:
         process.wait(max(0.0, deadline - time.monotonic()))

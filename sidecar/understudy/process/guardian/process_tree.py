@@ -171,6 +171,8 @@ def become(call: Call, failure: int, guardian: int, *, die_with_parent: bool) ->
     step = "exec"
     try:
         os.setsid()
+        if os.isatty(0):  # its controlling terminal, for signals, /dev/tty and changes of the size
+            take_terminal()
         if die_with_parent:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != guardian:  # the guardian died before the line above
@@ -189,6 +191,14 @@ def become(call: Call, failure: int, guardian: int, *, die_with_parent: bool) ->
         os.write(failure, f"{errno.EINVAL} {step}".encode())
     finally:
         os._exit(127)
+
+
+def take_terminal() -> None:
+    """Make the terminal on standard input the controlling one of this new session (tty_ioctl(4))."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def supervise(
