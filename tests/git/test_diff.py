@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from understudy.git.diff import changed_paths, file_diffs, read_file, read_files, stats, unified
+from understudy.git.diff import changed_paths, file_diffs, read_file, read_files, splits, stats_of, unified
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -64,7 +64,7 @@ def test_every_kind_of_change(change):
     assert len(set(identifiers)) == len(identifiers)
     assert all(re.fullmatch("[0-9a-f]{12}", each) for each in identifiers)
     assert file_diffs(store, base, head) == list(found.values())
-    counted = {each.path: (each.status, each.additions, each.deletions) for each in stats(store, base, head)}
+    counted = {each.path: (each.status, each.additions, each.deletions) for each in stats_of(splits(store, base, head))}
     assert counted["text"] == ("modified", 2, 2)
     assert counted["elsewhere"] == ("renamed", 0, 1)
     assert counted["binary"] == ("modified", 0, 0)
@@ -99,7 +99,7 @@ def test_hostile_names_and_contents_do_not_confuse_the_parser(bench):
     assert all(len(each.hunks) == 1 for each in found)
     assert [ranges(each)[0][3] for each in found] == [8] * 6
     assert '"\\377"' in [each.path for each in found]
-    assert len(stats(store, base.commit, head)) == 6
+    assert len(stats_of(splits(store, base.commit, head))) == 6
 
 
 def test_attributes_of_the_agent_hide_nothing(change):

@@ -6,6 +6,7 @@ this package. The same preparation makes plain git run the program: that the vec
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from understudy.git import command as call
 from understudy.git import diff
 from understudy.git.base.capture import write_base
 from understudy.git.base.pins import pin, unpin
+from understudy.git.checkout import checkout_tree, repository_state
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import extra_files
 from understudy.git.worktree.worktree import create_worktree
@@ -161,7 +163,7 @@ def everything(bench, before_agent: Callable[[Path], None]) -> None:
     items = extra_files.apply(tree, repository, copy=["*.secret"])
     before_agent(tree.path)
     shot = tree.snapshot("work", base.commit)
-    for function in (diff.file_diffs, diff.stats, diff.unified, diff.changed_paths):
+    for function in (diff.file_diffs, diff.splits, diff.unified, diff.changed_paths):
         function(store, base.commit, shot.commit)
     diff.read_file(store, shot.commit, b"a.nb")
     extra_files.restore_changed(items)
@@ -191,6 +193,27 @@ def test_no_vector_runs_a_program(bench, executed, payload, name):
         executed.unlink(missing_ok=True)  # what the agent's own git ran
 
     everything(bench, agent)
+    assert not executed.exists(), executed.read_text()
+    victim = bench.root / "victim"
+    assert not victim.exists() or (victim / "precious").read_text() == "p"
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_no_vector_in_the_checkout_itself_runs_a_program(bench, executed, payload, name):
+    settings, act = VECTORS[name]
+    bench.init(DRIVERS + SCRIPT)
+    if settings:
+        bench.sh(settings)
+    store, base = bench.base()
+    beginning = checkout_tree.begin(store, bench.locate())
+    state = repository_state.look(bench.repo)
+    act(Agent(bench, bench.repo, payload))
+    executed.unlink(missing_ok=True)  # what the agent's own git ran
+    with contextlib.suppress(UnderstudyError):  # without the objects of the repository, there is no result
+        collected = checkout_tree.collect(store, bench.repo, (base.commit, beginning), saved=dict, message="work")
+        diff.file_diffs(store, base.commit, collected.commit)
+    with contextlib.suppress(UnderstudyError):
+        repository_state.differences(state, repository_state.look(bench.repo))
     assert not executed.exists(), executed.read_text()
     victim = bench.root / "victim"
     assert not victim.exists() or (victim / "precious").read_text() == "p"

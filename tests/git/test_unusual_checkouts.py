@@ -80,6 +80,16 @@ def test_unsaved_buffers_override_the_files(bench):
     assert (bench.repo / "f1").read_bytes() != b"unsaved\r\n"
 
 
+def test_a_virtual_environment_that_git_does_not_ignore_is_left_out(bench, same):
+    bench.init()
+    bench.sh(
+        "mkdir -p .venv/lib/p tracked/bin; echo home > .venv/pyvenv.cfg; echo x > .venv/lib/p/m.py; echo own > .venv/my;"
+        "echo home > tracked/pyvenv.cfg; echo x > tracked/bin/x; git add tracked; echo home > pyvenv.cfg; mkdir lib; echo > lib/a"
+    )
+    _, base, _ = same(without={b".venv/pyvenv.cfg", b".venv/lib/p/m.py"})
+    assert base.left_out == [".venv/"]
+
+
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", ".git/config", "a/../../x", ".GIT/x"])
 def test_a_buffer_outside_the_workspace_is_refused(bench, path):
     bench.init()

@@ -1,4 +1,4 @@
-"""Write files into a worktree without following links out of it.
+"""Read and write files of a worktree without following links out of it.
 
 Each component of the path is opened relative to its parent without following symbolic links, so neither ``..`` nor a
 link that an agent created, even in the meantime, leads outside.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -77,15 +79,116 @@ def write_over(tree: Path, relative: str, content: bytes) -> bool:
         return existed
 
 
+def read(tree: Path, relative: str, most_bytes: int) -> bytes | None:
+    """Return the content of the regular file ``relative``; None if it does not exist.
+
+    Raises ``path_escape`` for a link or anything else that is not a regular file, ``file_too_large``, and
+    ``permission_denied``.
+    """
+    with opened(tree, relative) as file:
+        if file is None:
+            return None
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise UnderstudyError(ErrorKind.FILE_TOO_LARGE, f"{relative} is longer than {most_bytes} bytes.")
+    return content
+
+
+@contextmanager
+def opened(tree: Path, relative: str) -> Iterator[BinaryIO | None]:
+    """Open the regular file ``relative`` for reading; None if it does not exist. Raises as ``read`` does."""
+    *folders, name = safe_parts(relative)
+    try:
+        current = _descend(tree, folders)
+        try:
+            # Without O_NONBLOCK, opening a pipe waits for its writer.
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=current)
+        finally:
+            os.close(current)
+    except FileNotFoundError:
+        yield None
+        return
+    except PermissionError as error:
+        raise UnderstudyError(ErrorKind.PERMISSION_DENIED, f"{relative} cannot be read: {error.strerror}.") from error
+    except OSError as error:
+        raise _escape(relative, f"is or passes through a link or a special file ({error.strerror})") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a folder cannot be made a file object
+        os.close(descriptor)
+        raise _escape(relative, "is not a regular file")
+    with os.fdopen(descriptor, "rb") as file:
+        yield file
+
+
+def walk(tree: Path, relative: str = "") -> Iterator[tuple[str, bool]]:
+    """Yield every file below the folder ``relative``, sorted: its path, and whether it is a link; no link is followed.
+
+    ``.git`` is left out, and so are folders whose path is too long to open a file in them. Raises ``path_escape`` if
+    ``relative`` is not a folder inside the worktree.
+    """
+    parts = safe_parts(relative) if relative else ()
+    try:
+        top = _descend(tree, list(parts))
+    except OSError as error:
+        raise _escape(relative, f"is not a folder inside the worktree ({error.strerror})") from error
+    try:
+        prefix = "".join(f"{part}/" for part in parts)
+        for folder, folders, files, descriptor in os.fwalk(".", follow_symlinks=False, dir_fd=top):
+            below = prefix + (folder[2:] + "/" if folder != "." else "")
+            links = [name for name in folders if _is_link(name, descriptor)]
+            # Each level holds a descriptor and a stack frame.
+            deeper = [] if len(below) > _MAX_PATH else folders
+            folders[:] = sorted(name for name in deeper if name.lower() != ".git" and name not in links)
+            for name in sorted([*files, *links]):
+                if name.lower() != ".git":
+                    yield below + name, name in links or _is_link(name, descriptor)
+    finally:
+        os.close(top)
+
+
 def remove(tree: Path, relative: str) -> None:
-    """Remove the file ``relative`` if it exists; of a link, remove the link and not its target."""
+    """Remove whatever has the name ``relative``: a file, a link (not its target), or a folder with all it contains.
+
+    Raises ``path_escape``, and ``permission_denied`` for what cannot be removed.
+    """
     with _parent(tree, relative) as (folder, name), suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
+        try:
+            # Linux says EISDIR for a folder, macOS EPERM.
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                shutil.rmtree(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise UnderstudyError(
+                ErrorKind.PERMISSION_DENIED,
+                f"{relative} in {tree} cannot be removed: {error.strerror}.",
+                hint="Remove it yourself, then try again.",
+            ) from error
 
 
 def exists(tree: Path, relative: str) -> bool:
     """Return whether anything has this name, even a dangling link."""
     return os.path.lexists(tree.joinpath(*safe_parts(relative)))
+
+
+def _descend(tree: Path, folders: list[str]) -> int:
+    """Return a descriptor of a folder of the worktree; raise ``OSError`` if one of ``folders`` is not a folder."""
+    current = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in folders:
+        try:
+            below = os.open(part, _FOLDER, dir_fd=current)
+        finally:
+            os.close(current)
+        current = below
+    return current
+
+
+def _is_link(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return True  # it is gone, or cannot be examined
 
 
 @contextmanager
@@ -114,5 +217,5 @@ def _escape(relative: str, why: str) -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.PATH_ESCAPE,
         f"The path {shown!r} {why}.",
-        hint="Nothing was written there. Name a path relative to the workspace.",
+        hint="It was not opened. Name a path relative to the workspace.",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from understudy.git.changes import OTHER, Change, Entry, Reader
 from understudy.git.diff import read_file
@@ -47,6 +47,11 @@ def write_commit(store: ObjectStore, parent: str, changes: Iterable[Change], mes
         if change.after is not None:
             blob = write_blob(store, change.after.content)
             lines.append(f"{change.after.mode} {blob}\t".encode() + change.path + b"\0")
+    return commit_entries(store, parent, lines, message)
+
+
+def commit_entries(store: ObjectStore, parent: str, lines: Sequence[bytes], message: str) -> str:
+    """Commit lines for ``git update-index --index-info`` on ``parent``; return ``parent`` if nothing differs."""
     if not lines:
         return parent
     with store.temporary() as folder:

@@ -91,16 +91,21 @@ class _Section:
     added: list[bytes] = field(default_factory=list)
 
 
-def file_diffs(store: ObjectStore, base: str, head: str, *, verified: bool = False) -> list[FileDiff]:
+def file_diffs(store: ObjectStore, base: str, head: str) -> list[FileDiff]:
     """Return the changes from ``base`` to ``head`` by file, in the order of paths; every hunk is pending.
 
     A hunk is a maximal run of changed lines (histogram, no context), with starts as in `git diff -U0`: one-based, and
     for an empty side the line before. Creation, deletion, rename, change of type or mode and binary contents are one
     hunk each. If the mode changes along with the contents, its hunk comes first. Hunks without lines are all zeros.
-    A hunk's id depends only on the path, both blobs and its place in the file. ``verified`` as in ``stats``.
+    A hunk's id depends only on the path, both blobs and its place in the file.
 
     Errors: ``base_unavailable`` when a commit is missing, ``file_too_large`` for a difference beyond the limits.
     """
+    return files_of(splits(store, base, head))
+
+
+def files_of(found: Iterable[Split]) -> list[FileDiff]:
+    """Return ``file_diffs`` of what ``splits`` returned."""
     return [
         FileDiff(
             path=quote(split.change.path),
@@ -110,7 +115,7 @@ def file_diffs(store: ObjectStore, base: str, head: str, *, verified: bool = Fal
             flag_reason=_flag_reason(split.change),
             hunks=_hunks(split.change, split.ranges, binary=split.binary),
         )
-        for split in splits(store, base, head, verified=verified)
+        for split in found
     ]
 
 
@@ -122,7 +127,8 @@ def _flag_reason(change: RawChange) -> str | None:
 def splits(store: ObjectStore, base: str, head: str, *, verified: bool = False) -> list[Split]:
     """Return the data for ``file_diffs`` from one call of git: paths as bytes, and every range of single-hunk files.
 
-    Commits never change, so the last differences are cached. Raises the errors of ``file_diffs``.
+    Commits never change, so the last small differences are cached. ``verified``: the caller has just verified the
+    objects of this change. Raises the errors of ``file_diffs``.
     """
     key = (str(store.path), base, head)
     remembered = _remembered.get(key)
@@ -180,33 +186,16 @@ def line_splits(store: ObjectStore, base: str, head: str) -> dict[bytes, Split]:
     }
 
 
-def stats(store: ObjectStore, base: str, head: str, *, verified: bool = False) -> list[FileStat]:
-    """Return the number of added and deleted lines of each changed file; binary files count no lines.
-
-    ``verified``: the caller has just verified the objects of this change.
-    """
-    if not verified:
-        verification.require_change(store, base, head)
-    fields = _diff_tree(store, base, head, "--numstat", "-z").split(b"\0")[:-1]
-    counts: dict[bytes, tuple[int, int]] = {}
-    position = 0
-    while position < len(fields):
-        added, deleted, path = fields[position].split(b"\t", 2)
-        position += 1
-        if not path:  # a rename: the old and the new name follow
-            path = fields[position + 1]
-            position += 2
-        lines = (int(added), int(deleted)) if added.isdigit() and deleted.isdigit() else (0, 0)
-        before = counts.get(path, (0, 0))
-        counts[path] = (before[0] + lines[0], before[1] + lines[1])
+def stats_of(found: Iterable[Split]) -> list[FileStat]:
+    """Return the number of added and deleted lines of each file that ``splits`` returned; binary files count none."""
     return [
         FileStat(
-            path=quote(change.path),
-            status=change.status,
-            additions=counts.get(change.path, (0, 0))[0],
-            deletions=counts.get(change.path, (0, 0))[1],
+            path=quote(split.change.path),
+            status=split.change.status,
+            additions=sum(lines for _, _, _, lines in split.ranges),
+            deletions=sum(lines for _, lines, _, _ in split.ranges),
         )
-        for change in _changes(store, base, head)
+        for split in found
     ]
 
 

@@ -527,20 +527,27 @@ def find(path: str) -> str | None:
     return FLAGGED[best][0] if best < len(FLAGGED) else None
 
 
-class _Compiled(NamedTuple):
-    """The table as expressions, each for the reason at its rank: fast enough for tens of thousands of files."""
+class _Expressions(NamedTuple):
+    """One kind of patterns: fast enough for tens of thousands of files, of which few are flagged."""
 
-    files: list[tuple[int, re.Pattern[str]]]
+    any: re.Pattern[str]
+    by_rank: list[tuple[int, re.Pattern[str]]]
+
+
+class _Compiled(NamedTuple):
+    """The table as expressions, each for the reason at its rank."""
+
+    files: _Expressions
     """For the last name of a path."""
-    folders: list[tuple[int, re.Pattern[str]]]
+    folders: _Expressions
     """For each name of a path."""
-    paths: list[tuple[int, re.Pattern[str]]]
+    paths: _Expressions
     """For whole paths."""
 
 
 @functools.cache
 def _compiled() -> _Compiled:
-    found = _Compiled([], [], [])
+    found: tuple[list[tuple[int, str]], ...] = ([], [], [])
     for rank, (_, patterns) in enumerate(FLAGGED):
         groups: tuple[list[str], list[str], list[str]] = ([], [], [])
         for pattern in patterns:
@@ -553,17 +560,26 @@ def _compiled() -> _Compiled:
                 groups[1 if pattern.endswith("/") else 0].append(body)
         for kind, group in zip(found, groups, strict=True):
             if group:
-                kind.append((rank, re.compile("|".join(group), re.DOTALL)))
-    return found
+                kind.append((rank, "|".join(group)))
+    return _Compiled(*map(_expressions, found))
+
+
+def _expressions(bodies: list[tuple[int, str]]) -> _Expressions:
+    return _Expressions(
+        re.compile("|".join(body for _, body in bodies), re.DOTALL),
+        [(rank, re.compile(body, re.DOTALL)) for rank, body in bodies],
+    )
 
 
 def _regular(part: str) -> str:
     return "[^/]*" if part == "*" else part if part.startswith("[") else re.escape(part)
 
 
-def _rank(expressions: list[tuple[int, re.Pattern[str]]], text: str) -> int:
+def _rank(expressions: _Expressions, text: str) -> int:
     """Return the rank of the first expression that matches ``text``, one after the last when none does."""
-    return next((rank for rank, expression in expressions if expression.fullmatch(text)), len(FLAGGED))
+    if not expressions.any.fullmatch(text):
+        return len(FLAGGED)
+    return next(rank for rank, expression in expressions.by_rank if expression.fullmatch(text))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -37,10 +37,11 @@ def write_object(git_dir: Path, kind: str, content: bytes, object_format: str, *
     Raises the disk's OSError.
     """
     identifier = object_id(kind, content, object_format)
-    folder = git_dir / "objects" / identifier[:2]
-    target = folder / identifier[2:]
-    if target.exists() and _loose(target) == f"{kind} {len(content)}\0".encode() + content:
+    place = f"{git_dir}/objects/{identifier[:2]}/{identifier[2:]}"
+    if _loose(place) == f"{kind} {len(content)}\0".encode() + content:
         return identifier
+    target = Path(place)
+    folder = target.parent
     folder.mkdir(mode=0o700, exist_ok=True)
     # git's own prefix, so that its garbage collection removes the file.
     temporary = folder / f"tmp_obj_{secrets.token_hex(8)}"
@@ -59,10 +60,10 @@ def write_object(git_dir: Path, kind: str, content: bytes, object_format: str, *
     return identifier
 
 
-def write_blob(store: ObjectStore, content: bytes, *, sync: bool = False) -> str:
+def write_blob(store: ObjectStore, content: bytes) -> str:
     """Write a blob into the store; raise ``disk_full`` or ``state_unavailable`` for disk errors."""
     with store.writing():
-        return write_object(store.path, "blob", content, str(store.description["objectFormat"]), sync=sync)
+        return write_object(store.path, "blob", content, store.object_format)
 
 
 def write_flat_tree(store: ObjectStore, entries: Iterable[tuple[bytes, str, str]]) -> str:
@@ -107,15 +108,16 @@ def read_loose(git_dir: Path, identifier: str, object_format: str) -> bytes | No
 
     The contents are used only if they have this id.
     """
-    whole = _loose(git_dir / "objects" / identifier[:2] / identifier[2:])
+    whole = _loose(f"{git_dir}/objects/{identifier[:2]}/{identifier[2:]}")
     content = whole[whole.find(b"\0") + 1 :]
     return content if object_id("blob", content, object_format) == identifier else None
 
 
-def _loose(path: Path, limit: int = _LOOSE_LIMIT) -> bytes:
+def _loose(path: str, limit: int = _LOOSE_LIMIT) -> bytes:
     """Return an unpacked loose object including its header; empty if it cannot be read."""
     try:
-        return zlib.decompressobj().decompress(path.read_bytes(), limit)
+        with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 - for tens of thousands of objects
+            return zlib.decompressobj().decompress(stream.read(), limit)
     except (OSError, zlib.error):
         return b""
 

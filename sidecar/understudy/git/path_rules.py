@@ -54,6 +54,28 @@ def looks_secret(path: bytes) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for pattern in _SECRET)
 
 
+_ENVIRONMENT_PARTS = frozenset(
+    {b"bin", b"Scripts", b"include", b"Include", b"lib", b"lib64", b"Lib", b"share", b"etc", b"pyvenv.cfg"}
+)
+
+
+def without_environments(untracked: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Return ``untracked`` without what belongs to Python's virtual environments, and the folders of these.
+
+    An environment can be made again, works only at its own path, and has thousands of files. A file of the user inside
+    of one stays.
+    """
+    folders = [path.removesuffix(b"pyvenv.cfg") for path in untracked if path.endswith(b"/pyvenv.cfg")]
+
+    def belongs(path: bytes) -> bool:
+        return any(
+            path.startswith(folder) and path[len(folder) :].partition(b"/")[0] in _ENVIRONMENT_PARTS
+            for folder in folders
+        )
+
+    return [path for path in untracked if not belongs(path)] if folders else untracked, folders
+
+
 _HFS_IGNORABLE = re.compile("[\u200b-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
@@ -79,6 +101,8 @@ def refused(path: bytes) -> bool:
 
 
 def _is_dot_git(part: bytes) -> bool:
+    if part.isascii() and b"git" not in part.lower():
+        return False
     text = part.decode(errors="replace")
     for piece in text.split("\\"):
         plain = _HFS_IGNORABLE.sub("", piece).lower()

@@ -24,6 +24,15 @@ _REFERENCES_LIMIT = 64 * 1024 * 1024
 _ALTERNATES_DEPTH = 8
 """Git itself follows alternates five deep."""
 
+_MOST_ALTERNATES = 100
+"""Folders of objects that are searched: a file of a few bytes can name itself again and again."""
+
+_READ_BY_GIT = (
+    *("HEAD", "config", "config.worktree", "index", "packed-refs", "shallow"),
+    *("info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout", "objects/info/alternates"),
+)
+"""Files of a git directory that most commands read."""
+
 _OPERATIONS = (
     ("MERGE_HEAD", "a merge"),
     ("rebase-merge", "a rebase"),
@@ -111,8 +120,8 @@ def locate(path: Path) -> Repository:
     return Repository(top=start)
 
 
-def workspace_of(path: Path) -> Path:
-    """Return the workspace of a file or folder: the git top level, else the folder."""
+def workspace_of(path: Path, *, otherwise: Path | None = None) -> Path:
+    """Return the workspace of a file or folder: the git top level, else ``otherwise``, else the folder."""
     start = Path(os.path.realpath(path))
     folder = start if start.is_dir() else start.parent
     home = _home()
@@ -121,7 +130,7 @@ def workspace_of(path: Path) -> Path:
             break
         if _git_dir_at(candidate) is not None:
             return candidate
-    return folder
+    return otherwise or folder
 
 
 def resolve(repository: Repository, revision: str) -> str:
@@ -158,16 +167,29 @@ def _home() -> Path | None:
     return Path(os.path.realpath(home)) if home else None
 
 
-def _small(path: Path) -> str | None:
-    """Return the text of a small regular file, without following a link; None when there is none."""
+def read_regular(path: Path, limit: int) -> bytes | None:
+    """Return the first ``limit`` bytes of a regular file; None if there is none or it cannot be read.
+
+    Never waits: anything else, such as a pipe that an agent made, counts as no file.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as stream:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        return stream.read(_SMALL_FILE).decode(errors="surrogateescape")
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            return stream.read(limit)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _small(path: Path) -> str | None:
+    found = read_regular(path, _SMALL_FILE)
+    return found.decode(errors="surrogateescape") if found is not None else None
 
 
 def _is_git_dir(folder: Path) -> bool:
@@ -194,8 +216,24 @@ def _git_dir_at(folder: Path) -> Path | None:
     return target if _is_git_dir(target) else None
 
 
+def _refuse_pipes(git_dir: Path, common: Path) -> None:
+    """Refuse a repository in which git would wait for someone to write to a pipe, without limit."""
+    for path in (folder / name for folder in {git_dir, common} for name in _READ_BY_GIT):
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            continue
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            raise UnderstudyError(
+                ErrorKind.BASE_UNAVAILABLE,
+                f"{path} is a pipe, and git would wait for it without limit.",
+                hint="Remove it, then run `git fsck` there.",
+            )
+
+
 def _describe(top: Path, git_dir: Path) -> Repository:
     common = _common_dir(git_dir)
+    _refuse_pipes(git_dir, common)
     settings, safe = _settings(git_dir)
     _check_owner(top, git_dir, safe)
     if settings.get("extensions.refstorage", "files").lower() != "files":
@@ -313,11 +351,7 @@ def _reference(git_dir: Path, common: Path, name: str) -> str | None:
 
 
 def _packed(common: Path) -> dict[str, str]:
-    try:
-        with (common / "packed-refs").open("rb") as stream:
-            data = stream.read(_REFERENCES_LIMIT)
-    except OSError:
-        return {}
+    data = read_regular(common / "packed-refs", _REFERENCES_LIMIT) or b""
     found = {}
     for line in data.decode(errors="surrogateescape").split("\n"):
         identifier, separator, name = line.partition(" ")
@@ -346,21 +380,24 @@ def _files_below(folder: Path) -> Iterator[Path]:
             yield Path(current, name)
 
 
-def _object_folders(objects: Path, depth: int = 0) -> list[Path]:
-    folder = Path(os.path.realpath(objects))
-    found = [folder]
-    text = _small(folder / "info" / "alternates")
-    if text is None or depth >= _ALTERNATES_DEPTH:
-        return found
-    for raw in text.split("\n"):
-        line = raw.rstrip("\r")
-        if not line or line.startswith("#"):
+def _object_folders(objects: Path) -> list[Path]:
+    """Return a folder of objects and its alternates, each once."""
+    found: dict[Path, None] = {}
+    waiting = [(Path(os.path.realpath(objects)), 0)]
+    while waiting and len(found) < _MOST_ALTERNATES:
+        folder, depth = waiting.pop(0)
+        if folder in found:
             continue
-        if line.startswith('"'):
-            from understudy.model.text.path_quoting import unquote
+        found[folder] = None
+        if depth < _ALTERNATES_DEPTH:
+            waiting += [(named, depth + 1) for named in _alternates(folder)]
+    return list(found)
 
-            line = os.fsdecode(unquote(line))
-        for more in _object_folders(folder / line, depth + 1):
-            if more not in found:
-                found.append(more)
-    return found
+
+def _alternates(folder: Path) -> list[Path]:
+    from understudy.model.text.path_quoting import unquote
+
+    lines = (raw.rstrip("\r") for raw in (_small(folder / "info" / "alternates") or "").split("\n"))
+    named = [line for line in lines if line and not line.startswith("#")]
+    paths = (os.fsdecode(unquote(line)) if line.startswith('"') else line for line in named[:_MOST_ALTERNATES])
+    return [Path(os.path.realpath(folder / path)) for path in paths]

@@ -155,26 +155,16 @@ class VerifiedTrees:
     def __init__(self, store: ObjectStore) -> None:
         """Read nothing yet."""
         self._store = store
-        self._roots: dict[str, str] = {}
         self._trees: dict[str, dict[bytes, tuple[str, str]]] = {}
 
     def find(self, commit: str, path: bytes) -> tuple[str, str] | None:
         """Return mode and object id of a path; None if the commit has no such path. Errors: ``base_unavailable``."""
-        mode, identifier = _FOLDER, self._root(commit)
+        mode, identifier = _FOLDER, tree_of(self._store, commit)
         for name in path.split(b"/"):
             if mode != _FOLDER:
                 return None
             mode, identifier = self._tree(identifier).get(name, ("", ""))
         return (mode, identifier) if identifier else None
-
-    def _root(self, commit: str) -> str:
-        if commit not in self._roots:
-            start, root = _read(self._store, [commit, f"{commit}^{{tree}}"])
-            named = _tree_in(start[2]) if start[1] == "commit" else start[0]
-            if root[0] == named:
-                self._keep(named, root[2])
-            self._roots[commit] = named
-        return self._roots[commit]
 
     def _tree(self, identifier: str) -> dict[bytes, tuple[str, str]]:
         if identifier not in self._trees:
@@ -315,11 +305,23 @@ class _Hashing:
 
 
 def _roots(store: ObjectStore, revisions: list[str]) -> list[str]:
-    """Return each commit and its tree, or a tree alone; the commits are verified. ``revisions`` are full ids."""
-    found = []
-    for identifier, kind, content in _read(store, revisions):
-        found += [identifier, _tree_in(content)] if kind == "commit" else [identifier]
-    return found
+    """Return each commit and its tree, or a tree alone, as the verified commits name them; ``revisions`` are full ids.
+
+    A commit that this process has verified before is not read again: its id stands for the same content everywhere.
+    """
+    found = {each: _trees[each] for each in revisions if each in _trees}
+    unknown = [each for each in revisions if each not in found]
+    for identifier, kind, content in _read(store, unknown) if unknown else ():
+        found[identifier] = [_tree_in(content)] if kind == "commit" else []
+        if len(_trees) >= _MOST_TREES:
+            _trees.clear()
+        _trees[identifier] = found[identifier]
+    return [name for each in revisions for name in (each, *found[each])]
+
+
+_MOST_TREES = 4096
+_trees: dict[str, list[str]] = {}
+"""Verified commit → its tree; a tree → nothing."""
 
 
 def _tree_in(commit: bytes) -> str:

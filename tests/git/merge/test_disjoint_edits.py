@@ -108,9 +108,9 @@ def test_a_difference_leads_from_one_to_the_other_and_is_the_smallest(old: list[
 def test_what_would_take_longer_than_git_is_left_to_git() -> None:
     chance = random.Random(5)
     old, new = ([b"%d\n" % chance.randrange(50) for _ in range(20_000)] for _ in range(2))
-    began = time.monotonic()
+    began = time.thread_time()
     assert difference(old, new) is None
-    assert time.monotonic() - began < 2
+    assert time.thread_time() - began < 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from understudy.git.base.pins import pin
 from understudy.git.object_store import ObjectStore
-from understudy.git.worktree.cleanup import delete_folder
+from understudy.git.worktree.cleanup import delete_folder, remove_other_files
 from understudy.git.worktree.ignore_rules import rules_of
 from understudy.git.worktree.worktree import Worktree, create_worktree
 from understudy.git.worktree.worktree_paths import claim_worktree_path, repository_key
@@ -248,6 +248,22 @@ def test_a_very_deep_and_locked_folder_is_removed(tmp_path):
     delete_folder(root)
 
 
+def test_a_folder_that_is_being_deleted_appears_under_its_own_name_only(tmp_path, monkeypatch):
+    root = tmp_path / "tree"
+    (root / ".cache" / "v" / "cache").mkdir(parents=True)
+    (root / ".cache" / "v" / "cache" / "file").write_text("x")
+    seen = set()
+    remove = os.rmdir
+
+    def look(*given, **more):
+        seen.update(os.listdir(root))
+        remove(*given, **more)
+
+    monkeypatch.setattr(os, "rmdir", look)
+    remove_other_files(root, {}, [])
+    assert (seen, os.listdir(root)) == ({".cache"}, [])
+
+
 def test_claims_never_meet(bench):
     bench.init()
     key = repository_key(bench.locate())
@@ -281,3 +297,12 @@ def test_trees_are_reopened_and_refused(bench):
     with pytest.raises(UnderstudyError) as caught:
         again.snapshot("m", base.commit)
     assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
+
+
+def test_a_virtual_environment_that_an_agent_makes_is_not_part_of_the_result(bench):
+    bench.init()
+    store, base, tree = bench.tree()
+    bench.sh("mkdir -p env/lib/p; echo home > env/pyvenv.cfg; echo x > env/lib/p/m.py; echo own > env/notes", tree.path)
+    shot = tree.snapshot("m", base.commit)
+    assert store.git_output("diff-tree", "-r", "--name-only", base.commit, shot.commit).split() == [b"env/notes"]
+    assert shot.notes == ["env/ is a virtual environment, which is not part of the result."]

@@ -119,6 +119,8 @@ def clean_up(top: Path, record: dict[str, Any], steps: list[Step]) -> None:
     """After a commit, remove the old files and, as git does, folders that became empty."""
     del record
     for step in steps:
+        if step.before is None:
+            continue  # its temporary file became the file before the commit
         with _reached(top, step.folder) as folder:
             if folder is not None:
                 _remove(folder, step.new)

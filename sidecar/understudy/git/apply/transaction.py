@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from understudy.files import durable
 from understudy.git.apply import attributes, filesystem
 from understudy.git.apply.rollback import (
     PART,
@@ -169,6 +170,7 @@ class FileTransaction:
         coming = {change.path for change in changes if change.before is None}
         leaving = {change.path for change in changes if change.after is None}
         steps, made, removed = [], dict[bytes, None](), dict[bytes, int]()
+        places: dict[bytes, tuple[bytes, list[bytes]]] = {}
         for number, change in enumerate(changes):
             in_place = None if change.before is None else self._check_before(change)
             if in_place is not None and change.after is not None:
@@ -178,7 +180,10 @@ class FileTransaction:
                 for folder in folders_of(change.path):
                     if folder in coming:
                         removed.update(self._folders_below(folder, change.path))
-            folder, missing = self._existing_folder(change.path, coming, leaving)
+            parent = filesystem.parent_and_name(change.path)[0]
+            if parent not in places:
+                places[parent] = self._existing_folder(change.path, coming, leaving)
+            folder, missing = places[parent]
             if change.after is not None:
                 made.update(dict.fromkeys(missing))
             name = b"%s%s-%d" % (TEMPORARY.encode(), token.encode(), number)
@@ -270,12 +275,14 @@ class FileTransaction:
         # The user's umask applies to a new file; the copies of one that is written in place are only for recovery.
         mode = 0o600 if step.in_place is not None else 0o777 if entry.mode == "100755" else 0o666
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with os.fdopen(os.open(name + PART, flags, mode, dir_fd=folder), "wb") as stream:
+        descriptor = os.open(name + PART, flags, mode, dir_fd=folder)
+        try:
             failpoint("open")
-            stream.write(entry.content)
-            stream.flush()
+            durable.write_at(descriptor, entry.content, 0)
             if step.in_place is None and _is_edit(change):
-                self._keep_attributes(stream.fileno(), change)
+                self._keep_attributes(descriptor, change)
+        finally:
+            os.close(descriptor)
         failpoint("written")
         # A new file must appear complete or not at all: recovery detects a step's progress by contents.
         os.rename(name + PART, name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from understudy.git.command import failure
 from understudy.git.object_store import ObjectStore
-from understudy.git.path_rules import looks_secret, refused
+from understudy.git.path_rules import looks_secret, refused, without_environments
 from understudy.git.repository import Repository, submodule_objects
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
@@ -164,6 +164,8 @@ class IndexWriter:
         entries = self._clear_hiding_bits(entries)
         dirty = self._dirty()
         untracked, nested = self._untracked()
+        untracked, environments = without_environments(untracked)
+        self.left_out += environments
         if len(entries) + len(untracked) > self.limits.total_files:
             raise UnderstudyError(
                 ErrorKind.ISOLATION_UNAVAILABLE,

@@ -49,15 +49,24 @@ class MergePlan:
     conflicts: tuple[HunkConflict, ...]
 
 
-def plan(store: ObjectStore, base: str, head: str, selection: Selection, read_now: Reader) -> MergePlan:
+def plan(
+    store: ObjectStore,
+    base: str,
+    head: str,
+    selection: Selection,
+    read_now: Reader,
+    *,
+    found: list[Split] | None = None,
+) -> MergePlan:
     """Merge the selected hunks of ``base``..``head`` into the files that ``read_now`` returns.
 
     A hunk with a conflict is left out, and the other hunks of its file are merged without it. Only the selected files
-    are read. A rename is one hunk of the new path and makes two changes.
+    are read. A rename is one hunk of the new path and makes two changes. ``found``: the difference, if it is known.
 
     Errors: ``invalid_params`` (no such file or hunk), ``base_unavailable``, ``file_too_large``.
     """
-    picked = [_File(split, wanted) for split, wanted in _picked(splits(store, base, head), selection)]
+    known = splits(store, base, head) if found is None else found
+    picked = [_File(split, wanted) for split, wanted in _picked(known, selection)]
     ignore_mode = str(store.description["settings"].get("core.filemode", "true")).lower() == "false"
     for file in picked:
         file.look(read_now, ignore_mode=ignore_mode)

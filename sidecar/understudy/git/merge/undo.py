@@ -11,7 +11,7 @@ from understudy.git.diff import line_splits
 from understudy.git.merge.hunk_merge import Removals, makes_room, plan
 from understudy.git.merge.line_edits import edits_of, merge_edits, split_lines
 from understudy.git.object_store import ObjectStore
-from understudy.git.objects import read_blobs, write_blob, write_flat_tree
+from understudy.git.objects import read_blobs, write_blob, write_flat_tree, write_object
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote, unquote
 from understudy.model.wire import Wire
@@ -40,13 +40,14 @@ def record(store: ObjectStore, changes: Iterable[Change]) -> UndoRecord:
     images = []
     changes = list(changes)
     few = sum(change.before is not None for change in changes) <= durable.FEW_FILES
-    for change in changes:
-        image = FileImage(path=quote(change.path))
-        if change.before is not None:
-            image.before_mode, image.before = change.before.mode, write_blob(store, change.before.content, sync=few)
-        if change.after is not None:
-            image.after_mode, image.after = change.after.mode, write_blob(store, change.after.content)
-        images.append(image)
+    with store.writing():
+        for change in changes:
+            image = FileImage(path=quote(change.path))
+            if change.before is not None:
+                image.before_mode, image.before = change.before.mode, _write(store, change.before, sync=few)
+            if change.after is not None:
+                image.after_mode, image.after = change.after.mode, _write(store, change.after)
+            images.append(image)
     if not few:
         with store.writing():
             descriptor = os.open(store.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -55,6 +56,10 @@ def record(store: ObjectStore, changes: Iterable[Change]) -> UndoRecord:
             finally:
                 os.close(descriptor)
     return UndoRecord(images=images)
+
+
+def _write(store: ObjectStore, entry: Entry, *, sync: bool = False) -> str:
+    return write_object(store.path, "blob", entry.content, store.object_format, sync=sync)
 
 
 def part(

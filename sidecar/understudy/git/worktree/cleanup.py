@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from understudy.git.command import check_not_aborted
 
+_LEVELS = 40
+"""Folders that are nested no deeper are deleted where they are, with as many open files."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -57,8 +60,8 @@ def remove_other_files(root: Path, wanted: Mapping[bytes, str], keep: Iterable[b
 def delete_folder(path: Path) -> None:
     """Delete a folder with all its contents; a missing folder is not an error.
 
-    Nested folders are first moved up beside each other, so that recursion, path length and the number of open files do
-    not limit the depth.
+    Folders nested very deeply are first moved up, so that recursion, path length and the number of open files do not
+    limit the depth.
     """
     try:
         top = os.open(path, _FOLDER)
@@ -125,31 +128,43 @@ def _open_folder(top: int, path: bytes, mode: int | None):  # type: ignore[no-un
 
 
 def _remove_entry(top: int, parent: int, name: bytes, mode: int) -> None:
+    """Remove an entry of the folder ``parent``, which is ``top`` or below it.
+
+    Only folders more than ``_LEVELS`` below it are moved into ``top``: a process that is killed now leaves them there
+    under names that tell a user nothing.
+    """
     if not stat.S_ISDIR(mode):
         os.unlink(name, dir_fd=parent)
         return
     token = secrets.token_hex(8)
-    first = f".{token}.0".encode()
-    _own(parent, name)
-    os.rename(name, first, src_dir_fd=parent, dst_dir_fd=top)
-    waiting = [first]
-    number = 0
-    while waiting:
-        folder = waiting.pop()
-        descriptor = os.open(folder, _FOLDER, dir_fd=top)
-        try:
-            for entry in os.listdir(descriptor):
-                if stat.S_ISDIR(os.lstat(entry, dir_fd=descriptor).st_mode):
-                    number += 1
-                    moved = f".{token}.{number}".encode()
-                    _own(descriptor, os.fsencode(entry))
-                    os.rename(entry, moved, src_dir_fd=descriptor, dst_dir_fd=top)
-                    waiting.append(moved)
-                else:
-                    os.unlink(entry, dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
-        os.rmdir(folder, dir_fd=top)
+    moved: list[bytes] = []
+    numbers = itertools.count()
+
+    def move_up(folder: int, entry: str) -> None:
+        moved.append(f".{token}.{next(numbers)}".encode())
+        os.rename(entry, moved[-1], src_dir_fd=folder, dst_dir_fd=top)
+
+    _remove_folder(parent, os.fsdecode(name), _LEVELS, move_up)
+    while moved:
+        _remove_folder(top, os.fsdecode(moved.pop()), _LEVELS, move_up)
+
+
+def _remove_folder(parent: int, name: str, levels: int, move_up: Callable[[int, str], None]) -> None:
+    """Remove a folder; ``move_up`` gets its folders that are ``levels`` below it."""
+    _own(parent, os.fsencode(name))
+    descriptor = os.open(name, _FOLDER, dir_fd=parent)
+    try:
+        for entry in os.listdir(descriptor):
+            if not stat.S_ISDIR(os.lstat(entry, dir_fd=descriptor).st_mode):
+                os.unlink(entry, dir_fd=descriptor)
+            elif levels:
+                _remove_folder(descriptor, entry, levels - 1, move_up)
+            else:
+                _own(descriptor, os.fsencode(entry))
+                move_up(descriptor, entry)
+    finally:
+        os.close(descriptor)
+    os.rmdir(name, dir_fd=parent)
 
 
 def _own(parent: int, name: bytes) -> None:

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from understudy.git.path_rules import refused
+from understudy.git.path_rules import refused, without_environments
 from understudy.model.text.path_quoting import quote
 
 RESULT_FILE_BYTES = 50 * 1024 * 1024
@@ -55,6 +55,10 @@ class ResultCollector:
     def new_files(self, listed: list[bytes], rules: bytes) -> list[bytes]:
         """Return the untracked files that belong to the result, nested repositories included."""
         taken: list[bytes] = []
+        listed, environments = without_environments(listed)
+        self.notes += [
+            f"{quote(folder)} is a virtual environment, which is not part of the result." for folder in environments
+        ]
         for path in listed:
             if path.rstrip(b"/") in self.excluded:
                 continue

@@ -51,8 +51,8 @@ class Rescue:
 
     ref: str
     """``<key>/<name>``: what ``save`` returned."""
-    time: int
-    """Seconds since 1970 when it was kept."""
+    time: float
+    """Seconds since 1970 when it was kept, exact enough to order two that were kept in the same second."""
     path: Path
     """The path of the worktree."""
     top: Path
@@ -95,7 +95,7 @@ def save(
         kept_store = saver.folder(store.path, set(), skip=lambda path: path.startswith(b"understudy/tmp."))
         manifest = {
             "version": 1,
-            "time": int(time.time()),
+            "time": time.time(),
             "tree": os.fsencode(tree.path).hex(),
             "store": os.fsencode(store.path).hex(),
             "top": os.fsencode(repository.top).hex(),
@@ -168,7 +168,7 @@ def list_rescues(state: Path) -> list[Rescue]:
                 found.append(
                     Rescue(
                         ref=f"{place.name.removesuffix('.git')}/{reference.removeprefix(_REFERENCES)}",
-                        time=int(manifest["time"]),
+                        time=float(manifest["time"]),
                         path=Path(os.fsdecode(bytes.fromhex(manifest["tree"]))),
                         top=Path(os.fsdecode(bytes.fromhex(manifest["top"]))),
                         notes=list(manifest["notes"]),

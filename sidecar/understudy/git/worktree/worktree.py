@@ -30,7 +30,7 @@ from understudy.git.object_store import (
     write_worktree_git_dir,
 )
 from understudy.git.path_rules import collisions
-from understudy.git.verification import require_change
+from understudy.git.verification import require_change, tree_of
 from understudy.git.worktree.cleanup import delete_folder, make_readable, remove_other_files
 from understudy.git.worktree.collect import ResultCollector
 from understudy.git.worktree.ignore_rules import pattern_of, rules_of
@@ -139,13 +139,13 @@ class Worktree:
         self.state.write_text(json.dumps({"base": self.base, "excluded": [path.hex() for path in every]}))
         self._hide(every)
 
-    def snapshot(self, message: str, parent: str) -> Snapshot:
+    def snapshot(self, message: str, parent: str, *, repair: bool = True) -> Snapshot:
         """Commit the files of the worktree on ``parent``; return ``parent`` itself if nothing differs.
 
         Left out are files that the base's rules ignore, generated files (``ignore_rules.GENERATED``), the scratch
         folder, every `.git`, pipes and sockets, names that git refuses, files above the limits, and changes inside
         submodules; all but the first three are noted. Files of a repository that the agent created in the worktree are
-        included. Links are recorded as links and not followed.
+        included. Links are recorded as links and not followed. With ``repair``, unreadable files are made readable.
 
         Errors: ``base_unavailable`` when the worktree cannot be read, ``disk_full``, ``timed_out``.
         """
@@ -165,8 +165,9 @@ class Worktree:
                             f"The files in {self.path} could not be read: {error}.",
                             hint="The folder is kept; open it to see the work.",
                         ) from error
-                    with contextlib.suppress(OSError):
-                        make_readable(self.path)
+                    if repair:
+                        with contextlib.suppress(OSError):
+                            make_readable(self.path)
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
     def materialise(self, commit: str, keep: Iterable[bytes] | None = None) -> None:
@@ -295,11 +296,8 @@ class Worktree:
             paths = b"".join(path + b"\0" for path in take)
             self._git("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=paths, index=index)
         tree = self._git("write-tree", index=index).decode().strip()
-        before = (
-            self.store.git_output("rev-parse", "--verify", "--end-of-options", parent + "^{tree}").decode().split()[-1]
-        )
         commit = parent
-        if tree != before:
+        if tree != tree_of(self.store, parent):
             commit = (
                 self.store.git_output("commit-tree", tree, "-p", parent, "-F", "-", stdin=message.encode())
                 .decode()

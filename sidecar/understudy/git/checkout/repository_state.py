@@ -1,0 +1,154 @@
+"""Notice what changes in the user's repository besides files: commits, branches, the stash, hooks, configuration."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from understudy.git import repository
+from understudy.git.base.pins import REFERENCES
+from understudy.git.command import git_output
+from understudy.git.repository import Repository
+from understudy.model.text import path_quoting
+from understudy.model.text.sanitize import one_line
+
+_NAMED = 10
+"""Most references or files that one sentence names."""
+_SMALL_FILE = 1024 * 1024
+"""Bytes that are compared of a hook, or of a file with settings."""
+_MOST_HOOKS = 200
+_SETTINGS = ("config", "config.worktree", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates")
+"""Files of the git directory that decide what git does, with its hooks."""
+
+
+class RepositoryState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is compared: everything that is not the content of a file of the checkout."""
+
+    exists: bool
+    """Whether the folder is in a repository."""
+    place: str = ""
+    """Its git directory."""
+    head_ref: str | None = None
+    """The branch; None when HEAD is detached."""
+    head: str | None = None
+    """The commit."""
+    operation: str | None = None
+    """`a merge`, `a rebase` …"""
+    references: dict[str, str] = {}
+    """Full name → object id, without those of Understudy."""
+    staged: str = ""
+    """Digest of the entries of the index: the modes, contents and paths that a commit would have."""
+    settings: dict[str, str] = {}
+    """Files that decide what git does → digest."""
+
+
+def look(place: Path) -> RepositoryState:
+    """Return the state of the repository that ``place`` is in. Raises the errors of ``repository.locate``."""
+    found = repository.locate(place)
+    if found.git_dir is None or found.common_dir is None:
+        return RepositoryState(exists=False)
+    return RepositoryState(
+        exists=True,
+        place=path_quoting.quote(os.fsencode(found.git_dir)),
+        head_ref=found.head_ref,
+        head=found.head_commit,
+        operation=found.operation,
+        references=_references(found, found.git_dir),
+        staged=_staged(found.git_dir),
+        settings=_settings(found.git_dir, found.common_dir),
+    )
+
+
+def differences(before: RepositoryState, after: RepositoryState) -> list[str]:
+    """Return what changed, as sentences, with the command that reverts it where there is a simple one."""
+    if before.exists != after.exists:
+        return ["A repository was created." if after.exists else "The repository was removed."]
+    if before.place != after.place:
+        return [f"The checkout belongs to the repository {after.place} now, and did to {before.place}."]
+    found = []
+    if before.head_ref != after.head_ref:
+        now = f"on {_short(after.head_ref)}" if after.head_ref else f"detached at {_commit(after.head)}"
+        was = f"on {_short(before.head_ref)}" if before.head_ref else f"detached at {_commit(before.head)}"
+        found.append(f"The checkout is {now}, and was {was}.")
+    elif before.head != after.head:
+        back = f" To revert that and keep the files: git reset --soft {before.head}" if before.head else ""
+        found.append(f"HEAD is at {_commit(after.head)}, and was at {_commit(before.head)}.{back}")
+    if before.operation != after.operation:
+        found.append(f"The repository is in the middle of {after.operation or 'nothing any more'}.")
+    changed = _differing(before.references, after.references) - {after.head_ref or "", before.head_ref or ""}
+    if changed:
+        found.append(f"These references changed: {_named(map(_short, sorted(changed)))}.")
+    if before.staged != after.staged:
+        found.append("What is staged changed.")
+    if changed := _differing(before.settings, after.settings):
+        found.append(f"These files of the git directory changed: {_named(sorted(changed))}.")
+    return found
+
+
+def _references(found: Repository, git_dir: Path) -> dict[str, str]:
+    if found.bare:
+        return {}
+    output = git_output("for-each-ref", "--format=%(objectname) %(refname)", git_dir=git_dir)
+    listed = (line.partition(" ") for line in output.decode(errors="replace").splitlines())
+    return {name: identifier for identifier, _, name in listed if not name.startswith(REFERENCES)}
+
+
+def _staged(git_dir: Path) -> str:
+    index = git_dir / "index"
+    if not index.exists():
+        return ""
+    output = git_output("ls-files", "-z", "-s", git_dir=git_dir, index=index, output_limit=256 * 1024 * 1024)
+    return hashlib.sha256(output).hexdigest()
+
+
+def _settings(git_dir: Path, common: Path) -> dict[str, str]:
+    found = {}
+    for folder in {common, git_dir}:
+        for name in _SETTINGS:
+            if (digest := _digest(folder / name)) is not None:
+                found[name if folder == common else f"{folder.name}/{name}"] = digest
+    hooks = common / "hooks"
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = sorted(os.listdir(hooks))  # noqa: PTH208 - only names
+    for name in names[:_MOST_HOOKS]:
+        if (digest := _digest(hooks / name)) is not None:
+            found[f"hooks/{name}"] = digest
+    return found
+
+
+def _digest(path: Path) -> str | None:
+    """Return a digest of the beginning of a file and its type, size and permissions; None if there is no entry."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return "link" if path.is_symlink() else None
+    content = repository.read_regular(path, _SMALL_FILE)
+    digest = hashlib.sha256(content).hexdigest() if content is not None else "unreadable"
+    size = facts.st_size if stat.S_ISREG(facts.st_mode) else 0
+    return f"{digest} {size} {facts.st_mode & ~0o666:o}"
+
+
+def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+def _short(reference: str | None) -> str:
+    name = reference or ""
+    return next((name.removeprefix(prefix) for prefix in ("refs/heads/", "refs/") if name.startswith(prefix)), name)
+
+
+def _commit(identifier: str | None) -> str:
+    return identifier[:12] if identifier else "no commit"
+
+
+def _named(names: Iterable[str]) -> str:
+    listed = [one_line(name) for name in names]
+    more = len(listed) - _NAMED
+    return ", ".join(listed[:_NAMED]) + (f" and {more} more" if more > 0 else "")
