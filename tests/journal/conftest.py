@@ -72,7 +72,7 @@ class Second:
         self.wait()
 
     def wait(self) -> int:
-        code = self.process.wait(30)
+        code = self.process.wait(60)
         self.process.stdout.close()
         self.process.stdin.close()
         return code
@@ -91,7 +91,7 @@ def second() -> Iterator[Callable[..., Second]]:
     for one in started:
         if one.process.poll() is None:
             one.process.kill()
-        one.process.wait(30)
+        one.process.wait(60)
         one.process.stdout.close()
         one.process.stdin.close()
 
@@ -100,7 +100,7 @@ def second() -> Iterator[Callable[..., Second]]:
 def eventually() -> Callable[..., None]:
     """Wait for a condition, with a deadline."""
 
-    def wait(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    def wait(condition: Callable[[], object], seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "it did not come true"

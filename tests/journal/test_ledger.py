@@ -111,7 +111,7 @@ def test_a_kill_at_any_instant_loses_and_repeats_nothing(make, second) -> None:
         worker = second(folder, WORK, lock=lock, env={**os.environ, VARIABLE: f"*:{step}"})
         os.close(lock)
         said = worker.line()
-        code = worker.process.wait(30)
+        code = worker.process.wait(60)
         if step == 1:
             # Killed in the middle of the append: a torn line, as a power cut leaves one.
             with ledger.months()[0].open("ab") as file:

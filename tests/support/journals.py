@@ -24,7 +24,7 @@ from understudy.model.hunks import Review
 from understudy.model.spec import SPEC_VERSION, Bootstrap, Spec, SpecCandidate
 from understudy.model.states import State
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def spec_of_a_test(identifier: str, **changes) -> Spec:
@@ -130,7 +130,7 @@ class RpcClient:
     def end(self) -> list[Any]:
         """Close stdin and return whatever still came; the server must end by itself, well and silently."""
         self.process.stdin.close()
-        assert self.process.wait(timeout=30) == 0
+        assert self.process.wait(timeout=PATIENCE) == 0
         self._reader.join(PATIENCE)
         left = []
         while (message := self.arrived.get(timeout=PATIENCE)) is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from understudy.journal import delegation_folder
 
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 60.0
 """How long workers and killed processes may take to be gone."""
 
 
@@ -30,10 +30,13 @@ def holders(identifier: str) -> list[int]:
 
 
 def kill(pid: int, identifier: str) -> bool:
-    """Send SIGKILL if the process is a worker or guardian of the delegation; return whether it was."""
+    """Send SIGKILL if the process is a worker or guardian of the delegation; return whether it was.
+
+    A worker that was started in advance has no id in its arguments.
+    """
     try:
         line = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if identifier.encode() in line or b"guardian" in line:
+        if identifier.encode() in line or b"guardian" in line or b"--spare" in line:
             os.kill(pid, signal.SIGKILL)
             return True
     except OSError:

@@ -8,6 +8,10 @@ from typing import Any
 
 STEP_SECONDS = 0.01
 
+LIMITS = (0.5, 4.0, 30.0)
+"""Time limits in seconds for a program that never ends, to be tried in turn until it has begun before the limit: on a
+busy machine, the shortest may end before the program has said a word."""
+
 
 def until(condition: Callable[[], Any], what: str = "the condition", seconds: float = 60.0) -> Any:
     """Return what the condition gives as soon as it gives something; fail when that takes too long."""

@@ -19,7 +19,7 @@ from understudy.journal.writer import Writer
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import Finished, Note
 from understudy.model.states import STATES_WITH_WORKER, State
-from understudy.model.verdicts import Verdict
+from understudy.model.verdicts import Reservation, Verdict
 from understudy.process import identity
 from understudy.process.identity import Identity
 
@@ -39,6 +39,7 @@ _CANCELLED = ErrorInfo(
     "The delegation was cancelled; its worker did not respond and was killed.",
     "Partial work is kept.",
 )
+_CANCELLED_IN_QUEUE = ErrorInfo(ErrorKind.CANCELLED, "The delegation was cancelled before it started.")
 
 
 def recover(folder: Folder) -> bool:
@@ -104,10 +105,12 @@ def end_and_finish(folder: Folder, verdict: Verdict = Verdict.CANCELLED, *, seco
             )
         time.sleep(0.01)
     try:
-        if summary.load(folder).state is State.FINISHED:
+        state = summary.load(folder).state
+        if state is State.FINISHED:
             return False
         end_leftovers(folder)
-        _finish(folder, lock, verdict, _CANCELLED if verdict is Verdict.CANCELLED else None)
+        cancelled = _CANCELLED_IN_QUEUE if state is State.QUEUED else _CANCELLED
+        _finish(folder, lock, verdict, cancelled if verdict is Verdict.CANCELLED else None)
     finally:
         os.close(lock)
     return True
@@ -130,7 +133,15 @@ def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None
         attempts = writer.delegation.attempts
         attempt = max((one.number for one in attempts), default=0)
         if before is None:
-            writer.append(Finished(verdict=verdict, reservations=[], error=error), attempt=attempt)
+            reservations = []
+            if folder.checkout.exists():
+                reservations.append(Reservation.NOT_ISOLATED)
+                hint = (
+                    f"What the agent changed is in your checkout. `understudy check {folder.id}` collects it, unless "
+                )
+                hint += "that is done already, so that you can review and undo it."
+                error = ErrorInfo(error.kind, error.message, hint) if error is not None else None
+            writer.append(Finished(verdict=verdict, reservations=reservations, error=error), attempt=attempt)
             return
         # Checks that were running again were stopped. This does not change how the work itself ended.
         text = "The re-run of the checks did not finish, so the previous verdict applies."

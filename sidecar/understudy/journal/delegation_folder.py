@@ -77,6 +77,11 @@ class Folder(msgspec.Struct, frozen=True):
         return self.path / "prompt.md"
 
     @property
+    def checkout(self) -> Path:
+        """What was in the user's checkout when an agent started to work there; exists only if one did."""
+        return self.path / "checkout.json"
+
+    @property
     def review(self) -> Path:
         """The result as a diff."""
         return self.path / "review.diff"
@@ -116,6 +121,10 @@ def delegations_root() -> Path:
     return _subfolder("delegations")
 
 
+_NEXT_ID_SECONDS = 0.000_02
+"""Two ids whose times are so far apart differ in their time, whatever a float loses."""
+
+
 def new_id(now: float | None = None) -> str:
     """Return an id such as ``20261121-004512-k3f9q``: UTC, hundred-thousandths of a second, and a random number < 256.
 
@@ -128,21 +137,30 @@ def new_id(now: float | None = None) -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(seconds))}-{tail}"
 
 
+def new_ids(count: int) -> list[str]:
+    """Return different ids for delegations that refer to each other, in the order in which the queue serves them."""
+    now = time.time()
+    return [new_id(now + number * _NEXT_ID_SECONDS) for number in range(count)]
+
+
 def is_id(text: str) -> bool:
     """Return whether ``text`` has the form of an id; only then may it become part of a path."""
     return _ID.fullmatch(text) is not None
 
 
-def create(build: Callable[[str], Spec], buffers: Mapping[str, bytes]) -> tuple[Folder, int]:
+def create(
+    build: Callable[[str], Spec], buffers: Mapping[str, bytes], *, identifier: str | None = None
+) -> tuple[Folder, int]:
     """Create the folder of a new delegation and lock it; return it and the descriptor that holds the lock.
 
     ``build`` gets the id and returns the specification; it is called again with another id if the first one is taken.
+    With ``identifier`` (see ``new_ids``) it gets this id; if that is taken, this raises ``conflict``.
     ``buffers`` maps file names (without folders) to bytes. The folder is created under a hidden name and then renamed,
     so it appears complete and locked; the kernel refuses a name that is taken, because no delegation's folder is empty.
     The descriptor is close-on-exec: pass it to the worker explicitly, then close it. On any failure the folder is
     removed. Raises ``disk_full``, ``state_unavailable``.
     """
-    folder, descriptor = _create(build, buffers, key=None)
+    folder, descriptor = _create(build, buffers, key=None, identifier=identifier)
     if descriptor is None:  # only with a key could another process have created it
         raise UnderstudyError(ErrorKind.INTERNAL, "A delegation without a key was not created.")
     return folder, descriptor
@@ -232,13 +250,13 @@ def remove_abandoned() -> int:
 
 
 def _create(
-    build: Callable[[str], Spec], buffers: Mapping[str, bytes], *, key: str | None
+    build: Callable[[str], Spec], buffers: Mapping[str, bytes], *, key: str | None, identifier: str | None = None
 ) -> tuple[Folder, int | None]:
     root = delegations_root()
     for name in buffers:
         if name in {"", ".", ".."} or "/" in name or "\0" in name:
             raise UnderstudyError(ErrorKind.INTERNAL, f"{name!r} is not a valid name of a buffer.")
-    if key is not None and (claimed := _claimed(_key_file(key))) is not None:
+    if key is not None and (claimed := _claimed(key_file(key))) is not None:
         return claimed, None
     unborn = Folder("", root / f"{_UNBORN}{os.getpid()}-{secrets.token_hex(8)}")
     descriptor = -1
@@ -252,13 +270,13 @@ def _create(
             for name, data in buffers.items():
                 durable.create(unborn.buffers / name, data)
             if key is None:
-                folder = _publish(root, unborn, build, None)
+                folder = _publish(root, unborn, build, None, identifier)
             else:
                 with _keys_locked():
-                    claimed = _claimed(_key_file(key))
+                    claimed = _claimed(key_file(key))
                     if claimed is not None:
                         return claimed, None
-                    folder = _publish(root, unborn, build, _key_file(key))
+                    folder = _publish(root, unborn, build, key_file(key))
             born = True
             return folder, descriptor
     finally:
@@ -268,10 +286,13 @@ def _create(
             shutil.rmtree(unborn.path, ignore_errors=True)
 
 
-def _publish(root: Path, unborn: Folder, build: Callable[[str], Spec], key_file: Path | None) -> Folder:
-    """Complete a hidden folder and rename it to a new id."""
+def _publish(
+    root: Path, unborn: Folder, build: Callable[[str], Spec], key_file: Path | None, identifier: str | None = None
+) -> Folder:
+    """Complete a hidden folder and rename it to ``identifier``, or to a new id."""
+    given = iter([] if identifier is None else [identifier])
     while True:
-        delegation_id = new_id()
+        delegation_id = next(given, None) or _another_id(identifier)
         spec = build(delegation_id)
         durable.create(unborn.spec, msgspec.json.encode(spec), sync=True)
         durable.create(unborn.summary, msgspec.json.encode(initial(spec)))
@@ -290,7 +311,16 @@ def _publish(root: Path, unborn: Folder, build: Callable[[str], Spec], key_file:
         return Folder(delegation_id, root / delegation_id)
 
 
-def _key_file(key: str) -> Path:
+def _another_id(taken: str | None) -> str:
+    if taken is None:
+        return new_id()
+    raise UnderstudyError(
+        ErrorKind.CONFLICT, f"Another delegation was created as {taken} at the same time.", hint="Start these again."
+    )
+
+
+def key_file(key: str) -> Path:
+    """Return the file that maps an idempotency key to what was started with it."""
     return _subfolder("keys") / hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 

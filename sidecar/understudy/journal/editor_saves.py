@@ -1,6 +1,9 @@
 """Remember what the user's own programs wrote to checkouts: files that an editor saved, and accepted results.
 
 A change that is in this record was made by the user, so no agent is suspected of it.
+
+While an agent works in a checkout, the contents are kept, too (``keep_contents``): what the user saved and the agent
+changed afterwards can then be distinguished.
 """
 
 from __future__ import annotations
@@ -8,27 +11,56 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+import secrets
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from understudy.files import durable
 from understudy.journal.state_folder import state_root
+from understudy.model.text import path_quoting
 
 _NAME = "editor-saves.jsonl"
 _LIMIT = 1 << 20
 """Bytes kept; the older half is dropped when there are more."""
-_MOST_FILES = 5000
+MOST_FILES = 5000
 """Files that one call records: more than the bytes that are kept usually hold."""
 FILE_BYTES = 32 * 1024 * 1024
 """A larger file is not hashed, so a save of it is not remembered."""
 
+_KEEPERS = "checkout-runs"
+_KEPT_BYTES = 256 * 1024 * 1024
+"""All contents that are kept for one checkout; of further saves, only the digest is."""
+_KEPT_LINES = 16 * 1024 * 1024
+"""Bytes of the list of these saves: far more than a person saves while an agent works."""
 
-def record(paths: Iterable[Path]) -> None:
-    """Remember the current contents of files; errors are ignored, because nothing else depends on the record."""
+
+class KeptSave(msgspec.Struct, frozen=True, array_like=True):
+    """One save in a checkout in which an agent works."""
+
+    path: str
+    """Real path, as ``path_quoting.quote`` writes it."""
+    exists: bool
+    """Whether there was a file: an accept of another result can remove one."""
+    digest: str
+    """SHA-256 of the content; empty if it was larger than ``FILE_BYTES``."""
+    file: str
+    """Name of the file that has the content; empty if it was not kept."""
+
+
+def record(paths: Iterable[Path], saved: Mapping[Path, bytes] | None = None) -> None:
+    """Remember the current contents of files; errors are ignored, because nothing else depends on the record.
+
+    ``saved`` has the contents of those among them that another program has changed since they were saved.
+    """
+    newest = list(paths)[-MOST_FILES:]
+    saved = saved or {}
+    _keep(newest, saved)
     with suppress(OSError):
-        newest = list(paths)[-_MOST_FILES:]
-        lines = b"".join(json.dumps([os.path.realpath(path), digest_of(path)]).encode() + b"\n" for path in newest)
+        digests = [(path, _digest(saved[path]) if path in saved else digest_of(path)) for path in newest]
+        lines = b"".join(json.dumps([os.path.realpath(path), digest]).encode() + b"\n" for path, digest in digests)
         target = state_root() / _NAME
         descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -62,6 +94,96 @@ def read() -> frozenset[tuple[str, str]]:
 def digest_of(path: Path) -> str:
     """Return the digest of a file's content; empty if it is missing, too large or not a regular file."""
     with suppress(OSError):
-        content = durable.read_whole(path, FILE_BYTES + 1)
-        return hashlib.sha256(content).hexdigest() if len(content) <= FILE_BYTES else ""
+        return _digest(durable.read_whole(path, FILE_BYTES + 1))
     return ""
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest() if len(content) <= FILE_BYTES else ""
+
+
+def keeper(checkout: Path) -> Path:
+    """Return the folder with the contents that are kept for a checkout; it exists only while they are."""
+    name = hashlib.sha256(os.fsencode(os.path.realpath(checkout))).hexdigest()[:16]
+    return state_root() / _KEEPERS / name
+
+
+def keep_contents(checkout: Path) -> None:
+    """Keep the contents of all files that ``record`` names below ``checkout``, until ``forget_contents``."""
+    folder = keeper(checkout)
+    with durable.named_failures(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        durable.replace(folder / "checkout", os.fsencode(os.path.realpath(checkout)))
+
+
+def forget_contents(checkout: Path) -> None:
+    """Remove what ``keep_contents`` made."""
+    folder = keeper(checkout)
+    with durable.named_failures(folder), suppress(FileNotFoundError):
+        (folder / "checkout").unlink(missing_ok=True)  # first: nothing is added from here on
+        for entry in list(folder.iterdir()):
+            entry.unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def kept_saves(checkout: Path) -> list[KeptSave]:
+    """Return the saves below ``checkout`` since ``keep_contents``, oldest first."""
+    with suppress(OSError):
+        lines = durable.read_whole(keeper(checkout) / "saves.jsonl", _KEPT_LINES).splitlines()
+        found = []
+        for line in lines:
+            with suppress(msgspec.MsgspecError):
+                found.append(msgspec.json.decode(line, type=KeptSave))
+        return found
+    return []
+
+
+def kept_content(checkout: Path, save: KeptSave) -> bytes | None:
+    """Return the content of a file that was saved; None if it was not kept, or is damaged."""
+    with suppress(OSError):
+        if save.file and "/" not in save.file:
+            content = durable.read_whole(keeper(checkout) / save.file, FILE_BYTES + 1)
+            return content if hashlib.sha256(content).hexdigest() == save.digest else None
+    return None
+
+
+def _keep(paths: list[Path], saved: Mapping[Path, bytes]) -> None:
+    """Keep the contents of files in checkouts in which an agent works; there is none, usually."""
+    with suppress(OSError):
+        for folder in (state_root() / _KEEPERS).iterdir():
+            if not folder.is_dir():
+                continue
+            with suppress(OSError):
+                checkout = os.fsdecode(durable.read_whole(folder / "checkout", 64 * 1024))
+                for path in paths:
+                    real = os.path.realpath(path)
+                    if real.startswith(checkout + "/"):
+                        _keep_one(folder, Path(real), saved.get(path))
+
+
+def _keep_one(folder: Path, path: Path, content: bytes | None) -> None:
+    if content is None:
+        try:
+            content = durable.read_whole(path, FILE_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            content = None  # removed
+    digest = _digest(content) if content is not None else ""
+    name = digest
+    if content is not None and digest and not (folder / name).exists():
+        used = sum(entry.stat().st_size for entry in folder.iterdir())
+        if used + len(content) <= _KEPT_BYTES:
+            temporary = folder / f"{secrets.token_hex(6)}.tmp"
+            temporary.write_bytes(content)
+            temporary.chmod(0o600)
+            temporary.replace(folder / name)
+        else:
+            name = ""
+    line = (
+        msgspec.json.encode(KeptSave(path_quoting.quote(os.fsencode(path)), content is not None, digest, name)) + b"\n"
+    )
+    descriptor = os.open(folder / "saves.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        if os.fstat(descriptor).st_size + len(line) <= _KEPT_LINES:
+            os.write(descriptor, line)
+    finally:
+        os.close(descriptor)

@@ -26,7 +26,7 @@ from understudy.journal import delegation_folder, state_folder
 from understudy.journal.delegation_folder import Folder
 from understudy.model.config.languages import language_of
 from understudy.model.delegations import Attempt, Delegation
-from understudy.model.ledger import CostSource, LedgerEntry
+from understudy.model.ledger import LedgerEntry
 from understudy.model.spec import Spec
 from understudy.model.states import State
 from understudy.model.text import path_quoting
@@ -82,6 +82,18 @@ def record(folder: Folder, delegation: Delegation, *, before: int | None = None)
             _open_file(folder.id).unlink(missing_ok=True)
 
 
+def append(entry: LedgerEntry) -> None:
+    """Append the line of an attempt that has no delegation, such as a request in the caller's process.
+
+    A power cut may lose it. Raises ``disk_full`` or ``state_unavailable``.
+    """
+    path = _month_file()
+    with durable.named_failures(path):
+        path.parent.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
+        with locks.file_lock(_root() / "lock"):
+            _append_durably(path, _encode(entry), sync=False)
+
+
 def discard_open(identifier: str) -> None:
     """Remove the mark of a delegation whose folder is gone."""
     with contextlib.suppress(OSError):
@@ -101,16 +113,21 @@ def read(since: str = "") -> Iterator[LedgerEntry]:
 
     A torn last line and lines that are not entries are skipped.
     """
+    return (entry for _, entry in numbered(since))
+
+
+def numbered(since: str = "") -> Iterator[tuple[tuple[str, int], LedgerEntry]]:
+    """Return what ``read`` does, each entry after its month and the number of its line, which never change."""
     for path in months():
         if path.stem >= since[:7]:
-            for line in _lines(path):
+            for number, line in enumerate(_lines(path)):
                 entry = _decoded(line)
                 if entry is not None and entry.at >= since:
-                    yield entry
+                    yield (path.stem, number), entry
 
 
 def _append(delegation: Delegation, entries: list[LedgerEntry]) -> None:
-    path = _root() / f"{time.strftime('%Y-%m', time.gmtime())}.jsonl"
+    path = _month_file()
     lock = _root() / "lock"
     with durable.named_failures(path), locks.file_lock(lock):
         known = _recorded(delegation)
@@ -119,7 +136,11 @@ def _append(delegation: Delegation, entries: list[LedgerEntry]) -> None:
             _append_durably(path, data)
 
 
-def _append_durably(path: Path, data: bytes) -> None:
+def _month_file() -> Path:
+    return _root() / f"{time.strftime('%Y-%m', time.gmtime())}.jsonl"
+
+
+def _append_durably(path: Path, data: bytes, *, sync: bool = True) -> None:
     is_new = not path.exists()
     descriptor = durable.open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     try:
@@ -130,13 +151,14 @@ def _append_durably(path: Path, data: bytes) -> None:
             # One write; the kernel writes less only when the disk is full, and then the next write fails.
             while data:
                 data = data[os.write(descriptor, data) :]
-            os.fsync(descriptor)
+            if sync:
+                os.fsync(descriptor)
         except OSError:
             os.ftruncate(descriptor, end)
             raise
     finally:
         os.close(descriptor)
-    if is_new:
+    if is_new and sync:
         durable.sync_folder(path.parent)
 
 
@@ -182,9 +204,6 @@ def _encode(entry: LedgerEntry) -> bytes:
 
 def _entry(delegation: Delegation, spec: Spec, attempt: Attempt) -> LedgerEntry:
     ended = attempt.finished_at or delegation.finished_at or attempt.started_at
-    source: CostSource = "unknown"
-    if attempt.cost_usd is not None:
-        source = "estimated" if attempt.cost_estimated else "reported"
     is_last = attempt is delegation.attempts[-1]
     failure = attempt.failure or (delegation.error if is_last else None)
     subject = [*spec.files, *([spec.target] if spec.target is not None else [])]
@@ -202,7 +221,9 @@ def _entry(delegation: Delegation, spec: Spec, attempt: Attempt) -> LedgerEntry:
         model=attempt.model,
         usage=attempt.usage,
         cost_usd=attempt.cost_usd,
-        cost_source=source,
+        cost_source=attempt.cost_source,
+        price_date=attempt.price_date,
+        cost_estimated=attempt.cost_usd is not None and attempt.cost_estimated,
         seconds=_seconds_between(attempt.started_at, ended),
         verdict=delegation.verdict if is_last and delegation.verdict is not None else None,
         failure=failure.kind if failure is not None else None,

@@ -1,4 +1,4 @@
-"""Requests of frontends to a worker: ``cancel`` and ``answer``, one line each in ``requests.jsonl``.
+"""Requests of frontends to a worker: ``cancel``, ``answer`` and ``say``, one line each in ``requests.jsonl``.
 
 Any process may append, one at a time, under a flock of the file itself. The worker reads in order and uses the first
 valid answer; appending a second answer raises ``conflict``.
@@ -20,8 +20,12 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
 
 LONGEST_LINE = 64 * 1024
+LONGEST_MESSAGE = 64 * 1024
+"""Bytes of one message; its line may be six times as long, because JSON escapes control characters."""
 LARGEST_FILE = 4 * 1024 * 1024
 """Far more than users write for one delegation."""
+_LARGEST_WITH_MESSAGES = LARGEST_FILE // 2
+"""Messages may not fill the file: a cancel must always fit."""
 LOCK_SECONDS = 5.0
 
 
@@ -38,11 +42,24 @@ class Answer(msgspec.Struct, tag="answer", tag_field="type", rename="camel", omi
     request_id: str
     option: str
     note: str | None = None
+    remember: bool = False
+    """Whether the proposed rule decides on later requests of this run, too."""
     by: str
     at: str = ""
 
 
-Item = Cancel | Answer
+class Say(msgspec.Struct, tag="say", tag_field="type", rename="camel", omit_defaults=True, kw_only=True):
+    """A message of the user to the agent."""
+
+    message_id: str
+    text: str
+    by: str
+    at: str = ""
+
+
+Item = Cancel | Answer | Say
+
+_LONGEST_SAY = 8 * LONGEST_MESSAGE
 
 _decoder = msgspec.json.Decoder(ready(Item))
 
@@ -98,7 +115,7 @@ class RequestTail:
         items: list[Item] = []
         while lines := self._lines.read(1000):
             for line in lines:
-                if len(line) <= LONGEST_LINE:
+                if len(line) <= _LONGEST_SAY:
                     try:
                         items.append(_decoder.decode(line))
                     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
@@ -128,7 +145,14 @@ def _append(folder: Folder, item: Item, *, request: PermissionRequest | None) ->
         line = msgspec.json.encode(msgspec.structs.replace(item, at=stamp)) + b"\n"
     except UnicodeEncodeError:
         raise UnderstudyError(ErrorKind.INVALID_PARAMS, "The text is not valid Unicode.") from None
-    if len(line) > LONGEST_LINE:
+    if isinstance(item, Say):
+        if (size := len(item.text.encode())) > LONGEST_MESSAGE:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"The message has {size} bytes; at most {LONGEST_MESSAGE} can be sent.",
+                hint="Put the text into a file of the project, and name the file.",
+            )
+    elif len(line) > LONGEST_LINE:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS, f"The note has {len(line)} bytes.", hint=f"Keep it below {LONGEST_LINE} bytes."
         )
@@ -137,6 +161,12 @@ def _append(folder: Folder, item: Item, *, request: PermissionRequest | None) ->
         try:
             locks.flock_within(descriptor, folder.control, LOCK_SECONDS)
             end = durable.cut_torn_tail(descriptor)
+            if isinstance(item, Say) and end + len(line) > _LARGEST_WITH_MESSAGES:
+                raise UnderstudyError(
+                    ErrorKind.INVALID_PARAMS,
+                    f"{folder.id} already has as many messages as it can take.",
+                    hint=f"Wait for its end, then reply: understudy reply {folder.id} TEXT",
+                )
             if end + len(line) > LARGEST_FILE:
                 raise UnderstudyError(
                     ErrorKind.DISK_FULL,

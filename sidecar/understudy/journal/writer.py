@@ -138,6 +138,7 @@ class Writer:
             # If this fails, the mark stays and another process records the attempts.
             with contextlib.suppress(UnderstudyError):
                 ledger.record(self.folder, self.delegation)
+            change_notifications.notify(self.folder.id)  # for readers of the ledger
         return seq
 
     @contextlib.contextmanager

@@ -43,6 +43,7 @@ COUNTS = (0, 1, 7, 4096, 2**53 - 1)
 POOLS: dict[str, tuple[Any, ...]] = {
     "attempt": (0, 1, 2, 3),
     "request_id": ("a", "b"),
+    "message_id": ("a", "b"),
     "name": ("a", "b"),
     "delegator": ("a", "big-coder"),
     "commit": ("c1", "c2", "c3"),

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -20,11 +21,13 @@ from understudy.journal.summaries import fold, listing, summary
 from understudy.journal.writer import Writer
 from understudy.model import events
 from understudy.model.checks import CheckResult
+from understudy.model.config.permission_rules import PermissionRule
 from understudy.model.confinement import Confinement, Sandbox
-from understudy.model.delegations import Delegation, FileStat, PermissionOption
+from understudy.model.delegations import CostSource, Delegation, FileStat, PermissionOption
 from understudy.model.errors import ErrorInfo, ErrorKind, ErrorScope, UnderstudyError
 from understudy.model.spec import Spec, initial
 from understudy.model.states import STATES_WITH_WORKER, TRANSITIONS, State
+from understudy.model.terminals import Pane
 from understudy.model.verdicts import Reservation, Verdict
 
 SETTINGS = settings(
@@ -64,7 +67,8 @@ def event_strategy() -> st.SearchStrategy[events.Event]:
         events.Queued: {"position": count},
         events.Started: {"delegator": names, "model": short, "reason": short},
         events.AgentStarted: {
-            "sandbox": st.builds(Sandbox, asked=st.sampled_from(Confinement), reached=st.sampled_from(Confinement))
+            "sandbox": st.builds(Sandbox, asked=st.sampled_from(Confinement), reached=st.sampled_from(Confinement)),
+            "terminal": st.none() | st.builds(Pane, socket=short, id=short),
         },
         events.Phase: {"text": short},
         events.Prompt: {"tokens": count},
@@ -79,7 +83,13 @@ def event_strategy() -> st.SearchStrategy[events.Event]:
         events.ToolResult: {"call_id": short, "ok": st.booleans(), "output": short},
         events.File: {"path": short, "change": st.just("added")},
         events.Plan: {"entries": st.lists(short, max_size=2)},
-        events.UsageReport: {**usage, "cost_usd": money, "estimated": st.booleans()},
+        events.UsageReport: {
+            **usage,
+            "cost_usd": money,
+            "cost_source": st.none() | st.sampled_from(get_args(CostSource)),
+            "price_date": st.none() | short,
+            "estimated": st.booleans(),
+        },
         events.Session: {"session_id": short},
         events.Permission: {
             "request_id": names,
@@ -87,8 +97,16 @@ def event_strategy() -> st.SearchStrategy[events.Event]:
             "detail": short,
             "options": st.lists(option, max_size=2),
             "deadline_action": short,
+            "rule": st.none() | st.builds(PermissionRule, decision=st.just("allow"), command=short),
         },
         events.PermissionAnswered: {"request_id": names, "option": short, "by": short},
+        events.UserMessage: {
+            "message_id": names,
+            "text": short,
+            "by": short,
+            "delivery": st.sampled_from(["sent", "waiting", "kept"]),
+        },
+        events.MessageDelivered: {"message_id": names},
         events.AttemptFailed: {
             "error": st.builds(ErrorInfo, st.sampled_from(ErrorKind), short, retry_at=st.none() | short),
             "will_retry": st.booleans(),

@@ -15,6 +15,7 @@ from understudy.model.delegations import (
     Delegation,
     DelegationResult,
     PermissionRequest,
+    SentMessage,
     Usage,
     no_usage,
 )
@@ -104,11 +105,12 @@ def _worktree(_: Delegation, event: events.Worktree, change: _Change) -> None:
 
 
 def _queued(_: Delegation, event: events.Queued, change: _Change) -> None:
-    change["activity"] = f"waiting for a slot, number {event.position}"
+    change["activity"] = f"number {event.position} in the queue"
 
 
 def _started(delegation: Delegation, event: events.Started, change: _Change) -> None:
     change["waiting_for"] = None
+    change["terminal"] = None
     change["activity"] = _clip(f"starting {event.delegator}")
     attempts = delegation.attempts
     if any(attempt.number == event.attempt for attempt in attempts):
@@ -120,6 +122,7 @@ def _started(delegation: Delegation, event: events.Started, change: _Change) -> 
             tool=event.tool,
             model_server=event.model_server,
             model=event.model,
+            reason=event.reason,
             finished_at=None,
             failure=None,
         )
@@ -136,11 +139,14 @@ def _started(delegation: Delegation, event: events.Started, change: _Change) -> 
             tool=event.tool,
             model_server=event.model_server,
             model=event.model,
+            reason=event.reason,
             started_at=event.at,
             start_commit=event.commit or last or "",
             usage=no_usage(),
         )
         change["attempts"] = [*earlier, attempt]
+        if event.commit is not None and delegation.head is not None and event.commit != delegation.head:
+            change["head"] = None  # a fresh worktree: what the earlier attempt changed is not part of this one
     _count_costs(delegation, change)
 
 
@@ -150,6 +156,9 @@ def _agent_started(delegation: Delegation, event: events.AgentStarted, change: _
         sandbox = Sandbox(earlier.asked.weaker(sandbox.asked), earlier.reached.weaker(sandbox.reached))
     change["sandbox"] = sandbox
     change["confined"] = sandbox.reached.restricts_access
+    change["terminal"] = event.terminal
+    if event.terminal is not None:
+        change["activity"] = "working in a terminal"
 
 
 def _phase(_: Delegation, event: events.Phase, change: _Change) -> None:
@@ -179,7 +188,17 @@ def _file(_: Delegation, event: events.File, change: _Change) -> None:
 def _usage(delegation: Delegation, event: events.UsageReport, change: _Change) -> None:
     usage = Usage(**{name: getattr(event, name) for name in _USAGE_FIELDS})
     cost = event.cost_usd if _money(event.cost_usd) is not None else None
-    _change_attempt(delegation, event, change, usage=usage, cost_usd=cost, cost_estimated=event.estimated)
+    source = "unknown" if cost is None else event.cost_source or "reported"
+    _change_attempt(
+        delegation,
+        event,
+        change,
+        usage=usage,
+        cost_usd=cost,
+        cost_source=source,
+        price_date=None if cost is None else event.price_date,
+        cost_estimated=event.estimated,
+    )
     attempts: list[Attempt] = change.get("attempts", delegation.attempts)
     if len(attempts) == 1:
         change["usage"] = attempts[0].usage
@@ -210,20 +229,35 @@ def _permission_answered(delegation: Delegation, event: events.PermissionAnswere
     change["activity"] = _clip(f"answered by {event.by}")
 
 
+def _user_message(delegation: Delegation, event: events.UserMessage, change: _Change) -> None:
+    said = SentMessage(id=event.message_id, text=_clip(event.text), by=event.by, delivery=event.delivery)
+    change["messages"] = [*delegation.messages, said][:MOST_ATTEMPTS]
+
+
+def _message_delivered(delegation: Delegation, event: events.MessageDelivered, change: _Change) -> None:
+    change["messages"] = [
+        msgspec.structs.replace(one, delivered=True) if one.id == event.message_id else one
+        for one in delegation.messages
+    ]
+
+
 def _attempt_failed(delegation: Delegation, event: events.AttemptFailed, change: _Change) -> None:
     _change_attempt(delegation, event, change, failure=event.error, finished_at=event.at)
+    change["terminal"] = None
     change["waiting_for"] = None
     change["activity"] = _clip(event.error.message)
 
 
 def _checkpoint(delegation: Delegation, event: events.Checkpoint, change: _Change) -> None:
-    _change_attempt(delegation, event, change, end_commit=event.commit)
+    _change_attempt(delegation, event, change, end_commit=event.commit, rescue_ref=event.rescue_ref)
     change["head"] = event.commit
+    change["terminal"] = None
 
 
 def _result(delegation: Delegation, event: events.Result, change: _Change) -> None:
     change["result"] = DelegationResult(text=event.text, summary=event.summary, files=event.files)
     change["review"] = Review(pending=max(0, event.hunks), accepted=0, rejected=0)
+    change["terminal"] = None
     fields: _Change = {"finished_at": event.at}
     if event.head is not None:
         change["head"] = event.head
@@ -266,9 +300,14 @@ def _finished(delegation: Delegation, event: events.Finished, change: _Change) -
         error=event.error,
         finished_at=event.at,
         waiting_for=None,
+        terminal=None,
         activity=None,
         dismissed=False,
     )
+    if any(not one.delivered for one in delegation.messages):
+        change["messages"] = [
+            one if one.delivered else msgspec.structs.replace(one, delivery="kept") for one in delegation.messages
+        ]
     if any(attempt.finished_at is None for attempt in delegation.attempts):
         change["attempts"] = [
             attempt if attempt.finished_at else msgspec.structs.replace(attempt, finished_at=event.at)
@@ -347,6 +386,8 @@ _HANDLERS: dict[type[Event], Callable[[Delegation, Any, _Change], None]] = {
     events.Session: _session,
     events.Permission: _permission,
     events.PermissionAnswered: _permission_answered,
+    events.UserMessage: _user_message,
+    events.MessageDelivered: _message_delivered,
     events.AttemptFailed: _attempt_failed,
     events.Checkpoint: _checkpoint,
     events.Result: _result,
