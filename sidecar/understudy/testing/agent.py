@@ -1,6 +1,6 @@
 r"""A scripted agent: an agent CLI that follows a scenario.
 
-It prints the line format of ``understudy.runners.agent_clis.event_stream``.
+It prints the line format of ``understudy.runners.agent_clis.streams.event_stream``.
 
     python -m understudy.testing.agent SCENARIO [--file PATH] [--write PATH=TEXTFILE]... [--journal PATH] [--amount N]
     [--rate N]

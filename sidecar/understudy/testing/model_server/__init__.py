@@ -52,9 +52,9 @@ can select the scenario instead of the model. An entry of ``answers.json`` may b
 "tools": [{"name", "input"}]}, …]}``, one turn after each round of tool results; ``{cwd}`` is the client's folder.
 
 good, reasoning a text; after a thinking block write, edits uses the tool Write; Write, Read and Edit shell, two_shells
-uses the tool Bash; twice at once long_shell a command that never ends endless_tools a tool in every turn outside writes
-outside the client's folder empty a text block without text slow sixty words, one every tenth of a second 400, 401, 403,
-404, 413, 429, 500, 529
+uses the tool Bash; twice at once report writes the report of an agent in tmux long_shell a command that never ends
+endless_tools a tool in every turn outside writes outside the client's folder empty a text block without text slow sixty
+words, one every tenth of a second 400, 401, 403, 404, 413, 429, 500, 529
                     answer with that status, as Anthropic does
 429_once            once, ``Retry-After: 0``; then ``good``
 quota, credit, context
@@ -62,6 +62,25 @@ quota, credit, context
 cut, reset ends in the middle of a message; resets the connection there stall, silent stops in the middle; never answers
 error_midstream an overload in the middle of a message late_500, late_context, late_cut
                     the same after a first round of ``write``
+
+For Codex it serves the Responses API (``POST /v1/responses``, streamed), with the same ``/s/<scenario>``:
+
+good                a text
+edits               adds a file with ``apply_patch``, then changes it
+shell, failing_shell, long_shell
+                    runs a command; one that fails; one that never ends
+report              writes the report that ends an agent in tmux
+empty               a message without a text
+400, 401, 404, 429, 500, 529, quota, context
+                    refused, as OpenAI does; ``late_…``: after a first round of ``edits``
+cut                 ends in the middle of a message
+
+For the other agents, chat completions (``POST /s/<scenario>/v1/chat/completions``) play the same scripts with whatever
+tools they offer for writing, editing, reading and running: good, reasoning, edits, shell, failing_shell, long_shell,
+outside, environment (writes it to a file), report, endless_tools, empty, cut, and the statuses and ``late_…`` of the
+Responses API. An agent without tools (aider) gets edits in its text, and ``misfit`` is one that does not fit the file.
+For our own tool loop, an entry of ``answers.json`` may be ``{"loop": [turn, …]}`` in every dialect (``tool_turns``).
+The Gemini API (``POST /s/<scenario>/v1beta/models/<model>:streamGenerateContent``) plays these scripts too.
 """
 
 from understudy.testing.model_server.chat_scenarios import SCENARIOS

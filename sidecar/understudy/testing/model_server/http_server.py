@@ -11,9 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from understudy.testing.model_server.chat_agents import send_agent_chat
 from understudy.testing.model_server.chat_scenarios import SCENARIOS, model_404
+from understudy.testing.model_server.gemini_agents import send_gemini
 from understudy.testing.model_server.messages_scenarios import send_messages
 from understudy.testing.model_server.responses import Answer, Request
+from understudy.testing.model_server.responses_scenarios import send_responses
+from understudy.testing.model_server.tool_turns import send_turn
 
 _MAX_REQUEST = 64 << 20
 
@@ -22,7 +26,8 @@ def respond(answer: Answer) -> None:
     """Answer: a list of models, a scenario, or a refusal."""
     path = answer.request.path.split("?")[0]
     bearer = answer.request.headers.get("authorization", "").removeprefix("Bearer ")
-    sent_key = answer.request.headers.get("x-api-key", bearer)
+    headers = answer.request.headers
+    sent_key = headers.get("x-api-key") or headers.get("x-goog-api-key") or bearer
     if answer.owner.key is not None and sent_key != answer.owner.key:
         answer.json(
             401,
@@ -37,16 +42,29 @@ def respond(answer: Answer) -> None:
         return
     if path.endswith("/models"):
         names = answer.owner.models if answer.owner.models is not None else [*SCENARIOS, *answer.owner.answers]
+        if "/v1beta/" in path:
+            answer.json(200, {"models": [{"name": f"models/{name}", "inputTokenLimit": 8192} for name in names]})
+            return
         answer.json(
             200,
             {"object": "list", "data": [{"id": name, "object": "model", "context_length": 8192} for name in names]},
         )
         return
+    if path.endswith(("/messages", "/responses", "/chat/completions")) and send_turn(answer):
+        return
     if path.endswith(("/messages", "/messages/count_tokens")):
         send_messages(answer)
         return
+    if path.endswith("/responses"):
+        send_responses(answer)
+        return
+    if path.endswith((":streamGenerateContent", ":generateContent")):
+        send_gemini(answer)
+        return
     if not path.endswith("/chat/completions"):
         answer.json(404, {"detail": "Not Found"})
+        return
+    if send_agent_chat(answer):
         return
     if answer.model in answer.owner.answers:
         answer.scripted(answer.owner.answers[answer.model])
@@ -105,6 +123,7 @@ class ModelServer:
 
 class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
+    request_queue_size = 128  # clients that connect at the same time are not refused
     daemon_threads = True
     block_on_close = False
 

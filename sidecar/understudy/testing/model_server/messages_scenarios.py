@@ -41,6 +41,14 @@ _SECOND = {
     "name": "Bash",
     "input": {"command": "python3 -c \"open('second.txt', 'w').close()\"", "description": "And another"},
 }
+_DONE_FILE = ".understudy-run/done.md"
+_REPORT = {
+    "name": "Bash",
+    "input": {
+        "command": f"printf 'I wrote nothing.' > {_DONE_FILE}.tmp && mv {_DONE_FILE}.tmp {_DONE_FILE}",
+        "description": "Report the end",
+    },
+}
 _LONG_SHELL = {"name": "Bash", "input": {"command": "tail -f /dev/null", "description": "Wait forever"}}
 _OUTSIDE = {"name": "Write", "input": {"file_path": "/tmp/understudy-outside.txt", "content": "outside\n"}}  # noqa: S108 - every agent is denied it
 _DONE = {"text": "Done: it is as you asked."}
@@ -52,6 +60,7 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "edits": [{"tools": [_WRITE]}, {"tools": [{"name": "Read", "input": {"file_path": "{cwd}/hello.txt"}}]},
               {"tools": [_EDIT]}, _DONE],
     "shell": [{"text": "I need a command.", "tools": [_SHELL]}, _DONE],
+    "report": [{"tools": [_REPORT]}, _DONE],
     "two_shells": [{"tools": [_SHELL, _SECOND]}, _DONE],
     "long_shell": [{"tools": [_LONG_SHELL]}, _DONE],
     "outside": [{"tools": [_OUTSIDE]}, _DONE],

@@ -1,0 +1,93 @@
+"""Chat completions for agent CLIs: a base URL with ``/s/<scenario>`` plays a script of ``agent_scripts``.
+
+The request alone determines the next turn: by the rounds of tool results since the last user message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Any
+
+from understudy.testing.model_server.agent_scripts import SUBMITS, calls, fault_of, script_of, text_of, without_tools
+from understudy.testing.model_server.responses import Answer, pieces
+
+CHAT_USAGE = {
+    "prompt_tokens": 1200,
+    "completion_tokens": 50,
+    "total_tokens": 1250,
+    "prompt_tokens_details": {"cached_tokens": 200},
+    "completion_tokens_details": {"reasoning_tokens": 7},
+}
+"""The usage that every answer reports."""
+
+
+def send_agent_chat(answer: Answer) -> bool:
+    """Answer a request whose path names a scenario; return whether it does."""
+    found = re.match(r"/s/([^/]+)/", answer.request.path)
+    if found is None:
+        return False
+    name, rounds = found[1], _rounds(answer.body)
+    if (fault := fault_of(name, rounds)) is not None:
+        status, text, code = fault
+        answer.refuse(status, text, code, **({"retry_after": "0"} if status == 429 else {}))
+        return True
+    turns = script_of(name) or script_of("good") or []
+    offered = [tool["function"] for tool in answer.body.get("tools") or () if "function" in tool]
+    said = text_of(answer.body)
+    turn = turns[min(rounds, len(turns) - 1)]
+    if not offered:  # clients request titles and summaries on the side; aider has no tools at all
+        turn = {**turn, "tools": (), "text": without_tools(name, turn, said, rounds)}
+    elif SUBMITS in said and turn.get("text") and not turn.get("tools"):
+        turn = {**turn, "tools": [("shell", {"command": f"echo {SUBMITS}; echo '{turn['text']}'"})]}
+    wanted = [
+        {"id": f"call_{time.monotonic_ns():x}{number}", "type": "function",
+         "function": {"name": tool, "arguments": json.dumps(arguments)}}
+        for number, (tool, arguments) in enumerate(calls(turn, offered, said))
+    ]  # fmt: skip
+    _send(answer, turn, wanted, cut=name == "cut")
+    return True
+
+
+def _send(answer: Answer, turn: dict[str, Any], wanted: list[dict[str, Any]], *, cut: bool) -> None:
+    text, finish = str(turn.get("text", "")), "tool_calls" if wanted else "stop"
+    if not answer.body.get("stream"):
+        message = {"role": "assistant", "content": text, **({"tool_calls": wanted} if wanted else {})}
+        if turn.get("thinking"):
+            message["reasoning_content"] = turn["thinking"]
+        choice = {"index": 0, "message": message, "finish_reason": finish}
+        if cut:
+            answer.head(200, "application/json", Content_Length="100000")
+            answer.raw(b'{"id": "chatcmpl-1", "choices": [')
+            return
+        answer.json(200, {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": answer.model,
+                          "choices": [choice], "usage": CHAT_USAGE})  # fmt: skip
+        return
+    # A length that is never reached: the connection breaks off where it is cut.
+    length = {"Content_Length": "100000"} if cut else {}
+    answer.head(200, **length)
+    answer.chunk({"role": "assistant", "content": ""})
+    for piece in pieces(str(turn.get("thinking", "")), 20):
+        answer.chunk({"reasoning_content": piece})
+    for number, piece in enumerate(pieces(text, 20)):
+        if cut and number == 1:
+            return
+        answer.chunk({"content": piece})
+    for number, call in enumerate(wanted):
+        answer.chunk({"tool_calls": [{"index": number, **call}]})
+    answer.end(finish, CHAT_USAGE)
+
+
+def _rounds(body: dict[str, Any]) -> int:
+    """Return the number of rounds of tool results since the last user message."""
+    rounds, before = 0, ""
+    for message in body.get("messages") or ():
+        role = str(message.get("role"))
+        if role == "user":
+            # aider has no tools: its second request repeats the first one, with the files that the answer named.
+            rounds = int(str(message.get("content")).startswith("I added these files to the chat"))
+        elif role == "tool" and before != "tool":
+            rounds += 1
+        before = role
+    return rounds
