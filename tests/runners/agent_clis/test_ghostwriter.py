@@ -30,7 +30,7 @@ async def ghostwrite(tree: Path, *files: str, interpreter: str | None = sys.exec
         worktree=tree,
         delegator=Delegator(name="ghostwriter", tool="ghostwriter"),
         files=list(files),
-        interpreter=interpreter,
+        interpreter=lambda: interpreter,
         limits=Limits(total_seconds=120),
     )
     try:

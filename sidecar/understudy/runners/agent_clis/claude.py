@@ -27,8 +27,9 @@ import msgspec
 from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.claude import CAPABILITIES
-from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.claude_stream import ClaudeStream
+from understudy.runners.agent_clis.installed_program import find_program, worktree_of
+from understudy.runners.agent_clis.launch_flags import invalid, refuse_flags
+from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
@@ -46,11 +47,11 @@ _OURS = frozenset(
 """Flags that would break the protocol, or make it obey settings of the repository."""
 _FIELDS = {
     "--model": "model",
-    "--permission-mode": "launch.permissionMode",
+    "--permission-mode": "launch.permission_mode",
     "--dangerously-skip-permissions": "launch.yolo",
     "--allow-dangerously-skip-permissions": "launch.yolo",
-    "--max-turns": "limits.maxTurns",
-    "--max-budget-usd": "limits.maxUsd",
+    "--max-turns": "limits.max_turns",
+    "--max-budget-usd": "limits.max_usd",
 }
 """Flags that have their own configuration field."""
 _REDIRECTS = frozenset({"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS"})
@@ -71,40 +72,25 @@ class Runner:
         Kinds besides those of ``driver``: ``tool_missing`` (not installed, or too old), ``permission_denied`` (root
         may not bypass permissions), ``config_invalid``, and those of ``claude_stream.failure_of``.
         """
-        if task.worktree is None:
-            raise UnderstudyError(
-                ErrorKind.ISOLATION_UNAVAILABLE,
-                "Claude Code needs an isolated worktree, and this delegation has none.",
-                hint="Start it in a git repository or in a folder that can be copied.",
-            )
-        command = command_for(task, find(task))
-        return await driver.drive(task, emit, JsonLinesSource(task, command, ClaudeStream(task.worktree)))
-
-
-def find(task: Task) -> Path:
-    """Return the installed program, never one inside the worktree; raise ``tool_missing`` when there is none."""
-    from understudy.config.discovery import installed_tools
-
-    path = {**base_environment(), **task.environment}.get("PATH", "")
-    avoid = [task.worktree] if task.worktree is not None else []
-    found = installed_tools.find("claude", installed_tools.search_path(path, avoid=avoid), avoid=avoid)
-    if found is None:
-        raise UnderstudyError(
-            ErrorKind.TOOL_MISSING,
-            "Claude Code (`claude`) was not found on PATH.",
-            hint="Install it: npm install -g @anthropic-ai/claude-code; then `understudy tools`.",
-        )
-    return found
+        tree = worktree_of(task, CAPABILITIES)
+        command = command_for(task, find_program(task, CAPABILITIES))
+        return await driver.drive(task, emit, JsonLinesSource(task, command, ClaudeStream(tree)))
 
 
 def command_for(task: Task, program: Path) -> Command:
     """Return the command that starts ``program`` for ``task``."""
     delegator, launch, limits = task.delegator, task.delegator.launch or Launch(), task.limits
-    refuse_flags(task, launch.flags or [])
+    refuse_flags(task, _OURS, _FIELDS)
+    if task.model_server is not None and any(flag.split("=")[0] == "--settings" for flag in launch.flags or ()):
+        raise invalid(
+            task,
+            "names a model server and has the flag --settings",
+            "Remove the flag: settings could name another server.",
+        )
     mode = mode_of(task, launch)
     argv = [str(program), "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
-    argv += ["--include-partial-messages", "--permission-prompt-tool", "stdio", "--strict-mcp-config"]
-    argv += ["--setting-sources", "user" if task.model_server is None else ""]
+    argv += ["--include-partial-messages", "--replay-user-messages", "--permission-prompt-tool", "stdio"]
+    argv += ["--strict-mcp-config", "--setting-sources", "user" if task.model_server is None else ""]
     argv += ["--permission-mode", mode, f"--disallowedTools={_NOT_OFFERED}"]
     if delegator.model:
         argv.append(f"--model={delegator.model}")
@@ -126,13 +112,19 @@ def command_for(task: Task, program: Path) -> Command:
     )
 
 
+def prepare_terminal(task: Task) -> dict[str, str]:
+    """Raise what ``mode_of`` raises, for a run in a terminal; it needs no variables."""
+    mode_of(task, task.delegator.launch or Launch())
+    return {}
+
+
 def mode_of(task: Task, launch: Launch) -> str:
     """Return the permission mode; raise ``permission_denied`` for bypassing permissions as root."""
     asked = launch.permission_mode
     mode = asked or ("default" if task.recipe.returns == "text" else "acceptEdits")
     if launch.yolo:
         if asked is not None and mode != "bypassPermissions":
-            raise _invalid(task, f"sets `launch.yolo` and asks for the mode {asked!r}", "Remove one of them.")
+            raise invalid(task, f"sets `launch.yolo` and asks for the mode {asked!r}", "Remove one of them.")
         mode = "bypassPermissions"
     boxed = {**task.environment, **(task.delegator.env or {})}.get("IS_SANDBOX")
     if mode == "bypassPermissions" and os.geteuid() == 0 and boxed != "1":
@@ -144,29 +136,13 @@ def mode_of(task: Task, launch: Launch) -> str:
     return mode
 
 
-def refuse_flags(task: Task, flags: list[str]) -> None:
-    """Raise ``config_invalid`` for flags that the runner itself sets."""
-    for flag in flags:
-        name = flag.split("=")[0]
-        if name in _FIELDS:
-            raise _invalid(task, f"has the flag {name} in `launch.flags`", f"Set `{_FIELDS[name]}` instead.")
-        if name in _OURS:
-            raise _invalid(task, f"has the flag {name} in `launch.flags`, which Understudy sets itself", "Remove it.")
-        if name == "--settings" and task.model_server is not None:
-            raise _invalid(
-                task,
-                "names a model server and has the flag --settings",
-                "Remove the flag: settings could name another server.",
-            )
-
-
 def _server(task: Task) -> tuple[dict[str, str], dict[str, str]]:
     """Return the environment variables that select the task's model server, and those of them that are secret."""
     server = task.model_server
     if server is None:
         return {}, {}
     for name in _REDIRECTS & {*(task.delegator.env or {}), *task.environment}:
-        raise _invalid(task, f"names a model server and sets {name}", "Remove one of them.")
+        raise invalid(task, f"names a model server and sets {name}", "Remove one of them.")
     parts = urlsplit(server.base_url)
     # Claude Code adds /v1/messages itself.
     path = parts.path.rstrip("/").removesuffix("/v1")
@@ -181,7 +157,3 @@ def _server(task: Task) -> tuple[dict[str, str], dict[str, str]]:
     if key:
         return environment, {"ANTHROPIC_API_KEY": key}
     return {**environment, "ANTHROPIC_API_KEY": _NO_KEY}, {}
-
-
-def _invalid(task: Task, what: str, hint: str) -> UnderstudyError:
-    return UnderstudyError(ErrorKind.CONFIG_INVALID, f"Delegator {task.delegator.name!r} {what}.", hint=hint)

@@ -5,11 +5,12 @@ The agent itself is the program ``understudy.ghostwriter``, which is driven like
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.ghostwriter import CAPABILITIES
-from understudy.runners.agent_clis.event_stream import EventLines
+from understudy.runners.agent_clis.streams.event_stream import EventLines
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
@@ -31,6 +32,7 @@ class Runner:
                 "The ghostwriter was given no file to write tests for.",
                 hint="Name a Python file, for example `understudy start tests path/to/module.py`.",
             )
-        argv = [sys.executable, "-I", "-m", AGENT, "--python", task.interpreter or sys.executable, "--", *task.files]
+        found = await asyncio.to_thread(task.interpreter) if task.interpreter is not None else None
+        argv = [sys.executable, "-I", "-m", AGENT, "--python", found or sys.executable, "--", *task.files]
         source = JsonLinesSource(task, Command(argv=argv, cwd=task.worktree), EventLines())
         return await driver.drive(task, emit, source)

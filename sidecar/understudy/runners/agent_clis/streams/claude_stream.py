@@ -1,11 +1,10 @@
 """Parse Claude Code's JSON stream, and encode messages to it.
 
-The format was derived from the streams in ``tests/runners/recordings/claude``.
+The format was derived from the streams in ``tests/runners/recordings/claude``. ``qwen_stream`` is a variant of it.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
@@ -14,22 +13,30 @@ from typing import Any
 
 import msgspec
 
-from understudy.model.delegations import PermissionKind, PermissionOption
-from understudy.model.errors import ErrorInfo, ErrorKind, retry_time, scope_of
+from understudy.model.config.permission_rules import PermissionKind
+from understudy.model.delegations import PermissionOption
+from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.events import File, Phase, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
+from understudy.model.tools.claude import CAPABILITIES
+from understudy.runners.agent_clis.agent_failures import failure
+from understudy.runners.agent_clis.stream_values import (
+    MOST_ITEMS,
+    WorktreePaths,
+    bounded,
+    line_of,
+    shortened,
+    string,
+    whole,
+)
 from understudy.runners.driver.child_source import Reply
-from understudy.runners.driver.source import AgentFinished, Heartbeat, QuestionWithdrawn, SourceItem
-from understudy.runners.runner import Question
+from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, QuestionWithdrawn, SourceItem
+from understudy.runners.runner import Message, Question
 
 OLDEST = (2, 1, 0)
 """Earlier versions lack a part of the protocol (``--setting-sources``, questions on standard output)."""
-LONGEST_INPUT = 4000
-"""Longest text kept of a tool's input, in characters; the change itself is in the worktree."""
 LONGEST_DETAIL = 4000
 """Longest value shown in a question, in characters; a count replaces the omitted middle."""
 LONGEST_QUESTION = 4 * LONGEST_DETAIL
-MOST_ITEMS = 100
-_MAX_COUNT = 10**12
 _KINDS: dict[str, PermissionKind] = {
     **dict.fromkeys(("Write", "Edit", "MultiEdit", "NotebookEdit"), "edit"),
     **dict.fromkeys(("Read", "NotebookRead", "Glob", "Grep", "LS"), "read"),
@@ -40,37 +47,23 @@ _KINDS: dict[str, PermissionKind] = {
 _SEARCHES = frozenset({"Glob", "Grep", "LS"})
 """Tools that search the current folder unless a path is given."""
 
-_STATUS_KINDS = {
-    401: ErrorKind.AUTH_FAILED,
-    403: ErrorKind.AUTH_FAILED,
-    404: ErrorKind.MODEL_NOT_FOUND,
-    408: ErrorKind.TIMED_OUT,
-    413: ErrorKind.CONTEXT_TOO_LONG,
-    429: ErrorKind.RATE_LIMITED,
-}
-_TEXT_KINDS = (
-    (r"prompt is too long|context window|context_length", ErrorKind.CONTEXT_TOO_LONG),
-    (r"credit balance|usage limit|quota|spend limit|hit your limit", ErrorKind.QUOTA_EXHAUSTED),
-    (r"invalid api key|/login|not logged in|authentication|oauth token", ErrorKind.AUTH_FAILED),
-    (r"was lost|ECONNRESET|stream_truncated|truncated|malformed response|closed mid", ErrorKind.STREAM_TRUNCATED),
-    (r"connection refused|unable to connect|connection error|ENOTFOUND|ECONN", ErrorKind.CONNECTION_FAILED),
-    (r"overloaded", ErrorKind.OVERLOADED),
-    (r"timed out|timeout", ErrorKind.TIMED_OUT),
+_OWN_WORDS = (
+    (r"usage limit|quota|spend limit|hit your limit", ErrorKind.QUOTA_EXHAUSTED),
+    (r"/login|not logged in|authentication|oauth token", ErrorKind.AUTH_FAILED),
     (r"usage policy|unable to respond to this request", ErrorKind.CONTENT_REFUSED),
     (r"no conversation found", ErrorKind.BAD_REQUEST),
 )
-"""Its error texts, for errors without a status; the first match counts."""
-_HINTS = {
-    ErrorKind.AUTH_FAILED: "Log in with `claude` in a terminal, or give the delegator a key by reference.",
-    ErrorKind.QUOTA_EXHAUSTED: "Wait until the limit is lifted, or choose another delegator.",
-    ErrorKind.RATE_LIMITED: "Retry later.",
-    ErrorKind.OVERLOADED: "Retry later.",
-    ErrorKind.CONTEXT_TOO_LONG: "Delegate a smaller piece, with fewer files.",
-    ErrorKind.MODEL_NOT_FOUND: "Correct the delegator's model.",
-    ErrorKind.CONNECTION_FAILED: "Check whether the network, the proxy and the model server are up.",
-    ErrorKind.STREAM_TRUNCATED: "Retry; if it happens often, check the proxies between you and the server.",
-}
+"""Error texts of its own; the first match counts."""
 
+_NOTHING = UsageReport(
+    input_tokens=0,
+    output_tokens=0,
+    cache_read_tokens=0,
+    cache_write_tokens=0,
+    reasoning_tokens=0,
+    turns=0,
+    tool_calls=0,
+)
 
 _Item = SourceItem | Reply
 
@@ -78,9 +71,19 @@ _Item = SourceItem | Reply
 class ClaudeStream:
     """Parses the output of one run, and encodes the replies."""
 
+    tool = CAPABILITIES
+    version_field = "claude_code_version"
+    oldest = OLDEST
+    kinds: Mapping[str, PermissionKind] = _KINDS
+    searches: frozenset[str] = _SEARCHES
+    repeats_messages = True
+    """Whether it repeats a message when it gets to it; one that does not has got to it when the turn before ended."""
+    cache_in_input = False
+    """Whether the reported input tokens include those that were read from a cache."""
+
     def __init__(self, tree: Path) -> None:
         """Start a run; paths are reported relative to ``tree``."""
-        self._trees = [str(tree), os.path.realpath(tree)]
+        self._tree = WorktreePaths(tree)
         self._streamed: set[str] = set()
         self._message = ""
         self._session: str | None = None
@@ -89,6 +92,12 @@ class ClaudeStream:
         self._used: dict[str, tuple[int, int, int, int]] = {}
         self._calls = 0
         self._last_text = ""
+        self._sent: list[str] = []
+        """Messages that were sent and that it has not got to."""
+        self._last_turn: AgentFinished | None = None
+        """The end of the last turn, while the next one has not begun."""
+        self._earlier: UsageReport | None = None
+        """What the turns used that have ended."""
 
     # -- from Claude Code ------------------------------------------------------------------------------------
 
@@ -116,12 +125,16 @@ class ClaudeStream:
             # Another version's structure: kept in the log only. But a question must not wait forever.
             return [_not_answered(said, "it")] if said.get("type") == "control_request" else None
 
+    def ended(self, code: int, stderr: str) -> list[SourceItem]:  # noqa: ARG002
+        """Return the end of the last turn, if it exited before the one that a message was to begin."""
+        return [self._last_turn] if self._last_turn is not None and code == 0 else []
+
     def _system(self, said: dict[str, Any]) -> Iterator[_Item]:
         kind = said.get("subtype")
         if kind == "init":
-            version = str(said.get("claude_code_version", ""))
-            if is_too_old(version):
-                yield AgentFinished(error=_too_old(f"Claude Code {version} is too old for Understudy."))
+            version = str(said.get(self.version_field, ""))
+            if is_too_old(version, self.oldest):
+                yield AgentFinished(error=self._too_old(f"{self.tool.title} {version} is too old for Understudy."))
                 return
             if said.get("session_id") and said["session_id"] != self._session:
                 self._session = str(said["session_id"])
@@ -146,17 +159,18 @@ class ClaudeStream:
             delta = event["delta"]
             if delta.get("type") == "text_delta":
                 self._streamed.add(self._message)
-                yield Text(text=_string(delta["text"]))
+                yield Text(text=string(delta["text"]))
             elif delta.get("type") == "thinking_delta":
                 self._streamed.add(self._message)
-                yield Thinking(text=_string(delta["thinking"]))
+                yield Thinking(text=string(delta["thinking"]))
             elif delta.get("type") == "input_json_delta":
                 yield Heartbeat()  # it is writing the input of a tool, perhaps a whole file
 
     def _assistant(self, said: dict[str, Any]) -> Iterator[_Item]:
+        self._last_turn = None
         message = said["message"]
         name = str(message.get("id"))
-        if message.get("model") == "<synthetic>":
+        if self._is_error(message):
             return  # an error instead of the model's answer; the result repeats it, with its kind
         if name not in self._used:
             self._count(name, message.get("usage"))
@@ -166,22 +180,25 @@ class ClaudeStream:
             if kind == "tool_use":
                 yield self._tool_call(block)
             elif mine and kind == "text":
-                self._last_text = _string(block["text"])
+                self._last_text = string(block["text"])
                 if name not in self._streamed and self._last_text:
                     yield Text(text=self._last_text)
             elif mine and kind == "thinking" and name not in self._streamed and block.get("thinking"):
-                yield Thinking(text=_string(block["thinking"]))
+                yield Thinking(text=string(block["thinking"]))
 
     def _tool_call(self, block: dict[str, Any]) -> ToolCall:
         self._calls += 1
         given = block.get("input") or {}
         identifier, tool = str(block.get("id")), str(block.get("name"))
         path = given.get("file_path") or given.get("notebook_path")
-        if _KINDS.get(tool) == "edit" and isinstance(path, str) and len(self._edits) < MOST_ITEMS * 10:
+        if self.kinds.get(tool) == "edit" and isinstance(path, str) and len(self._edits) < MOST_ITEMS * 10:
             self._edits[identifier] = path
         return ToolCall(call_id=identifier, name=tool, title=self._title(tool, given), input=bounded(given))
 
     def _user(self, said: dict[str, Any]) -> Iterator[_Item]:
+        if said.get("isReplay") and said.get("uuid") in self._sent:
+            self._sent.remove(said["uuid"])
+            yield MessageTaken(message_id=said["uuid"])
         content = said["message"].get("content")
         detail = said.get("tool_use_result")
         for block in content if isinstance(content, list) else ():
@@ -190,10 +207,9 @@ class ClaudeStream:
             identifier, good = str(block.get("tool_use_id")), not block.get("is_error")
             yield ToolResult(call_id=identifier, ok=good, output=_words(block.get("content")))
             path = self._edits.pop(identifier, None)
-            relative = self._relative(path) if path is not None and good else None
+            relative = self._tree.relative(path) if path is not None and good else None
             if relative is not None:
-                made = isinstance(detail, dict) and detail.get("type") == "create"
-                yield File(path=relative, change="added" if made else "modified")
+                yield File(path=relative, change="added" if self._created({**block, "detail": detail}) else "modified")
 
     def _control(self, said: dict[str, Any]) -> Iterator[_Item]:
         identifier, request = str(said["request_id"]), said["request"]
@@ -208,7 +224,7 @@ class ClaudeStream:
         options.append(PermissionOption(id="reject_once", title="Reject", kind="reject_once"))
         self._inputs[identifier] = (given, rules)
         tool = str(request.get("tool_name"))
-        kind = _KINDS.get(tool, "other")
+        kind = self.kinds.get(tool, "other")
         yield Question(
             question_id=identifier,
             title=self._title(tool, given),
@@ -221,11 +237,18 @@ class ClaudeStream:
         )
 
     def _result(self, said: dict[str, Any]) -> Iterator[_Item]:
-        yield self._final_usage(said)
+        used = self._final_usage(said)
+        yield used
         text = said.get("result") if isinstance(said.get("result"), str) else None
-        failed = failure_of(said)
+        failed = self._failure(said)
         if failed is not None:
             yield AgentFinished(error=failed)
+        elif self._sent:  # which begins another turn
+            self._last_turn = AgentFinished(text=text or self._last_text, summary=text or self._last_text or None)
+            if "result" in self._used:
+                self._earlier, self._used = used, {}
+            if not self.repeats_messages:
+                yield MessageTaken(message_id=self._sent.pop(0))
         else:
             # Sometimes the result is empty although the last message was not.
             text = text or self._last_text
@@ -234,11 +257,19 @@ class ClaudeStream:
     # -- to Claude Code --------------------------------------------------------------------------------------
 
     def message(self, text: str) -> bytes:
-        """Return the line that delivers a user message."""
+        """Return the line that delivers the prompt."""
+        return line_of(self._user_message(text))
+
+    def further(self, message: Message) -> bytes:
+        """Return the line that delivers another message; it gets to it between two steps, or after its turn."""
+        self._sent.append(message.message_id)
+        return line_of({**self._user_message(message.text), "uuid": message.message_id})
+
+    def _user_message(self, text: str) -> dict[str, Any]:
         # A message that begins with a slash would be run as one of its commands.
         text = text if not text.startswith("/") else f"\n{text}"
         content = [{"type": "text", "text": text.encode("utf-8", "replace").decode("utf-8")}]
-        return _line({"type": "user", "message": {"role": "user", "content": content}})
+        return {"type": "user", "message": {"role": "user", "content": content}}
 
     def answer(self, question_id: str, option: PermissionOption, note: str | None) -> bytes:
         """Return the answer to a question; an allowed rule applies to this run and is not saved."""
@@ -255,11 +286,11 @@ class ClaudeStream:
                 or "The user denied permission. Continue without it, or explain why that is impossible.",
             }
         response = {"subtype": "success", "request_id": question_id, "response": answer}
-        return _line({"type": "control_response", "response": response})
+        return line_of({"type": "control_response", "response": response})
 
     def interrupt(self) -> bytes:
         """Return the request to end the turn."""
-        return _line({"type": "control_request", "request_id": "interrupt", "request": {"subtype": "interrupt"}})
+        return line_of({"type": "control_request", "request_id": "interrupt", "request": {"subtype": "interrupt"}})
 
     def explain(self, said: str) -> ErrorInfo | None:
         """Return why it exited before its first line."""
@@ -267,21 +298,40 @@ class ClaudeStream:
             hint = "Run as another user, or choose another permission mode."
             return ErrorInfo(ErrorKind.PERMISSION_DENIED, "Claude Code refuses to bypass permissions as root.", hint)
         if found := re.search(r"unknown option '?(-[^\s'=]*)", said):
-            return _too_old(f"This version of Claude Code does not know the option {found[1]}.")
+            return self._too_old(f"This version of Claude Code does not know the option {found[1]}.")
         if "permission-prompt-tool" in said or "stream-json" in said:
-            return _too_old(f"This version of Claude Code does not support two-way JSON: {said[:200]}")
+            return self._too_old(f"This version of Claude Code does not support two-way JSON: {said[:200]}")
         return None
+
+    # -- what differs between tools that speak this format -----------------------------------------------------
+
+    def _is_error(self, message: Mapping[str, Any]) -> bool:
+        """Return whether a message is an error of the tool instead of the model's answer."""
+        return message.get("model") == "<synthetic>"
+
+    def _created(self, result: Mapping[str, Any]) -> bool:
+        """Return whether the result of an edit says that it made a new file."""
+        detail = result["detail"]
+        return isinstance(detail, dict) and detail.get("type") == "create"
+
+    def _failure(self, said: Mapping[str, Any]) -> ErrorInfo | None:
+        """Return the failure that a ``result`` line reports."""
+        return failure_of(said)
+
+    def _too_old(self, message: str) -> ErrorInfo:
+        hint = f"{self.tool.install_hint} again for the current version, or correct `launch.flags`."
+        return ErrorInfo(ErrorKind.TOOL_MISSING, message, hint)
 
     # -- details ---------------------------------------------------------------------------------------------
 
     def _title(self, tool: str, given: Mapping[str, Any]) -> str:
         path = given.get("file_path") or given.get("notebook_path") or given.get("path")
-        if tool == "Bash":
+        if self.kinds.get(tool) == "execute":
             command = str(given.get("command", "")).strip()
             first = command.split("\n")[0][:160]
             return f"Run {first}{'' if first == command else ' …'}"
         if isinstance(path, str):
-            return f"{tool} {self._relative(path) or path}"[:200]
+            return f"{tool} {self._tree.relative(path) or path}"[:200]
         for name in ("url", "query", "pattern", "description", "skill", "subject"):
             if isinstance(given.get(name), str):
                 return f"{tool} {given[name]}"[:200]
@@ -289,9 +339,9 @@ class ClaudeStream:
 
     def _paths(self, tool: str, given: Mapping[str, Any]) -> list[str] | None:
         path = given.get("file_path") or given.get("notebook_path") or given.get("path")
-        if path is None and tool in _SEARCHES:
+        if path is None and tool in self.searches:
             path = "."
-        return [self._relative(path) or path] if isinstance(path, str) else None
+        return [self._tree.relative(path) or path] if isinstance(path, str) else None
 
     def _detail(self, request: Mapping[str, Any], given: Mapping[str, Any]) -> str:
         values = {
@@ -303,38 +353,32 @@ class ClaudeStream:
         if isinstance(request.get("blocked_path"), str):
             lines.append(f"It accesses {request['blocked_path']}, outside the folders that it may use.")
         if isinstance(request.get("decision_reason"), str):
-            lines.append(f"Reason for asking: {_shortened(request['decision_reason'], LONGEST_DETAIL)}")
+            lines.append(f"Reason for asking: {shortened(request['decision_reason'], LONGEST_DETAIL)}")
         # The effect comes before the agent's description of it, and a long value does not displace a short one.
         for name, shown in sorted(values.items(), key=lambda item: len(item[1])):
-            lines.append(f"{name}: {_shortened(shown, LONGEST_DETAIL)}")
+            lines.append(f"{name}: {shortened(shown, LONGEST_DETAIL)}")
         if said is not None:
-            lines.append(f"The agent's description: {_shortened(said, LONGEST_DETAIL)}")
-        return _shortened("\n".join(lines), LONGEST_QUESTION)
-
-    def _relative(self, path: str) -> str | None:
-        for tree in self._trees:
-            relative = os.path.relpath(Path(tree, path), tree)
-            if relative != ".." and not relative.startswith("../"):
-                return relative
-        return None
+            lines.append(f"The agent's description: {shortened(said, LONGEST_DETAIL)}")
+        return shortened("\n".join(lines), LONGEST_QUESTION)
 
     def _count(self, name: str, usage: Any) -> None:
         if isinstance(usage, dict):
             names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
             before = self._used.get(name, (0, 0, 0, 0))
-            read, cached, written, out = (_whole(usage.get(item), old) for item, old in zip(names, before, strict=True))
+            read, cached, written, out = (whole(usage.get(item), old) for item, old in zip(names, before, strict=True))
             self._used[name] = (read, cached, written, out)
 
     def _usage(self, thoughts: int = 0, cost: str | None = None) -> UsageReport:
         read, cached, written, out = (sum(column) for column in zip(*self._used.values(), strict=True))
-        # Anthropic's input count excludes what was cached; the contract's includes it.
+        before = self._earlier or _NOTHING
         return UsageReport(
-            input_tokens=read + cached + written,
-            output_tokens=out,
-            cache_read_tokens=cached,
-            cache_write_tokens=written,
-            reasoning_tokens=thoughts,
-            turns=len(self._used),
+            # Anthropic's input count excludes what was cached; the contract's includes it.
+            input_tokens=before.input_tokens + (read if self.cache_in_input else read + cached + written),
+            output_tokens=before.output_tokens + out,
+            cache_read_tokens=before.cache_read_tokens + cached,
+            cache_write_tokens=before.cache_write_tokens + written,
+            reasoning_tokens=before.reasoning_tokens + thoughts,
+            turns=before.turns + len(self._used),
             tool_calls=self._calls,
             cost_usd=cost,
         )
@@ -347,15 +391,19 @@ class ClaudeStream:
         fresh = isinstance(since, dict)
         given = since if fresh else said.get("modelUsage")
         models = [model for model in (given or {}).values() if isinstance(model, dict)]
-        totals = [tuple(_whole(model.get(name)) for name in names) for model in models]
+        totals = [tuple(whole(model.get(name)) for name in names) for model in models]
         cost = sum(float(model.get("costUSD") or 0) for model in models) if fresh else said.get("total_cost_usd")
-        turns = len(self._used)
+        turns = len(self._used) + (self._earlier.turns if self._earlier is not None else 0)
+        if fresh and self._earlier is not None and self._earlier.cost_usd is not None:
+            cost = float(cost or 0) + float(self._earlier.cost_usd)
+        if totals and not fresh:
+            self._earlier = None  # it includes them
         if totals:
             read, cached, written, out = (sum(column) for column in zip(*totals, strict=True))
             self._used = {"result": (read, cached, written, out)}
         elif not self._used:
             self._used = {"result": (0, 0, 0, 0)}
-        thoughts = sum(_whole(model.get("thinkingTokens")) for model in models)
+        thoughts = sum(whole(model.get("thinkingTokens")) for model in models)
         report = self._usage(thoughts, _money(cost))
         report.turns = turns
         return report
@@ -375,78 +423,39 @@ def failure_of(said: Mapping[str, Any]) -> ErrorInfo | None:
     texts = [said["result"]] if said.get("result") else [str(text) for text in errors or ()]
     text = "; ".join(map(str, texts))[:1000] or f"The run ended with {reason or kind}."
     if kind == "error_max_turns":
-        return ErrorInfo(ErrorKind.BUDGET_EXHAUSTED, f"Claude Code stopped: {text}", "Raise `maxTurns`.")
+        return ErrorInfo(ErrorKind.BUDGET_EXHAUSTED, f"Claude Code stopped: {text}", "Raise `max_turns`.")
     if kind == "error_max_budget_usd":
-        return ErrorInfo(ErrorKind.BUDGET_EXHAUSTED, f"Claude Code stopped: {text}", "Raise `maxUsd`.")
+        return ErrorInfo(ErrorKind.BUDGET_EXHAUSTED, f"Claude Code stopped: {text}", "Raise `max_usd`.")
     if reason.startswith("aborted"):
         return ErrorInfo(ErrorKind.TOOL_CRASHED, f"Claude Code was interrupted ({reason}).", "Try again.")
-    found = _kind_of(said.get("api_error_status"), reason, text)
     # The time at which a subscription's limit resets follows the text, in epoch seconds: "… limit reached|1767225600".
     until = re.search(r"limit reached\|(\d{10})\b", text)
-    return ErrorInfo(
-        found,
-        f"Claude Code failed: {text}",
-        _HINTS.get(found, "Correct what it names, then retry."),
-        retry_at=retry_time(int(until[1])) if until is not None else None,
-        scope=scope_of(found),
+    status = whole(said.get("api_error_status"))
+    return failure(
+        CAPABILITIES,
+        text,
+        kind=ErrorKind.CONTEXT_TOO_LONG if reason == "prompt_too_long" else _named_kind(text, status),
+        status=status,
+        resets_at=int(until[1]) if until is not None else None,
     )
 
 
-def is_too_old(version: str) -> bool:
+def is_too_old(version: str, oldest: tuple[int, ...] = OLDEST) -> bool:
     """Return whether a version, as reported by the program, is known to lack what Understudy needs."""
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    return found is not None and tuple(map(int, found.groups())) < OLDEST
+    return found is not None and tuple(map(int, found.groups())) < oldest
 
 
-def bounded(value: Any, depth: int = 6) -> Any:
-    """Return a tool's input with long texts, long lists and deep nesting cut to a readable size."""
-    if isinstance(value, str):
-        more = len(value) - LONGEST_INPUT
-        return value if more <= 0 else f"{value[:LONGEST_INPUT]}… ({more} more characters)"
-    if depth == 0:
-        return None
-    if isinstance(value, list):
-        return [bounded(item, depth - 1) for item in value[:MOST_ITEMS]]
-    if isinstance(value, dict):
-        return {str(name)[:200]: bounded(item, depth - 1) for name, item in list(value.items())[:MOST_ITEMS]}
-    return value
-
-
-def _shortened(text: str, longest: int) -> str:
-    """Return the beginning and the end of a text, with a count of the omitted characters between them."""
-    more = len(text) - longest
-    if more <= 0:
-        return text
-    half = longest // 2
-    return f"{text[:half]}\n… {more} characters are not shown here …\n{text[-half:]}"
-
-
-def _kind_of(status: Any, reason: str, text: str) -> ErrorKind:
-    if reason == "prompt_too_long":
-        return ErrorKind.CONTEXT_TOO_LONG
-    said = next((kind for pattern, kind in _TEXT_KINDS if re.search(pattern, text, re.IGNORECASE)), None)
-    if isinstance(status, int):
-        if said is ErrorKind.QUOTA_EXHAUSTED:  # a text that arrives with status 429 or 400
-            return said
-        if status >= 500:
-            return ErrorKind.OVERLOADED
-        return _STATUS_KINDS.get(status, said or ErrorKind.BAD_REQUEST)
-    return said or ErrorKind.TOOL_CRASHED
-
-
-def _too_old(message: str) -> ErrorInfo:
-    hint = "Install the current version (npm install -g @anthropic-ai/claude-code@latest), or correct `launch.flags`."
-    return ErrorInfo(ErrorKind.TOOL_MISSING, message, hint)
+def _named_kind(text: str, status: int) -> ErrorKind | None:
+    """Return the kind that its own words name; a status decides first, except for quotas (400 or 429)."""
+    named = next((kind for words, kind in _OWN_WORDS if re.search(words, text, re.IGNORECASE)), None)
+    return named if not status or named is ErrorKind.QUOTA_EXHAUSTED else None
 
 
 def _words(content: Any) -> str:
     if isinstance(content, list):
         return "\n".join(str(block.get("text", f"[{block.get('type')}]")) for block in content[:MOST_ITEMS])
     return str(content) if content is not None else ""
-
-
-def _whole(value: Any, otherwise: int = 0) -> int:
-    return value if isinstance(value, int) and 0 <= value <= _MAX_COUNT else otherwise
 
 
 def _money(value: Any) -> str | None:
@@ -459,12 +468,4 @@ def _money(value: Any) -> str | None:
 
 def _not_answered(said: Mapping[str, Any], what: str) -> Reply:
     error = {"subtype": "error", "request_id": said.get("request_id"), "error": f"Understudy does not support {what}."}
-    return Reply(data=_line({"type": "control_response", "response": error}))
-
-
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _line(value: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(value) + b"\n"
+    return Reply(data=line_of({"type": "control_response", "response": error}))

@@ -1,0 +1,1 @@
+"""The program that an agent's own Python runs."""

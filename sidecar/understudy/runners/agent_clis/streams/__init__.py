@@ -1,0 +1,1 @@
+"""Parsers of what agent CLIs print, one module for each format."""

@@ -1,0 +1,118 @@
+"""What a first user meets, for every agent CLI: each failure ends as its kind, with the provider's words and a hint."""
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from understudy.config.discovery import declarations
+from understudy.model.config.delegators import ModelServer
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.events import File, Phase, Text, ToolCall
+
+FAILURES = {
+    "400": (ErrorKind.BAD_REQUEST, "[Ss]omething is wrong"),
+    "401": (ErrorKind.AUTH_FAILED, "API key|Authentication failed"),
+    "404": (ErrorKind.MODEL_NOT_FOUND, "does not exist|not found|selected model"),
+    "429": (ErrorKind.RATE_LIMITED, "429|[Rr]ate limit"),
+    "500": (ErrorKind.OVERLOADED, "500|Internal server error|high demand"),
+    "529": (ErrorKind.OVERLOADED, "529|overloaded"),
+    "late_500": (ErrorKind.OVERLOADED, "Internal server error|high demand"),
+    "quota": (ErrorKind.QUOTA_EXHAUSTED, "billing|usage limits|daily quota"),
+    "context": (ErrorKind.CONTEXT_TOO_LONG, "context (window|length)|maximum context|too long"),
+    "late_context": (ErrorKind.CONTEXT_TOO_LONG, "context (window|length)|maximum context|too long|again and again"),
+    "cut": (ErrorKind.STREAM_TRUNCATED, "stream closed|ECONNRESET|terminated|end of file|lost|peer closed"),
+    "refused": (ErrorKind.CONNECTION_FAILED, "[Cc]onnect|fetch failed"),
+    "unknown_session": (ErrorKind.BAD_REQUEST, "[Ss]ession|rollout|conversation"),
+}
+"""Recording → its kind, and what the message must contain of the provider's or the agent's own words."""
+OPTIONAL = {"late_500"}
+RETRIES = {
+    "aider": dict.fromkeys(("429", "500", "cut", "refused"), 4),
+    "mini": dict.fromkeys(("429", "500", "cut", "refused"), 2),
+    "codex": dict.fromkeys(("401", "500", "cut"), 2),
+    "copilot": dict.fromkeys(("401", "429", "500", "529", "quota", "cut", "refused"), 2),
+    "pi": dict.fromkeys(("429", "500", "cut", "refused"), 2),
+}
+"""Tool → recording → how many of its own attempts are shown."""
+RETRY_TIMES = {"gemini": {"429"}, "opencode": {"429", "quota"}}
+"""Tool → the recordings in which it reports when to try again."""
+SERVED = {"opencode"}
+"""Tools that need a model server, or their own way to name one."""
+DRIVEN = sorted(
+    one.name for one in declarations.tools().values() if one.runner and one.binaries and one.name != "ghostwriter"
+)
+
+
+INTERRUPTS: dict[str, dict[str, Any]] = {
+    "codex": {"method": "turn/interrupt"},
+    "pi": {"type": "abort"},
+    "qwen": {"request": {"subtype": "interrupt"}},
+}
+"""Tool → what a cancel writes to it first, for those that can be interrupted."""
+
+
+def task_of(stage: Any, recording: str, end: str = "", **more: Any) -> Any:
+    server = ModelServer(name="scripted", kind="custom", base_url="http://127.0.0.1:9/v1", protocols=["openai"])
+    return stage.task(recording, end, model_server=server if stage.tool in SERVED else None, **more)
+
+
+@pytest.mark.parametrize("tool", DRIVEN)
+def test_every_driven_agent_has_recordings_of_the_failures(stage_for, tool):
+    recorded = {path.stem for path in stage_for(tool).recordings.glob("*.jsonl")}
+    assert FAILURES.keys() - OPTIONAL <= recorded
+
+
+@pytest.mark.parametrize("tool", DRIVEN)
+@pytest.mark.parametrize("recording", FAILURES)
+async def test_a_failure_ends_as_its_kind(stage_for, tool, recording):
+    stage = stage_for(tool)
+    if not (stage.recordings / f"{recording}.jsonl").exists():
+        pytest.skip("not recorded")
+    failure = await stage.run(task_of(stage, recording))
+    kind, words = FAILURES[recording]
+    assert isinstance(failure, UnderstudyError), failure
+    assert failure.kind is kind, failure.message
+    assert re.search(words, failure.message), failure.message
+    assert failure.hint
+    assert failure.message not in "".join(event.text for event in stage.of(Text)), "an error is not an answer"
+    if (shown := RETRIES.get(tool, {}).get(recording)) is not None:
+        assert len(stage.of(Phase)) == shown
+    if tool in RETRY_TIMES:
+        assert (failure.retry_at is not None) == (recording in RETRY_TIMES[tool])
+
+
+@pytest.mark.parametrize("tool", DRIVEN)
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [
+        ("half", ErrorKind.MALFORMED_OUTPUT),
+        ("no_result", ErrorKind.TOOL_NO_RESULT),
+        ("silent", ErrorKind.STALLED),
+    ],
+)
+async def test_an_attempt_that_does_not_end_is_a_failure(stage_for, tool, end, kind):
+    stage = stage_for(tool)
+    limits = structs.replace(stage.patient, idle_seconds=0.5) if end == "silent" else stage.patient
+    failure = await stage.run(task_of(stage, "edits", end, limits=limits))
+    assert isinstance(failure, UnderstudyError), failure
+    assert failure.kind is kind, failure.message
+
+
+@pytest.mark.parametrize("tool", [tool for tool in DRIVEN if tool != "claude"])  # its own test asks a question first
+async def test_a_cancel_ends_it_and_interrupts_the_turn_first_where_it_can(stage_for, tool):
+    stage = stage_for(tool)
+    # Qwen Code's recording waits for the interrupt.
+    recording, end = ("interrupted", "") if tool == "qwen" else ("edits", "silent")
+    work = asyncio.create_task(stage.run(task_of(stage, recording, end)))
+    async with asyncio.timeout(60):
+        while not [*stage.of(ToolCall), *stage.of(File)]:
+            assert not work.done(), work.result()
+            await asyncio.sleep(0.01)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    if tool in INTERRUPTS:
+        assert stage.said_to_it()[-1].items() >= INTERRUPTS[tool].items()
