@@ -1,0 +1,89 @@
+"""Any agent that speaks the Agent Client Protocol (ACP), as a delegator with ``mode = "acp"``.
+
+    opencode acp        a known tool, with the ``acp_command`` of its declaration
+    some-agent --acp    any other one: the tool ``generic``, with ``launch.command``
+
+The agent works in the worktree with its own tools and its own login. No file system and no terminal is
+offered: the worktree is local, and some agents cannot create a file through a client. Its questions become permission
+requests. ``launch.permissionMode`` is one of the modes that the agent offers, by id or name, and ``model`` one of its
+models; what it does not offer is refused with what it does. ``launch.yolo`` allows all that it asks.
+
+The protocol's messages are those of its Python SDK (``agent-client-protocol``), an extra: it brings pydantic, whose
+models take half a second to import, so it is imported only when such a delegator runs. The SDK's connection is not
+used. It starts a task for each message without a bound on their number, reads lines of any length, drops what is not
+JSON, and ends its read loop on a message that is not an object. ``JsonLinesSource`` has bounds for all of these, and it
+is where processes, redaction, logs, limits and cancelling already are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from understudy.config.discovery import declarations
+from understudy.model.capabilities import Capabilities
+from understudy.model.config.delegators import Launch
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners.agent_clis.installed_program import find_program, worktree_of
+from understudy.runners.driver import command_line, driver
+from understudy.runners.driver.child_source import JsonLinesSource
+from understudy.runners.driver.command_line import Command
+from understudy.runners.runner import Emit, Outcome, Task
+
+_PACKAGES = frozenset({"acp", "pydantic", "pydantic_core"})
+
+
+class Runner:
+    """Drives any agent over ACP."""
+
+    capabilities = Capabilities(name="acp", title="Agent Client Protocol")
+    """Only its name: what an agent supports depends on the agent (see ``declarations.capabilities_of``)."""
+
+    async def run(self, task: Task, emit: Emit) -> Outcome:
+        """Run the task to its end.
+
+        Kinds besides those of ``driver``: ``tool_missing`` (the agent, or the SDK), ``config_invalid`` (a model or a
+        mode that the agent does not offer), and those of ``acp_failures``.
+        """
+        tool = declarations.require_capabilities(task.delegator, task.model_server)
+        tree = worktree_of(task, tool)
+        try:
+            from understudy.runners.acp.acp_stream import AcpStream, Session
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] not in _PACKAGES:
+                raise
+            raise UnderstudyError(
+                ErrorKind.TOOL_MISSING,
+                f"Delegator {task.delegator.name!r} is driven over the Agent Client Protocol, and its Python package "
+                "is not installed.",
+                hint="Install Understudy with its extra `acp` (understudy[acp]), or the package beside it: "
+                f"{sys.executable} -m pip install 'agent-client-protocol>=0.12.1,<0.13'",
+            ) from None
+        launch = task.delegator.launch or Launch()
+        in_command = any("{model}" in word for word in launch.command or [])
+        servers = [
+            {"name": one.name, "command": one.argv[0], "args": one.argv[1:], "env": []} for one in task.mcp_servers
+        ]
+        session = Session(
+            model=None if in_command else task.delegator.model or None,
+            mode=launch.permission_mode,
+            allows_everything=bool(launch.yolo),
+            resumes=task.session_id,
+            servers=servers,
+        )
+        with _command(task, tool, launch) as command:
+            stream = AcpStream(tree, tool, session)
+            return await driver.drive(task, emit, JsonLinesSource(task, command, stream))
+
+
+@contextmanager
+def _command(task: Task, tool: Capabilities, launch: Launch) -> Iterator[Command]:
+    """Yield the command that starts the agent; the prompt is delivered by the protocol."""
+    if launch.command:
+        with command_line.prepared(task, launch.command, "stdin") as command:
+            yield command
+        return
+    argv = [str(find_program(task, tool)), *tool.acp_command[1:], *(launch.flags or [])]
+    assert task.worktree is not None  # noqa: S101 - Runner.run has refused it
+    yield Command(argv=argv, cwd=task.worktree, environment=tool.environment)

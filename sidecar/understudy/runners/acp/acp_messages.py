@@ -1,0 +1,228 @@
+"""Read what an ACP agent sends about its tools and its usage, with the models of the protocol's SDK."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+from acp import schema
+
+from understudy.model.config.permission_rules import PermissionKind
+from understudy.model.delegations import PermissionOption
+from understudy.model.events import Event, File, ToolCall, ToolResult, UsageReport
+from understudy.runners.agent_clis.stream_values import (
+    MOST_ITEMS,
+    WorktreePaths,
+    bounded,
+    shortened,
+    string,
+    whole,
+)
+from understudy.runners.runner import Question
+
+CANCELLED = "understudy:cancelled"
+"""Id of the option that rejects where the agent offers none: the question is then answered as cancelled."""
+_LONGEST_DETAIL = 4000
+_LONGEST_OUTPUT = 1 << 20
+_LONGEST_TITLE = 200
+_KINDS: Mapping[str, PermissionKind] = {
+    "read": "read",
+    "search": "read",
+    "edit": "edit",
+    "delete": "edit",
+    "move": "edit",
+    "execute": "execute",
+    "fetch": "fetch",
+}
+"""``kind`` of a tool call → kind of the permission; all others: ``other``."""
+_CHANGES: Mapping[str, Literal["modified", "deleted", "renamed"]] = {
+    "edit": "modified",
+    "delete": "deleted",
+    "move": "renamed",
+}
+_COMMANDS = ("command", "cmd", "script")
+"""Members of a tool's input with a command line, or its words."""
+_OUTPUTS = ("output", "content", "text", "stdout", "formatted_output", "error", "message")
+"""Members of a tool's output with a text."""
+
+
+@dataclass
+class Call:
+    """A tool call, as all messages about it describe it: later ones replace what they name."""
+
+    call_id: str
+    title: str = ""
+    kind: str = "other"
+    input: Any = None
+    output: str = ""
+    """The text in what the tool returned."""
+    text: str = ""
+    """The text among its contents."""
+    locations: list[str] = field(default_factory=list)
+    edits: dict[str, Literal["added", "modified"]] = field(default_factory=dict)
+    """Path of each diff → what it does to the file."""
+    announced: bool = False
+    ended: bool = False
+
+    def update(self, said: schema.ToolCall | schema.ToolCallUpdate) -> None:
+        """Take over what a message says."""
+        self.title = said.title or self.title
+        self.kind = said.kind or self.kind
+        if said.raw_input not in (None, {}, "", []):
+            self.input = said.raw_input
+        if said.raw_output is not None:
+            self.output = _output(said.raw_output)[:_LONGEST_OUTPUT]
+        if said.locations:
+            self.locations = [one.path for one in said.locations[:MOST_ITEMS]]
+        if said.content is None:
+            return
+        texts = []
+        for one in said.content[:MOST_ITEMS]:
+            if isinstance(one, schema.ContentToolCallContent):
+                texts.append(_text_of(one.content))
+            elif isinstance(one, schema.FileEditToolCallContent) and len(self.edits) < MOST_ITEMS:
+                self.edits.setdefault(one.path, "modified" if one.old_text else "added")
+        self.text = "".join(texts)[:_LONGEST_OUTPUT]
+
+    def paths(self, tree: WorktreePaths) -> list[str]:
+        """Return the files that it reads or changes: relative where they are inside the worktree."""
+        found = dict.fromkeys([*self.edits, *self.locations])
+        return [tree.relative(path) or path for path in found]
+
+    @property
+    def command(self) -> str | None:
+        """The command line that it executes; some agents show it as the title only."""
+        if self.kind != "execute":
+            return None
+        given = self.input if isinstance(self.input, dict) else {}
+        for name in _COMMANDS:
+            words = given.get(name)
+            if isinstance(words, str) and words:
+                return words
+            if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
+                return shlex.join(words)
+        return self.title or None
+
+    def begin(self, tree: WorktreePaths) -> Iterator[Event]:
+        """Yield its beginning, once."""
+        if not self.announced:
+            self.announced = True
+            title = self._title(tree)
+            given = self.input if isinstance(self.input, dict) else {"input": self.input} if self.input else {}
+            yield ToolCall(call_id=self.call_id, name=self.kind, title=title, input=bounded(given))
+
+    def end(self, tree: WorktreePaths, *, ok: bool) -> Iterator[Event]:
+        """Yield its result and the files that it changed, once."""
+        if self.ended:
+            return
+        self.ended = True
+        yield ToolResult(call_id=self.call_id, ok=ok, output=self.text or self.output)
+        changes: dict[str, Any] = dict(self.edits)
+        if not changes and self.kind in _CHANGES:
+            changes = dict.fromkeys(self.locations, _CHANGES[self.kind])
+        for path, change in changes.items() if ok else ():
+            relative = tree.relative(path)
+            if relative is not None:
+                yield File(path=relative, change=change)
+        self.input, self.output, self.text = None, "", ""  # not needed again; a turn may have many calls
+
+    def question(self, question_id: str, options: list[schema.PermissionOption], tree: WorktreePaths) -> Question:
+        """Return the permission request about it."""
+        paths, command = self.paths(tree), self.command
+        kind = _KINDS.get(self.kind, "other")
+        offered = [PermissionOption(id=one.option_id, title=one.name, kind=one.kind) for one in options]
+        if not any(one.kind.startswith("reject") for one in offered):
+            offered.append(PermissionOption(id=CANCELLED, title="Reject", kind="reject_once"))
+        lines = [f"command: {shortened(command, _LONGEST_DETAIL)}"] if command else []
+        lines += [f"file: {path}" for path in paths]
+        given = self.input if isinstance(self.input, dict) else {}
+        for name in ("diff", "url", "description", "justification", "reason"):
+            if string(given.get(name)):
+                lines.append(f"{name}: {shortened(string(given.get(name)), _LONGEST_DETAIL)}")
+        if self.text:
+            lines.append(shortened(self.text, _LONGEST_DETAIL))
+        return Question(
+            question_id=question_id,
+            title=self._title(tree),
+            detail="\n".join(lines),
+            options=offered,
+            tool=self.kind,
+            kind=kind,
+            command=command,
+            paths=(paths or None) if kind in {"read", "edit"} else None,
+        )
+
+    def _title(self, tree: WorktreePaths) -> str:
+        """Return what it does, in a line; agents title an edit with the path or the name of the tool."""
+        if (command := self.command) is not None:
+            first, *more = command.strip().split("\n")
+            return f"Run {first[:_LONGEST_TITLE]}{' …' if more or len(first) > _LONGEST_TITLE else ''}"
+        verb = {"edit": "Edit", "delete": "Delete", "move": "Move", "read": "Read"}.get(self.kind)
+        paths = self.paths(tree)
+        shown = f"{verb} {', '.join(paths[:3])}" if verb and paths else " ".join(self.title.split())
+        return shown[:_LONGEST_TITLE] or self.kind
+
+
+def usage_of(usage: schema.Usage | None, meta: Any, *, calls: int, cost_usd: str | None) -> UsageReport | None:
+    """Return the usage of a turn, from its ``usage`` or Gemini's ``_meta.quota``; None if neither reports it.
+
+    Agents count differently: whether the input includes what was cached, and the output what the model thought, shows
+    in the total.
+    """
+    if usage is not None:
+        read, written = whole(usage.cached_read_tokens), whole(usage.cached_write_tokens)
+        thought = whole(usage.thought_tokens)
+        given, out, total = whole(usage.input_tokens), whole(usage.output_tokens), whole(usage.total_tokens)
+        if given + out not in {total, total - thought} or not total:
+            given += read + written
+        if given + out + thought == total:
+            out += thought
+    elif (counted := quota_of(meta)) is not None:
+        read = written = thought = 0
+        given, out = (whole(counted.get(name)) for name in ("input_tokens", "output_tokens"))
+    else:
+        return None
+    return UsageReport(
+        input_tokens=given,
+        output_tokens=out,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=thought,
+        turns=1,
+        tool_calls=calls,
+        cost_usd=cost_usd,
+    )
+
+
+def added(before: UsageReport | None, turn: UsageReport) -> UsageReport:
+    """Return the usage of all turns; the tool calls and the cost of ``turn`` include those before."""
+    if before is None:
+        return turn
+    counts = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "turns")
+    summed = {name: getattr(before, name) + getattr(turn, name) for name in counts}
+    return msgspec.structs.replace(turn, **summed)
+
+
+def quota_of(meta: Any) -> dict[str, Any] | None:
+    """Return ``quota.token_count`` of a ``_meta``, None without one."""
+    quota = meta.get("quota") if isinstance(meta, dict) else None
+    counted = quota.get("token_count") if isinstance(quota, dict) else None
+    return counted if isinstance(counted, dict) else None
+
+
+def _text_of(content: Any) -> str:
+    return content.text if isinstance(content, schema.TextContentBlock) else ""
+
+
+def _output(value: Any) -> str:
+    """Return the text in a tool's raw output."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        found = next((value[name] for name in _OUTPUTS if isinstance(value.get(name), str) and value[name]), None)
+        if found is not None:
+            return str(found)
+    return shortened(msgspec.json.encode(bounded(value)).decode(), _LONGEST_DETAIL) if value else ""

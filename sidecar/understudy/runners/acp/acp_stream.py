@@ -1,0 +1,410 @@
+"""The conversation with an ACP agent: JSON-RPC 2.0, one message per line, with the models of the protocol's SDK.
+
+It begins with requests that each wait for the answer to the one before: ``initialize``, ``session/new`` or
+``session/load``, the choice of a model and of a mode where the delegator names one, and ``session/prompt``. The answer
+to the prompt ends the run. Formats were derived from the streams in ``tests/runners/recordings/acp``.
+
+``end_turn`` alone is not a success: Copilot and Codex's adapter answer so when the model server refused the request,
+with the error as the text. What shows it: the answer has a member for the usage, but no model wrote anything and no
+tool was called; and Copilot writes what it says itself in chunks that begin with ``Error:`` or ``Info:``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from acp import PROTOCOL_VERSION, schema
+from acp.meta import AGENT_METHODS, CLIENT_METHODS
+from pydantic import ValidationError
+
+from understudy.model import events
+from understudy.model.capabilities import Capabilities
+from understudy.model.delegations import PermissionOption
+from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.events import Phase, Text, Thinking, UsageReport
+from understudy.runners.acp import acp_failures
+from understudy.runners.acp.acp_choices import choices_of
+from understudy.runners.acp.acp_messages import CANCELLED, Call, added, usage_of
+from understudy.runners.agent_clis.stream_values import WorktreePaths, line_of
+from understudy.runners.driver.child_source import Reply
+from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, QuestionWithdrawn, SourceItem
+from understudy.runners.runner import Message
+
+_METHOD_NOT_FOUND = -32601
+_INVALID_PARAMS = -32602
+_MOST_CALLS = 10_000
+_MOST_OPEN_CALLS = 100
+"""Tool calls of one turn whose state is kept: all, and those that have not ended."""
+_LONGEST_ANSWER = 8 << 20
+"""Characters of the last message that are kept; the driver refuses longer answers."""
+_OWN_WORDS = {"Copilot": ("Error: ", "Info: ", "Warning: ")}
+"""Name of an agent → how the chunks of its answer begin that it writes itself."""
+_NOT_SPOKEN = ("unknown option", "unrecognized", "unexpected argument", "unknown argument", "unknown command")
+_OFFERS_SHOWN = 20
+
+_Item = SourceItem | Reply
+
+
+class _Step(enum.IntEnum):
+    """The requests of the conversation; the value is the id of the request."""
+
+    INITIALIZE = 1
+    SESSION = 2
+    MODEL = 3
+    MODE = 4
+    PROMPT = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What a session is started with."""
+
+    model: str | None = None
+    """One of the agent's models; None: its default."""
+    mode: str | None = None
+    """One of the agent's modes, by id or name; None: its default."""
+    allows_everything: bool = False
+    """Whether every question is answered with permission."""
+    resumes: str | None = None
+    """The session to continue."""
+    servers: list[dict[str, Any]] = field(default_factory=list)
+    """MCP servers, as the protocol describes them."""
+
+
+class AcpStream:
+    """Parses what one run of an agent sends, and encodes what it gets."""
+
+    def __init__(self, tree: Path, tool: Capabilities, session: Session) -> None:
+        """Start a run in the folder ``tree``; paths are reported relative to it."""
+        self._cwd = str(tree)
+        self._tree = WorktreePaths(tree)
+        self._tool = tool
+        self._session = session
+        self._prompt: str | None = None
+        self._step = _Step.INITIALIZE
+        self._awaited = 0
+        """The id of the request that was sent last."""
+        self._agent = ""
+        self._logins: list[str] = []
+        self._loads = False
+        self._id = session.resumes or ""
+        self._offered: dict[str, Any] = {}
+        """The answer that opened the session, with the modes and models that it offers."""
+        self._calls: dict[str, Call] = {}
+        self._questions: dict[str, Any] = {}
+        """Id of a question → the id of its request, which may be a number."""
+        self._rejected = False
+        self._text: list[str] = []
+        """The agent's last message: what it wrote since its last tool call."""
+        self._characters = 0
+        self._message_id: str | None = None
+        self._own_error: str | None = None
+        """The error that the agent wrote into its answer, if nothing followed."""
+        self._queue: list[Message] = []
+        """What the user said meanwhile: the protocol takes one prompt at a time."""
+        self._earlier: UsageReport | None = None
+        """What the turns used that have ended."""
+        self._cost: tuple[float, float] | None = None
+        """Cost of the session before this prompt and now, in USD; None: not known."""
+
+    # -- from the agent --------------------------------------------------------------------------------------
+
+    def line(self, line: bytes) -> list[_Item] | None:
+        """Parse one line and return its events."""
+        try:
+            said = msgspec.json.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        if not isinstance(said, dict) or said.get("jsonrpc") != "2.0":
+            return None
+        try:
+            if "method" not in said:
+                return list(self._answered(said))
+            if "id" in said:
+                return list(self._request(said))
+            return list(self._notification(said))
+        except (ValidationError, AttributeError, TypeError, ValueError, KeyError):
+            # Another version's structure: kept in the log only. But a question must not wait forever, and neither
+            # must we for an answer that cannot be read.
+            if "method" not in said:
+                return [AgentFinished(error=self._malformed(said))] if said.get("id") == self._awaited else None
+            return [_refused(said, _INVALID_PARAMS, "Understudy cannot read the parameters.")] if "id" in said else None
+
+    def _answered(self, said: dict[str, Any]) -> Iterator[_Item]:
+        if said.get("id") != self._awaited:
+            return
+        if "error" in said:
+            yield AgentFinished(error=self._refusal(said["error"]))
+            return
+        result = said["result"]
+        if self._step is _Step.INITIALIZE:
+            yield from self._initialized(schema.InitializeResponse.model_validate(result))
+        elif self._step is _Step.SESSION:
+            self._opened(result or {})
+            if self._loads:
+                yield events.Session(session_id=self._id)
+            yield from self._configure(_Step.MODEL)
+        elif self._step is _Step.PROMPT:
+            yield from self._ended(schema.PromptResponse.model_validate(result), result)
+        else:
+            yield from self._configure(_Step(self._step + 1))
+
+    def _initialized(self, result: schema.InitializeResponse) -> Iterator[_Item]:
+        if result.protocol_version != PROTOCOL_VERSION:
+            message = (
+                f"{self._tool.title} speaks version {result.protocol_version} of the Agent Client Protocol; "
+                f"Understudy speaks {PROTOCOL_VERSION}."
+            )
+            yield AgentFinished(error=ErrorInfo(ErrorKind.TOOL_MISSING, message, "Install another version of it."))
+            return
+        self._agent = result.agent_info.name if result.agent_info is not None else ""
+        self._logins = [one.description or one.name for one in result.auth_methods or []]
+        self._loads = bool(result.agent_capabilities and result.agent_capabilities.load_session)
+        session = {"cwd": self._cwd, "mcpServers": self._session.servers}
+        if self._session.resumes is None:
+            yield self._send(_Step.SESSION, AGENT_METHODS["session_new"], session)
+        elif self._loads:
+            yield self._send(_Step.SESSION, AGENT_METHODS["session_load"], {"sessionId": self._id, **session})
+        else:
+            message = f"{self._tool.title} cannot continue an earlier session over the Agent Client Protocol."
+            hint = "Start it again without the earlier session."
+            yield AgentFinished(error=ErrorInfo(ErrorKind.BAD_REQUEST, message, hint))
+
+    def _opened(self, result: dict[str, Any]) -> None:
+        # The answer to `session/load` has no id, and the SDK does not know `models`, which some agents still send.
+        opened = schema.NewSessionResponse.model_validate({"sessionId": self._id, **result})
+        self._id = opened.session_id
+        self._offered = result
+
+    def _configure(self, step: _Step) -> Iterator[_Item]:
+        """Send the request of ``step``, or the first one after it that is needed."""
+        if step is _Step.MODEL:
+            wanted, what, field_name = self._session.model, "model", "model"
+        elif step is _Step.MODE:
+            wanted, what, field_name = self._session.mode, "mode", "launch.permission_mode"
+        else:
+            self._cost = None if self._session.resumes is not None and self._cost is None else (self._cost or (0, 0))
+            yield self._send_prompt(self._prompt or "")
+            return
+        if wanted is None:
+            yield from self._configure(_Step(step + 1))
+            return
+        choices = choices_of(self._offered, what)
+        chosen = next((one for one in choices if one.matches(wanted)), None)
+        if chosen is not None and not chosen.is_current:
+            yield self._send(step, chosen.method, {"sessionId": self._id, **chosen.params})
+        elif chosen is not None:
+            yield from self._configure(_Step(step + 1))
+        else:
+            names = list(dict.fromkeys(one.value for one in choices))
+            offers = ", ".join(names[:_OFFERS_SHOWN]) + (", …" if len(names) > _OFFERS_SHOWN else "")
+            message = f"{self._tool.title} offers no {what} {wanted!r} over the Agent Client Protocol."
+            hint = (
+                f"Set `{field_name}` to one of: {offers}." if names else f"It offers no choice: remove `{field_name}`."
+            )
+            kind = ErrorKind.MODEL_NOT_FOUND if what == "model" and names else ErrorKind.CONFIG_INVALID
+            yield AgentFinished(error=ErrorInfo(kind, message, hint))
+
+    def _request(self, said: dict[str, Any]) -> Iterator[_Item]:
+        if said["method"] != CLIENT_METHODS["session_request_permission"]:
+            yield _refused(said, _METHOD_NOT_FOUND, f"Understudy does not support {str(said['method'])[:100]}.")
+            return
+        asked = schema.RequestPermissionRequest.model_validate(said["params"])
+        identifier = msgspec.json.encode(said["id"]).decode()
+        call = self._call(asked.tool_call)
+        self._questions[identifier] = said["id"]
+        yield from call.begin(self._tree)
+        question = call.question(identifier, asked.options, self._tree)
+        allowed = _allowing(question.options) if self._session.allows_everything else None
+        yield Reply(data=self.answer(identifier, allowed, None)) if allowed is not None else question
+
+    def _notification(self, said: dict[str, Any]) -> Iterator[_Item]:
+        method, params = said["method"], said.get("params")
+        if method == "$/cancel_request":
+            identifier = msgspec.json.encode(params["requestId"]).decode() if isinstance(params, dict) else ""
+            if self._questions.pop(identifier, None) is not None:
+                yield QuestionWithdrawn(question_id=identifier)
+        if method != CLIENT_METHODS["session_update"]:
+            return
+        update = schema.SessionNotification.model_validate(params).update
+        if isinstance(update, schema.UsageUpdate):
+            yield from self._counted(update)
+        elif self._step is _Step.PROMPT:  # before that, a loaded session is repeated
+            yield from self._updated(update)
+        else:
+            yield Heartbeat()
+
+    def _updated(self, update: Any) -> Iterator[_Item]:
+        match update:
+            case schema.AgentMessageChunk(content=schema.TextContentBlock(text=text)):
+                yield from self._said(text, update.message_id)
+            case schema.AgentThoughtChunk(content=schema.TextContentBlock(text=text)):
+                yield Thinking(text=text)
+            case schema.ToolCallStart() | schema.ToolCallProgress():
+                yield from self._worked(update)
+            case schema.AgentPlanUpdate(entries=entries):
+                yield events.Plan(entries=[{"content": one.content, "status": one.status} for one in entries[:100]])
+            case _:
+                yield Heartbeat()
+
+    def _said(self, text: str, message_id: str | None) -> Iterator[_Item]:
+        if message_id != self._message_id:
+            self._message_id = message_id
+            self._forget_text()
+        self._own_error = None
+        if text.startswith(_OWN_WORDS.get(self._agent, ("\0",))):
+            if text.startswith("Error: "):
+                self._own_error = text.removeprefix("Error: ")
+            yield Phase(text=text[:300])
+            return
+        if self._characters <= _LONGEST_ANSWER:
+            self._text.append(text)
+            self._characters += len(text)
+        yield Text(text=text)
+
+    def _forget_text(self) -> None:
+        self._text.clear()
+        self._characters = 0
+
+    def _worked(self, update: schema.ToolCallStart | schema.ToolCallProgress) -> Iterator[_Item]:
+        self._forget_text()
+        self._own_error = None
+        call = self._call(update)
+        done = update.status in {"completed", "failed"}
+        # Many begin without their input, and name it in the next message.
+        if done or call.input is not None or call.edits or call.locations:
+            yield from call.begin(self._tree)
+        if done:
+            yield from call.end(self._tree, ok=update.status == "completed")
+        else:
+            yield Heartbeat()
+
+    def _call(self, said: Any) -> Call:
+        call = self._calls.get(said.tool_call_id)
+        if call is None:
+            call = Call(said.tool_call_id)
+            is_full = len(self._calls) >= _MOST_CALLS
+            if not is_full and sum(not one.ended for one in self._calls.values()) < _MOST_OPEN_CALLS:
+                self._calls[said.tool_call_id] = call
+        call.update(said)
+        return call
+
+    def _counted(self, update: schema.UsageUpdate) -> Iterator[_Item]:
+        if update.cost is not None and update.cost.currency.upper() == "USD" and update.cost.amount >= 0:
+            before = self._cost[0] if self._cost is not None else None
+            if self._step is not _Step.PROMPT:
+                self._cost = (update.cost.amount, update.cost.amount)
+            elif before is not None:
+                self._cost = (before, update.cost.amount)
+        yield Heartbeat()
+
+    def _ended(self, result: schema.PromptResponse, raw: Mapping[str, Any]) -> Iterator[_Item]:
+        spent = None if self._cost is None or self._cost[1] <= 0 else f"{max(0.0, self._cost[1] - self._cost[0]):.6f}"
+        used = usage_of(result.usage, result.field_meta, calls=len(self._calls), cost_usd=spent)
+        if used is not None:
+            yield added(self._earlier, used)
+        text = "".join(self._text)
+        meta = raw.get("_meta")
+        reports_usage = "usage" in raw or (isinstance(meta, dict) and "quota" in meta)
+        error = acp_failures.of_stop(self._tool, result.stop_reason, rejected=self._rejected)
+        if error is None and self._own_error is not None:
+            error = acp_failures.of_answer(self._tool, self._own_error)
+        elif error is None and reports_usage and not self._calls and (used is None or used.output_tokens == 0):
+            error = acp_failures.of_answer(self._tool, text)
+        if error is None and self._queue:
+            self._earlier = added(self._earlier, used) if used is not None else self._earlier
+            self._forget_text()
+            message = self._queue.pop(0)
+            yield self._send_prompt(message.text)
+            yield MessageTaken(message_id=message.message_id)
+            return
+        yield AgentFinished(text=text or None, summary=text.strip() or None, error=error)
+
+    # -- failures --------------------------------------------------------------------------------------------
+
+    def _refusal(self, error: Any) -> ErrorInfo:
+        """Return why the request of the current step was refused."""
+        found = acp_failures.of_error(self._tool, error, self._logins)
+        if self._step is _Step.INITIALIZE:
+            hint = "Check that the program speaks the Agent Client Protocol with these arguments."
+            return msgspec.structs.replace(found, kind=ErrorKind.TOOL_MISSING, hint=hint)
+        known = found.kind not in {ErrorKind.TOOL_CRASHED, ErrorKind.BAD_REQUEST}
+        if self._step is _Step.SESSION and self._session.resumes is not None and not known:
+            hint = "Start it again without the earlier session."
+            return msgspec.structs.replace(found, kind=ErrorKind.BAD_REQUEST, hint=hint)
+        return found
+
+    def _malformed(self, said: dict[str, Any]) -> ErrorInfo:
+        shown = msgspec.json.encode(said.get("result")).decode("utf-8", "replace")[:300]
+        message = f"{self._tool.title} answered the request {self._step.name.lower()} with {shown}."
+        return ErrorInfo(ErrorKind.MALFORMED_OUTPUT, message, "Update it, or drive it in another mode.")
+
+    def explain(self, stderr: str) -> ErrorInfo | None:
+        """Return why it exited before it answered."""
+        if self._step is _Step.INITIALIZE and any(words in stderr.lower() for words in _NOT_SPOKEN):
+            message = f"This version of {self._tool.title} does not speak the Agent Client Protocol: {stderr[:300]}"
+            return ErrorInfo(ErrorKind.TOOL_MISSING, message, "Install the current version, or correct its arguments.")
+        return None
+
+    # -- to the agent ----------------------------------------------------------------------------------------
+
+    def message(self, text: str) -> bytes:
+        """Return the line that begins the conversation."""
+        self._prompt = text
+        nothing = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
+        params = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "clientCapabilities": nothing,
+            "clientInfo": {"name": "understudy", "title": "Understudy", "version": "1"},
+        }
+        return self._send(_Step.INITIALIZE, AGENT_METHODS["initialize"], params).data
+
+    def further(self, message: Message) -> bytes:
+        """Keep a message as the next prompt: the protocol has no further message to a running turn."""
+        self._queue.append(message)
+        return b""
+
+    def answer(self, question_id: str, option: PermissionOption, note: str | None) -> bytes:  # noqa: ARG002
+        """Return the answer to a question; the protocol has no place for a note."""
+        if question_id not in self._questions:
+            return b""  # the agent cancelled it
+        if option.kind.startswith("reject"):
+            self._rejected = True
+        outcome = {"outcome": "selected", "optionId": option.id}
+        return _outcome(self._questions.pop(question_id), outcome if option.id != CANCELLED else None)
+
+    def interrupt(self) -> bytes:
+        """Return the lines that end the turn: open questions are answered as cancelled."""
+        lines = [_outcome(identifier, None) for identifier in self._questions.values()]
+        self._questions.clear()
+        if self._step is _Step.PROMPT:
+            cancel = {"jsonrpc": "2.0", "method": AGENT_METHODS["session_cancel"], "params": {"sessionId": self._id}}
+            lines.append(line_of(cancel))
+        return b"".join(lines)
+
+    def _send_prompt(self, text: str) -> Reply:
+        prompt = [{"type": "text", "text": text.encode("utf-8", "replace").decode("utf-8")}]
+        return self._send(_Step.PROMPT, AGENT_METHODS["session_prompt"], {"sessionId": self._id, "prompt": prompt})
+
+    def _send(self, step: _Step, method: str, params: Mapping[str, Any]) -> Reply:
+        self._step = step
+        self._awaited = max(step, self._awaited + 1)  # a further prompt has an id of its own
+        return Reply(data=line_of({"jsonrpc": "2.0", "id": self._awaited, "method": method, "params": params}))
+
+
+def _allowing(options: Sequence[PermissionOption]) -> PermissionOption | None:
+    return next((one for kind in ("allow_always", "allow_once") for one in options if one.kind == kind), None)
+
+
+def _outcome(identifier: Any, selected: Mapping[str, Any] | None) -> bytes:
+    result = {"outcome": selected if selected is not None else {"outcome": "cancelled"}}
+    return line_of({"jsonrpc": "2.0", "id": identifier, "result": result})
+
+
+def _refused(said: Mapping[str, Any], code: int, message: str) -> Reply:
+    return Reply(data=line_of({"jsonrpc": "2.0", "id": said["id"], "error": {"code": code, "message": message}}))
