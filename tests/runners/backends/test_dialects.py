@@ -1,38 +1,188 @@
-"""Test that a dialect is one module, discovered automatically."""
+"""Test the protocols of model servers: which one is used, and what its events mean."""
 
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from understudy.config.discovery import declarations
+from understudy.config.discovery.server_presets import KINDS
 from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.events import Text, Thinking
 from understudy.runners.backends import dialects
+from understudy.runners.backends.dialects.anthropic_messages import MessagesStream
+from understudy.runners.backends.dialects.openai_responses import ResponsesStream
+from understudy.secrets import Redactor
 
 SOURCE = '''
-from understudy.runners.backends.dialects import chat
+from understudy.runners.backends.dialects import openai_chat
 
 
-class Dialect(chat.Dialect):
+class Dialect(openai_chat.Dialect):
     """Chat completions under another name."""
 
-    protocols = frozenset({"anthropic"})
+    protocols = frozenset({"squawk"})
     path = "/elsewhere"
 '''
+PATHS = {"openai": "/chat/completions", "anthropic": "/messages", "responses": "/responses"}
 
 
-def a_server(protocol: str | None) -> ModelServer:
-    return ModelServer(name="s", kind="custom", base_url="http://127.0.0.1:9/v1", protocol=protocol)
+def a_server(*protocols: str) -> ModelServer:
+    return ModelServer(name="s", kind="custom", base_url="http://127.0.0.1:9/v1", protocols=list(protocols) or None)
 
 
-def test_chat_completions_are_what_is_spoken_unless_something_else_is_declared():
-    for protocol in (None, "auto", "openai"):
-        assert dialects.dialect_of(a_server(protocol)).path == "/chat/completions"
+def answer_of(protocol: str):
+    return dialects.dialect_of(a_server(protocol)).answer("s", Redactor({}))
+
+
+def test_chat_completions_are_used_unless_something_else_is_declared():
+    assert dialects.dialect_of(a_server()).path == "/chat/completions"
+    for protocol, path in PATHS.items():
+        assert dialects.dialect_of(a_server(protocol)).path == path
+
+
+def test_the_first_protocol_that_is_supported_is_used():
+    assert dialects.dialect_of(a_server("squawk", "responses", "openai")).path == "/responses"
+    codex, claude = declarations.tools()["codex"], declarations.tools()["claude"]
+    server = a_server("openai", "responses", "anthropic")
+    assert declarations.protocol_for(server, codex) == "responses"
+    assert declarations.protocol_for(server, claude) == "anthropic"
+    assert declarations.protocol_for(a_server("openai"), claude) is None
+
+
+def test_every_kind_of_server_speaks_what_some_runner_uses():
+    known = set(declarations.protocols())
+    assert all(set(one.protocols) <= known and one.protocols for one in KINDS.values())
 
 
 def test_a_new_dialect_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(UnderstudyError) as caught:
-        dialects.dialect_of(a_server("anthropic"))
+        dialects.dialect_of(a_server("squawk"))
     assert caught.value.kind is ErrorKind.CONFIG_INVALID
     (tmp_path / "own_dialect.py").write_text(SOURCE)
     monkeypatch.setattr(dialects, "__path__", [*dialects.__path__, str(tmp_path)])
-    assert dialects.dialect_of(a_server("anthropic")).path == "/elsewhere"
+    assert dialects.dialect_of(a_server("squawk")).path == "/elsewhere"
+
+
+def test_addresses_are_given_with_and_without_the_version():
+    messages = dialects.dialect_of(a_server("anthropic"))
+    assert messages.below("/anthropic", "/messages") == "/v1/messages"
+    assert messages.below("/anthropic/v1/", "/messages") == "/messages"
+    assert dialects.dialect_of(a_server("openai")).below("/v2", "/models") == "/models"
+
+
+WHOLE = {
+    "openai": {"choices": [{"message": {"content": "Hello"}, "finish_reason": "REASON"}]},
+    "anthropic": {
+        "type": "message",
+        "content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hello"}],
+        "stop_reason": "REASON",
+        "usage": {"input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 3},
+    },
+    "responses": {
+        "object": "response",
+        "status": "completed",
+        "output": [{"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}],
+        "usage": {"input_tokens": 7, "output_tokens": 3},
+    },
+}
+
+
+@pytest.mark.parametrize("protocol", WHOLE)
+def test_an_answer_that_is_not_streamed_is_taken_whole(protocol):
+    answer = answer_of(protocol)
+    events = answer.data(json.dumps(WHOLE[protocol]).replace("REASON", "end_turn"))
+    assert [one.text for one in events if isinstance(one, Text)] == ["Hello"]
+    assert answer.ended
+    assert answer.failure() is None
+    usage, estimated = answer.usage("prompt")
+    assert estimated == (protocol == "openai")
+    assert estimated or (usage.input_tokens, usage.output_tokens) == (7, 3)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "events", "kind"),
+    [
+        ("anthropic", [{"type": "message_delta", "delta": {"stop_reason": "refusal"}}], ErrorKind.CONTENT_REFUSED),
+        ("anthropic", [{"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}], ErrorKind.OUTPUT_TRUNCATED),
+        ("anthropic", [{"type": "content_block_start", "content_block": {"type": "tool_use"}},
+                       {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}], ErrorKind.MALFORMED_OUTPUT),
+        ("anthropic", [{"type": "ping"}], ErrorKind.STREAM_TRUNCATED),
+        ("responses", [{"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details":
+                       {"reason": "max_output_tokens"}}}], ErrorKind.OUTPUT_TRUNCATED),
+        ("responses", [{"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details":
+                       {"reason": "content_filter"}}}], ErrorKind.CONTENT_REFUSED),
+        ("responses", [{"type": "response.refusal.delta", "delta": "no"},
+                       {"type": "response.completed", "response": {"status": "completed"}}], ErrorKind.CONTENT_REFUSED),
+        ("responses", [{"type": "response.output_item.added", "item": {"type": "function_call"}},
+                       {"type": "response.completed", "response": {"status": "completed"}}], ErrorKind.MALFORMED_OUTPUT),
+        ("responses", [{"type": "response.failed", "response": {"status": "failed"}}], ErrorKind.OVERLOADED),
+        ("responses", [{"type": "response.created", "response": {}}], ErrorKind.STREAM_TRUNCATED),
+    ],
+)  # fmt: skip
+def test_endings_that_cannot_be_used(protocol, events, kind):
+    answer = answer_of(protocol)
+    for event in events:
+        answer.data(json.dumps(event))
+    assert answer.failure().kind is kind
+
+
+@pytest.mark.parametrize(
+    ("protocol", "event", "kind"),
+    [
+        ("anthropic", {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "overloaded"),
+        ("anthropic", {"error": {"message": "No credit left: insufficient_quota"}}, "quota_exhausted"),
+        ("responses", {"type": "error", "code": "rate_limit_exceeded", "message": "Rate limit reached"}, "rate_limited"),
+        ("responses", {"type": "response.failed", "response": {"error": {"code": "server_error", "message":
+                       "The server is overloaded"}}}, "overloaded"),
+    ],
+)  # fmt: skip
+def test_an_error_inside_the_stream_has_its_kind(protocol, event, kind):
+    with pytest.raises(UnderstudyError) as caught:
+        answer_of(protocol).data(json.dumps(event))
+    assert caught.value.kind == kind
+
+
+def test_thoughts_are_not_the_answer():
+    answer = answer_of("responses")
+    events = answer.data(json.dumps({"type": "response.reasoning_summary_text.delta", "delta": "Hm."}))
+    assert [type(one) for one in events] == [Thinking]
+    assert answer.text == ""
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["text", "type", "usage", "index", "error", "status"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=100)
+@given(
+    st.sampled_from(list(PATHS)),
+    st.sampled_from(["message_start", "content_block_delta", "message_delta", "message", "response.completed",
+                     "response.output_item.added", "response.incomplete", "error", ""]),
+    st.dictionaries(st.sampled_from(["delta", "message", "response", "item", "content", "content_block", "choices",
+                                     "usage", "error", "output", "object", "stop_reason", "type"]), JSON),
+)  # fmt: skip
+def test_an_event_of_any_shape_never_breaks_the_parser(protocol, kind, fields):
+    answer = answer_of(protocol)
+    try:
+        answer.data(json.dumps({"type": kind, **fields}))
+    except UnderstudyError:
+        return
+    answer.failure()
+    answer.usage("prompt")
+
+
+@pytest.mark.parametrize("stream", [ResponsesStream, MessagesStream])
+def test_a_marker_of_chat_completions_does_not_end_another_dialect(stream):
+    answer = stream("served", Redactor({}))
+    answer.data("[DONE]")
+    assert not answer.ended, "proxies add it to an answer that their upstream cut off"

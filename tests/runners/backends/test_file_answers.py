@@ -139,6 +139,23 @@ def test_writing_over_keeps_the_mode_and_follows_no_link(tmp_path):
     assert sorted(os.listdir(tree)) == ["new", "pipe", "run.sh"]
 
 
+def test_reading_and_removing_what_is_no_file(tmp_path):
+    tree, outside = tmp_path / "tree", tmp_path / "outside"
+    for folder in (tree / "report" / "below", outside):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("precious")
+    (tree / "report" / "link").symlink_to(outside)
+    (tree / "folder").symlink_to(outside)
+    opened = len(os.listdir("/proc/self/fd"))
+    for name in ("report", "folder", "folder/file"):
+        assert kind_of(nofollow.read, tree, name, 100) is ErrorKind.PATH_ESCAPE
+    assert len(os.listdir("/proc/self/fd")) == opened
+    nofollow.remove(tree, "report")
+    nofollow.remove(tree, "folder")
+    assert os.listdir(tree) == []
+    assert (outside / "file").read_text() == "precious"
+
+
 @given(st.text(max_size=40))
 def test_any_path_is_plain_or_refused(path):
     kinds = []

@@ -8,17 +8,21 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from msgspec import structs
+from wait_until import until
 
-from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
+from understudy.model.config.delegators import Delegator, Limits, ModelServer, Price, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, File, Note, Text, Thinking, UsageReport
-from understudy.runners.backends.openai import Runner
+from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Outcome, Task
 from understudy.testing import model_server as scripted
 
 UNCOUNTED = {"no_usage", "mad_usage", "no_done", "done_only", "no_stream_options"}
 KEY = "sk-test-SECRET/SECRET+SECRET1234567"
+PATIENT = Limits(total_seconds=60, idle_seconds=60, first_event_seconds=60)
+"""For servers that end by themselves: on a busy machine, each answer may take seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,7 @@ def a_recipe(name="ask", returns="text") -> Recipe:
 
 
 def a_task(server, model: str, tmp_path: Path, **more) -> Task:
-    limits = more.pop("limits", Limits(total_seconds=20, idle_seconds=0.4, first_event_seconds=3))
+    limits = more.pop("limits", PATIENT)
     entry = more.pop("model_server", None) or ModelServer(name="scripted", kind="custom", base_url=server.base_url)
     values = {
         "delegation_id": "d1",
@@ -147,16 +151,21 @@ async def test_answers_arrive_whole(server, tmp_path, model):
 )
 async def test_every_fault_is_its_own_kind(server, tmp_path, model, kind):
     server.times.clear()
-    limits = Limits(total_seconds=20, idle_seconds=0.4, first_event_seconds=0.6)
-    started = time.monotonic()
+    limits = PATIENT
+    if model in {"stall", "comments"}:
+        limits = structs.replace(limits, idle_seconds=0.4)
+    elif model in {"slow_loris", "silent", "silent_comments"}:
+        limits = structs.replace(limits, first_event_seconds=1)
     error, _ = await ask(a_task(server, model, tmp_path, limits=limits))
     assert isinstance(error, UnderstudyError), error
     assert error.kind == kind
-    assert time.monotonic() - started < 6
     assert "SECRET" not in f"{error.message} {error.hint}"
     assert len(error.message) < 600
     retried = {"zero_forever", "408", "409", "429", "500", "500_text", "503", "529"}
-    assert server.times[model] == (3 if model in retried else 1)
+    expected = 3 if model in retried else 1
+    # The server may count a request after the client gave it up.
+    await asyncio.to_thread(until, lambda: server.times[model] >= expected)
+    assert server.times[model] == expected
 
 
 async def test_a_total_limit_ends_pauses_and_streams_alike(server, tmp_path):
@@ -164,15 +173,13 @@ async def test_a_total_limit_ends_pauses_and_streams_alike(server, tmp_path):
         limits = Limits(total_seconds=0.3, first_event_seconds=30, idle_seconds=30)
         error, _ = await ask(a_task(server, model, tmp_path, limits=limits), backoff=30.0)
         assert isinstance(error, UnderstudyError)
-        assert (error.kind, "totalSeconds" in error.message) == (ErrorKind.TIMED_OUT, True)
+        assert (error.kind, "total_seconds" in error.message) == (ErrorKind.TIMED_OUT, True)
 
 
 async def test_what_follows_the_end_is_not_waited_for_long(server, tmp_path, monkeypatch):
     monkeypatch.setattr("understudy.runners.backends.exchange.AFTER_END_SECONDS", 0.2)
-    started = time.monotonic()
     outcome, _ = await ask(a_task(server, "hang_after_finish", tmp_path))
-    assert isinstance(outcome, Outcome)
-    assert time.monotonic() - started < 3
+    assert isinstance(outcome, Outcome)  # waiting for the rest would reach a limit
 
 
 async def test_an_endless_line_takes_no_memory(server, tmp_path):
@@ -187,16 +194,14 @@ async def test_an_endless_line_takes_no_memory(server, tmp_path):
 
 
 async def test_a_healthy_stream_beside_hostile_ones(server, tmp_path):
-    limits = Limits(total_seconds=3, idle_seconds=3, first_event_seconds=3)
     hostile = [
-        asyncio.create_task(ask(a_task(server, model, tmp_path, limits=limits)))
+        asyncio.create_task(ask(a_task(server, model, tmp_path)))
         for model in ["endless_events", "slow_loris", "comments", "endless_thinking"] * 3
     ]
     await asyncio.sleep(0.1)
-    started = time.monotonic()
-    outcome, _ = await ask(a_task(server, "good", tmp_path, limits=Limits(total_seconds=20)))
+    outcome, _ = await ask(a_task(server, "good", tmp_path))
     assert isinstance(outcome, Outcome), outcome
-    assert time.monotonic() - started < 3
+    assert not all(task.done() for task in hostile)
     for task in hostile:
         task.cancel()
     await asyncio.gather(*hostile, return_exceptions=True)
@@ -233,13 +238,11 @@ async def test_limits_on_tokens_and_money(server, tmp_path):
         outcome, _ = await ask(a_task(server, "good", tmp_path, limits=limits))
         assert (outcome.kind if isinstance(outcome, UnderstudyError) else None) == kind
     assert server.requests[-1].body["max_tokens"] == 100
-    started = time.monotonic()
     error, _ = await ask(a_task(server, "endless_events", tmp_path, limits=Limits(max_tokens=50_000)))
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.BUDGET_EXHAUSTED
-    assert time.monotonic() - started < 3
     _, events = await ask(a_task(server, "good", tmp_path, limits=Limits(max_usd="1.00")))
-    assert any("maxUsd" in event.text for event in events if isinstance(event, Note))
+    assert any("max_usd" in event.text for event in events if isinstance(event, Note))
 
 
 async def test_local_means_this_machine(server, tmp_path, monkeypatch):
@@ -289,6 +292,13 @@ async def test_nobody_listens(server, tmp_path):
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.CONNECTION_FAILED
     assert sum(isinstance(event, Note) for event in events) == 2
+    assert not any(isinstance(event, UsageReport) for event in events), "nothing was sent"
+
+
+@pytest.mark.parametrize(("model", "counted"), [("401", False), ("context", False), ("500", True), ("cut", True)])
+async def test_tokens_are_estimated_only_if_a_model_may_have_read_them(server, tmp_path, model, counted):
+    _, events = await ask(a_task(server, model, tmp_path))
+    assert any(isinstance(event, UsageReport) for event in events) == counted
 
 
 async def test_a_file_recipe_writes_its_target(server, tmp_path):
@@ -332,3 +342,18 @@ async def test_a_failure_says_when_to_retry_and_what_it_affects(server, tmp_path
     assert datetime.fromisoformat(error.retry_at or "").timestamp() >= before + 120
     info = error.info()
     assert (info.retry_at, info.scope) == (error.retry_at, error.scope)
+
+
+async def test_the_cost_and_its_source_are_reported_with_the_usage(server, tmp_path):
+    for more, cost, source in (
+        ({}, None, "unknown"),
+        ({"locality": "local"}, "0", "local"),
+        ({"prices": {"go": Price(input="0", output="1000000")}}, None, "configured"),
+    ):
+        entry = ModelServer(name="scripted", kind="custom", base_url=server.base_url, **more)
+        outcome, events = await ask(a_task(server, "good", tmp_path, model_server=entry))
+        assert isinstance(outcome, Outcome)
+        report = [event for event in events if isinstance(event, UsageReport)][-1]
+        assert report.cost_source == source
+        expected = str(report.output_tokens) if source == "configured" else cost
+        assert report.cost_usd == outcome.cost_usd == expected

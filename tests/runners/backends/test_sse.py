@@ -1,12 +1,14 @@
 """Test the stream parser: any chunking of the same bytes gives the same events."""
 
+import json
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.backends.dialects.chat import ChatStream
+from understudy.runners.backends.dialects.openai_chat import ChatStream
 from understudy.runners.backends.sse import Decoder
 from understudy.secrets import Redactor
 
@@ -102,7 +104,7 @@ def test_no_chunk_breaks_the_reader(values):
     chat = ChatStream("server", Redactor({}))
     try:
         for value in values:
-            chat.value(value)
+            chat.data(json.dumps(value))
     except UnderstudyError as error:
         msgspec.json.encode(error.info())
     chat.failure()

@@ -18,11 +18,11 @@ from understudy.model.delegations import PermissionOption
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError, retry_time
 from understudy.model.events import Event, Note, UsageReport
 from understudy.model.text.sanitize import strip_controls
-from understudy.runners.backends import file_answers, http_client, http_errors
+from understudy.runners.backends import file_answers, http_client, http_errors, pricing, request_options, server_slots
 from understudy.runners.backends.dialects import Dialect
 from understudy.runners.backends.sse import Decoder
 from understudy.runners.driver.source import AgentFinished, Heartbeat, Retrying, SourceItem
-from understudy.runners.runner import Task
+from understudy.runners.runner import Message, Task
 from understudy.secrets import Redactor
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ MAX_STREAM_BYTES = 256 << 20
 """Bound of one stream, including comments and repetitions."""
 AFTER_END_SECONDS = 5.0
 """Wait after the announced end, when only the usage can follow."""
+_MOST_RELAXED = 8
+"""A server could refuse one value after the other."""
 _REFUSED_BODY_BYTES = 64 << 10
 
 Deliver = Callable[[str], tuple[AgentFinished, Sequence[Event]]]
@@ -50,7 +52,16 @@ class _Retryable(Exception):  # noqa: N818 - a message to the loop around it, ne
 
 
 class _Relaxed(Exception):  # noqa: N818 - a message to the loop around it, never seen outside
-    """The server refused an optional field, which is now left out."""
+    """The server refused an optional field, which is now left out or lowered; the argument says which, to the user."""
+
+
+class ToolsRefused(Exception):  # noqa: N818 - a message to the loop that offered them
+    """The server refused a request because its model cannot call tools."""
+
+    def __init__(self, error: UnderstudyError) -> None:
+        """Keep the refusal."""
+        super().__init__()
+        self.error = error
 
 
 class Exchange:
@@ -70,16 +81,19 @@ class Exchange:
         """Prepare the request; it is sent when the first item is read."""
         self.subject = f"Model server {where.name!r}"
         self.redactor = redactor
+        self._server, self._model = task.model_server, task.delegator.model
         self._dialect = dialect
         self._where = where
         self._deliver = deliver
         self._retries = retries
         self._backoff = backoff_seconds
-        system = file_answers.instructions(task.recipe, files=task.files, target=task.target)
+        system = file_answers.instructions(task.recipe, target=task.target)
         self._body = dialect.body(task, system)
         self._prompt = (system or "") + task.prompt
         self._answer = dialect.answer(where.name, redactor)
         self._begun = False
+        self._relaxed = 0
+        """How often the request was sent again without an option."""
         self._unreported = False
         """Whether a request was sent whose usage has not been reported."""
 
@@ -88,30 +102,12 @@ class Exchange:
         if self._begun:
             return
         self._begun = True
-        tries = 0
-        async with http_client.client(self._where) as client:
-            while True:
-                self._answer = self._dialect.answer(self._where.name, self.redactor)
-                try:
-                    async with aclosing(self._once(client)) as items:  # type: ignore[type-var]
-                        async for item in items:
-                            yield item
-                    break
-                except _Relaxed:
-                    continue
-                except _Retryable as again:
-                    tries += 1
-                    seconds = self._pause(again, tries)
-                    said = strip_controls(again.error.message)
-                    text = f"{said} Retrying in {seconds:.1f} s ({tries} of {self._retries})."
-                    yield Note(level="warning", text=text)
-                    yield Retrying(after_seconds=seconds)
-                    await asyncio.sleep(seconds)
-        error = self._answer.failure()
-        if error is not None:
-            raise error
-        for event in self._usage():
-            yield event
+        async with (
+            http_client.client(self._where) as client,
+            aclosing(self._answered(client)) as items,  # type: ignore[type-var]
+        ):
+            async for item in items:
+                yield item
         text = self.redactor.redact(self._answer.text)
         if not text.strip():
             raise UnderstudyError(
@@ -124,13 +120,46 @@ class Exchange:
             yield event
         yield finished
 
+    async def _answered(self, client: httpx.AsyncClient) -> AsyncIterator[SourceItem]:
+        """Send the request until it is answered, and yield the answer as it arrives, then its usage.
+
+        ``self._answer`` has the whole answer. Raises if it cannot be used, and ``ToolsRefused``.
+        """
+        tries = 0
+        while True:
+            self._answer = self._dialect.answer(self._where.name, self.redactor)
+            self._answer.tools_offered = "tools" in self._body
+            try:
+                async with aclosing(self._in_turn(client)) as items:  # type: ignore[type-var]
+                    async for item in items:
+                        yield item
+                break
+            except _Relaxed as refused:
+                self._relaxed += 1
+                if refused.args:
+                    yield Note(level="warning", text=f"{self.subject} refused an option. {refused.args[0]}")
+                continue
+            except _Retryable as again:
+                tries += 1
+                seconds = self._pause(again, tries)
+                said = strip_controls(again.error.message)
+                text = f"{said} Retrying in {seconds:.1f} s ({tries} of {self._retries})."
+                yield Note(level="warning", text=text)
+                yield Retrying(after_seconds=seconds)
+                await asyncio.sleep(seconds)
+        error = self._answer.failure()
+        if error is not None:
+            raise error
+        for event in self._usage():
+            yield event
+
     async def answer(self, question_id: str, option: PermissionOption, note: str | None) -> None:
         """Do nothing: a model without tools asks no questions."""
 
     async def interrupt(self) -> None:
         """Do nothing: closing the connection ends the request."""
 
-    async def send(self, message: str) -> None:  # noqa: ARG002 - as the protocol has it
+    async def send(self, message: Message) -> None:  # noqa: ARG002 - as the protocol has it
         """Refuse: a request cannot be extended."""
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
@@ -152,7 +181,8 @@ class Exchange:
         self._unreported = False
         usage, estimated = self._answer.usage(self._prompt)
         counts = msgspec.structs.asdict(usage)
-        return [UsageReport(**counts, cost_usd=self._answer.cost_usd, estimated=estimated)]
+        report = UsageReport(**counts, cost_usd=self._answer.cost_usd, estimated=estimated)
+        return [pricing.priced(report, self._server, self._model)]
 
     def _pause(self, again: _Retryable, tries: int) -> float:
         """Return the seconds to wait before the next try; raise when no try is left."""
@@ -172,15 +202,38 @@ class Exchange:
         # The openai client's schedule: 0.5 · 2^n up to 8 s, less up to a quarter, so that clients spread out.
         return min(self._backoff * 2.0 ** (tries - 1), 8.0) * random.uniform(0.75, 1)  # noqa: S311
 
+    async def _in_turn(self, client: httpx.AsyncClient) -> AsyncIterator[SourceItem]:
+        """Send the request once, when the server has a free slot; waiting is bounded by the total time only."""
+        server = self._server
+        if server is None or server.max_concurrent is None:
+            slot = None
+        else:
+            slot = server_slots.take(server)
+            if slot is None:
+                most = f"{server.max_concurrent} at once"
+                yield Note(level="info", text=f"{self.subject} has as many requests as it may ({most}); waiting.")
+            while slot is None:
+                seconds = server_slots.pause()
+                yield Retrying(after_seconds=seconds)
+                await asyncio.sleep(seconds)
+                slot = server_slots.take(server)
+        try:
+            async with aclosing(self._once(client)) as items:  # type: ignore[type-var]
+                async for item in items:
+                    yield item
+        finally:
+            if slot is not None:
+                slot.free()
+
     async def _once(self, client: httpx.AsyncClient) -> AsyncIterator[SourceItem]:
         """Send the request once and yield its answer, also kept in ``self._answer``."""
         import httpx
 
         request = client.build_request(
             "POST",
-            self._where.url(self._dialect.path),
+            self._where.url(self._dialect.below(self._where.base.path, self._dialect.path)),
             content=msgspec.json.encode(self._body),
-            headers={**self._where.headers, "Content-Type": "application/json"},
+            headers={**self._where.headers, **self._dialect.headers(self._where.key)},
             extensions={**self._where.extensions, "timeout": client.timeout.as_dict()},
         )
         self._unreported = True
@@ -194,6 +247,8 @@ class Exchange:
                 with suppress(httpx.HTTPError, OSError):
                     await response.aclose()
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+            if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+                self._unreported = False  # nothing was sent
             if not self._answer.ended:
                 raise self._broken(error) from None
 
@@ -207,6 +262,8 @@ class Exchange:
                 hint="Disable compression for this path in the proxy in front of it.",
             )
         if status != 200:
+            if 400 <= status < 500:
+                self._unreported = False  # no model read a request that was refused
             self._refuse(status, headers, await _body(response, _REFUSED_BODY_BYTES))
         kind = headers.get("content-type", "").split(";")[0].strip().lower()
         if kind in {"text/html", "application/xhtml+xml"} or kind.startswith(("image/", "application/json")):
@@ -231,7 +288,7 @@ class Exchange:
                 raise UnderstudyError(
                     ErrorKind.MALFORMED_OUTPUT,
                     f"{self.subject} sent more than {MAX_STREAM_BYTES} bytes.",
-                    hint="Set `maxOutputTokens`.",
+                    hint="Set `max_output_tokens`.",
                 )
             for event in decoder.feed(chunk):
                 for item in self._take(event.data):
@@ -267,9 +324,15 @@ class Exchange:
         return events or ([] if had_ended else [Heartbeat()])
 
     def _refuse(self, status: int, headers: Mapping[str, str], body: str) -> None:
-        if self._dialect.relax(self._body, status, body):
-            raise _Relaxed
+        if self._relaxed < _MOST_RELAXED:
+            if self._dialect.relax(self._body, status, body):
+                raise _Relaxed
+            changed = request_options.adapt(self._body, status, body)
+            if changed is not None:
+                raise _Relaxed(changed)
         error = http_errors.refusal(status, body, self._where.name, self.redactor.redact)
+        if "tools" in self._body and self._dialect.refuses_tools(status, body):
+            raise ToolsRefused(error)
         wait = http_errors.asked_wait(headers)
         if wait is not None:
             error.retry_at = retry_time(time.time() + wait)
@@ -288,7 +351,7 @@ class Exchange:
         raise UnderstudyError(
             ErrorKind.MALFORMED_OUTPUT,
             f"{self.subject} sent {kind} instead of an event stream: {shown}",
-            hint="Check that `baseUrl` points to a model server and not to a login page in front of it.",
+            hint="Check that `base_url` points to a model server and not to a login page in front of it.",
         )
 
     def _broken(self, error: Exception) -> Exception:
@@ -303,7 +366,7 @@ class Exchange:
             return UnderstudyError(
                 ErrorKind.MALFORMED_OUTPUT,
                 f"{self.subject} sent an invalid HTTP response: {said}.",
-                hint="Check the host and port in `baseUrl`.",
+                hint="Check the host and port in `base_url`.",
             )
         url = self._where.base
         place = f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"
@@ -311,7 +374,7 @@ class Exchange:
             UnderstudyError(
                 ErrorKind.CONNECTION_FAILED,
                 f"{self.subject} could not be reached at {place}: {said}.",
-                hint="Check that the server is running and that `baseUrl` is correct.",
+                hint="Check that the server is running and that `base_url` is correct.",
             )
         )
 

@@ -31,25 +31,17 @@ _TEST_NAMES: dict[str, str] = {
 """Where a language's tools look for tests; other languages get pytest's naming with their own extension."""
 
 
-def instructions(recipe: Recipe, *, files: list[str], target: str | None) -> str | None:
+def instructions(recipe: Recipe, *, target: str | None) -> str | None:
     """Return the system message that specifies the answer's format; None where any text will do.
 
     A preview shows it together with the prompt, so that the user sees everything that is sent.
     """
-    if recipe.returns == "text":
+    if recipe.returns != "file":
         return None
-    if recipe.returns == "file":
-        name = f"of the file {target}" if target else "of the file"
-        return (
-            f"Answer with the complete content {name} and nothing else: no explanation before or after it, "
-            "nothing left out, no placeholder. You may enclose it in one code fence."
-        )
-    name = conventional_test_path(files[0]) if files else "tests/test_new.py"
+    name = f"of the file {target}" if target else "of the file"
     return (
-        "Answer with one fenced code block that holds a complete new test file, and put its path on the line that "
-        f"opens the fence, after the language, like this:\n\n```python {name}\n…\n```\n\n"
-        "Paths are relative to the root of the repository. Do not repeat or change existing files. "
-        "Tests must call the code under test and check what it returns; a test that cannot fail is worthless."
+        f"Answer with the complete content {name} and nothing else: no explanation before or after it, "
+        "nothing left out, no placeholder. You may enclose it in one code fence."
     )
 
 

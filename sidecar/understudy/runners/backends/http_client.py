@@ -8,15 +8,20 @@ redirects.
 from __future__ import annotations
 
 import asyncio
+import importlib
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
 from understudy.config import locality
 from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
+    import ssl
+    from types import ModuleType
+
     import httpx
 
 CONNECT_SECONDS = 5.0
@@ -32,6 +37,7 @@ class Endpoint:
     headers: Mapping[str, str]
     extensions: Mapping[str, Any]
     loopback: bool
+    key: str | None = field(default=None, repr=False)
 
     def url(self, path: str) -> httpx.URL:
         """Return ``base`` + ``path``, keeping the query of the base."""
@@ -44,16 +50,17 @@ async def endpoint(server: ModelServer, *, local: bool, key: str | None) -> Endp
     Error kinds: ``config_invalid`` (not an HTTP URL, credentials in it, unusable headers), ``secret_withheld`` (limited
     to this machine, but the host is another machine), ``connection_failed`` (the name cannot be resolved).
     """
+    import_httpx()
     import httpx
 
     try:
         base = httpx.URL(server.base_url)
     except httpx.InvalidURL as error:
-        raise _invalid(server, f"has no usable `baseUrl`: {error}") from None
+        raise _invalid(server, f"has no usable `base_url`: {error}") from None
     if base.scheme not in {"http", "https"} or not base.host:
-        raise _invalid(server, "needs a `baseUrl` that begins with http:// or https://")
+        raise _invalid(server, "needs a `base_url` that begins with http:// or https://")
     if base.userinfo:
-        raise _invalid(server, "has credentials in its `baseUrl`, which would end up in logs")
+        raise _invalid(server, "has credentials in its `base_url`, which would end up in logs")
     headers = _headers(server, key)
     extensions: dict[str, Any] = {}
     address = await _loopback_address(server, base, local=local)
@@ -61,7 +68,7 @@ async def endpoint(server: ModelServer, *, local: bool, key: str | None) -> Endp
         headers["Host"] = base.netloc.decode("ascii")
         extensions["sni_hostname"] = base.host
         base = base.copy_with(host=address)
-    return Endpoint(server.name, base, headers, extensions, loopback=address is not None)
+    return Endpoint(server.name, base, headers, extensions, loopback=address is not None, key=key)
 
 
 def client(where: Endpoint) -> httpx.AsyncClient:
@@ -69,6 +76,7 @@ def client(where: Endpoint) -> httpx.AsyncClient:
     import httpx
 
     return httpx.AsyncClient(
+        verify=_trusted_authorities(where),
         timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS, write=60.0),
         follow_redirects=False,
         trust_env=not where.loopback,
@@ -76,10 +84,33 @@ def client(where: Endpoint) -> httpx.AsyncClient:
     )
 
 
+def import_httpx() -> None:
+    """Import httpx without its own command line, which imports rich and pygments where they are installed (100 ms)."""
+    if "httpx" not in sys.modules:
+        sys.modules["httpx._main"] = cast("ModuleType", None)  # importing it raises ImportError, which httpx expects
+        try:
+            importlib.import_module("httpx")
+        finally:
+            del sys.modules["httpx._main"]
+
+
+def _trusted_authorities(where: Endpoint) -> ssl.SSLContext | bool:
+    """Return what certificates are checked with. Reading all authorities takes 25 ms, which plain HTTP does not need.
+
+    Without authorities, no certificate is accepted. A proxy may have one, but is not used for this machine.
+    """
+    if where.loopback and where.base.scheme == "http":
+        import ssl
+
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return True
+
+
 def _headers(server: ModelServer, key: str | None) -> dict[str, str]:
     headers = {
         "User-Agent": "understudy",
         "Accept": "text/event-stream, application/json",
+        "Content-Type": "application/json",
         "Accept-Encoding": "identity",
     }
     headers |= server.headers or {}
@@ -110,12 +141,12 @@ async def _loopback_address(server: ModelServer, base: httpx.URL, *, local: bool
         raise UnderstudyError(
             ErrorKind.CONNECTION_FAILED,
             f"The host {host!r} of model server {server.name!r} cannot be resolved.",
-            hint="Check `baseUrl`.",
+            hint="Check `base_url`.",
         )
     raise UnderstudyError(
         ErrorKind.SECRET_WITHHELD,
         f"Model server {server.name!r} is limited to this machine, but {host!r} is another machine. Nothing was sent.",
-        hint='Use a loopback address in `baseUrl`, or set `locality = "remote"` if the text may leave this machine.',
+        hint='Use a loopback address in `base_url`, or set `locality = "remote"` if the text may leave this machine.',
     )
 
 

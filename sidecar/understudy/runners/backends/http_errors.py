@@ -16,6 +16,7 @@ import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
 from understudy.model.text.sanitize import strip_controls
+from understudy.runners.driver.error_texts import kind_of
 
 SHOWN_CHARACTERS = 200
 """Characters kept of a body that is not JSON."""
@@ -24,74 +25,38 @@ MAX_WAIT_SECONDS = 120.0
 
 _RETRIED = frozenset({408, 409, 429})
 
-_BY_WORDS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = tuple(
-    (kind, re.compile(words, re.IGNORECASE))
-    for kind, words in (
-        (
-            ErrorKind.QUOTA_EXHAUSTED,
-            (
-                r"insufficient_quota|insufficient[ _](balance|credits)|quota[ _]exceeded|exceeded your current quota"
-                # Not "billing" alone: rate-limit errors link to the billing page too.
-                r"|plan and billing|billing_(hard_limit|not_active)|credit balance|payment required|out of credits"
-            ),
-        ),
-        (
-            ErrorKind.CONTEXT_TOO_LONG,
-            (
-                r"context_length_exceeded|exceed_context_size|context[ _](length|window|size)|maximum context"
-                r"|prompt is too long|too many (input )?tokens|reduce the length"
-            ),
-        ),
-        (
-            ErrorKind.CONTENT_REFUSED,
-            r"content_filter|content_policy|content management policy|responsible ?ai|moderation",
-        ),
-        (
-            ErrorKind.AUTH_FAILED,
-            r"invalid_api_key|(incorrect|invalid) api key|authentication_error|invalid authentication|unauthorized",
-        ),
-        (
-            ErrorKind.MODEL_NOT_FOUND,
-            (
-                r"model_not_found|model[^.]{0,80}(does not exist|not found|not available|is not a valid)|no such model"
-                r"|unknown model|invalid model"
-            ),
-        ),
-        (
-            ErrorKind.OVERLOADED,
-            r"overloaded|engine_overloaded|server is busy|at capacity|no capacity|service unavailable",
-        ),
-        (ErrorKind.RATE_LIMITED, r"rate[ _-]?limit|too many requests|throttl"),
-    )
-)
-
 _HINTS: dict[ErrorKind, str] = {
-    ErrorKind.AUTH_FAILED: "Set a valid key (`understudy servers set-key`, or the variable that its entry names).",
+    ErrorKind.AUTH_FAILED: "Set a valid key (`understudy servers set-key {server}`, or the variable its entry names).",
     ErrorKind.QUOTA_EXHAUSTED: "Add credit at the provider, or choose another delegator.",
     ErrorKind.RATE_LIMITED: "Wait and retry, or choose another delegator.",
     ErrorKind.OVERLOADED: "Retry later, or choose another delegator.",
-    ErrorKind.BAD_REQUEST: "Check `baseUrl`, `model` and `modelProperties`.",
+    ErrorKind.BAD_REQUEST: "Check `base_url`, `model` and `model_properties`.",
     ErrorKind.CONTEXT_TOO_LONG: "Delegate fewer or smaller files, or choose a model with a larger context.",
     ErrorKind.CONTENT_REFUSED: "Reword the task, or choose another model.",
-    ErrorKind.MODEL_NOT_FOUND: "List the server's models (`understudy servers models`) and set one of them.",
-    ErrorKind.CONNECTION_FAILED: "Check that the server is running and that `baseUrl` is correct.",
+    ErrorKind.MODEL_NOT_FOUND: "List the server's models (`understudy servers models {server}`) and set one of them.",
+    ErrorKind.CONNECTION_FAILED: "Check that the server is running and that `base_url` is correct.",
     ErrorKind.TIMED_OUT: "Retry later, or raise the limits.",
-    ErrorKind.MALFORMED_OUTPUT: "Check that `baseUrl` points to a model server.",
+    ErrorKind.MALFORMED_OUTPUT: "Check that `base_url` points to a model server.",
 }
+
+
+def _hint(kind: ErrorKind, server: str) -> str | None:
+    hint = _HINTS.get(kind)
+    return None if hint is None else hint.replace("{server}", server)
 
 
 def refusal(status: int, body: str, server: str, scrub: Callable[[str], str]) -> UnderstudyError:
     """Return the error for a response with HTTP ``status`` (not 200) and ``body`` (possibly cut off)."""
     said = message_of(body)
-    kind = _kind(status, said, body)
+    kind = kind_of(status, said, body)
     text = f"Model server {server!r} answered {status}"
     shown = scrub(strip_controls(said))[:SHOWN_CHARACTERS].strip()
-    hint = _HINTS.get(kind)
+    hint = _hint(kind, server)
     if 300 <= status < 400:
         return UnderstudyError(
             ErrorKind.CONNECTION_FAILED,
             f"{text}, a redirect. Redirects are not followed, because the prompt and the key would be sent there too.",
-            hint="Set `baseUrl` to the address that it redirects to.",
+            hint="Set `base_url` to the address that it redirects to.",
         )
     return UnderstudyError(kind, f"{text}: {shown}" if shown else f"{text}.", hint=hint, scope=scope_of(kind))
 
@@ -103,10 +68,10 @@ def reported(error: Any, server: str, scrub: Callable[[str], str]) -> Understudy
     if isinstance(status, str) and status.isascii() and status.isdigit():
         status = int(status[:4])
     numeric = status if isinstance(status, int) and 400 <= status < 600 else 0
-    kind = _kind(numeric, said, msgspec.json.encode(error).decode())
+    kind = kind_of(numeric, said, msgspec.json.encode(error).decode())
     shown = scrub(strip_controls(said))[:SHOWN_CHARACTERS].strip()
     message = f"Model server {server!r} reported: {shown}"
-    return UnderstudyError(kind, message, hint=_HINTS.get(kind), scope=scope_of(kind))
+    return UnderstudyError(kind, message, hint=_hint(kind, server), scope=scope_of(kind))
 
 
 def message_of(body: str) -> str:
@@ -130,28 +95,6 @@ def _from_object(error: Any) -> str:
             if isinstance(error.get(name), str) and error[name]:
                 return str(error[name])
     return msgspec.json.encode(error).decode()[: 4 * SHOWN_CHARACTERS]
-
-
-def _kind(status: int, said: str, body: str) -> ErrorKind:
-    if status in {401, 407}:
-        return ErrorKind.AUTH_FAILED
-    if status == 402:
-        return ErrorKind.QUOTA_EXHAUSTED
-    for kind, words in _BY_WORDS:
-        if words.search(said) or words.search(body[:4096]):
-            return kind
-    if status == 413:
-        return ErrorKind.CONTEXT_TOO_LONG
-    by_status = {
-        0: ErrorKind.OVERLOADED,  # an error in the stream without a status code: the server failed
-        403: ErrorKind.AUTH_FAILED,
-        408: ErrorKind.TIMED_OUT,
-        409: ErrorKind.OVERLOADED,
-        429: ErrorKind.RATE_LIMITED,
-    }
-    if status in by_status:
-        return by_status[status]
-    return ErrorKind.OVERLOADED if status >= 500 else ErrorKind.BAD_REQUEST
 
 
 def may_retry(status: int, kind: ErrorKind, headers: Mapping[str, str]) -> bool:

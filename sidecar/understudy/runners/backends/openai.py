@@ -1,4 +1,4 @@
-"""The runner for model servers: one streamed request, whose answer becomes a text or files.
+"""The runner for texts and files from model servers: one streamed request; ``model_loop`` changes worktrees.
 
 ``exchange`` sends the request, ``dialects`` know the protocols, and the driver enforces the limits: five seconds to
 connect, ``firstEventSeconds`` to the first event of each try, ``idleSeconds`` between two events, and ``totalSeconds``
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from understudy.config import locality
 from understudy.model.backends.openai import CAPABILITIES
+from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, File
 from understudy.runners.backends import file_answers, http_client
@@ -24,7 +25,7 @@ from understudy.secrets import Redactor
 
 
 class Runner:
-    """Sends one request to a model server and returns its answer, or writes the files in it."""
+    """Sends one request to a model server and returns its answer, or writes the file in it."""
 
     capabilities = CAPABILITIES
 
@@ -35,17 +36,7 @@ class Runner:
 
     async def run(self, task: Task, emit: Emit) -> Outcome:
         """Do ``task``; for the error kinds see ``http_errors``, ``sse``, ``dialects`` and ``file_answers``."""
-        server = task.model_server
-        if server is None:
-            raise UnderstudyError(
-                ErrorKind.CONFIG_INVALID,
-                f"Delegator {task.delegator.name!r} has no model server.",
-                hint="Set `modelServer` to the name of a configured model server.",
-            )
-        # A keyring may be slow, and must not block the event loop.
-        key = await asyncio.to_thread(task.key) if task.key is not None else None
-        redactor = Redactor({f"model server {server.name}": key} if key else {})
-        where = await http_client.endpoint(server, local=locality.is_bound(task.delegator, server), key=key)
+        server, where, redactor = await reach(task)
         source = Exchange(
             task,
             dialect_of(server),
@@ -58,20 +49,29 @@ class Runner:
         return await driver.drive(task, emit, source)
 
 
+async def reach(task: Task) -> tuple[ModelServer, http_client.Endpoint, Redactor]:
+    """Return the server of a task, how it is reached, and what replaces its key."""
+    server = task.model_server
+    if server is None:
+        raise UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            f"Delegator {task.delegator.name!r} has no model server.",
+            hint="Set `model_server` to the name of a configured model server.",
+        )
+    # A keyring may be slow, and must not block the event loop.
+    key = await asyncio.to_thread(task.key) if task.key is not None else None
+    # What a delegator's variables contain must not reach the server in a command's output either.
+    redactor = Redactor({**task.secrets, **({f"model server {server.name}": key} if key else {})})
+    where = await http_client.endpoint(server, local=locality.is_bound(task.delegator, server), key=key)
+    return server, where, redactor
+
+
 def _deliver(task: Task, text: str) -> tuple[AgentFinished, Sequence[Event]]:
     """Turn the model's answer into the result, and write the files that the recipe asks for."""
     if task.recipe.returns == "text":
         return AgentFinished(text=text), []
-    if task.recipe.returns == "file":
-        content = file_answers.file_content(text)
-        if task.worktree is None or task.target is None:
-            return AgentFinished(text=content), []
-        existed = file_answers.write_target(task.worktree, task.target, content)
-        return AgentFinished(text=content), [File(path=task.target, change="modified" if existed else "added")]
-    if task.worktree is None:
-        raise UnderstudyError(
-            ErrorKind.INTERNAL, f"Recipe {task.recipe.name!r} needs a worktree, but this task has none."
-        )
-    written = file_answers.write_tests(task.worktree, text, task.files)
-    files = [File(path=path, change="added") for path in written]
-    return AgentFinished(text=text, summary=f"Wrote {', '.join(written)}."), files
+    content = file_answers.file_content(text)
+    if task.worktree is None or task.target is None:
+        return AgentFinished(text=content), []
+    existed = file_answers.write_target(task.worktree, task.target, content)
+    return AgentFinished(text=content), [File(path=task.target, change="modified" if existed else "added")]

@@ -7,16 +7,17 @@ import re
 import time
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from understudy.config import locality
+from understudy.config.discovery import declarations
 from understudy.model.config.config_entries import ConnectionTest, ConnectionTestStep
 from understudy.model.config.delegators import Delegator, Model, ModelPrice, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls
 from understudy.runners.backends import http_client, http_errors
+from understudy.runners.backends.dialects import Dialect, dialect_of
 from understudy.secrets import Redactor
 
 PROBE_SECONDS = 20.0
@@ -45,7 +46,7 @@ async def list_models(
         raise UnderstudyError(
             ErrorKind.MALFORMED_OUTPUT,
             f"Model server {server.name!r} did not send a list of models: {strip_controls(body[:200])}",
-            hint="Check that `baseUrl` ends where `/chat/completions` begins (often `/v1`).",
+            hint="Check that `base_url` ends where `/chat/completions` begins (often `/v1`).",
         )
     return [model for entry in entries[:_MAX_MODELS] if (model := _model(entry)) is not None]
 
@@ -129,28 +130,34 @@ async def _round_trip(
     delegator: Delegator | None,
     seconds: float,
 ) -> str:
-    body = {**((delegator and delegator.model_properties) or {}), "model": model, "stream": False, "max_tokens": 16}
-    body["messages"] = [{"role": "user", "content": "Answer with the word: ready"}]
-    path = "/messages" if server.protocol == "anthropic" else "/chat/completions"
-    _, text = await _request(server, "POST", path, body, key=key, delegator=delegator, seconds=seconds)
+    dialect = _dialect(server, delegator)
+    body = {**((delegator and delegator.model_properties) or {}), "model": model, "stream": False}
+    body |= dialect.probe("Answer with the word: ready", 16)
+    _, text = await _request(server, "POST", dialect.path, body, key=key, delegator=delegator, seconds=seconds)
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):
         value = None
-    answer = "content" if server.protocol == "anthropic" else "choices"
-    choices = value.get(answer) if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(choices, list) or not choices:
+    answered = value.get(dialect.answer_field) if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(answered, list) or not answered:
         if isinstance(value, dict) and value.get("error"):
             raise http_errors.reported(value["error"], server.name, lambda said: said)
         raise UnderstudyError(
             ErrorKind.MALFORMED_OUTPUT,
             f"Model server {server.name!r} did not send a completion: {strip_controls(text[:200])}",
-            hint="Check `baseUrl`.",
+            hint="Check `base_url`.",
         )
     served = value.get("model")
     # llama-server and others accept any model name; report the model that really answered.
     other = f", by {strip_controls(served)[:80]!r}" if isinstance(served, str) and served and served != model else ""
     return f"Answered{other}."
+
+
+def _dialect(server: ModelServer, delegator: Delegator | None) -> Dialect:
+    """Return the dialect that ``delegator`` uses, else the preferred one of the server."""
+    supported = declarations.capabilities_of(delegator, server) if delegator is not None else None
+    chosen = declarations.protocol_for(server, supported) if supported is not None else None
+    return dialect_of(msgspec.structs.replace(server, protocols=[chosen]) if chosen is not None else server)
 
 
 async def _request(
@@ -169,12 +176,8 @@ async def _request(
     secret = await asyncio.to_thread(key) if key is not None else None
     redactor = Redactor({f"model server {server.name}": secret} if secret else {})
     where = await http_client.endpoint(server, local=locality.is_bound(delegator, server), key=secret)
-    headers = dict(where.headers)
-    if server.protocol == "anthropic":
-        # Every server of this protocol supports this version; the key is also sent where Anthropic's own API expects
-        # it.
-        headers |= {"anthropic-version": "2023-06-01"} | ({"x-api-key": secret} if secret else {})
-        path = path if urlsplit(server.base_url).path.rstrip("/").endswith("/v1") else "/v1" + path
+    dialect = _dialect(server, delegator)
+    path = dialect.below(where.base.path, path)
     kept = bytearray()
     try:
         async with asyncio.timeout(seconds), http_client.client(where) as client:
@@ -182,7 +185,7 @@ async def _request(
                 method,
                 where.url(path),
                 content=msgspec.json.encode(body) if body is not None else None,
-                headers={**headers, "Content-Type": "application/json", "Accept": "application/json"},
+                headers={**where.headers, **dialect.headers(secret), "Accept": "application/json"},
                 extensions={**where.extensions, "timeout": client.timeout.as_dict()},
             )
             response = await client.send(request, stream=True)
@@ -207,7 +210,7 @@ async def _request(
         raise UnderstudyError(
             ErrorKind.CONNECTION_FAILED,
             f"Model server {server.name!r} could not be reached at {server.base_url}: {said}.",
-            hint="Check that the server is running and that `baseUrl` is correct.",
+            hint="Check that the server is running and that `base_url` is correct.",
         ) from None
     text = kept.decode("utf-8", "replace")
     if response.status_code != 200:

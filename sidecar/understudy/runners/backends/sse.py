@@ -68,7 +68,7 @@ class Decoder:
             raise UnderstudyError(
                 ErrorKind.MALFORMED_OUTPUT,
                 f"The model server sent a line of more than {self._max} bytes.",
-                hint="It may not be an event stream: check the model server's `baseUrl`.",
+                hint="It may not be an event stream: check the model server's `base_url`.",
             )
         self._line += piece
 
@@ -89,7 +89,7 @@ class Decoder:
                 raise UnderstudyError(
                     ErrorKind.MALFORMED_OUTPUT,
                     f"The model server sent an event of more than {self._max} bytes.",
-                    hint="It may not be a model's event stream: check the model server's `baseUrl`.",
+                    hint="It may not be a model's event stream: check the model server's `base_url`.",
                 )
             self._data.append(value)
         elif field == b"event":

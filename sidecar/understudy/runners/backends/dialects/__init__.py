@@ -8,14 +8,29 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
+from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
+from understudy.config.discovery import declarations
 from understudy.model.config.delegators import ModelServer
 from understudy.model.delegations import Usage
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event
+from understudy.runners.backends.tool_calls import CallResult, RequestedCall, ToolSpec
 from understudy.runners.runner import Task
 from understudy.secrets import Redactor
+
+_REFUSED = frozenset({400, 404, 422, 500, 501})
+_NO_TOOLS = re.compile(
+    r"\btools?\b[^.]{0,60}(not (currently )?(be )?(supported|allowed|permitted|enabled|implemented)"
+    r"|unsupported|extra|unknown)"
+    r"|(not support|unsupported|unknown|unrecognized|extra|no endpoints)[^.]{0,60}"
+    r"\b(tools?\b|tool[_ ](use|calls?|choice)|function[_ ]call)"
+    r"|tool choice requires|requires --jinja|extra_forbidden[^}]{0,80}tools",
+    re.IGNORECASE,
+)
+"""Refusals of Ollama, vLLM, llama-server, OpenRouter, and servers that refuse unknown fields."""
 
 
 class Answer(Protocol):
@@ -26,6 +41,21 @@ class Answer(Protocol):
     done: bool
     """The answer is complete; the connection may be closed."""
     cost_usd: str | None
+    tools_offered: bool
+    """Whether the request offered tools, so that calls of them are an answer."""
+
+    @property
+    def cut(self) -> bool:
+        """Whether the model stopped at its output limit, so that its last call may be incomplete."""
+        ...
+
+    def calls(self) -> list[RequestedCall]:
+        """Return the tool calls of a complete answer, in the model's order."""
+        ...
+
+    def history(self) -> list[dict[str, Any]]:
+        """Return the answer as the server wants it back in later requests, with the model's thoughts."""
+        ...
 
     @property
     def text(self) -> str:
@@ -54,17 +84,56 @@ class Dialect(Protocol):
     """A protocol of model servers."""
 
     protocols: frozenset[str]
-    """The values of ``ModelServer.protocol`` that select it."""
+    """The values of ``ModelServer.protocols`` that select it."""
     path: str
     """The path of the request, below ``base_url``."""
+    answer_field: str
+    """The array that every whole answer has."""
+    result_field: str
+    """The field with the text of a tool's result in a request."""
+
+    def below(self, base: str, path: str) -> str:
+        """Return where ``path`` is below the path ``base`` of the server's URL."""
+        _ = base
+        return path
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """Return headers besides ``Authorization``, which has the key already."""
+        _ = key
+        return {}
 
     def body(self, task: Task, system: str | None) -> dict[str, Any]:
         """Return the request body for ``task``. Strict servers refuse unknown fields: add only what was asked for."""
         ...
 
-    def relax(self, body: dict[str, Any], status: int, refusal: str) -> bool:
-        """Remove an optional field that the server refused; return False when the refusal is about something else."""
+    def probe(self, prompt: str, tokens: int) -> dict[str, Any]:
+        """Return the body of a short request that is not streamed, without the model."""
         ...
+
+    def relax(self, body: dict[str, Any], status: int, refusal: str) -> bool:
+        """Remove or lower an optional field that the server refused; return False if it refused something else."""
+        ...
+
+    def offer(self, body: dict[str, Any], tools: Sequence[ToolSpec]) -> None:
+        """Make ``body`` the start of a conversation in which the model may call ``tools``."""
+        ...
+
+    def extend(
+        self, body: dict[str, Any], history: list[dict[str, Any]], results: Sequence[CallResult], said: str | None
+    ) -> list[dict[str, Any]]:
+        """Append an answer, the results of its calls and what the user says; nothing before them changes.
+
+        Returns the appended results, whose ``result_field`` is the text, in the order of ``results``.
+        """
+        ...
+
+    def forget_thoughts(self, body: dict[str, Any]) -> None:
+        """Remove thoughts that are bound to the exact history, before the history is shortened."""
+        _ = body
+
+    def refuses_tools(self, status: int, refusal: str) -> bool:
+        """Return whether a refusal says that the model cannot call tools."""
+        return status in _REFUSED and _NO_TOOLS.search(refusal) is not None
 
     def answer(self, server: str, redactor: Redactor) -> Answer:
         """Return the parser of one answer; ``redactor`` knows the key, which must not appear in an error message."""
@@ -72,14 +141,15 @@ class Dialect(Protocol):
 
 
 def dialect_of(server: ModelServer) -> Dialect:
-    """Return the dialect of ``server``; raise ``config_invalid`` when there is none."""
-    protocol = server.protocol or "auto"
-    for module in pkgutil.iter_modules(__path__):
-        dialect = importlib.import_module(f"{__name__}.{module.name}").Dialect
-        if protocol in dialect.protocols:
-            return cast("Dialect", dialect())
+    """Return the dialect of the first protocol of ``server`` that has one; raise ``config_invalid`` if none has."""
+    known = [importlib.import_module(f"{__name__}.{module.name}").Dialect for module in pkgutil.iter_modules(__path__)]
+    spoken = declarations.protocols_of(server)
+    for protocol in spoken:
+        for dialect in known:
+            if protocol in dialect.protocols:
+                return cast("Dialect", dialect())
     raise UnderstudyError(
         ErrorKind.CONFIG_INVALID,
-        f"Model server {server.name!r} uses the protocol {protocol!r}, which only some agent CLIs support.",
-        hint='Use it with the tool `claude`, or set protocol = "openai" if the server supports that too.',
+        f"Model server {server.name!r} uses {' and '.join(spoken)}, which only some agent CLIs support.",
+        hint='Name a tool that supports it, or add "openai" to `protocols` if the server supports that too.',
     )

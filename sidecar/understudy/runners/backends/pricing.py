@@ -1,0 +1,88 @@
+"""What a request to a model server cost, and where the amount is from. An unknown cost is unknown, never zero.
+
+In this order: what the server reported, the prices that the user configured, nothing for a server that is declared
+local, and the price table for the addresses of the providers in it. A proxy on another address has its own prices.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from urllib.parse import urlsplit
+
+import msgspec
+
+from understudy.model.config.delegators import ModelServer, Price
+from understudy.model.config.price_table import PRICES, PRICES_DATE
+from understudy.model.events import UsageReport
+
+_MILLION = 1_000_000
+_DATED = re.compile(r"(-latest|[-@]\d{4}-?\d{2}-?\d{2})?")
+"""What may follow a name of the table: a version of the same model. Anything else is another model."""
+
+
+def priced(report: UsageReport, server: ModelServer | None, model: str) -> UsageReport:
+    """Return the report of one request with its cost and the source of the cost; ``cost_usd`` is what was reported."""
+    if server is None:
+        return report
+    reported = _amount(report.cost_usd)
+    # Only OpenRouter says 0 for what is free; proxies say it for a model whose price they do not know.
+    if reported is not None and (reported > 0 or server.kind == "openrouter"):
+        return msgspec.structs.replace(report, cost_source="reported")
+    configured = _configured(server, model)
+    if configured is not None:
+        return msgspec.structs.replace(report, cost_usd=_cost(report, configured), cost_source="configured")
+    if server.locality == "local":
+        return msgspec.structs.replace(report, cost_usd="0", cost_source="local")
+    listed = _listed(server, model, report.input_tokens)
+    if listed is not None:
+        cost = _cost(report, listed)
+        return msgspec.structs.replace(report, cost_usd=cost, cost_source="table", price_date=PRICES_DATE)
+    return msgspec.structs.replace(report, cost_usd=None, cost_source="unknown")
+
+
+def _configured(server: ModelServer, model: str) -> Price | None:
+    prices = server.prices or {}
+    fits = [prefix for prefix in prices if model.startswith(prefix)]
+    return prices[max(fits, key=len)] if fits else None
+
+
+def _listed(server: ModelServer, model: str, size: int) -> Price | None:
+    try:
+        host = urlsplit(server.base_url).hostname or ""
+    except ValueError:
+        return None
+    table = PRICES.get(host, {})
+    # Google's own clients write the name as a path.
+    name = model.removeprefix("models/")
+    fits = [one for one in table if name.startswith(one) and _DATED.fullmatch(name[len(one) :])]
+    if not fits:
+        return None
+    found, written, cache_read, cache_write, largest = (*table[max(fits, key=len)], "", "", "")[:5]
+    if largest and size > int(largest):
+        return None
+    return Price(input=found, output=written, cache_read=cache_read or None, cache_write=cache_write or None)
+
+
+def _cost(report: UsageReport, price: Price) -> str | None:
+    full, written = _amount(price.input), _amount(price.output)
+    if full is None or written is None:
+        return None
+    cached, stored = _amount(price.cache_read), _amount(price.cache_write)
+    read = min(report.cache_read_tokens, report.input_tokens)
+    put = min(report.cache_write_tokens, report.input_tokens - read)
+    total = (
+        (report.input_tokens - read - put) * full
+        + read * (full if cached is None else cached)
+        + put * (full if stored is None else stored)
+        + report.output_tokens * written
+    )
+    return format((total / _MILLION).normalize(), "f")
+
+
+def _amount(text: str | None) -> Decimal | None:
+    try:
+        amount = Decimal(text or "NaN")
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() and amount >= 0 else None

@@ -1,0 +1,72 @@
+"""Options of a request that models differ in: the default output limit, and what to change after a refusal.
+
+A server that refuses an option names it in its message. The request is sent again without it, or with the value that
+the message names: the same prompt is a better answer than an error about an option.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+OUTPUT_TOKENS = 8192
+"""The output limit where a protocol requires one, the user has set none, and the model's own is not known."""
+_CLAUDE_OUTPUT_TOKENS = (
+    (r"claude-3-(opus|sonnet|haiku)", 4096),
+    (r"claude-3-5-", 8192),
+    (r"claude-opus-4(-[01])?(-2\d{7})?$", 32_000),
+    (r"claude-(3-7|[a-z]+-[4-9])", 64_000),
+)
+"""The limits of Claude models (https://platform.claude.com/docs/en/about-claude/models/overview), first match wins."""
+
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "seed")
+_UNSUPPORTED = re.compile(
+    r"not support|unsupported|deprecated|not (?:be )?(?:allowed|permitted)|cannot|unknown|extra", re.IGNORECASE
+)
+_LARGEST = (
+    re.compile(r"max_tokens\D{0,20}\d+\s*>\s*(\d{1,9})"),  # max_tokens: 8192 > 4096, which is the maximum
+    re.compile(r"at most (\d{1,9}) (?:completion |output )?tokens", re.IGNORECASE),
+    re.compile(
+        r"max_(?:completion_|output_)?tokens\W.{0,60}?less than or equal to\W{0,3}(\d{1,9})", re.IGNORECASE | re.DOTALL
+    ),
+)
+_CONTEXT = re.compile(
+    r"context length is (\d{1,9}) tokens.{0,120}?\((\d{1,9}) in the messages", re.IGNORECASE | re.DOTALL
+)
+_LEAST = 256
+"""An answer with a smaller limit is not worth a request."""
+
+
+def default_output_tokens(model: str) -> int:
+    """Return the output limit for a request that must have one."""
+    name = model.lower().rpartition("/")[2]
+    return next((limit for pattern, limit in _CLAUDE_OUTPUT_TOKENS if re.match(pattern, name)), OUTPUT_TOKENS)
+
+
+def adapt(body: dict[str, Any], status: int, refusal: str) -> str | None:
+    """Change ``body`` as a refusal asks; return what was changed, None if the refusal is about something else."""
+    if status not in {400, 422}:
+        return None
+    if "max_tokens" in body and "max_completion_tokens" in refusal and "max_completion_tokens" not in body:
+        body["max_completion_tokens"] = body.pop("max_tokens")
+        return "It is sent as `max_completion_tokens`."
+    for name in _LIMITS:
+        limit, largest = body.get(name), _largest(refusal)
+        if isinstance(limit, int) and largest is not None and _LEAST <= largest < limit:
+            body[name] = largest
+            return f"The model writes at most {largest} tokens; `{name}` was {limit}."
+    for name in _SAMPLING:
+        if name in body and re.search(rf"\b{name}\b", refusal) and _UNSUPPORTED.search(refusal):
+            value = body.pop(name)
+            return f"The model refused `{name}` = {str(value)[:40]}, which is left out."
+    return None
+
+
+def _largest(refusal: str) -> int | None:
+    for pattern in _LARGEST:
+        found = pattern.search(refusal)
+        if found is not None:
+            return int(found[1])
+    context = _CONTEXT.search(refusal)
+    return int(context[1]) - int(context[2]) if context is not None else None

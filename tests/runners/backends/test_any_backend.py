@@ -1,0 +1,226 @@
+"""Whatever a backend sends, the caller gets one outcome, in time, of a known kind, and no file is damaged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from model_tasks import model_task, outcome_of
+
+from understudy.model.config.delegators import Limits, ModelServer
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.events import Result, UsageReport
+from understudy.runners.runner import Outcome
+
+LIMITS = Limits(total_seconds=0.8, idle_seconds=0.15, first_event_seconds=0.15)
+GRACE_SECONDS = 15.0
+"""Above the limits, for a machine that is busy with other tests."""
+BEFORE = "precious = True\n"
+
+_OPENAI = (
+    b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"x = 1\\n"}}]}\n\n',
+    b'data: {"choices":[{"index":0,"delta":{"content":"y = 2"}}]}\n\n',
+    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}\n\n',
+    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}\n\n',
+    b'data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}}]}\n\n',
+    b"data: [DONE]\n\n",
+)
+_ANTHROPIC = (
+    b'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":3}}}\n\n',
+    b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x = 1"}}\n\n',
+    b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}\n\n',
+    b'data: {"type":"message_delta","delta":{"stop_reason":"max_tokens"}}\n\n',
+    b'data: {"type":"message_stop"}\n\n',
+    b'data: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n',
+)
+_RESPONSES = (
+    b'data: {"type":"response.output_text.delta","delta":"x = 1"}\n\n',
+    b'data: {"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":3,"output_tokens":2}}}\n\n',
+    b'data: {"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}\n\n',
+    b'data: {"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"no"}}}\n\n',
+)
+_JUNK = (
+    b": ping\n\n",
+    b"data: null\n\n",
+    b"data: [1, 2]\n\n",
+    b'data: {"error": {"message": "rate limit", "code": 429}}\n\n',
+    b'data: {"choices": [null], "usage": {"prompt_tokens": -1, "completion_tokens": 1e400}}\n\n',
+    b'data: {"type": 7, "delta": [], "message": "x", "response": 3, "content_block": null}\n\n',
+    b"data: " + b"[" * 5000 + b"\n\n",
+    b"data: \xff\xfe\n\n",
+    b"<html>login</html>",
+    b"\xef\xbb\xbf",
+    b"\r\n",
+)
+PROTOCOLS = {"openai": _OPENAI, "anthropic": _ANTHROPIC, "responses": _RESPONSES}
+
+HEADERS = st.sampled_from(
+    [
+        "Content-Type: text/event-stream",
+        "Content-Type: application/json",
+        "Content-Type: text/html",
+        "Content-Type:",
+        "Content-Encoding: gzip",
+        "Retry-After: 0",
+        "Retry-After: 86400",
+        "Retry-After: soon",
+        "Retry-After-Ms: 1e9",
+        "X-Should-Retry: true",
+        "Content-Length: 7",
+        "Content-Length: -1",
+        "Transfer-Encoding: chunked",
+        "Location: http://127.0.0.1:1/",
+        "broken header",
+        "X: " + "y" * 70_000,
+    ]
+)
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> tuple[str, list[bytes | float]]:
+    """Return a protocol, and what the server writes on each connection: bytes, or a pause in seconds."""
+    protocol = draw(st.sampled_from(sorted(PROTOCOLS)))
+    status = draw(
+        st.sampled_from(
+            [b"200 OK"] * 6
+            + [
+                b"400 No",
+                b"401 No",
+                b"404 No",
+                b"413 No",
+                b"429 Slow",
+                b"500 No",
+                b"529",
+                b"302 Go",
+                b"100 Go",
+                b"99",
+                b"204 No",
+            ]
+        )
+    )
+    headers = draw(st.lists(HEADERS, max_size=3))
+    if draw(st.booleans()):
+        headers = ["Content-Type: text/event-stream", *headers]
+    head = b"HTTP/1.1 " + status + b"\r\n" + "".join(f"{one}\r\n" for one in headers).encode() + b"\r\n"
+    pieces = st.one_of(
+        st.sampled_from(PROTOCOLS[protocol]),
+        st.sampled_from(PROTOCOLS[protocol]),
+        st.sampled_from(_JUNK),
+        st.binary(max_size=40),
+    )
+    body = b"".join(draw(st.lists(pieces, max_size=8)))
+    if draw(st.integers(0, 9)) == 0:
+        head = draw(st.binary(max_size=30))
+    whole = head + body
+    cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=4)))
+    if cuts and draw(st.booleans()):
+        whole = whole[: cuts[-1]]
+    parts: list[bytes | float] = []
+    for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        parts.append(whole[start:end])
+        pause = draw(st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.01, 0.2]))
+        if pause:
+            parts.append(pause)
+    return protocol, parts
+
+
+@contextlib.asynccontextmanager
+async def backend(parts: list[bytes | float]) -> AsyncIterator[str]:
+    """Serve ``parts`` on every connection of a real loopback socket, and hang up."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+            async with asyncio.timeout(5):
+                await reader.readuntil(b"\r\n\r\n")
+                for part in parts:
+                    if isinstance(part, float):
+                        await asyncio.sleep(part)
+                    else:
+                        writer.write(part)
+                        await writer.drain()
+            writer.write_eof()
+            async with asyncio.timeout(5):
+                await reader.read()
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+    serving: set[asyncio.Task[None]] = set()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.add(asyncio.create_task(serve(reader, writer)))
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=1 << 20)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    finally:
+        # A server that is closed between accepting a connection and making its transport leaves that one open. The
+        # client has ended: a few rounds of the loop accept all that it began.
+        for _ in range(10):
+            await asyncio.sleep(0)
+        server.close()
+        await asyncio.gather(*serving)
+
+
+async def outcome_from(
+    protocol: str, parts: list[bytes | float], folder: Path, limits: Limits = LIMITS
+) -> Outcome | UnderstudyError:
+    """Ask such a backend for a file; check everything that must hold."""
+    tree = folder / "tree"
+    tree.mkdir()
+    (tree / "kept.py").write_text(BEFORE)
+    (tree / "target.py").write_text(BEFORE)
+    async with backend(parts) as url:
+        server = ModelServer(name="any", kind="custom", base_url=url, protocols=[protocol])
+        task = model_task(server, folder, returns="file", worktree=tree, target="target.py", limits=limits)
+        started = time.monotonic()
+        async with asyncio.timeout(limits.total_seconds + GRACE_SECONDS):
+            outcome, events = await outcome_of(task, retries=1)
+    assert time.monotonic() - started < limits.total_seconds + GRACE_SECONDS
+    assert (tree / "kept.py").read_text() == BEFORE
+    assert sorted(path.name for path in tree.iterdir()) == ["kept.py", "target.py"]
+    written = (tree / "target.py").read_text()
+    if isinstance(outcome, UnderstudyError):
+        assert isinstance(outcome.kind, ErrorKind)
+        assert outcome.kind is not ErrorKind.INTERNAL, outcome
+        assert outcome.message.strip()
+        assert written == BEFORE, "a failed answer never becomes a file"
+    else:
+        assert written.strip() == outcome.text.strip() != ""
+    assert not any(isinstance(event, Result) for event in events), "only the worker announces a result"
+    for report in [event for event in events if isinstance(event, UsageReport)]:
+        assert min(report.input_tokens, report.output_tokens, report.cache_read_tokens) >= 0
+    return outcome
+
+
+@settings(
+    deadline=None,
+    max_examples=40,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(replies())
+def test_whatever_a_backend_sends_there_is_one_outcome_in_time(
+    own_home: Path, reply: tuple[str, list[bytes | float]]
+) -> None:
+    _ = own_home
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(outcome_from(*reply, Path(folder)))
+
+
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
+async def test_the_property_can_see_an_answer(protocol: str, tmp_path: Path) -> None:
+    good = {"openai": _OPENAI[:3], "anthropic": (*_ANTHROPIC[:3], _ANTHROPIC[4]), "responses": _RESPONSES[:2]}[protocol]
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    limits = Limits(total_seconds=60, idle_seconds=60, first_event_seconds=60)
+    outcome = await outcome_from(protocol, [head, *good], tmp_path, limits)
+    assert isinstance(outcome, Outcome), outcome
+    assert outcome.text.startswith("x = 1")

@@ -1,0 +1,105 @@
+"""Tests of the requests that a model server gets at once, with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from model_tasks import model_task, outcome_of
+
+from understudy.config.validation.server_rules import check_server
+from understudy.model.config.delegators import ModelServer
+from understudy.model.events import Event, Note
+from understudy.runners.backends import server_slots
+from understudy.runners.backends.openai import Runner
+from understudy.runners.runner import Outcome
+from understudy.testing import model_server as scripted
+
+HOLD = """
+import sys, time
+from understudy.model.config.delegators import ModelServer
+from understudy.runners.backends import server_slots
+server = ModelServer(name="theirs", kind="custom", base_url=sys.argv[1], max_concurrent=int(sys.argv[2]))
+slot = server_slots.take(server)
+print("held" if slot else "none", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holders(own_home):
+    """Starts processes that try to hold a slot; returns what they got."""
+    _ = own_home
+    started: list[subprocess.Popen[str]] = []
+
+    def start(base_url: str, most: int) -> tuple[subprocess.Popen[str], str]:
+        arguments = [sys.executable, "-c", HOLD, base_url, str(most)]
+        child = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+        started.append(child)
+        assert child.stdout is not None
+        return child, child.stdout.readline().strip()
+
+    yield start
+    for child in started:
+        child.kill()
+        child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
+
+
+def a_server(base_url: str, most: int) -> ModelServer:
+    return ModelServer(name="ours", kind="custom", base_url=base_url, max_concurrent=most)
+
+
+def test_two_processes_never_exceed_the_limit_and_a_killed_one_frees_its_slot(holders) -> None:
+    url = "http://127.0.0.1:9/v1"
+    first, got = holders(url, 2)
+    assert got == "held"
+    mine = server_slots.take(a_server(url, 2))
+    assert mine is not None
+    assert holders(url, 2)[1] == "none"
+    assert server_slots.take(a_server("http://127.0.0.1:9/other", 2)) is None, "the same server"
+    other = server_slots.take(a_server("http://127.0.0.1:10/v1", 2))
+    assert other is not None
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    freed = server_slots.take(a_server(url, 2))
+    assert freed is not None
+    assert server_slots.take(a_server(url, 2)) is None
+    for slot in (mine, freed, other):
+        slot.free()
+        slot.free()
+    assert server_slots.take(a_server(url, 1)) is not None
+
+
+async def test_a_request_waits_for_its_turn_and_frees_it(holders, tmp_path: Path) -> None:
+    with scripted.ModelServer() as server:
+        entry = a_server(server.base_url, 1)
+        task = model_task(entry, tmp_path)
+        holder, got = await asyncio.to_thread(holders, server.base_url, 1)
+        assert got == "held"
+        events: list[Event] = []
+        waiting = asyncio.create_task(Runner(backoff_seconds=0.01).run(task, events.append))
+        async with asyncio.timeout(20):
+            while not any(isinstance(event, Note) and "1 at once" in event.text for event in events):
+                await asyncio.sleep(0.01)
+        assert not server.requests
+        os.kill(holder.pid, signal.SIGKILL)
+        async with asyncio.timeout(20):
+            outcome = await waiting
+        assert outcome.text == scripted.TEXT
+        assert isinstance((await outcome_of(task))[0], Outcome), "it freed its slot"
+        slot = server_slots.take(entry)
+        assert slot is not None
+        slot.free()
+
+
+@pytest.mark.parametrize(("most", "problems"), [(0, 1), (-1, 1), (1001, 1), (1, 0), (1000, 0)])
+def test_limits_that_make_no_sense_are_refused(most: int, problems: int) -> None:
+    found = [one for one in check_server(a_server("http://127.0.0.1:9/v1", most)) if one.path == ("max_concurrent",)]
+    assert len(found) == problems
