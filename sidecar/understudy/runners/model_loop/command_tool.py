@@ -1,0 +1,71 @@
+"""Run a command of a model in its worktree: a process namespace, resource limits, bounded output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.model.confinement import Confinement, Sandbox
+from understudy.process import children, resource_limits
+
+DEFAULT_SECONDS = 120.0
+MAX_SECONDS = 600.0
+OUTPUT_BYTES = 24_000
+"""The last bytes of the output that are kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandResult:
+    """How a command ended, as the model gets it."""
+
+    text: str
+    ok: bool
+    sandbox: Sandbox
+
+
+async def run(
+    command: str, *, tree: Path, environment: dict[str, str], mark: str, seconds: float, confinement: Confinement
+) -> CommandResult:
+    """Run ``command`` with ``sh`` in ``tree`` for at most ``seconds``; everything that it started ends with it."""
+    held = {**resource_limits.GENEROUS, "CPU": int(seconds * 2) + 10}
+    done = await children.run(
+        # The model's command is one argument; both streams are one, as in a terminal.
+        resource_limits.with_limits(["/bin/sh", "-c", command], held, join_output=True),
+        cwd=tree,
+        env=environment,
+        mark=mark,
+        timeout_seconds=seconds,
+        output_limit=OUTPUT_BYTES,
+        confinement=confinement,
+    )
+    output = done.stdout.decode("utf-8", "replace")
+    lost = done.stdout_bytes - len(done.stdout)
+    if lost > 0:
+        output = f"[NOT COMPLETE: the first {lost} bytes of the output were left out …]\n{output}"
+    if done.timed_out:
+        ending = f"The command was ended after {seconds:g} s; it had not finished."
+    elif done.signal is not None:
+        ending = f"The command was killed by signal {done.signal}."
+    else:
+        ending = f"Exit code {done.code}."
+    if done.leftovers:
+        ending += f" {done.leftovers} processes that it left running were ended."
+    separator = "" if not output or output.endswith("\n") else "\n"
+    return CommandResult(
+        text=f"{output}{separator}[{ending}]",
+        ok=done.code == 0 and not done.timed_out,
+        sandbox=done.sandbox,
+    )
+
+
+def seconds_of(asked: object) -> float:
+    """Return the time limit for a command, of what the model asked for."""
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or not asked > 0:
+        return DEFAULT_SECONDS
+    return float(min(asked, MAX_SECONDS))
+
+
+def environment_for(environment: dict[str, str]) -> dict[str, str]:
+    """Return the environment of a command: nothing may wait for a person or open a pager."""
+    quiet = {"GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "GIT_PAGER": "cat", "CI": "1", "TERM": "dumb"}
+    return {**environment, **quiet, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,0 +1,53 @@
+"""What is sent to the model: a request body that only grows, until its context is full.
+
+Providers cache the beginning of a conversation and bind thoughts to it, so nothing that was sent changes. Only when the
+server says that the conversation is too long are the oldest results replaced, half of them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from understudy.runners.backends.dialects import Answer, Dialect
+from understudy.runners.backends.tool_calls import CallResult, ToolSpec
+from understudy.runners.runner import Task
+
+REMOVED = "[This result was removed because the conversation became too long. Make the call again if you need it.]"
+_WORTH_REMOVING = 4 * len(REMOVED)
+
+
+class Conversation:
+    """One conversation with one model."""
+
+    def __init__(self, dialect: Dialect, task: Task, system: str, tools: Sequence[ToolSpec]) -> None:
+        """Begin it."""
+        self._dialect = dialect
+        self.body = dialect.body(task, system)
+        dialect.offer(self.body, tools)
+        if not tools:
+            self.body.pop("tools", None)
+        self._results: list[list[dict[str, Any]]] = []
+        """The results of each turn, inside ``body``."""
+
+    @property
+    def text(self) -> str:
+        """Everything that is sent, to estimate its tokens."""
+        return msgspec.json.encode(self.body).decode("utf-8", "replace")
+
+    def add(self, answer: Answer, results: Sequence[CallResult], said: str | None = None) -> None:
+        """Append an answer, the results of its calls, and what is said to the model."""
+        self._results.append(self._dialect.extend(self.body, answer.history(), results, said))
+
+    def compact(self) -> int:
+        """Replace the older half of the long results, but none of the last turn; return how many were replaced."""
+        name = self._dialect.result_field
+        long = [one for turn in self._results[:-1] for one in turn if len(str(one[name])) > _WORTH_REMOVING]
+        oldest = long[: (len(long) + 1) // 2]
+        for result in oldest:
+            result[name] = REMOVED
+        if oldest:
+            self._dialect.forget_thoughts(self.body)
+        return len(oldest)

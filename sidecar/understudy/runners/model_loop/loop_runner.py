@@ -1,0 +1,98 @@
+"""The runner for model servers: a loop of tool calls where files change, otherwise one request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from understudy.config import locality
+from understudy.git import path_rules
+from understudy.model.backends.openai import CAPABILITIES
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.events import Event, File
+from understudy.runners.backends import file_answers, openai
+from understudy.runners.backends.dialects import dialect_of
+from understudy.runners.backends.exchange import Deliver
+from understudy.runners.driver import driver
+from understudy.runners.driver.source import AgentFinished
+from understudy.runners.runner import Emit, Outcome, Task
+
+if TYPE_CHECKING:
+    from understudy.runners.model_loop.toolbox import Toolbox
+
+
+class Runner:
+    """Lets a model work in a worktree with tools, or asks it for a text or a file."""
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, *, retries: int = 2, backoff_seconds: float = 0.5) -> None:
+        """Retry each request up to ``retries`` times, first after ``backoff_seconds``, doubling up to 8 s."""
+        self._retries = retries
+        self._backoff = backoff_seconds
+
+    async def run(self, task: Task, emit: Emit) -> Outcome:
+        """Do ``task``; for the error kinds see ``http_errors``, ``sse``, ``dialects`` and ``file_answers``."""
+        if task.recipe.returns != "tree":
+            return await openai.Runner(retries=self._retries, backoff_seconds=self._backoff).run(task, emit)
+        # Only here: texts start without the modules of the loop.
+        from understudy.runners.model_loop.loop_source import LoopSource
+
+        server, where, redactor = await openai.reach(task)
+        source = LoopSource(
+            task,
+            dialect_of(server),
+            where,
+            redactor,
+            deliver=_deliver_tests(task) if task.recipe.name == "tests" else None,
+            toolbox=_toolbox(task),
+            retries=self._retries,
+            backoff_seconds=self._backoff,
+        )
+        return await driver.drive(task, emit, source)
+
+
+def _toolbox(task: Task) -> Toolbox:
+    """Return the tools for a task: commands only where the user trusts the workspace."""
+    from understudy.runners.driver.child_source import environment_of
+    from understudy.runners.driver.command_line import Command
+    from understudy.runners.model_loop.file_tools import FileTools
+    from understudy.runners.model_loop.toolbox import Toolbox
+
+    tree = _tree_of(task)
+    local = locality.is_local(task.delegator, task.model_server)
+    variables = environment_of(task, Command(argv=[], cwd=tree))[0] if task.trusted else None
+    return Toolbox(
+        tree=tree,
+        files=FileTools(tree, _withheld if not local else lambda _: None),
+        environment=variables,
+        mark=task.delegation_id,
+        confinement=task.sandbox,
+    )
+
+
+def _withheld(path: str) -> str | None:
+    if path_rules.looks_secret(os.fsencode(path)):
+        return "its name suggests that it contains secrets, and the model server is not on this machine"
+    return None
+
+
+def _tree_of(task: Task) -> Path:
+    if task.worktree is None:
+        raise UnderstudyError(
+            ErrorKind.INTERNAL, f"Recipe {task.recipe.name!r} needs a worktree, but this task has none."
+        )
+    return task.worktree
+
+
+def _deliver_tests(task: Task) -> Deliver:
+    """Return what writes the test files in an answer, for a model that shows them instead of calling a tool."""
+
+    def deliver(text: str) -> tuple[AgentFinished, Sequence[Event]]:
+        written = file_answers.write_tests(_tree_of(task), text, task.files)
+        files = [File(path=path, change="added") for path in written]
+        return AgentFinished(text=text, summary=f"Wrote {', '.join(written)}."), files
+
+    return deliver

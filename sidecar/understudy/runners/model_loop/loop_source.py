@@ -1,0 +1,265 @@
+"""A model that calls tools, as a source for the driver: turns of an answer, its calls, and their results."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from understudy.model.delegations import CostSource
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.events import AgentStarted, Event, File, Note, ToolCall, ToolResult, UsageReport
+from understudy.runners.backends import http_client
+from understudy.runners.backends.dialects import Dialect
+from understudy.runners.backends.exchange import Deliver, Exchange, ToolsRefused
+from understudy.runners.backends.tool_calls import CallResult, RequestedCall
+from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
+from understudy.runners.model_loop import edit_blocks, instructions
+from understudy.runners.model_loop.conversation import Conversation
+from understudy.runners.model_loop.file_tools import ToolError
+from understudy.runners.model_loop.toolbox import Toolbox
+from understudy.runners.runner import FIRST_EVENT_SECONDS, Task
+from understudy.secrets import Redactor
+
+if TYPE_CHECKING:
+    import httpx
+
+DEFAULT_TURNS = 15
+MAX_TURNS = 40
+CALLS_PER_TURN = 50
+RESULT_CHARACTERS_PER_TURN = 120_000
+"""Calls beyond these are not executed, and the model is asked to make them in the next turn."""
+_TITLE_CHARACTERS = 120
+_SUMMARY_CHARACTERS = 2000
+_CUT = (
+    "Not executed: your answer reached its output limit, so the call may be incomplete. Make smaller calls, for "
+    "example several edits instead of a whole file."
+)
+
+
+class LoopSource(Exchange):
+    """One attempt of one model with tools."""
+
+    def __init__(
+        self,
+        task: Task,
+        dialect: Dialect,
+        where: http_client.Endpoint,
+        redactor: Redactor,
+        *,
+        deliver: Deliver | None,
+        toolbox: Toolbox,
+        retries: int,
+        backoff_seconds: float,
+    ) -> None:
+        """Prepare; the first request is sent when the first item is read.
+
+        ``deliver`` writes files that an answer in text contains, where the recipe has a format for that.
+        """
+        super().__init__(
+            task, dialect, where, redactor, deliver or _nothing, retries=retries, backoff_seconds=backoff_seconds
+        )
+        self._task = task
+        self._in_text = deliver is not None
+        self._toolbox = toolbox
+        asked = task.limits.max_turns or DEFAULT_TURNS
+        self._limit = min(asked, MAX_TURNS)
+        self._conversation = self._begin(tools=True)
+        self._total: UsageReport | None = None
+        self._priced = True
+        self._called = 0
+        self._nudged = False
+        self._announced = False
+
+    async def items(self) -> AsyncIterator[SourceItem]:
+        """Let the model work until it answers without a call; an interrupted loop cannot be continued."""
+        if self._begun:
+            return
+        self._begun = True
+        if (self._task.limits.max_turns or 0) > MAX_TURNS:
+            yield Note(level="warning", text=f"At most {MAX_TURNS} turns are made, although `max_turns` is more.")
+        async with http_client.client(self._where) as client:
+            for turn in range(1, self._limit + 1):
+                async with aclosing(self._turn(client, turn)) as items:  # type: ignore[type-var]
+                    async for item in items:
+                        yield item
+                        if isinstance(item, AgentFinished):
+                            return
+        raise UnderstudyError(
+            ErrorKind.BUDGET_EXHAUSTED,
+            f"{self.subject} had not finished after {self._limit} turns (`max_turns`). Partial work is kept.",
+            hint=f"Raise `max_turns` in the delegator's limits (at most {MAX_TURNS}), or delegate a smaller piece.",
+        )
+
+    async def _turn(self, client: httpx.AsyncClient, turn: int) -> AsyncIterator[SourceItem]:
+        async with aclosing(self._asked(client, first=turn == 1)) as items:  # type: ignore[type-var]
+            async for item in items:
+                yield item
+        calls = self._answer.calls() if self._answer.tools_offered else []
+        if not calls:
+            for item in self._end():
+                yield item
+            return
+        self._called += len(calls)
+        results: list[CallResult] = []
+        async with aclosing(self._execute(calls, results, turn)) as items:  # type: ignore[type-var]
+            async for item in items:
+                yield item
+        last = results[-1]
+        text = f"{last.text}\n\n{instructions.countdown(turn, self._limit)}"
+        results[-1] = CallResult(call_id=last.call_id, text=text, ok=last.ok)
+        self._conversation.add(self._answer, results)
+
+    async def _asked(self, client: httpx.AsyncClient, *, first: bool) -> AsyncIterator[SourceItem]:
+        """Send the conversation and yield the answer; without tools, or shortened, where the server wants that."""
+        while True:
+            self._body = self._conversation.body
+            self._prompt = self._conversation.text
+            if not first:
+                # A local model may read the whole conversation again before its first word.
+                yield Heartbeat(grace_seconds=self._task.limits.first_event_seconds or FIRST_EVENT_SECONDS)
+            try:
+                async with aclosing(self._answered(client)) as items:  # type: ignore[type-var]
+                    async for item in items:
+                        yield item
+            except ToolsRefused as refused:
+                if not first:
+                    raise refused.error from None
+                yield Note(level="info", text=f"{self.subject} cannot call tools here; it is asked for edits as text.")
+                self._conversation = self._begin(tools=False)
+            except UnderstudyError as error:
+                removed = self._conversation.compact() if error.kind is ErrorKind.CONTEXT_TOO_LONG else 0
+                if not removed:
+                    raise
+                text = f"The conversation was too long for the model: {removed} old results were removed from it."
+                yield Note(level="info", text=text)
+            else:
+                return
+
+    async def _execute(
+        self, calls: list[RequestedCall], results: list[CallResult], turn: int
+    ) -> AsyncIterator[SourceItem]:
+        """Execute the calls in their order, and yield what happens; there is one result for each."""
+        size = 0
+        for number, call in enumerate(calls, 1):
+            why = self._refusal(number, size)
+            if why is not None:
+                results.append(CallResult(call_id=call.call_id, text=why, ok=False))
+                continue
+            shown = f"{turn}.{number}"  # servers use the same ids again in the next turn
+            yield ToolCall(call_id=shown, name=call.name, title=_title(call), input=call.arguments)
+            yield Heartbeat(grace_seconds=self._toolbox.seconds(call) + 10)
+            text, ok, events = await self._toolbox.execute(call)
+            text = self.redactor.redact(text)
+            if self._toolbox.sandbox is not None and not self._announced:
+                self._announced = True
+                yield AgentStarted(sandbox=self._toolbox.sandbox)
+            for event in events:
+                yield event
+            yield ToolResult(call_id=shown, ok=ok, output=text)
+            size += len(text)
+            results.append(CallResult(call_id=call.call_id, text=text, ok=ok))
+        left_out = len(calls) - sum(1 for one in results if not one.text.startswith("Not executed: "))
+        if left_out and len(calls) > 1:
+            yield Note(level="info", text=f"{left_out} of {len(calls)} calls of this turn were not executed.")
+
+    def _refusal(self, number: int, size: int) -> str | None:
+        if self._answer.cut:
+            return _CUT
+        if number > CALLS_PER_TURN:
+            return f"Not executed: at most {CALLS_PER_TURN} calls are executed in one turn. Make it again."
+        if size > RESULT_CHARACTERS_PER_TURN:
+            return "Not executed: the results of this turn are long enough. Make the call again."
+        return None
+
+    def _end(self) -> Sequence[SourceItem]:
+        """Take an answer without calls: it ends the work, unless its changes cannot be applied."""
+        text = self.redactor.redact(self._answer.text)
+        finished = AgentFinished(text=text, summary=text[:_SUMMARY_CHARACTERS] or None)
+        try:
+            blocks = edit_blocks.parse(text) if not self._called else []
+            if blocks:
+                changes = edit_blocks.apply(self._toolbox.files, blocks)
+                self._toolbox.changed.update(path for path, _ in changes)
+                return [*(File(path=path, change=change) for path, change in changes), finished]
+        except ToolError as error:
+            said = f"Nothing was changed:\n{error}\nAnswer again with all blocks."
+            self._conversation.add(self._answer, [], said)
+            return [Note(level="info", text=f"The edits of the model were refused: {error}"[:_SUMMARY_CHARACTERS])]
+        if self._toolbox.changed or self._called:
+            return [finished]
+        if self._in_text and "```" in text:
+            result, events = self._deliver(text)
+            return [*events, result]
+        if not text.strip() and self._nudged:
+            raise UnderstudyError(
+                ErrorKind.EMPTY_OUTPUT,
+                f"{self.subject} finished without an answer.",
+                hint="Retry, or choose another model.",
+            )
+        if self._nudged:
+            return [finished]
+        self._nudged = True
+        self._conversation.add(self._answer, [], instructions.nudge())
+        return []
+
+    def _begin(self, *, tools: bool) -> Conversation:
+        offered = self._toolbox.offered if tools else []
+        system = instructions.system_message(self._task.recipe, tools=tools)
+        return Conversation(self._dialect, self._task, system, offered)
+
+    def _usage(self) -> Sequence[Event]:
+        """Return what all turns so far have used; a cost only if each of them has one."""
+        for report in super()._usage():
+            if isinstance(report, UsageReport):
+                called = self._called + (len(self._answer.calls()) if self._answer.tools_offered else 0)
+                self._total = self._sum(report, called)
+                return [msgspec.structs.replace(self._total)]
+        return []
+
+    def _sum(self, report: UsageReport, called: int) -> UsageReport:
+        before = self._total
+        self._priced = self._priced and report.cost_usd is not None
+        if before is None:
+            return msgspec.structs.replace(report, tool_calls=called)
+        counts = {
+            name: getattr(before, name) + getattr(report, name)
+            for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+        }
+        return msgspec.structs.replace(
+            report,
+            **counts,
+            reasoning_tokens=before.reasoning_tokens + report.reasoning_tokens,
+            turns=before.turns + report.turns,
+            tool_calls=called,
+            cost_usd=_added(before.cost_usd, report.cost_usd) if self._priced else None,
+            cost_source=_source_of(before, report) if self._priced else "unknown",
+            price_date=report.price_date if self._priced else None,
+            estimated=before.estimated or report.estimated,
+        )
+
+
+def _title(call: RequestedCall) -> str:
+    """Return a call as a short line."""
+    main = call.arguments.get("command") or call.arguments.get("path") or call.arguments.get("text") or ""
+    line = " ".join(str(main).split())
+    return f"{call.name} {line}".strip()[:_TITLE_CHARACTERS]
+
+
+def _added(first: str | None, second: str | None) -> str | None:
+    from decimal import Decimal
+
+    if first is None or second is None:
+        return None
+    return format(Decimal(first) + Decimal(second), "f")
+
+
+def _source_of(first: UsageReport, second: UsageReport) -> CostSource | None:
+    """Return the source of a sum: a computed part makes the sum computed."""
+    return first.cost_source if second.cost_source == "reported" else second.cost_source
+
+
+def _nothing(text: str) -> tuple[AgentFinished, Sequence[Event]]:
+    return AgentFinished(text=text), []

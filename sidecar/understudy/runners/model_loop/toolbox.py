@@ -1,0 +1,188 @@
+"""The tools that a model gets: their declarations, and the execution of its calls.
+
+A call is executed however often it was made before: after an edit, the same command is another question. A call whose
+arguments are incomplete is never executed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from understudy.model.confinement import Confinement, Sandbox
+from understudy.model.errors import UnderstudyError
+from understudy.model.events import Event, File
+from understudy.runners.backends.tool_calls import RequestedCall, ToolSpec
+from understudy.runners.model_loop import command_tool
+from understudy.runners.model_loop.file_tools import FileTools, ToolError
+
+FILE_TOOL_SECONDS = 60.0
+"""Reading and searching take this long at most."""
+_MOST = 2**53
+"""The largest number that every JSON library keeps exactly; a larger one counts nothing here."""
+
+
+def _spec(name: str, description: str, required: Sequence[str], **properties: Mapping[str, Any]) -> ToolSpec:
+    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    return ToolSpec(name=name, description=description, parameters=schema)
+
+
+def _text(description: str) -> Mapping[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _number(description: str) -> Mapping[str, Any]:
+    return {"type": "integer", "description": description}
+
+
+_PATH = _text("Path relative to the root of the repository.")
+FILE_TOOLS = (
+    _spec(
+        "read_file",
+        "Read a file. Lines are shown as NUMBER<TAB>TEXT; the numbers are not part of the file.",
+        ["path"],
+        path=_PATH,
+        start_line=_number("First line, from 1."),
+        lines=_number("How many lines."),
+        start_byte=_number("Read bytes from this offset instead, for very long lines."),
+    ),
+    _spec("list_files", "List all files below a folder.", [], path=_text("Folder; absent: the whole repository.")),
+    _spec(
+        "search_files",
+        "Find the lines that contain a text (not a regular expression).",
+        ["text"],
+        text=_text("The text, upper and lower case as in the files."),
+        path=_text("Only below this folder."),
+        glob=_text("Only files of this name or path, such as *.py."),
+    ),
+    _spec(
+        "edit_file",
+        "Replace one place in a file. old_string must be in the file exactly once.",
+        ["path", "old_string", "new_string"],
+        path=_PATH,
+        old_string=_text("The exact text to replace, with enough of its surroundings to be unique."),
+        new_string=_text("The text to put there."),
+    ),
+    _spec(
+        "write_file",
+        "Create a file, or replace its whole content.",
+        ["path", "content"],
+        path=_PATH,
+        content=_text("The complete content."),
+    ),
+)
+RUN_COMMAND = _spec(
+    "run_command",
+    "Run a command with sh in the root of the repository. No one can answer its questions.",
+    ["command"],
+    command=_text("The command."),
+    seconds=_number(
+        f"Time limit; {command_tool.DEFAULT_SECONDS:g} unless given, at most {command_tool.MAX_SECONDS:g}."
+    ),
+)
+
+
+@dataclass
+class Toolbox:
+    """The tools on one worktree."""
+
+    tree: Path
+    files: FileTools
+    environment: Mapping[str, str] | None
+    """The environment of commands; None: no commands may be run."""
+    mark: str
+    """The delegation's id, by which its processes are found."""
+    confinement: Confinement = Confinement.NAMESPACE
+    sandbox: Sandbox | None = None
+    """The isolation of the last command."""
+    changed: set[str] = field(default_factory=set)
+    """Files that were written."""
+
+    @property
+    def offered(self) -> list[ToolSpec]:
+        """The tools as the model is to know them."""
+        return [*FILE_TOOLS, *([RUN_COMMAND] if self.environment is not None else [])]
+
+    def seconds(self, call: RequestedCall) -> float:
+        """Return how long a call may take."""
+        if call.name != RUN_COMMAND.name:
+            return FILE_TOOL_SECONDS
+        return command_tool.seconds_of(call.arguments.get("seconds"))
+
+    async def execute(self, call: RequestedCall) -> tuple[str, bool, list[Event]]:
+        """Execute a call; return the text for the model, whether it succeeded, and the events of changed files."""
+        if call.problem is not None:
+            return f"Not executed: {call.problem}. Make the call again.", False, []
+        spec = next((one for one in self.offered if one.name == call.name), None)
+        if spec is None:
+            names = ", ".join(one.name for one in self.offered)
+            return f"There is no tool {call.name[:80]!r}. The tools are: {names}.", False, []
+        try:
+            arguments = _checked(spec, call.arguments)
+            if spec is RUN_COMMAND:
+                return await self._run(arguments)
+            if spec.name in {"edit_file", "write_file"}:
+                # Not in a thread, which a cancel could not stop: nothing is written after the end.
+                return self._on_files(spec.name, arguments)
+            async with asyncio.timeout(FILE_TOOL_SECONDS):
+                return await asyncio.to_thread(self._on_files, spec.name, arguments)
+        except ToolError as error:
+            return str(error), False, []
+        except TimeoutError:
+            return f"{spec.name} took more than {FILE_TOOL_SECONDS:g} s and was given up.", False, []
+        except UnderstudyError as error:
+            return f"{error.message} {error.hint or ''}".strip(), False, []
+        except OSError as error:
+            return f"{spec.name} failed: {error.strerror or error}.", False, []
+
+    def _on_files(self, name: str, arguments: dict[str, Any]) -> tuple[str, bool, list[Event]]:
+        if name == "read_file":
+            return self.files.read(**arguments), True, []
+        if name == "list_files":
+            return self.files.listing(**arguments), True, []
+        if name == "search_files":
+            return self.files.search(**arguments), True, []
+        said, change = (self.files.edit if name == "edit_file" else self.files.write)(**arguments)
+        path = arguments["path"].removeprefix("./")
+        self.changed.add(path)
+        return said, True, [File(path=path, change=change)]
+
+    async def _run(self, arguments: dict[str, Any]) -> tuple[str, bool, list[Event]]:
+        done = await command_tool.run(
+            arguments["command"],
+            tree=self.tree,
+            environment=command_tool.environment_for(dict(self.environment or {})),
+            mark=self.mark,
+            seconds=command_tool.seconds_of(arguments.get("seconds")),
+            confinement=self.confinement,
+        )
+        self.sandbox = done.sandbox
+        return done.text, done.ok, []
+
+
+def _checked(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a tool knows; raise ``ToolError`` for a wrong type or a missing one."""
+    known: Mapping[str, Any] = spec.parameters["properties"]
+    checked: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if name not in known:
+            raise ToolError(f"{spec.name} has no argument {name[:80]!r}; it has {', '.join(known)}.")
+        if value is None and name not in spec.parameters["required"]:
+            continue  # as some models leave an argument out
+        wanted = str if known[name]["type"] == "string" else int
+        if wanted is int and isinstance(value, float) and value.is_integer():
+            value = int(value)  # noqa: PLW2901 - JSON has one type for numbers
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise ToolError(f"{spec.name}: {name} must be {'a text' if wanted is str else 'a whole number'}.")
+        if isinstance(value, int) and abs(value) > _MOST:
+            raise ToolError(f"{spec.name}: {name} is too large a number.")
+        checked[name] = value
+    missing = [name for name in spec.parameters["required"] if name not in checked]
+    if missing:
+        raise ToolError(f"{spec.name} needs {' and '.join(missing)}.")
+    if spec is RUN_COMMAND and "\0" in checked["command"]:
+        raise ToolError("A command cannot contain a NUL character.")
+    return checked

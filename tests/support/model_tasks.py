@@ -1,0 +1,44 @@
+"""Run a task on a model server in the process of the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
+from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.errors import UnderstudyError
+from understudy.model.events import Event
+from understudy.runners.backends.openai import Runner
+from understudy.runners.runner import Outcome, Task
+
+PATIENT = Limits(total_seconds=60, idle_seconds=60, first_event_seconds=60)
+
+
+def model_task(server: ModelServer, folder: Path, *, model: str = "good", returns: str = "text", **more: Any) -> Task:
+    """Return a task for ``server``; ``more`` are fields of the task."""
+    values: dict[str, Any] = {
+        "delegation_id": "d1",
+        "recipe": Recipe(
+            name="ask", title="Ask", returns=returns, applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN
+        ),
+        "prompt": "What is this?",
+        "prompt_file": folder / "prompt.md",
+        "worktree": None,
+        "delegator": Delegator(name="cheap", model=model, model_server=server.name),
+        "model_server": server,
+        "limits": PATIENT,
+        "key": lambda: "sk-test",
+    }
+    return Task(**(values | more))
+
+
+async def outcome_of(
+    task: Task, *, retries: int = 2, backoff: float = 0.01
+) -> tuple[Outcome | UnderstudyError, list[Event]]:
+    """Run ``task``; return its outcome or its error, and its events."""
+    events: list[Event] = []
+    try:
+        return await Runner(retries=retries, backoff_seconds=backoff).run(task, events.append), events
+    except UnderstudyError as error:
+        return error, events
