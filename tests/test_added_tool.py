@@ -37,13 +37,13 @@ class Runner:
 """
 
 BACKEND = """
-from understudy.model.capabilities import PROMPT_FIELDS, TIME_LIMITS, Capabilities
+from understudy.model.capabilities import COMMON_FIELDS, TIME_LIMITS, Capabilities
 
 CAPABILITIES = Capabilities(
     name="squawk",
     title="Squawk protocol",
     runner="understudy.model.backends.squawk:Runner",
-    launch=PROMPT_FIELDS,
+    launch=COMMON_FIELDS,
     limits=TIME_LIMITS,
     protocols=("squawk",),
     needs_model_server=True,
@@ -79,7 +79,7 @@ json.dump(
     {
         "tools": offered(FileKind.DELEGATOR, "tool = |\\n"),
         "modes": offered(FileKind.DELEGATOR, "tool = 'parrot'\\nlaunch.permission_mode = |\\n"),
-        "protocols": offered(FileKind.MODEL_SERVER, "protocol = |\\n"),
+        "protocols": offered(FileKind.MODEL_SERVER, "protocols = ['|']\\n"),
     },
     sys.stdout,
 )
@@ -125,7 +125,12 @@ def test_one_file_adds_a_tool_and_one_a_backend(run: Any) -> None:
     assert option["title"] == "Permissions"
     assert option["values"] == [{"value": "loud", "title": "Loud", "description": "It shouts."}]
     (squawk,) = [backend for backend in listed["backends"] if backend["name"] == "squawk"]
-    assert [option["name"] for option in squawk["supports"]["launch"]] == ["promptPrefix", "promptSuffix"]
+    assert [option["name"] for option in squawk["supports"]["launch"]] == [
+        "promptPrefix",
+        "promptSuffix",
+        "branch",
+        "useWorktree",
+    ]
 
     offered = json.loads(run("-c", COMPLETE))
     assert "parrot" in offered["tools"]

@@ -1,0 +1,1 @@
+"""Tools that users define in files (``tools/<name>.toml``): any agent CLI, without Python."""

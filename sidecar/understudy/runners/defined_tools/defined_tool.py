@@ -1,0 +1,145 @@
+"""A tool that a file defines: its command, and a parser for what it prints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from understudy.model.config.delegators import Launch
+from understudy.model.config.tool_definitions import DefinedOptions, ToolDefinition
+from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.tools import claude, opencode
+from understudy.process.children import Child
+from understudy.runners.agent_clis.launch_flags import invalid
+from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
+from understudy.runners.agent_clis.streams.event_stream import EventLines
+from understudy.runners.agent_clis.streams.opencode_stream import OpencodeStream
+from understudy.runners.defined_tools.event_rules import MappedLines, classified, matching, unmatched
+from understudy.runners.defined_tools.one_way import OneWay
+from understudy.runners.defined_tools.presets import PRESETS
+from understudy.runners.driver import command_line, driver
+from understudy.runners.driver.child_source import JsonLinesSource, LineParser, TextSource
+from understudy.runners.driver.command_line import Command
+from understudy.runners.runner import Emit, Outcome, Task
+from understudy.secrets import Redactor
+
+MAX_LINE_BYTES = 64 << 20
+"""pi repeats all messages of a run in its last line, images included."""
+_SHOWN_CHARACTERS = 160
+"""The most characters of a line in a remark."""
+
+
+class Runner:
+    """Runs a tool that a file defines."""
+
+    def __init__(self, tool: ToolDefinition) -> None:
+        """Take the definition; validation has checked it."""
+        self.capabilities = tool.capabilities()
+        self._tool = tool
+
+    async def run(self, task: Task, emit: Emit) -> Outcome:
+        """Run the task to its end; kinds besides those of ``driver``: ``config_invalid``, those of the definition."""
+        tool = self._tool
+        with command_line.prepared(task, tool.command, tool.prompt_delivery, options_of(task, tool)) as prepared:
+            command = replace(prepared, environment=self.capabilities.environment)
+            source = _source(task, command, tool)
+            return await driver.drive(task, emit, source)
+
+
+def options_of(task: Task, tool: ToolDefinition) -> list[str]:
+    """Return the arguments for the options of a task's delegator; raise ``config_invalid`` for a contradiction."""
+    launch, options = task.delegator.launch or Launch(), tool.options or DefinedOptions()
+    if launch.yolo and launch.permission_mode is not None:
+        mode = launch.permission_mode
+        raise invalid(task, f"sets `launch.yolo` and asks for the mode {mode!r}", "Remove one of them.")
+    modes = {mode.name: mode.arguments for mode in tool.permission_modes}
+    values = {"model": task.delegator.model, "sessionId": task.session_id}
+    return [
+        *(command_line.fill(options.model or [], values) if task.delegator.model else ()),
+        *modes.get(launch.permission_mode or "", ()),
+        *((options.yolo or ()) if launch.yolo else ()),
+        *(command_line.fill(options.resume or [], values) if task.session_id else ()),
+        *(launch.flags or ()),
+    ]
+
+
+def parser_of(tool: ToolDefinition, tree: Path) -> LineParser:
+    """Return the parser of what ``tool`` prints, with paths relative to ``tree``."""
+    match tool.dialect:
+        case "claude":
+            return OneWay(ClaudeStream(tree), claude.CAPABILITIES, tool)
+        case "opencode":
+            return OneWay(OpencodeStream(tree), opencode.CAPABILITIES, tool)
+        case "events":
+            return EventLines()
+        case _:
+            rules = PRESETS.get(tool.dialect) or tool
+            return MappedLines(tool, rules, tree)
+
+
+def remarks(tool: ToolDefinition, output: bytes) -> list[str]:
+    """Return what in ``output``, the first bytes of a run, shows that the definition leaves something out."""
+    if tool.dialect == "text":
+        first = next((line for line in output.splitlines() if line.strip()), b"")
+        return ["The output is JSON, and is used as text. Set `dialect`, or add rules."] if _is_object(first) else []
+    rules = PRESETS.get(tool.dialect) or (tool if tool.dialect == "json" else None)
+    lines = unmatched(rules, output) if rules is not None else []
+    if not lines:
+        return []
+    shown = lines[0] if len(lines[0]) <= _SHOWN_CHARACTERS else lines[0][: _SHOWN_CHARACTERS - 1] + "…"
+    counted = "1 line matches" if len(lines) == 1 else f"{len(lines)} lines match"
+    return [f"{counted} no rule; the first is {shown}"]
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(line), dict)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def _source(task: Task, command: Command, tool: ToolDefinition) -> TextSource | JsonLinesSource:
+    if tool.dialect == "text":
+        return _Text(tool, task, command)
+    parser = parser_of(tool, task.worktree or command.cwd)
+    return _JsonLines(tool, task, command, parser, MAX_LINE_BYTES)
+
+
+class _Text(TextSource):
+    """Plain text, with failures of the kinds that the definition gives them."""
+
+    def __init__(self, tool: ToolDefinition, *source: Any) -> None:
+        super().__init__(*source)
+        self._tool = tool
+
+    async def explain(self) -> ErrorInfo | None:
+        """Return the crash, as the kind that the definition gives it."""
+        crash = await super().explain()
+        return crash and _typed(self._tool, crash, self._child, self.redactor)
+
+
+class _JsonLines(JsonLinesSource):
+    """JSON lines, with failures of the kinds that the definition gives them."""
+
+    def __init__(self, tool: ToolDefinition, *source: Any) -> None:
+        super().__init__(*source)
+        self._tool = tool
+
+    async def explain(self) -> ErrorInfo | None:
+        """Return the crash, as the kind that the definition gives it."""
+        crash = await super().explain()
+        return crash and _typed(self._tool, crash, self._child, self.redactor)
+
+
+def _typed(tool: ToolDefinition, crash: ErrorInfo, child: Child | None, redactor: Redactor) -> ErrorInfo:
+    """Return a crash as the first rule of ``tool`` that matches says, or as it is."""
+    if child is None or child.ended is None or crash.kind is not ErrorKind.TOOL_CRASHED:
+        return crash
+    stderr = redactor.redact(child.stderr_tail().decode("utf-8", "replace")).strip()
+    if matching(tool, "", stderr=stderr, code=child.ended.code, said=None) is None:
+        return crash
+    error = classified(tool, "", stderr=stderr, code=child.ended.code)
+    return msgspec.structs.replace(error, message=crash.message)
