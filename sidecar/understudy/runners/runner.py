@@ -12,10 +12,12 @@ from typing import Any, Protocol
 
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
+from understudy.model.config.permission_rules import PermissionKind
 from understudy.model.config.recipes import Recipe
 from understudy.model.confinement import Confinement
-from understudy.model.delegations import PermissionKind, PermissionOption, Usage
+from understudy.model.delegations import PermissionOption, Usage
 from understudy.model.events import Event
+from understudy.model.terminals import Pane
 
 FIRST_EVENT_SECONDS = 300.0
 """Local models may load for minutes before their first token, and agent CLIs retry silently for as long."""
@@ -45,18 +47,47 @@ class Question:
     """For ``execute``: the complete command line as the agent shows it."""
     paths: list[str] | None = None
     """All files that it would read or change: relative to the worktree where they are inside it, else as given."""
+    altered: bool = False
+    """Whether ``command`` or ``paths`` are not as the agent sent them (redacted, sanitised, left out)."""
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that ``PermissionRequest`` and the ``Permission`` event share with this."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "question_id"}
+        own = {"question_id", "altered"}
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in own}
 
 
 Ask = Callable[[Question], Awaitable[tuple[PermissionOption, str | None]]]
 """Asks the user; returns the chosen option and a note.
 
 It appends ``permission`` and ``permission_answered`` itself, asks one question at a time, and chooses the option that
-rejects when no answer arrives within the limit ``answer_seconds``. Idle limits must not run while it waits.
+rejects when no answer arrives within the limit ``answer_seconds``, or raises ``permission_denied`` to end the attempt.
+Idle limits must not run while it waits.
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """What the user says to an agent that works."""
+
+    message_id: str
+    """A UUID."""
+    text: str
+
+
+Send = Callable[[Message], Awaitable[None]]
+"""Hands a message to the agent; raises ``invalid_params`` when it can take none now."""
+
+
+class Messages(Protocol):
+    """What the user says during an attempt."""
+
+    def connect(self, send: Send) -> None:
+        """Hand messages over with ``send`` from now on, until the attempt ends."""
+        ...
+
+    def taken(self, message_id: str) -> None:
+        """Note that the agent got a message."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +116,8 @@ class Task:
     """The files to work on: POSIX paths relative to the workspace."""
     target: str | None = None
     """The file to write, for recipes that return a file; POSIX, relative."""
-    interpreter: str | None = None
-    """The project's Python."""
+    interpreter: Callable[[], str | None] | None = None
+    """Finds the project's Python on demand; blocks while programs are asked for it."""
     limits: Limits = field(default_factory=Limits)
     """The effective limits, including the delegator's own."""
     session_id: str | None = None
@@ -104,6 +135,10 @@ class Task:
     """Reads the model server's key on demand."""
     ask: Ask | None = None
     """Asks the user the agent's questions; None where no one can be asked."""
+    messages: Messages | None = None
+    """What the user says meanwhile; None where no one can say anything."""
+    caller_pane: Pane | None = None
+    """The tmux pane that the user asked from; an agent in tmux is shown beside it."""
     stdout_log: Path | None = None
     stderr_log: Path | None = None
     """Where raw output is kept, up to a limit; None: it is not kept."""

@@ -41,6 +41,10 @@ def tree(tmp_path):
     return folder
 
 
+PATIENT = Limits(total_seconds=60, first_event_seconds=60, idle_seconds=60, after_result_seconds=60)
+"""For agents that go on by themselves: on a busy machine, each of their steps may take seconds."""
+
+
 def a_task(tree: Path, *command: str, limits=None, output="events", **more) -> Task:
     launch = more.pop("launch", Launch(command=[*AGENT, *command], output=output))
     env = {"PYTHONPATH": str(SIDECAR)} | more.pop("env", {})
@@ -51,7 +55,7 @@ def a_task(tree: Path, *command: str, limits=None, output="events", **more) -> T
         "prompt_file": tree.parent / "prompt.md",
         "worktree": tree,
         "delegator": Delegator(name="scripted", tool="generic", launch=launch, env=env),
-        "limits": limits or Limits(total_seconds=30, first_event_seconds=20, idle_seconds=20, after_result_seconds=0.3),
+        "limits": limits or PATIENT,
         "stdout_log": tree.parent / "stdout.log",
         "stderr_log": tree.parent / "stderr.log",
     }
@@ -84,9 +88,6 @@ def texts(events):
     return "".join(event.text for event in events if isinstance(event, Text))
 
 
-SOON = Limits(total_seconds=20, first_event_seconds=8, idle_seconds=0.5, after_result_seconds=0.3)
-
-
 @pytest.mark.parametrize(
     ("scenario", "kind"),
     [
@@ -102,11 +103,10 @@ SOON = Limits(total_seconds=20, first_event_seconds=8, idle_seconds=0.5, after_r
     ],
 )
 async def test_every_bad_end_is_its_own_kind(tree, scenario, kind):
-    started = time.monotonic()
-    error, _ = await delegate(a_task(tree, scenario, limits=SOON))
+    limits = msgspec.structs.replace(PATIENT, idle_seconds=0.5) if kind == "stalled" else PATIENT
+    error, _ = await delegate(a_task(tree, scenario, limits=limits))
     assert isinstance(error, UnderstudyError), error
     assert error.kind == kind
-    assert time.monotonic() - started < 8
     if scenario == "crash":
         assert "the model server went away" in error.message
     if scenario == "exit1":
@@ -117,7 +117,8 @@ async def test_every_bad_end_is_its_own_kind(tree, scenario, kind):
 
 @pytest.mark.parametrize("scenario", ["silent", "noise"])
 async def test_what_is_no_event_is_no_sign_of_life(tree, scenario):
-    limits = Limits(first_event_seconds=0.8, idle_seconds=30, total_seconds=10)
+    # The agent that prints noise must have started within the limit.
+    limits = Limits(first_event_seconds=0.5 if scenario == "silent" else 3, idle_seconds=60, total_seconds=60)
     error, _ = await delegate(a_task(tree, scenario, limits=limits))
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.TIMED_OUT
@@ -130,14 +131,15 @@ async def test_a_total_limit(tree):
     )
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.TIMED_OUT
-    assert "totalSeconds" in error.message
+    assert "total_seconds" in error.message
 
 
 @pytest.mark.parametrize(
     "scenario", ["hang_after_result", "stdin_reader", "stderr_flood", "invalid_utf8", "children", "no_change", "deltas"]
 )
 async def test_what_is_odd_and_good(tree, scenario):
-    outcome, events = await delegate(a_task(tree, scenario))
+    limits = msgspec.structs.replace(PATIENT, after_result_seconds=0.3) if scenario == "hang_after_result" else PATIENT
+    outcome, events = await delegate(a_task(tree, scenario, limits=limits))
     assert isinstance(outcome, Outcome), outcome
     notes = " ".join(event.text for event in events if isinstance(event, Note))
     assert ("not exited" in notes) == (scenario == "hang_after_result")
@@ -196,11 +198,10 @@ async def test_cancelling_ends_the_tree(tree):
         running = asyncio.create_task(Runner().run(task, events.append))
         while not events:
             await asyncio.sleep(0.02)
-        started = time.monotonic()
         running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert time.monotonic() - started < 4
+        async with asyncio.timeout(60):
+            with pytest.raises(asyncio.CancelledError):
+                await running
         assert marked(task) == []
 
 
@@ -212,20 +213,17 @@ async def test_text_output_is_the_answer(tree):
     )
     assert isinstance(outcome, Outcome), outcome
     assert outcome.text == texts(events) == "You said: Write tests for greeting.py\n"
-    for code, kind in (
-        ("", ErrorKind.EMPTY_OUTPUT),
-        ("print('half'); raise SystemExit(2)", ErrorKind.TOOL_CRASHED),
-        ("import time; print('half', flush=True); time.sleep(60)", ErrorKind.STALLED),
-        ("import time; time.sleep(60)", ErrorKind.TIMED_OUT),
+    for code, kind, limits in (
+        ("", ErrorKind.EMPTY_OUTPUT, {}),
+        ("print('half'); raise SystemExit(2)", ErrorKind.TOOL_CRASHED, {}),
+        ("import time; print('half', flush=True); time.sleep(600)", ErrorKind.STALLED, {"idle_seconds": 0.5}),
+        ("import time; time.sleep(600)", ErrorKind.TIMED_OUT, {"first_event_seconds": 0.5}),
     ):
-        task = a_task(tree, launch=Launch(command=[sys.executable, "-c", code]), recipe=ask, limits=replace_limits())
+        launch = Launch(command=[sys.executable, "-c", code])
+        task = a_task(tree, launch=launch, recipe=ask, limits=msgspec.structs.replace(PATIENT, **limits))
         error, _ = await delegate(task)
         assert isinstance(error, UnderstudyError), (code, error)
         assert error.kind is kind, code
-
-
-def replace_limits() -> Limits:
-    return Limits(first_event_seconds=2, idle_seconds=0.5, total_seconds=20)
 
 
 ECHO = "import json, sys; print(json.dumps(sys.argv[1:]))"
@@ -335,14 +333,16 @@ async def test_a_proxy_password_reaches_only_agents_with_a_network_and_is_redact
     assert outcome.text.startswith("None None None\n")
 
 
-async def test_a_crash_shows_the_last_lines_and_the_path_of_the_log(tree):
+async def test_a_crash_shows_the_last_lines_and_has_the_path_of_the_log(tree):
     code = "import sys; print('x' * 700, 'first\\nsecond', file=sys.stderr); sys.exit(3)"
     task = a_task(tree, launch=Launch(command=[sys.executable, "-c", code]))
     error, _ = await delegate(task)
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.TOOL_CRASHED
     assert error.message == "Delegator 'scripted' exited with code 3: second"
-    assert error.hint == f"Partial work is kept. Its output: {task.stderr_log}"
+    assert error.hint == "Partial work is kept."
+    assert error.log_paths == [str(task.stderr_log)]
+    assert UnderstudyError.from_info(error.info()).log_paths == error.log_paths
 
 
 async def test_a_refused_key_of_a_model_server_is_named(tree):
@@ -405,21 +405,21 @@ SERVER = ModelServer(name="s", kind="custom", base_url="http://127.0.0.1:1/v1")
     [
         (Delegator(name="d", tool="no-such"), "no tool `no-such`"),
         (Delegator(name="d", tool="openai"), "no tool `openai`"),
-        (Delegator(name="d", tool="codex"), "not supported yet"),
+        (Delegator(name="d", tool="goose"), "not supported yet"),
         (Delegator(name="d", model="m"), "neither"),
         (Delegator(name="d", model_server="s"), "`model` is missing"),
         (Delegator(name="d", model_server="s", model="m", launch=Launch(yolo=True)), "launch.yolo"),
         (Delegator(name="d", model_server="s", model="m", env={"A": "b"}), "`env`"),
-        (Delegator(name="d", model_server="s", model="m", limits=Limits(max_turns=2)), "max_turns"),
         (Delegator(name="d", tool="generic"), "launch.command"),
         (
             Delegator(name="d", tool="generic", launch=Launch(command=["x", "{prompt}"], prompt_delivery="stdin")),
-            "slot",
+            "{prompt}",
         ),
         (Delegator(name="d", tool="generic", launch=Launch(command=["x"]), limits=Limits(max_turns=2)), "max_turns"),
         (Delegator(name="d", tool="generic", launch=Launch(command=["x"]), model_server="s"), "model_server"),
         (Delegator(name="d", tool="ghostwriter", launch=Launch(flags=["-x"])), "launch.flags"),
         (Delegator(name="d", tool="ghostwriter", model_properties={"temperature": 1}), "model_properties"),
+        (Delegator(name="d", tool="codex", model_properties={"temperature": 1}), "model_properties.temperature"),
         (Delegator(name="d", tool="claude", launch=Launch(command=["x"])), "launch.command"),
         (Delegator(name="d", tool="claude", launch=Launch(permission_mode="all")), "launch.permission_mode"),
     ],
@@ -434,8 +434,8 @@ def test_a_runner_is_chosen_from_delegator_and_model_server():
     loop = Delegator(name="d", model_server="s", model="m")
     assert registry.runner_for(loop, SERVER).capabilities.name == "openai"
     assert registry.runner_for(Delegator(name="c", tool="claude"), None).capabilities.name == "claude"
-    messages = msgspec.structs.replace(SERVER, protocol="anthropic")
-    for unknown in (Delegator(name="d", tool="codex"), Delegator(name="d", tool="no-such"), loop):
+    messages = msgspec.structs.replace(SERVER, protocols=["grpc"])
+    for unknown in (Delegator(name="d", tool="goose"), Delegator(name="d", tool="no-such"), loop):
         with pytest.raises(UnderstudyError) as caught:
             registry.runner_for(unknown, messages)
         assert caught.value.kind is ErrorKind.UNKNOWN_TOOL
@@ -447,7 +447,7 @@ def test_a_runner_is_chosen_from_delegator_and_model_server():
         (BACKEND, "ask", "text", True),
         (BACKEND, "write", "file", True),
         (BACKEND, "tests", "tree", True),
-        (BACKEND, "implement", "tree", False),
+        (BACKEND, "implement", "tree", True),
         (GHOSTWRITER, "tests", "tree", True),
         (GHOSTWRITER, "ask", "text", False),
     ],

@@ -21,7 +21,7 @@ from understudy.process import children
 from understudy.process.environment import base_environment
 from understudy.runners.driver import driver
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
-from understudy.runners.runner import Outcome, Question, Task
+from understudy.runners.runner import Message, Outcome, Question, Send, Task
 from understudy.secrets import Redactor
 
 AGENT = Path(__file__).with_name("rpc_agent.py")
@@ -84,8 +84,8 @@ class RpcSource:
         self.calls.append("interrupt")
         await self._write(method="session/cancel")
 
-    async def send(self, message: str) -> None:
-        await self._write(method="session/steer", params={"text": message})
+    async def send(self, message: Message) -> None:
+        await self._write(method="session/steer", params={"text": message.text})
 
     async def explain(self) -> ErrorInfo | None:
         self.calls.append("explain")
@@ -117,7 +117,7 @@ def a_task(folder: Path, **more: Any) -> Task:
         "prompt_file": folder / "prompt.md",
         "worktree": None,
         "delegator": Delegator(name="peer", tool="generic"),
-        "limits": Limits(total_seconds=30, first_event_seconds=20, idle_seconds=20, after_result_seconds=5),
+        "limits": Limits(total_seconds=60, first_event_seconds=60, idle_seconds=60, after_result_seconds=60),
     }
     return Task(**(values | more))
 
@@ -149,10 +149,10 @@ async def test_a_question_is_answered_under_its_own_id(tmp_path):
 
     async def ask(question: Question) -> tuple[PermissionOption, str | None]:
         asked.append(question)
-        await asyncio.sleep(0.6)  # longer than the agent may be idle
+        await asyncio.sleep(2.2)  # longer than the agent may be idle
         return question.options[0], None
 
-    limits = Limits(total_seconds=30, first_event_seconds=20, idle_seconds=0.4)
+    limits = Limits(total_seconds=60, first_event_seconds=60, idle_seconds=2)
     outcome, _ = await drive(RpcSource(a_task(tmp_path, ask=ask, limits=limits), "question"))
     assert isinstance(outcome, Outcome), outcome
     assert outcome.text == "You said: go Asked. q-7: allow_once. "
@@ -174,8 +174,8 @@ async def test_where_no_one_can_be_asked_the_journal_has_the_typed_question(tmp_
 @pytest.mark.parametrize(
     ("scenario", "limits", "kind", "words"),
     [
-        ("stall", Limits(first_event_seconds=20, idle_seconds=0.3), ErrorKind.STALLED, "idleSeconds"),
-        ("stubborn", Limits(total_seconds=1.5), ErrorKind.TIMED_OUT, "totalSeconds"),
+        ("stall", Limits(first_event_seconds=60, idle_seconds=2), ErrorKind.STALLED, "idle_seconds"),
+        ("stubborn", Limits(total_seconds=1.5), ErrorKind.TIMED_OUT, "total_seconds"),
         ("spend", Limits(max_tokens=500), ErrorKind.BUDGET_EXHAUSTED, "maxTokens"),
         ("crash", Limits(), ErrorKind.TOOL_CRASHED, "code 3: the model went away"),
         ("refuse", Limits(), ErrorKind.AUTH_FAILED, "Authentication required"),
@@ -211,12 +211,16 @@ async def test_a_cancel_interrupts_and_then_closes(tmp_path):
 
 
 async def test_a_message_of_the_user_arrives_while_it_works(tmp_path):
-    source = RpcSource(a_task(tmp_path), "steer")
+    connected: asyncio.Future[Send] = asyncio.get_running_loop().create_future()
+
+    class Said:
+        taken = connect = staticmethod(connected.set_result)
+
+    source = RpcSource(a_task(tmp_path, messages=Said()), "steer")
     events: list[Event] = []
     work = asyncio.create_task(driver.drive(source.task, events.append, source))
     async with asyncio.timeout(20):
-        while not texts(events):
-            await asyncio.sleep(0.01)
-    await source.send("use pytest")
+        send = await connected
+    await send(Message(message_id="m", text="use pytest"))
     outcome = await work
     assert outcome.text == "You said: go Then: use pytest. "

@@ -26,7 +26,7 @@ from understudy.process import children, environment
 from understudy.runners.driver import json_output
 from understudy.runners.driver.command_line import Command
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem, Unrecognized
-from understudy.runners.runner import Task
+from understudy.runners.runner import Message, Task
 from understudy.secrets import Redactor
 
 END_GRACE_SECONDS = 2.0
@@ -54,11 +54,29 @@ class LineParser(Protocol):
 
 
 @runtime_checkable
+class EndsByExit(LineParser, Protocol):
+    """A one-way format in which the last line may be missing: the exit code or standard error tells the rest."""
+
+    def ended(self, code: int, stderr: str) -> Sequence[SourceItem]:
+        """Return the last items of a program that exited by itself without announcing a result."""
+        ...
+
+
+@runtime_checkable
+class TakesMessages(LineParser, Protocol):
+    """A two-way format in which the user may say more while the program works."""
+
+    def further(self, message: Message) -> bytes:
+        """Return the line that delivers another user message; nothing if it is sent when the turn ends."""
+        ...
+
+
+@runtime_checkable
 class Dialect(LineParser, Protocol):
     """A two-way format: besides reading, it encodes what is written to the program."""
 
     def message(self, text: str) -> bytes:
-        """Return the line that delivers a user message; the prompt is the first one."""
+        """Return the lines that deliver the prompt."""
         ...
 
     def answer(self, question_id: str, option: PermissionOption, note: str | None) -> bytes:
@@ -127,15 +145,16 @@ class _ChildSource:
         if self._dialect is not None:
             await self._write(self._dialect.interrupt())
 
-    async def send(self, message: str) -> None:
+    async def send(self, message: Message) -> None:
         """Send another user message; a one-way program gets only its prompt."""
-        if self._dialect is None:
+        stdin = self._child.stdin if self._child is not None else None
+        if stdin is None or not isinstance(self._dialect, TakesMessages) or self._announced or self._interrupted:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
-                f"{self.subject} cannot take messages while it works.",
+                f"{self.subject} cannot take messages now.",
                 hint="Reply to its result instead.",
             )
-        await self._write(self._dialect.message(message))
+        stdin.feed(self._dialect.further(message))
 
     async def explain(self) -> ErrorInfo | None:
         """Return the crash that the exit code or the signal indicates."""
@@ -212,10 +231,11 @@ class TextSource(_ChildSource):
 class JsonLinesSource(_ChildSource):
     """A program that prints one JSON object per line; with a ``Dialect`` it is also written to."""
 
-    def __init__(self, task: Task, command: Command, parser: LineParser) -> None:
+    def __init__(self, task: Task, command: Command, parser: LineParser, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         """Prepare; the program starts with the first item. A ``Dialect`` delivers the prompt as its first message."""
         super().__init__(task, command, parser if isinstance(parser, Dialect) else None)
         self._parser = parser
+        self._max_line_bytes = max_line_bytes
         self._ready: deque[SourceItem | Reply] = deque()
         self._torn = ""
 
@@ -226,7 +246,7 @@ class JsonLinesSource(_ChildSource):
             yield announcement
         if self._interrupted and self._dialect is None:
             return
-        lines = child.stdout_lines(MAX_LINE_BYTES)
+        lines = child.stdout_lines(self._max_line_bytes)
         while True:
             while self._ready:
                 item = self._ready.popleft()
@@ -246,7 +266,11 @@ class JsonLinesSource(_ChildSource):
             if line.strip() and not self._announced:
                 found = self._parser.line(line)
                 self._ready.extend(self._unrecognized(child, line) if found is None else found)
-        await child.wait()
+        ended = await child.wait()
+        by_itself = not (self._announced or self._interrupted or self._torn)
+        if by_itself and ended.code is not None and isinstance(self._parser, EndsByExit):
+            for item in self._parser.ended(ended.code, self._stderr(child).strip()):
+                yield item
 
     def _unrecognized(self, child: children.Child, line: bytes) -> Sequence[SourceItem]:
         text = self.redactor.redact(line.decode("utf-8", "replace"))
@@ -282,7 +306,7 @@ def environment_of(task: Task, command: Command) -> tuple[dict[str, str], dict[s
     given = dict(command.secrets)
     network = not locality.is_bound(task.delegator, task.model_server)
     variables = environment.base_environment({**extra, **task.environment, **given}, network=network)
-    return variables, {**task.secrets, **given}
+    return variables, {**task.secrets, **given, **command.secret_input}
 
 
 def _last_lines(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Literal
 from understudy.files import nofollow
 from understudy.model.config.command_slots import SLOT
 from understudy.model.config.prompt_delivery import delivery_of
+from understudy.model.config.tool_definitions import OPTIONS_SLOT
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.runner import Task
 
@@ -36,19 +37,29 @@ class Command:
     """Variables that the tool needs; the delegator's own variables override them."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Variables whose values are secret; they override all others and are never written to disk."""
+    secret_input: Mapping[str, str] = field(default_factory=dict)
+    """Secrets in ``stdin``, by a name to show instead; they are never written to disk either."""
 
 
-def fill(template: list[str], values: Mapping[str, str | None]) -> list[str]:
+def fill(template: list[str], values: Mapping[str, str | None], options: Sequence[str] | None = None) -> list[str]:
     """Return ``template`` with its slots filled, each inside its own argument, in one pass.
+
+    ``options`` replace the argument ``{options}``, unchanged; without them it is an argument like any other.
 
     An argument whose slot has no value (no model, no session) is left out. If the slot is the whole argument, the
     option before it is left out too: ``["--resume", "{sessionId}"]``. Other braces are kept.
     """
     filled: list[str] = []
+    own = 1
+    """The first argument of the template that may be left out: the program and the options never are."""
     for argument in template:
+        if argument == OPTIONS_SLOT and options is not None:
+            filled += options
+            own = len(filled)
+            continue
         names = SLOT.findall(argument)
         if any(not values.get(name) for name in names):
-            if SLOT.fullmatch(argument) and filled and filled[-1].startswith("-") and len(filled) > 1:
+            if SLOT.fullmatch(argument) and filled and filled[-1].startswith("-") and len(filled) > own:
                 filled.pop()
             continue
         filled.append(SLOT.sub(lambda match: values[match[1]] or "", argument))
@@ -56,8 +67,12 @@ def fill(template: list[str], values: Mapping[str, str | None]) -> list[str]:
 
 
 @contextmanager
-def prepared(task: Task, template: list[str], delivery: Delivery | None) -> Iterator[Command]:
+def prepared(
+    task: Task, template: list[str], delivery: Delivery | None, options: Sequence[str] | None = None
+) -> Iterator[Command]:
     """Yield the command for ``task`` with its prompt and folder; files created for it are removed afterwards.
+
+    ``options`` are those of ``fill``.
 
     Without ``delivery`` the template decides: ``{prompt}`` → argument, ``{promptFile}`` → file, neither → standard
     input. Raise ``config_invalid`` when template and delivery contradict each other or the prompt cannot be an
@@ -80,7 +95,7 @@ def prepared(task: Task, template: list[str], delivery: Delivery | None) -> Iter
             "sessionId": task.session_id,
         }
         yield Command(
-            argv=fill(template, values),
+            argv=fill(template, values, options),
             cwd=cwd,
             stdin=task.prompt.encode("utf-8", "replace") if chosen == "stdin" else None,
         )
@@ -134,5 +149,5 @@ def _invalid(task: Task, what: str) -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.CONFIG_INVALID,
         f"Delegator {task.delegator.name!r} {what}.",
-        hint='Set launch.promptDelivery to "stdin", or "file" with the slot {promptFile}; or write ["--", "{prompt}"].',
+        hint='Set launch.promptDelivery to "stdin", or "file" with {promptFile}; or write ["--", "{prompt}"].',
     )

@@ -41,6 +41,7 @@ from understudy.runners.driver.permission_relay import PermissionRelay
 from understudy.runners.driver.source import (
     AgentFinished,
     Heartbeat,
+    MessageTaken,
     QuestionWithdrawn,
     Retrying,
     Source,
@@ -100,26 +101,28 @@ async def drive(task: Task, emit: Emit, source: Source) -> Outcome:
     except TimeoutError:
         if not total.expired():
             raise
+        # To a tenth: what preparing took is subtracted from the limit.
+        limit = f"{round(task.limits.total_seconds or 0, 1):g} s (`total_seconds`)"
         error = UnderstudyError(
             ErrorKind.TIMED_OUT,
-            f"{source.subject} had not finished after {task.limits.total_seconds:g} s (`totalSeconds`).",
+            f"{source.subject} had not finished after {limit}.",
             hint="Raise the limit, or delegate a smaller piece. Partial work is kept.",
         )
-        _name_key_or_log(error, task)
+        _add_key_or_logs(error, task)
         raise error from None
     except UnderstudyError as error:
-        _name_key_or_log(error, task)
+        _add_key_or_logs(error, task)
         raise
 
 
-def _name_key_or_log(error: UnderstudyError, task: Task) -> None:
-    """Name in the hint the key that was refused, or the log of a program that failed."""
+def _add_key_or_logs(error: UnderstudyError, task: Task) -> None:
+    """Name in the hint the key that was refused; attach the logs of a program that failed."""
     if error.kind is ErrorKind.AUTH_FAILED and task.model_server is not None:
         error.hint = keys.how_to_correct(task.model_server)
-    logs = [path for path in (task.stdout_log, task.stderr_log) if path is not None and path.is_file()]
+    logs = [path for path in (task.stderr_log, task.stdout_log) if path is not None and path.is_file()]
     written = [str(path) for path in logs if path.stat().st_size]
     if error.kind in _LOGGED and written:
-        error.hint = " ".join([*([error.hint] if error.hint else []), f"Its output: {', '.join(written)}"])
+        error.log_paths = written
 
 
 class _Attempt:
@@ -135,7 +138,12 @@ class _Attempt:
         self._idle = limits.idle_seconds or IDLE_SECONDS
         self._after_result = limits.after_result_seconds or AFTER_RESULT_SECONDS
         self._permissions = PermissionRelay(
-            source, ask=task.ask, emit=self._emit, answered=self._answered, clean=self._clean_text
+            source,
+            ask=task.ask,
+            emit=self._emit,
+            answered=self._answered,
+            stop=self._stop,
+            clean=self._clean_text,
         )
         self._answer = self._redactor.text_stream()
         self._thought = self._redactor.text_stream()
@@ -152,7 +160,10 @@ class _Attempt:
         """Signs of work since the source started or restarted."""
         self._noise = 0
         self._clock: asyncio.Timeout | None = None
+        self._stopped: UnderstudyError | None = None
+        """Why the attempt must end now."""
         self._closed = False
+        self._connected = False
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -169,6 +180,8 @@ class _Attempt:
         except TimeoutError:
             if not clock.expired():
                 raise
+            if self._stopped is not None:
+                raise self._stopped from None
             if self._finished is None:
                 raise self._too_slow() from None
             hung = True
@@ -210,6 +223,9 @@ class _Attempt:
                 self._report(event)
 
     async def _take(self, item: SourceItem) -> None:
+        if not self._connected and self._task.messages is not None:  # it runs
+            self._connected = True
+            self._task.messages.connect(self._source.send)
         grace = 0.0
         match item:
             case AgentStarted():  # Understudy's own event, not a sign of work
@@ -225,6 +241,9 @@ class _Attempt:
                 await self._permissions.take(item)
             case QuestionWithdrawn():
                 self._permissions.withdraw(item.question_id)
+            case MessageTaken():
+                if self._task.messages is not None:
+                    self._task.messages.taken(item.message_id)
             case Retrying():
                 self._items = 0
                 self._move_clock(item.after_seconds + self._first)
@@ -243,8 +262,12 @@ class _Attempt:
         else:
             self._move_clock(max(self._idle, grace))
 
+    def _stop(self, error: UnderstudyError) -> None:
+        self._move_clock(0)
+        self._stopped = error
+
     def _move_clock(self, seconds: float | None) -> None:
-        if self._clock is not None:
+        if self._clock is not None and self._stopped is None:
             self._clock.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
     def _answered(self) -> None:
@@ -331,7 +354,8 @@ class _Attempt:
             self._emit_event(Note(level="warning", text=text))
 
     def _clean_text(self, text: str) -> str:
-        return strip_controls(self._redactor.redact(text))
+        # A key that contains an escape sequence is found only without it.
+        return self._redactor.redact(strip_controls(self._redactor.redact(text)))
 
     # -- how it ended ----------------------------------------------------------------------------------------
 
@@ -362,7 +386,7 @@ class _Attempt:
         usage, estimated = self._used("".join(self._parts) or text)
         cost = self._usage.cost_usd if self._usage else None
         if self._task.limits.max_usd is not None and cost is None:
-            text_of_note = "Nothing reported what this attempt cost, so `maxUsd` could not be enforced."
+            text_of_note = "Nothing reported what this attempt cost, so `max_usd` could not be enforced."
             self._emit(Note(level="warning", text=text_of_note))
         return Outcome(
             text=text if returns == "file" else strip_controls(text[:MAX_TEXT_CHARACTERS]),
@@ -392,12 +416,12 @@ class _Attempt:
         if self._items == 0 and self._first != self._idle:
             return UnderstudyError(
                 ErrorKind.TIMED_OUT,
-                f"{who} sent no event within {self._first:g} s (`firstEventSeconds`).{noise}",
+                f"{who} sent no event within {self._first:g} s (`first_event_seconds`).{noise}",
                 hint="Raise the limit if it starts slowly or loads a model; it may be waiting for a login.",
             )
         return UnderstudyError(
             ErrorKind.STALLED,
-            f"{who} sent no event for {self._idle:g} s (`idleSeconds`).{noise}",
+            f"{who} sent no event for {self._idle:g} s (`idle_seconds`).{noise}",
             hint="Retry, or raise the limit. Partial work is kept.",
         )
 

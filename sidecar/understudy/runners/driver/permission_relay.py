@@ -1,7 +1,7 @@
 """Relay an agent's permission questions to the user, and the answers back.
 
 While the user thinks, the driver keeps reading the source, so its pipe never fills, and suspends the idle limit. Any
-error with a question rejects it.
+error with a question rejects it; ``permission_denied`` ends the attempt, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 import msgspec
 
 from understudy.model.delegations import PermissionOption
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, Note, Permission, PermissionAnswered
 from understudy.runners.driver.source import Source
 from understudy.runners.runner import Ask, Question
@@ -40,13 +40,18 @@ class PermissionRelay:
         ask: Ask | None,
         emit: Callable[[Event], None],
         answered: Callable[[], None],
+        stop: Callable[[UnderstudyError], None],
         clean: Callable[[str], str],
     ) -> None:
-        """Start without questions; ``answered`` is called after each, ``clean`` redacts and sanitises a text."""
+        """Start without questions; ``answered`` is called after each, ``clean`` redacts and sanitises a text.
+
+        ``stop`` ends the attempt with an error.
+        """
         self._source = source
         self._ask = ask
         self._emit = emit
         self._answered = answered
+        self._stop = stop
         self._clean = clean
         self._open: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
@@ -97,6 +102,9 @@ class PermissionRelay:
             async with self._turn:
                 return await self._ask(shown)
         except UnderstudyError as error:
+            if error.kind is ErrorKind.PERMISSION_DENIED:
+                self._stop(error)
+                return rejecting(question), None
             self._emit(Note(level="warning", text=f"A question could not be asked, so it was rejected: {error}"))
         except Exception as error:
             # An error while asking must never count as permission.
@@ -117,6 +125,7 @@ class PermissionRelay:
             paths = None
         return replace(
             question,
+            altered=(command, paths) != (question.command, question.paths),
             tool=clean(question.tool)[:MAX_TITLE_CHARACTERS],
             title=clean(question.title)[:MAX_TITLE_CHARACTERS],
             detail=clean(question.detail)[:MAX_DETAIL_CHARACTERS],

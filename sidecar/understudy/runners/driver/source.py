@@ -14,7 +14,7 @@ from typing import Protocol
 from understudy.model.delegations import PermissionOption
 from understudy.model.errors import ErrorInfo
 from understudy.model.events import Event
-from understudy.runners.runner import Question
+from understudy.runners.runner import Message, Question
 from understudy.secrets import Redactor
 
 
@@ -51,20 +51,27 @@ class QuestionWithdrawn:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MessageTaken:
+    """The agent got a message that was sent to it."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Unrecognized:
     """Output that is not in the agent's format: counted, reported once, and not a sign of work."""
 
     text: str
 
 
-SourceItem = Event | AgentFinished | Heartbeat | Retrying | Question | QuestionWithdrawn | Unrecognized
+SourceItem = Event | AgentFinished | Heartbeat | Retrying | Question | QuestionWithdrawn | MessageTaken | Unrecognized
 
 
 class Source(Protocol):
     """One attempt of one agent. All methods are asynchronous, and none waits for the user.
 
-    The driver makes one call at a time, except for ``answer``, which is called from another task while the driver reads
-    ``items``.
+    The driver makes one call at a time, except for ``answer`` and ``send``, which are called from other tasks while the
+    driver reads ``items``.
     """
 
     subject: str
@@ -88,8 +95,11 @@ class Source(Protocol):
         """Ask the agent to end its turn, if its protocol supports that; ``items`` then yields its last output."""
         ...
 
-    async def send(self, message: str) -> None:
-        """Deliver another user message; raise ``invalid_params`` when this agent takes none while it works."""
+    async def send(self, message: Message) -> None:
+        """Hand over another user message; raise ``invalid_params`` when this agent takes none now.
+
+        ``MessageTaken`` follows once the agent has it; without that, it may not have got it.
+        """
         ...
 
     async def explain(self) -> ErrorInfo | None:
