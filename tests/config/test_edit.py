@@ -7,13 +7,16 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import understudy.config as room
 from understudy.config import fingerprint, load
 from understudy.config.edit import Editor
+from understudy.config.locations import user_folder
 from understudy.config.trust import records
+from understudy.engine.planning.delegator_choice import choose
 from understudy.files import durable
 from understudy.files.locks import folder_lock
 from understudy.model.checks import Check
@@ -42,6 +45,100 @@ def editor(state):
 def trusted(workspace, state):
     records.record(workspace, state, trusted=True)
     return Editor(workspace, state=state)
+
+
+def defaults(workspace: Path | None = None) -> tuple[str | None, dict[str, str]]:
+    found = load(workspace, trusted=workspace is not None).defaults
+    return found.delegator, dict(found.recipes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_defaults_are_what_was_chosen_last_and_the_file_goes_with_the_last_of_them(editor, seed):
+    names = ["one", "two", None]
+    for name in names[:2]:
+        editor.create(generic(name), Scope.USER)
+    chosen: dict[str | None, str] = {}
+    random = Random(seed)
+    for _ in range(20):
+        name, recipe = random.choice(names), random.choice([None, "tests", "docs"])
+        editor.set_default(name, recipe, Scope.USER)
+        chosen.pop(recipe, None)
+        chosen |= {} if name is None else {recipe: name}
+        assert defaults() == (chosen.get(None), {key: value for key, value in chosen.items() if key is not None})
+    for recipe in (None, "tests", "docs"):
+        editor.set_default(None, recipe, Scope.USER)
+    assert not (user_folder() / "defaults.toml").exists()
+
+
+def test_a_default_that_is_written_by_hand_wins_and_is_not_changed(editor):
+    editor.create(generic("one"), Scope.USER)
+    editor.create(generic("two"), Scope.USER)
+    editor.set_default("one", "tests", Scope.USER)
+    hand = user_folder() / "config.toml"
+    text = '# mine\n[defaults]\ndelegator = "one" # cheap\nrecipes = { docs = "two" }\n'
+    hand.write_text(text)
+    for recipe, line in ((None, 2), ("docs", 3)):
+        refused = failure(editor.set_default, "two", recipe, Scope.USER)
+        assert refused.kind is ErrorKind.NOT_EDITABLE
+        assert (refused.location.uri, refused.location.range.start.line) == (hand.as_uri(), line)
+    editor.set_default("two", "tests", Scope.USER)
+    assert hand.read_text() == text
+    assert defaults() == ("one", {"docs": "two", "tests": "two"})
+
+    own = user_folder() / "defaults.toml"
+    own.write_text("# kept\n" + own.read_text())
+    before = own.read_text()
+    refused = failure(editor.set_default, "one", "tests", Scope.USER)
+    assert (refused.kind, refused.location.uri) == (ErrorKind.NOT_EDITABLE, own.as_uri())
+    assert own.read_text() == before
+
+
+def test_a_workspace_sets_defaults_over_the_users_and_stays_trusted(trusted, workspace, state):
+    trusted.create(generic("one"), Scope.USER)
+    trusted.create(generic("shared"), Scope.WORKSPACE)
+    trusted.set_default("one", "tests", Scope.USER)
+    trusted.set_default("shared", "tests", Scope.WORKSPACE)
+    assert (workspace / ".understudy" / "defaults.toml").is_file()
+    assert records.status(workspace, state).trusted
+    assert defaults(workspace) == (None, {"tests": "shared"})
+    assert defaults() == (None, {"tests": "one"})
+    assert load(workspace, trusted=True).delegators["shared"].default_for == ["tests"]
+    refused = failure(trusted.set_default, "shared", "tests", Scope.USER)
+    assert (refused.kind, refused.hint) == (ErrorKind.INVALID_PARAMS, "Use the scope `workspace`.")
+
+
+def test_a_default_that_could_never_apply_is_refused(editor):
+    editor.create(generic("one"), Scope.USER)
+    assert failure(editor.set_default, "won", None, Scope.USER).kind is ErrorKind.UNKNOWN_DELEGATOR
+    assert failure(editor.set_default, "one", "test", Scope.USER).kind is ErrorKind.UNKNOWN_RECIPE
+    recipe = user_folder() / "recipes" / "mine.md"
+    recipe.parent.mkdir()
+    recipe.write_text('+++\ntitle = "Mine"\nreturns = "tree"\ndelegator = "one"\n+++\nDo it.\n')
+    refused = failure(editor.set_default, "one", "mine", Scope.USER)
+    assert (refused.kind, "itself" in refused.message) == (ErrorKind.INVALID_PARAMS, True), refused.message
+    assert not (user_folder() / "defaults.toml").exists()
+
+
+def test_a_default_of_a_removed_delegator_is_reported_and_stops_a_start_with_the_next_step(editor):
+    for name in ("one", "two", "three"):
+        editor.create(generic(name), Scope.USER)
+    editor.set_default("one", "tests", Scope.USER)
+    editor.set_default("two", None, Scope.USER)
+    editor.delete("delegator", "one")
+    editor.delete("delegator", "two")
+    found = load(None, trusted=False)
+    assert {problem.message for problem in found.problems} == {
+        "There is no delegator `one`.",
+        "There is no delegator `two`.",
+    }
+    assert {problem.location.uri for problem in found.problems} == {(user_folder() / "defaults.toml").as_uri()}
+    for recipe, name, choice in (("tests", "one", " --for tests"), ("docs", "two", "")):
+        error = failure(choose, found, found.recipes[recipe], None)
+        assert error.kind is ErrorKind.UNKNOWN_DELEGATOR
+        assert f"is {name!r}, which does not exist" in error.message
+        assert error.hint == f"Choose another: understudy delegators default NAME{choice}"
+    editor.set_default("three", "tests", Scope.USER)
+    assert choose(load(None, trusted=False), found.recipes["tests"], None)[0].delegator.name == "three"
 
 
 def python(script: str, *arguments: str) -> subprocess.Popen:
@@ -149,7 +246,7 @@ def test_nor_is_config_toml_or_what_is_built_in(editor, user, write):
     [
         (Delegator(name="a"), ErrorKind.CONFIG_INVALID, "neither"),
         (Delegator(name="a", tool="generik"), ErrorKind.CONFIG_INVALID, "no tool `generik`"),
-        (Delegator(name="a", tool="codex", launch=Launch(yolo=True)), ErrorKind.CONFIG_INVALID, "not supported yet"),
+        (Delegator(name="a", tool="goose", launch=Launch(yolo=True)), ErrorKind.CONFIG_INVALID, "not supported yet"),
         (generic("a", model_server="nowhere"), ErrorKind.CONFIG_INVALID, "no model server `nowhere`"),
         (
             Delegator(name="a", tool="ghostwriter", launch=Launch(flags=["-x"])),
@@ -333,7 +430,7 @@ def test_a_lock_ends_with_its_process(tmp_path):
     )
     assert holder.stdout.readline() == "held\n"
     holder.kill()
-    holder.communicate(timeout=30)
+    holder.communicate(timeout=60)
     with folder_lock(tmp_path, timeout_seconds=5):
         pass
 

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from understudy.config.fallback import Fallback
 from understudy.config.retention import Retention
 from understudy.model.checks import Check
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem
-from understudy.model.config.delegators import Limits, Scope
+from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
+from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.errors import Location
 
 SETUP_TIMEOUT_SECONDS = 600.0
 """A set-up command installs a project's dependencies; ten minutes is a slow `npm ci`."""
@@ -49,6 +52,21 @@ class Worktrees:
 
 
 @dataclass(frozen=True)
+class DefinedTool:
+    """A tool that a file defines, with its scope and location."""
+
+    definition: ToolDefinition
+    scope: Scope
+    location: Location
+    problems: list[Problem]
+
+    @property
+    def usable(self) -> bool:
+        """Whether it has no errors."""
+        return not any(problem.severity == "error" for problem in self.problems)
+
+
+@dataclass(frozen=True)
 class Configuration:
     """The merged configuration for one workspace."""
 
@@ -60,7 +78,11 @@ class Configuration:
     """Those without errors."""
     check_entries: dict[str, CheckEntry]
     recipes: dict[str, Recipe]
+    tools: dict[str, DefinedTool]
+    """The tools that files define, with errors or without; no name is that of a tool that Understudy knows."""
     defaults: Defaults
+    launch: Launch
+    """The user's defaults for launch options."""
     limits: Limits
     slots: int | None
     worktrees: Worktrees
@@ -72,3 +94,11 @@ class Configuration:
     file is missing. The user must see them before anything starts."""
     retention: Retention = field(default_factory=Retention)
     evidence: Evidence = field(default_factory=Evidence)
+    mcp_decide: bool = False
+    """Whether agents may accept and reject results through the MCP server."""
+    fallback: Fallback = field(default_factory=Fallback)
+
+    def definition_of(self, delegator: Delegator) -> ToolDefinition | None:
+        """Return the definition of a delegator's tool; None for a tool that no file defines."""
+        found = self.tools.get(delegator.tool or "")
+        return found.definition if found is not None else None

@@ -15,19 +15,26 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, overload
 
+import msgspec
+
 from understudy.config import locations
 from understudy.config.configuration import Configuration
+from understudy.config.discovery import declarations
 from understudy.config.load import load
-from understudy.config.parsing import file_schema
+from understudy.config.locations import SINGLE, FileKind
+from understudy.config.parsing import config_file, file_schema
 from understudy.config.parsing.source_file import unusable_value
-from understudy.config.rendering import render
+from understudy.config.rendering import is_own, render
+from understudy.config.suggestions import unknown_name
+from understudy.config.tool_template import template
 from understudy.config.trust.records import preserving_trust, status
 from understudy.config.validation import delegator_rules, server_rules, workspace_rules
 from understudy.files import durable, locks
 from understudy.model.checks import Check
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, Scope
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.config.permission_rules import PermissionRule
+from understudy.model.errors import ErrorKind, Location, UnderstudyError
 
 Kind = Literal["delegator", "model_server", "check"]
 Thing = Delegator | ModelServer | Check
@@ -103,6 +110,58 @@ class Editor:
             self._apply(root, changes)
             return self._entry(self._load(), kind, thing.name)
 
+    def add_rule(self, name: str, rule: PermissionRule) -> DelegatorEntry:
+        """Let the last of the delegator's permission rules be ``rule``; raises what ``update`` raises."""
+        entry = self._load().delegators.get(name)
+        if entry is None:
+            raise unknown_name(ErrorKind.UNKNOWN_DELEGATOR, name, self._load().delegators)
+        rules = entry.delegator.permissions or []
+        if rule in rules:
+            return entry
+        changed = msgspec.structs.replace(entry.delegator, permissions=[*rules, rule])
+        return self.update(name, changed, entry.revision)
+
+    def create_tool(self, name: str, scope: Scope) -> Path:
+        """Write a commented definition of a tool into ``scope``, and return the file; the user edits it.
+
+        Raises ``already_exists`` (also for a tool that Understudy knows), ``invalid_params``, ``untrusted_workspace``,
+        ``state_unavailable``.
+        """
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise _invalid_name("tool", name)
+        root = self._root(scope)
+        path = root / locations.PLACES[FileKind.TOOL][0] / f"{name}.toml"
+        with self._locked(root):
+            before = self._load()
+            self._refuse_untrusted(before, scope)
+            known = name in declarations.tools()
+            if known or name in before.tools or os.path.lexists(path):
+                entry = before.tools.get(name)
+                raise UnderstudyError(
+                    ErrorKind.ALREADY_EXISTS,
+                    f"Understudy knows the tool `{name}`." if known else f"The tool `{name}` is already defined.",
+                    hint="Choose another name." if known else "Choose another name, or edit that file.",
+                    location=entry.location if entry is not None else None,
+                )
+            self._apply(root, [(path, template(name).encode())])
+        return path
+
+    def create_starter(self, text: str, scope: Scope) -> Path:
+        """Write ``config.toml`` of ``scope`` with ``text``, and return it.
+
+        Raises ``already_exists``, ``invalid_params``, ``untrusted_workspace``, ``state_unavailable``.
+        """
+        root = self._root(scope)
+        path = root / SINGLE[FileKind.CONFIG]
+        with self._locked(root):
+            self._refuse_untrusted(self._load(), scope)
+            if os.path.lexists(path):
+                raise UnderstudyError(
+                    ErrorKind.ALREADY_EXISTS, f"{path} exists, so it is not changed.", hint="Edit that file."
+                )
+            self._apply(root, [(path, text.encode())])
+        return path
+
     def judge(self, thing: Thing, scope: Scope) -> None:
         """Raise what ``create`` would raise for the values of ``thing``, without checking that its name is free."""
         _check_name(_kind(thing), thing.name)
@@ -110,6 +169,57 @@ class Editor:
         before = self._load()
         self._refuse_untrusted(before, scope)
         self._judge(before, thing, scope)
+
+    def set_default(self, delegator: str | None, recipe: str | None, scope: Scope) -> None:
+        """Make ``delegator`` the default of ``scope`` for a recipe (``None``: for all others); ``None`` removes it.
+
+        Raises ``unknown_delegator``, ``unknown_recipe``, ``invalid_params`` (a recipe that names its delegator, a
+        scope that cannot see the delegator, no workspace), ``untrusted_workspace``, ``not_editable`` with the place
+        where the user wrote the default, ``state_unavailable``.
+        """
+        root = self._root(scope)
+        layer = next(one for one in locations.layers(self.workspace, trusted=True) if one.root == root)
+        with self._locked(root):
+            before = self._load()
+            self._refuse_untrusted(before, scope)
+            _refuse_useless_default(before, load(None, trusted=False), delegator, recipe, scope)
+            written = config_file.read_file(layer, FileKind.CONFIG, root / SINGLE[FileKind.CONFIG])
+            for name, item in written.sections:
+                table = item.value
+                if name == "defaults" and (recipe in table.recipes if recipe else table.delegator is not None):
+                    key = ("defaults", "recipes", recipe) if recipe else ("defaults", "delegator")
+                    raise _hand_written_default(item.source.location(item.source.where(key, key=True)))
+            path = root / SINGLE[FileKind.DEFAULTS]
+            table = _own_defaults(config_file.read_file(layer, FileKind.DEFAULTS, path), path)
+            if recipe is None:
+                table.delegator = delegator
+            elif delegator is None:
+                table.recipes.pop(recipe, None)
+            else:
+                table.recipes[recipe] = delegator
+            empty = table.delegator is None and not table.recipes
+            if not empty or os.path.lexists(path):
+                table.recipes = dict(sorted(table.recipes.items()))
+                self._apply(root, [(path, None if empty else render(table))])
+
+    def preview_defaults(self, changes: Mapping[str | None, str], scope: Scope) -> tuple[Path, bytes, bytes]:
+        """Return ``defaults.toml`` of ``scope``, its content, and that with ``changes`` (recipe, or None → delegator).
+
+        Nothing is written, and the delegators need not exist yet. Raises ``not_editable`` if the user edited the file.
+        """
+        root = self._root(scope)
+        layer = next(one for one in locations.layers(self.workspace, trusted=True) if one.root == root)
+        path = root / SINGLE[FileKind.DEFAULTS]
+        reading = config_file.read_file(layer, FileKind.DEFAULTS, path)
+        table = _own_defaults(reading, path)
+        before = render(table) if os.path.lexists(path) else b""
+        for recipe, delegator in changes.items():
+            if recipe is None:
+                table.delegator = delegator
+            else:
+                table.recipes[recipe] = delegator
+        table.recipes = dict(sorted(table.recipes.items()))
+        return path, before, render(table)
 
     def delete(self, kind: Kind, name: str, revision: str | None = None) -> None:
         """Remove the delegator, model server or check called ``name``; raises what ``update`` raises."""
@@ -219,13 +329,19 @@ class Editor:
             if scope is Scope.WORKSPACE:
                 findings += workspace_rules.check_workspace_server(thing, own_servers)
         else:
-            visible = servers if scope is Scope.WORKSPACE else own_servers
-            findings = list(delegator_rules.check_delegator(thing, delegator_rules.Surroundings(visible)))
+            tools = {name: one.definition for name, one in before.tools.items() if one.usable}
+            own_tools = {name: one.definition for name, one in personal.tools.items() if one.usable}
+            if scope is Scope.WORKSPACE:
+                around = delegator_rules.Surroundings(servers, tools)
+            else:
+                around = delegator_rules.Surroundings(own_servers, own_tools)
+            findings = list(delegator_rules.check_delegator(thing, around))
             if scope is Scope.WORKSPACE:
                 own = {
                     name: entry.delegator for name, entry in personal.delegators.items() if entry.scope is Scope.USER
                 }
-                findings += workspace_rules.check_workspace_delegator(thing, own, servers)
+                foreign = tools.keys() - own_tools.keys()
+                findings += workspace_rules.check_workspace_delegator(thing, own, servers, foreign)
         errors = [finding for finding in findings if finding.severity == "error"]
         if errors:
             message = " ".join(finding.message for finding in errors)
@@ -268,6 +384,52 @@ class Editor:
         with preserving_trust(workspace, self.state, steps=steps):
             folder.mkdir(parents=True, exist_ok=True)
             _write(changes, mode=0o644)
+
+
+def _own_defaults(reading: config_file.Reading, path: Path) -> file_schema.DefaultsTable:
+    """Return the content of a generated ``defaults.toml``; raise ``not_editable`` if the user edited it."""
+    if not os.path.lexists(path):
+        return file_schema.DefaultsTable()
+    for _, item in reading.sections:
+        if is_own(item):
+            table: file_schema.DefaultsTable = item.value
+            return table
+        raise _hand_written_default(item.source.location(None))
+    raise _hand_written_default(reading.problems[0].location if reading.problems else None)
+
+
+def _hand_written_default(location: Location | None) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.NOT_EDITABLE,
+        "This default is written by hand, so Understudy does not change it.",
+        hint="Edit the file itself.",
+        location=location,
+    )
+
+
+def _refuse_useless_default(
+    seen: Configuration, personal: Configuration, delegator: str | None, recipe: str | None, scope: Scope
+) -> None:
+    """Raise the error for a default that could never apply."""
+    if delegator is None:
+        return
+    if delegator not in seen.delegators:
+        raise unknown_name(ErrorKind.UNKNOWN_DELEGATOR, delegator, seen.delegators)
+    if recipe is not None and recipe not in seen.recipes:
+        raise unknown_name(ErrorKind.UNKNOWN_RECIPE, recipe, seen.recipes)
+    if recipe is not None and seen.recipes[recipe].delegator is not None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"The recipe {recipe!r} names its delegator itself, so a default has no effect.",
+            hint="Change or remove `delegator` in the file of the recipe.",
+        )
+    if scope is Scope.USER and (delegator not in personal.delegators or recipe not in {None, *personal.recipes}):
+        what = f"delegator {delegator!r}" if delegator not in personal.delegators else f"recipe {recipe!r}"
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"The {what} exists only in this workspace, so it cannot be part of your defaults.",
+            hint="Use the scope `workspace`.",
+        )
 
 
 def _file(root: Path, kind: Kind, name: str) -> Path:
@@ -315,11 +477,13 @@ def _entries(configuration: Configuration, kind: Kind) -> Mapping[str, Entry]:
 
 def _check_name(kind: Kind, name: str) -> None:
     if not re.fullmatch(NAME_PATTERN, name):
-        raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS,
-            f"{name!r} cannot be the name of a {_TITLE[kind]}.",
-            hint="Use lowercase letters, digits, dots, hyphens and underscores; at most 64.",
-        )
+        raise _invalid_name(_TITLE[kind], name)
+
+
+def _invalid_name(what: str, name: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.INVALID_PARAMS, f"{name!r} cannot be the name of a {what}.", hint=delegator_rules.NAME_HINT
+    )
 
 
 def _refuse_stale(entry: Entry, kind: Kind, name: str, revision: str | None) -> None:

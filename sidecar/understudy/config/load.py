@@ -15,17 +15,20 @@ from typing import Any
 import msgspec
 
 from understudy.config import locations
-from understudy.config.configuration import Configuration, Defaults, Worktrees
+from understudy.config.configuration import Configuration, Defaults, DefinedTool, Worktrees
 from understudy.config.discovery import declarations
+from understudy.config.fallback import Fallback
+from understudy.config.fallback import invalid_fields as invalid_fallback
 from understudy.config.findings import Finding, KeyPath, LocatedFinding
 from understudy.config.parsing import config_file, file_schema
 from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading
 from understudy.config.rendering import is_own, revision
 from understudy.config.retention import Retention, invalid_fields
 from understudy.config.suggestions import close, near
-from understudy.config.validation import delegator_rules, evidence_rules, server_rules, workspace_rules
+from understudy.config.validation import delegator_rules, evidence_rules, server_rules, tool_rules, workspace_rules
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.model.checks import Check
+from understudy.model.config import result_branch
 from understudy.model.config.config_entries import (
     CheckEntry,
     CheckState,
@@ -35,9 +38,11 @@ from understudy.model.config.config_entries import (
     Problem,
     ServerState,
 )
-from understudy.model.config.delegators import Limits, Scope
+from understudy.model.config.delegators import Launch, Limits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
+
+CHOOSE_DEFAULT = "Choose another default: understudy delegators default NAME"
 
 
 def load(workspace: Path | None, *, trusted: bool) -> Configuration:
@@ -69,12 +74,14 @@ class Loader:
         self.servers: list[Item] = []
         self.checks: list[Item] = []
         self.recipes: list[Item] = []
+        self.tools: list[Item] = []
         self.sections: dict[str, list[Item]] = {name: [] for name in file_schema.SECTIONS}
         for one in found:
             self.delegators += one.delegators
             self.servers += one.servers
             self.checks += one.checks
             self.recipes += one.recipes
+            self.tools += one.tools
             self.problems += one.problems
             self.missing += one.missing
             self.broken |= one.broken
@@ -91,7 +98,8 @@ class Loader:
         for items in (self.delegators, self.servers, self.checks):
             self._find_twice(items)
         servers = self._judge_servers()
-        self._judge_delegators(servers)
+        tools = self._judge_tools()
+        self._judge_delegators(servers, tools)
         for item in self.checks:
             self._note(item, delegator_rules.check_check(item.value))
             if item.layer.scope is Scope.WORKSPACE:
@@ -110,10 +118,20 @@ class Loader:
         limits, slots = self._limits()
         defaults = self._defaults(delegators, recipes)
         worktrees = self._worktrees()
+        launch = self._launch(tools)
         retention = self._retention()
         evidence = self._evidence()
+        mcp_decide = self._mcp_decide()
+        fallback = self._fallback()
         python = self._python()
-        for items in (self.delegators, self.servers, self.checks, self.recipes, *self.sections.values()):
+        for items in (
+            self.delegators,
+            self.servers,
+            self.checks,
+            self.recipes,
+            self.tools,
+            *self.sections.values(),
+        ):
             self.problems += [problem for item in items for problem in item.problems]
         if self.workspace is not None and not self.trusted and (self.workspace / locations.WORKSPACE_FOLDER).is_dir():
             message = "The workspace is not trusted, so its .understudy folder is not read."
@@ -123,17 +141,21 @@ class Loader:
         return Configuration(
             workspace=self.workspace,
             trusted=self.trusted,
-            delegators={name: _delegator_entry(item) for name, item in sorted(delegators.items())},
+            delegators={name: _delegator_entry(item, defaults, tools) for name, item in sorted(delegators.items())},
             model_servers={name: _server_entry(item) for name, item in sorted(servers.items())},
             checks=checks,
             check_entries={name: _check_entry(item) for name, item in sorted(check_items.items())},
             recipes={name: item.value for name, item in recipes.items() if item.usable},
+            tools={name: _defined_tool(item) for name, item in sorted(tools.items())},
             defaults=defaults,
+            launch=launch,
             limits=limits,
             slots=slots,
             worktrees=worktrees,
             retention=retention,
             evidence=evidence,
+            mcp_decide=mcp_decide,
+            fallback=fallback,
             python=python,
             problems=plain(self.problems),
             missing=plain(self._missing()),
@@ -174,21 +196,59 @@ class Loader:
                 self._note(item, workspace_rules.check_workspace_server(item.value, own))
         return _winners(self.servers, lambda item: item.value.name)
 
-    def _judge_delegators(self, servers: dict[str, Item]) -> None:
+    def _judge_tools(self) -> dict[str, Item]:
+        own = self._values(self.tools, Scope.USER)
+        for item in self.tools:
+            self._note(item, tool_rules.check_tool(item.value))
+            if item.layer.scope is Scope.WORKSPACE:
+                self._note(item, workspace_rules.check_workspace_tool(item.value, own))
+        # The name of a tool that Understudy knows always means that one.
+        return {
+            name: item
+            for name, item in _winners(self.tools, lambda item: item.value.name).items()
+            if name not in declarations.tools()
+        }
+
+    def _judge_delegators(self, servers: dict[str, Item], tools: dict[str, Item]) -> None:
         own = self._values(self.delegators, Scope.USER)
         everywhere = {name: item.value for name, item in servers.items()}
-        broken = {name for name, item in servers.items() if not item.usable}
-        # A user's own delegator always uses the user's own server: a repository cannot replace it.
+        broken = {("model_server", name) for name, item in servers.items() if not item.usable}
+        broken |= {("tool", name) for name, item in tools.items() if not item.usable}
+        # A user's own delegator always uses the user's own server and tool: a repository cannot replace them.
         personal = self._values(self.servers, Scope.USER)
+        defined = {name: item.value for name, item in tools.items()}
+        own_tools = {name: item.value for name, item in tools.items() if item.layer.scope is Scope.USER}
         for item in self.delegators:
-            visible = everywhere if item.layer.scope is Scope.WORKSPACE else personal
-            findings = delegator_rules.check_delegator(item.value, Surroundings(visible))
-            self._note(item, (self._broken(one, "model_servers", item.value.model_server) for one in findings))
             if item.layer.scope is Scope.WORKSPACE:
-                self._note(item, workspace_rules.check_workspace_delegator(item.value, own, everywhere))
-            if item.value.model_server in broken:
-                message = f"The model server `{item.value.model_server}` has errors."
-                item.note(Finding(("model_server",), message, "See the problems of that entry."))
+                around = Surroundings(everywhere, defined)
+            else:
+                around = Surroundings(personal, own_tools)
+            for one in delegator_rules.check_delegator(item.value, around):
+                kind, name = (
+                    ("tools", item.value.tool) if one.path == ("tool",) else ("model_servers", item.value.model_server)
+                )
+                item.note(self._broken(one, kind, name))
+            self._check_fallback(item)
+            if item.layer.scope is Scope.WORKSPACE:
+                foreign = defined.keys() - own_tools.keys()
+                self._note(item, workspace_rules.check_workspace_delegator(item.value, own, everywhere, foreign))
+            for field in ("model_server", "tool"):
+                name = getattr(item.value, field)
+                if (field, name) in broken:
+                    message = f"The {field.replace('_', ' ')} `{name}` has errors."
+                    item.note(Finding((field,), message, "See the problems of that entry."))
+
+    def _check_fallback(self, item: Item) -> None:
+        """Find names in a delegator's fallbacks that do not exist where it may look for them, and other mistakes."""
+        names = item.value.fallback
+        if names is None:
+            return
+        own = item.layer.scope is not Scope.WORKSPACE
+        known = [one.value.name for one in self.delegators if not own or one.layer.scope is not Scope.WORKSPACE]
+        self._note(item, delegator_rules.check_fallback(names, item.value.name))
+        for number, name in enumerate(names):
+            if name not in known:
+                item.note(self._broken(_unknown(("fallback", number), "delegator", name, known), "delegators", name))
 
     def _broken(self, finding: Finding, kind: str, name: str | None) -> Finding:
         """Return the finding about an unknown name, or another one if the name exists but has errors."""
@@ -212,7 +272,10 @@ class Loader:
             ]
             for path, name in named:
                 if name is not None and name not in delegators:
-                    item.note(self._broken(_unknown(path, "delegator", name, delegators), "delegators", name))
+                    finding = _unknown(path, "delegator", name, delegators)
+                    if item.whole and not finding.names:  # chosen in a frontend
+                        finding = replace(finding, hint=CHOOSE_DEFAULT)
+                    item.note(self._broken(finding, "delegators", name))
             for recipe in table.recipes:
                 if recipe not in recipes:
                     finding = replace(_unknown(("recipes", recipe), "recipe", recipe, recipes), key=True)
@@ -221,6 +284,28 @@ class Loader:
                 merged = replace(merged, delegator=table.delegator, scope=item.layer.scope)
             merged = replace(merged, recipes={**merged.recipes, **table.recipes})
         return merged
+
+    def _launch(self, tools: Mapping[str, Item]) -> Launch:
+        merged: dict[str, Any] = {}
+        known = [*declarations.tools().values(), *(item.value.capabilities() for item in tools.values() if item.usable)]
+        modes = {mode.value for tool in known for mode in tool.launch.get("permission_mode", ())}
+        for item in self.sections["launch"]:
+            if item.layer.scope is Scope.WORKSPACE:
+                message = "A workspace cannot say how your delegators are started."
+                item.note(Finding((), message, "Move `[launch]` to your own config.toml."))
+                continue
+            if item.value.yolo and item.value.permission_mode is not None:
+                message = "`permission_mode` has no effect beside `yolo`."
+                item.note(Finding(("permission_mode",), message, "Remove one of them.", code="no_effect"))
+            if (asked := item.value.permission_mode) is not None and asked not in modes:
+                message = f"No tool has the permission mode `{asked}`."
+                names = close(asked, modes)
+                item.note(Finding(("permission_mode",), message, near(asked, modes), code="not_allowed", names=names))
+            if item.value.branch is not None and not result_branch.is_valid(item.value.branch):
+                item.note(delegator_rules.branch_finding(("branch",)))
+            if item.usable:
+                merged |= _given(item.value)
+        return Launch(**merged)
 
     def _limits(self) -> tuple[Limits, int | None]:
         """Merge the limits: a workspace may set and tighten them, but never loosen the user's limits."""
@@ -270,8 +355,7 @@ class Loader:
                 elif kept is not None and kept < 0:
                     item.note(Finding((name,), f"`{name}` must not be negative."))
             if item.usable:
-                given = {name: getattr(table, name) for name in table.__struct_fields__}
-                merged = replace(merged, **{name: value for name, value in given.items() if value is not None})
+                merged = replace(merged, **_given(table))
         return merged
 
     def _retention(self) -> Retention:
@@ -287,8 +371,30 @@ class Loader:
             for name in invalid_fields(item.value):
                 item.note(Finding((name,), f"`{name}` must be zero or a positive number."))
             if item.usable:
-                given = msgspec.structs.asdict(item.value)
-                merged = replace(merged, **{name: value for name, value in given.items() if value is not None})
+                merged = replace(merged, **_given(item.value))
+        return merged
+
+    def _mcp_decide(self) -> bool:
+        allowed = False
+        for item in self.sections["mcp"]:
+            if item.layer.scope is Scope.WORKSPACE:
+                message = "A workspace cannot allow agents to decide."
+                item.note(Finding((), message, "Move `[mcp]` to your own config.toml."))
+            elif item.usable and item.value.decide is not None:
+                allowed = item.value.decide
+        return allowed
+
+    def _fallback(self) -> Fallback:
+        merged = Fallback()
+        for item in self.sections["fallback"]:
+            if item.layer.scope is Scope.WORKSPACE:
+                message = "A workspace cannot say when your delegators take over from each other."
+                item.note(Finding((), message, "Move `[fallback]` to your own config.toml."))
+                continue
+            for name in invalid_fallback(item.value):
+                item.note(Finding((name,), f"`{name}` must be above zero."))
+            if item.usable:
+                merged = replace(merged, **_given(item.value))
         return merged
 
     def _evidence(self) -> Evidence:
@@ -354,8 +460,18 @@ def _winners(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, It
     return found
 
 
-def _delegator_entry(item: Item) -> DelegatorEntry:
-    tool = declarations.tools().get(item.value.tool or "")
+def _given(table: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of a table that the file sets."""
+    return {name: value for name, value in msgspec.structs.asdict(table).items() if value is not None}
+
+
+def _defined_tool(item: Item) -> DefinedTool:
+    return DefinedTool(item.value, item.layer.scope, item.source.location(), plain(item.problems))
+
+
+def _delegator_entry(item: Item, defaults: Defaults, tools: Mapping[str, Item]) -> DelegatorEntry:
+    name = item.value.tool or ""
+    tool = declarations.tools().get(name) or (tools[name].value if name in tools else None)
     return DelegatorEntry(
         delegator=item.value,
         scope=item.layer.scope,
@@ -363,6 +479,8 @@ def _delegator_entry(item: Item) -> DelegatorEntry:
         editable=_editable(item),
         location=_location(item),
         tool_display_name=tool.title if tool is not None else None,
+        is_default=defaults.delegator == item.value.name,
+        default_for=sorted(recipe for recipe, name in defaults.recipes.items() if name == item.value.name),
         state=EntryState(ready=item.usable, problems=plain(item.problems), running=0, queued=0),
     )
 

@@ -22,6 +22,8 @@ BUILTIN = Path(__file__).parent / "builtin"
 class FileKind(enum.StrEnum):
     """The kinds of configuration files."""
 
+    DEFAULTS = "defaults"
+    """``defaults.toml``: default delegators that were chosen in a frontend; ``config.toml`` beside it overrides it."""
     CONFIG = "config"
     """``config.toml``, only written by hand."""
     DELEGATOR = "delegator"
@@ -32,13 +34,19 @@ class FileKind(enum.StrEnum):
     """``checks/<name>.toml``."""
     RECIPE = "recipe"
     """``recipes/<name>.md``: front matter, then the instructions."""
+    TOOL = "tool"
+    """``tools/<name>.toml``: an agent CLI that Understudy does not know."""
 
+
+SINGLE: dict[FileKind, str] = {FileKind.DEFAULTS: "defaults.toml", FileKind.CONFIG: "config.toml"}
+"""The kinds with one file, in the order in which they are read."""
 
 PLACES: dict[FileKind, tuple[str, str]] = {
     FileKind.DELEGATOR: ("delegators", ".toml"),
     FileKind.MODEL_SERVER: ("model-servers", ".toml"),
     FileKind.CHECK: ("checks", ".toml"),
     FileKind.RECIPE: ("recipes", ".md"),
+    FileKind.TOOL: ("tools", ".toml"),
 }
 """Folder and ending of the kinds with one entry per file, in the order in which they are read."""
 
@@ -83,7 +91,7 @@ def place_of(path: Path) -> tuple[FileKind, Layer] | None:
     kind = _kind(path)
     if kind is None:
         return None
-    root = path.parent if kind is FileKind.CONFIG else path.parent.parent
+    root = path.parent if kind in SINGLE else path.parent.parent
     own = user_folder()
     if root == own or os.path.realpath(own / path.relative_to(root)) == os.path.realpath(path):
         return kind, Layer(Scope.USER, own, None, "user")
@@ -95,8 +103,9 @@ def place_of(path: Path) -> tuple[FileKind, Layer] | None:
 
 
 def _kind(path: Path) -> FileKind | None:
-    if path.name == "config.toml":
-        return FileKind.CONFIG
+    for kind, name in SINGLE.items():
+        if path.name == name:
+            return kind
     for kind, (folder, suffix) in PLACES.items():
         if path.parent.name == folder and path.name.endswith(suffix) and not path.name.startswith("."):
             return kind
@@ -123,7 +132,8 @@ def fingerprint(workspace: Path | None) -> str:
     for layer in layers(workspace, trusted=True):
         if layer.scope is Scope.BUILTIN:
             continue
-        _stat(digest, layer.root / "config.toml")
+        for name in SINGLE.values():
+            _stat(digest, layer.root / name)
         for folder, suffix in PLACES.values():
             for path in names_in(layer.root / folder, suffix):
                 _stat(digest, path)

@@ -15,7 +15,7 @@ def revision(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def render(value: Delegator | ModelServer | Check) -> bytes:
+def render(value: Delegator | ModelServer | Check | file_schema.DefaultsTable) -> bytes:
     """Return the file that Understudy writes for ``value``; the same value gives the same bytes."""
     import tomli_w
 

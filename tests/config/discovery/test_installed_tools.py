@@ -5,14 +5,17 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-import time
+from concurrent import futures
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from understudy.config.discovery import installed_tools, local_servers
+from understudy.config.discovery import declarations, installed_tools, local_servers
 from understudy.config.discovery.server_presets import ServerKind
+from understudy.config.validation import delegator_rules
+from understudy.model.capabilities import Capabilities
+from understudy.model.config.delegators import Delegator, Launch
 
 
 @pytest.fixture
@@ -73,7 +76,7 @@ def test_every_known_tool_is_listed_found_or_not(detect, program):
         True,
         [],
     )
-    assert (found["codex"].found, found["codex"].path, found["codex"].runnable) == (False, None, False)
+    assert (found["goose"].found, found["goose"].path, found["goose"].runnable) == (False, None, False)
     assert found["ghostwriter"].found
     assert found["ghostwriter"].runnable
     assert found["generic"].found
@@ -108,6 +111,14 @@ def test_what_was_found_is_remembered_until_the_program_changes(detect, program,
         assert detect()["claude"].version == "1.0.10"
 
 
+def test_two_tools_with_one_program_have_answers_of_their_own(detect, program):
+    path = program("claude", 'test "$1" = --evil && echo 99.0.0 || echo 1.0.0')
+    evil = Capabilities(name="evil", title="Evil", binaries=(str(path),), version_arguments=("--evil",))
+    for _ in range(2):
+        found = detect(defined=[evil])
+        assert (found["evil"].version, found["claude"].version) == ("99.0.0", "1.0.0")
+
+
 def test_a_program_that_fails_is_named_and_asked_again_the_next_time(detect, program, tmp_path):
     program("codex", "echo broken >&2; exit 3")
     (problem,) = detect()["codex"].problems
@@ -116,16 +127,19 @@ def test_a_program_that_fails_is_named_and_asked_again_the_next_time(detect, pro
     assert runs(tmp_path, "codex") == 2
 
 
-def test_probes_run_at_the_same_time_and_one_that_hangs_is_given_up(detect, program, monkeypatch):
-    monkeypatch.setattr(installed_tools, "PROBE_SECONDS", 1.0)
-    for name in ("claude", "codex", "gemini", "qwen", "copilot"):
-        program(name, "exec sleep 30")
-    program("aider", "echo aider 0.86.2")
-    started = time.monotonic()
+def test_probes_run_at_the_same_time(detect, program, monkeypatch, tmp_path):
+    monkeypatch.setattr(installed_tools, "PROBE_SECONDS", 60.0)
+    # Each waits until the other has begun.
+    program("aider", f"until [ -e {tmp_path}/ran-codex ]; do sleep 0.01; done; echo aider 0.86.2")
+    program("codex", f"until [ -e {tmp_path}/ran-aider ]; do sleep 0.01; done; echo codex-cli 0.4.0")
     found = detect()
-    assert time.monotonic() - started < 4.5
-    assert found["aider"].version == "0.86.2"
-    assert "did not print its version" in found["qwen"].problems[0].message
+    assert (found["aider"].version, found["codex"].version) == ("0.86.2", "0.4.0")
+
+
+def test_a_program_that_hangs_is_given_up(detect, program, monkeypatch):
+    monkeypatch.setattr(installed_tools, "PROBE_SECONDS", 0.5)
+    program("qwen", "exec sleep 600")
+    assert "did not print its version" in detect()["qwen"].problems[0].message
 
 
 def test_other_programs_of_the_same_name_are_not_taken_for_agents(detect, program, binaries):
@@ -230,9 +244,7 @@ def test_a_port_that_never_answers_is_given_up(monkeypatch):
 
     monkeypatch.setattr(local_servers, "ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        started = time.monotonic()
         assert local_servers.running([kind("ollama", listening.getsockname()[1])]) == {}
-        assert time.monotonic() - started < 2
 
 
 def test_a_server_that_dribbles_is_given_up(monkeypatch):
@@ -254,9 +266,7 @@ def test_a_server_that_dribbles_is_given_up(monkeypatch):
 
         thread = threading.Thread(target=dribble)
         thread.start()
-        started = time.monotonic()
         assert local_servers.running([kind("ollama", listening.getsockname()[1])]) == {}
-        assert time.monotonic() - started < 3
         stop.set()
         thread.join(10)
 
@@ -270,3 +280,45 @@ def test_no_proxy_and_no_key_go_along(serve, asked, monkeypatch):
     ((path, headers, address),) = asked
     assert (path, address) == ("/v1/models", "127.0.0.1")
     assert set(headers) == {"Host", "Accept-Encoding", "Accept"}
+
+
+AGENTS = {name: tool for name, tool in declarations.tools().items() if tool.binaries}
+
+
+def test_hundreds_of_tools_from_files_are_not_asked_all_at_once(detect, program, monkeypatch):
+    program("own", "echo 1.2.3")
+    pools = []
+
+    class Pool(futures.ThreadPoolExecutor):
+        def __init__(self, **options):
+            pools.append(options["max_workers"])
+            super().__init__(**options)
+
+    monkeypatch.setattr(futures, "ThreadPoolExecutor", Pool)
+    several = [Capabilities(name=f"own{number}", title="Own", binaries=("own",)) for number in range(200)]
+    found = detect(defined=several)
+    assert pools == [installed_tools.MOST_AT_ONCE]
+    assert {found[one.name].found for one in several} == {True}
+
+
+def test_every_agent_says_how_to_install_it_and_log_in():
+    assert {*AGENTS} >= {"claude", "codex", "opencode", "gemini", "copilot", "cursor", "qwen", "pi", "aider", "mini"}
+    assert {*AGENTS} >= {"goose", "crush"}
+    for tool in AGENTS.values():
+        install = tool.install
+        assert install is not None, tool.name
+        assert [text[-1] for text in (install.about, install.login)] == [".", "."], tool.name
+        assert install.url.startswith("https://"), tool.name
+        # These are typed into a terminal: one line each, and nothing that asks for more rights.
+        for line in (install.command, install.login_command or ""):
+            assert line.isprintable(), tool.name
+            assert "sudo" not in line, tool.name
+
+
+@pytest.mark.parametrize("tool", [tool for tool in AGENTS.values() if tool.command], ids=lambda tool: tool.name)
+def test_a_ready_made_command_is_valid_and_runs_the_program_of_its_agent(tool):
+    assert tool.runner is None
+    assert tool.command[0] in tool.binaries
+    assert tool.command.count("{prompt}") == 1
+    delegator = Delegator(name=tool.name, tool="generic", launch=Launch(command=list(tool.command)))
+    assert not list(delegator_rules.check_delegator(delegator, delegator_rules.Surroundings({})))

@@ -55,8 +55,8 @@ GOLDEN = [
     "config.toml:27:9: error: `setup` must be an array, not a string.",
     "config.toml:28:1: error: Unknown key `wat`. (Valid names: copy, keep_bytes, keep_days, link, setup, setup_timeout_seconds.)",
     (
-        "config.toml:30:3: error: Unknown key `routes`. (Valid names: checks, defaults, delegators, environment, evidence, limits, "
-        "model_servers, retention, worktrees.)"
+        "config.toml:30:3: error: Unknown key `routes`. (Valid names: checks, defaults, delegators, environment, evidence, fallback, launch, "
+        "limits, mcp, model_servers, retention, worktrees.)"
     ),
     "config.toml:33:2: error: Unknown key `limitz`. (Did you mean `limits`?)",
 ]
@@ -88,7 +88,7 @@ name = "remote"
 kind = "openai"
 base_url = "https://user:pass@api.example.com/v1"
 locality = "local"
-protocol = "anthropic"
+protocols = ["anthropic"]
 api_key = { from_env = "A", file = "relative" }
 
 [[delegators]]
@@ -97,7 +97,7 @@ model_server = "locla"
 
 [[delegators]]
 name = "Fine Name"
-llm_tool = "codex"
+llm_tool = "goose"
 
 [[delegators]]
 name = "tool"
@@ -150,8 +150,8 @@ SEMANTIC_GOLDEN = [
         "(Use lowercase letters, digits, dots, hyphens and underscores; at most 64.)"
     ),
     (
-        "config.toml:29:12: error: The tool `codex` is not supported yet. "
-        '(Run it as tool = "generic" with a `launch.command`.)'
+        "config.toml:29:12: error: The tool `goose` is not supported yet. "
+        '(Set mode = "acp". Or run it as tool = "generic" with a `launch.command`.)'
     ),
     "config.toml:33:8: error: There is no tool `generik`. (Did you mean `generic`?)",
     "config.toml:35:3: error: The delegator names neither a `tool` nor a `model_server`. (Name one of them.)",
@@ -161,7 +161,7 @@ SEMANTIC_GOLDEN = [
     ),
     "config.toml:42:8: error: `launch.yolo` is not supported by the tool `generic`. (Remove it.)",
     "config.toml:43:9: error: `launch.flags` is not supported by the tool `generic`. (Remove it.)",
-    "config.toml:48:9: error: There is no slot {pyton}. (Use {python} or {tests}.)",
+    "config.toml:48:9: error: {pyton} is not a placeholder. (Use {python} or {tests}.)",
     "config.toml:49:7: error: `cwd` must be inside the workspace. (Use a relative path without `..`.)",
     (
         "config.toml:52:25: error: `link` accepts only paths inside the workspace. "

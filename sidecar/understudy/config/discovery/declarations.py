@@ -11,7 +11,7 @@ import functools
 import importlib
 import pkgutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from understudy.config.suggestions import close
@@ -19,6 +19,7 @@ from understudy.model import backends as backend_package
 from understudy.model import tools as tool_package
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
+from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 DEFAULT_PROTOCOL = "openai"
@@ -37,6 +38,11 @@ def backends() -> Mapping[str, Capabilities]:
     return _declared(backend_package.__name__, backend_package.__path__)
 
 
+def of_program(program: str) -> Capabilities | None:
+    """Return the tool whose program has this name."""
+    return next((tool for tool in tools().values() if program in tool.binaries), None)
+
+
 def runnable_tools() -> list[str]:
     """Return the names of the tools that can be driven."""
     return [name for name, tool in tools().items() if tool.runner is not None]
@@ -48,37 +54,51 @@ def protocols() -> list[str]:
     return sorted(spoken, key=lambda word: (word != DEFAULT_PROTOCOL, word))
 
 
-def capabilities_of(delegator: Delegator, server: ModelServer | None) -> Capabilities | None:
-    """Return the capabilities of ``delegator`` on ``server``; ``None`` if no runner can drive them."""
+def capabilities_of(
+    delegator: Delegator, server: ModelServer | None, defined: ToolDefinition | None = None
+) -> Capabilities | None:
+    """Return the capabilities of ``delegator`` on ``server``; ``None`` if no runner can drive them.
+
+    ``defined`` is the definition of its tool, for a tool that a file defines.
+    """
     if delegator.tool is not None:
-        tool = tools().get(delegator.tool)
-        return tool if tool is not None and tool.runner is not None else None
-    protocol = protocol_of(server) if server is not None else DEFAULT_PROTOCOL
-    return next((one for one in backends().values() if protocol in one.protocols), None)
+        tool = defined.capabilities() if defined is not None else tools().get(delegator.tool)
+        return tool.in_mode(delegator.mode) if tool is not None else None
+    spoken = protocols_of(server) if server is not None else [DEFAULT_PROTOCOL]
+    return next((one for word in spoken for one in backends().values() if word in one.protocols), None)
 
 
-def require_capabilities(delegator: Delegator, server: ModelServer | None) -> Capabilities:
-    """Return the capabilities of ``delegator`` on ``server``; raise ``unknown_tool`` if no runner can drive them."""
-    found = capabilities_of(delegator, server)
+def require_capabilities(
+    delegator: Delegator, server: ModelServer | None, defined: ToolDefinition | None = None
+) -> Capabilities:
+    """Return what ``capabilities_of`` returns; raise ``unknown_tool`` if no runner can drive them."""
+    found = capabilities_of(delegator, server, defined)
     if found is None:
         raise unknown_tool(delegator.tool or f"model server {delegator.model_server}")
     return found
 
 
-def unknown_tool(name: str) -> UnderstudyError:
-    """Return the error for a tool that Understudy cannot drive."""
-    known = runnable_tools()
+def unknown_tool(name: str, defined: Iterable[str] = ()) -> UnderstudyError:
+    """Return the error for a tool that Understudy cannot drive; ``defined`` are those that files define."""
+    known = [*runnable_tools(), *defined]
+    suggested = close(name, known)
+    every = f"Use one of: {', '.join(known)}; or omit `tool` and name a model server."
     return UnderstudyError(
         ErrorKind.UNKNOWN_TOOL,
         f"Understudy cannot drive the tool {name!r}.",
-        hint=f"Use one of: {', '.join(known)}; or omit `tool` and name a model server.",
-        names=close(name, known) or known,
+        hint=f"Did you mean {suggested[0]!r}?" if suggested else every,
+        names=suggested or known,
     )
 
 
-def protocol_of(server: ModelServer) -> str:
-    """Return the protocol of ``server``."""
-    return server.protocol or DEFAULT_PROTOCOL
+def protocols_of(server: ModelServer) -> list[str]:
+    """Return the protocols of ``server``, the preferred one first."""
+    return server.protocols or [DEFAULT_PROTOCOL]
+
+
+def protocol_for(server: ModelServer, supported: Capabilities) -> str | None:
+    """Return the preferred protocol of ``server`` that a tool or backend supports; None if it supports none."""
+    return next((word for word in protocols_of(server) if word in supported.protocols), None)
 
 
 def _declared(package: str, path: list[str]) -> Mapping[str, Capabilities]:

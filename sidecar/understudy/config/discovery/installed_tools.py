@@ -26,6 +26,9 @@ from understudy.model.errors import UnderstudyError
 PROBE_SECONDS = 10.0
 """Node programs need up to two seconds on an idle machine, and five times as much on a busy one."""
 
+MOST_AT_ONCE = 16
+"""The most programs that are asked at a time: about as many as there are built-in tools. Files can define hundreds."""
+
 MAX_CACHE_BYTES = 64 * 1024
 
 
@@ -38,12 +41,13 @@ def detect(
     workspace: Path | None = None,
     cache: Path | None = None,
     path: str | None = None,
+    defined: Iterable[Capabilities] = (),
 ) -> list[ToolEntry]:
-    """Return every known tool, found or not; takes little longer than ``PROBE_SECONDS``.
+    """Return every known tool, found or not; takes little longer than ``PROBE_SECONDS`` for ``MOST_AT_ONCE`` of them.
 
     ``workspace``: no program inside it is started. ``cache``: the folder for the answers (default: the platform's);
     versions are kept there by path, time and size of the program, and asked again with ``refresh``. ``path`` replaces
-    ``PATH``.
+    ``PATH``. ``defined`` are the tools that files define.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -51,9 +55,9 @@ def detect(
     avoid = [*([workspace] if workspace else []), *_current_folder()]
     folders = search_path(os.environ.get("PATH", "") if path is None else path, avoid=avoid)
     look = _Look(folders, avoid, store, path)
-    tools = declarations.tools()
-    with ThreadPoolExecutor(max_workers=len(tools), thread_name_prefix="understudy-tool") as pool:
-        entries = list(pool.map(look.at, tools.values()))
+    tools = [*declarations.tools().values(), *defined]
+    with ThreadPoolExecutor(max_workers=min(len(tools), MOST_AT_ONCE), thread_name_prefix="understudy-tool") as pool:
+        entries = list(pool.map(look.at, tools))
     store.save()
     return entries
 
@@ -86,6 +90,13 @@ def find(binary: str, folders: Iterable[Path], *, avoid: Iterable[Path] = ()) ->
     return None
 
 
+def find_tmux(path: str | None = None, *, avoid: Iterable[Path] = ()) -> str | None:
+    """Return the program tmux on ``path`` (default: this process's), never one in a folder to avoid; None without."""
+    avoided = list(avoid)
+    found = find("tmux", search_path(path or os.environ.get("PATH", ""), avoid=avoided), avoid=avoided)
+    return str(found) if found is not None else None
+
+
 @dataclass(frozen=True)
 class _Look:
     """One search for tools."""
@@ -102,7 +113,8 @@ class _Look:
             display_name=tool.title,
             description=tool.description,
             found=not tool.binaries,
-            install_url=tool.install_url,
+            install=tool.install,
+            command=list(tool.command) or None,
             runnable=tool.runner is not None,
             modes=list(tool.modes),
             problems=[],
@@ -115,10 +127,13 @@ class _Look:
             program = find(binary, self.folders, avoid=self.avoid)
             if program is None:
                 continue
-            said = self.store.get(program)
+            if not tool.version_arguments:
+                entry.found, entry.path = True, str(program)
+                break
+            said = self.store.get(tool, program)
             if said is None:
                 said = _ask(tool, program, self.path)
-                self.store.put(program, said)
+                self.store.put(tool, program, said)
             if said["stranger"]:
                 message = f"{program} is another program of this name."
                 entry.problems.append(Problem(severity="information", message=message))
@@ -174,7 +189,7 @@ def _ask(tool: Capabilities, program: Path, path: str | None) -> dict[str, Any]:
         return said | {"stranger": True}
     if done.code != 0:
         return said | {"problem": f"{program} exited with code {done.code} when asked for its version."}
-    version = _VERSION.search(text[:2000]) if tool.version_arguments == ("--version",) else None
+    version = _VERSION.search(text[:2000]) if tool.version_arguments != ("--help",) else None
     return said | {"version": version[0] if version else None}
 
 
@@ -196,16 +211,16 @@ class _Cache:
         if isinstance(read, dict):
             self._entries = {key: value for key, value in read.items() if _is_answer(value)}
 
-    def get(self, program: Path) -> dict[str, Any] | None:
+    def get(self, tool: Capabilities, program: Path) -> dict[str, Any] | None:
         with self._lock:
-            entry = self._entries.get(str(program))
+            entry = self._entries.get(_question(tool, program))
             return entry["said"] if entry is not None and entry["file"] == _facts(program) else None
 
-    def put(self, program: Path, said: dict[str, Any]) -> None:
+    def put(self, tool: Capabilities, program: Path, said: dict[str, Any]) -> None:
         if said["problem"] is not None:
             return  # a failure may be temporary
         with self._lock:
-            self._entries[str(program)] = {"file": _facts(program), "said": said}
+            self._entries[_question(tool, program)] = {"file": _facts(program), "said": said}
             self._changed = True
 
     def save(self) -> None:
@@ -216,6 +231,11 @@ class _Cache:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             temporary.write_text(json.dumps(self._entries), encoding="utf-8")
             temporary.replace(self._path)
+
+
+def _question(tool: Capabilities, program: Path) -> str:
+    """Return what an answer is kept under: two tools may ask the same program differently."""
+    return json.dumps([str(program), *tool.version_arguments])
 
 
 def _is_answer(value: Any) -> bool:

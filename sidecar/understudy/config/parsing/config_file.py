@@ -20,6 +20,7 @@ from understudy.config.parsing.source_file import Source, opened, read
 from understudy.config.suggestions import close, near
 from understudy.model.checks import Check
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer
+from understudy.model.config.tool_definitions import ToolDefinition
 
 REPLACEABLE = frozenset({"delegators", "model_servers", "defaults"})
 """Parts of ``config.toml`` whose loss must be reported, because requests name their entries."""
@@ -72,6 +73,7 @@ class Reading:
     servers: list[Item] = field(default_factory=list)
     checks: list[Item] = field(default_factory=list)
     recipes: list[Item] = field(default_factory=list)
+    tools: list[Item] = field(default_factory=list)
     sections: list[tuple[str, Item]] = field(default_factory=list)
     problems: list[LocatedFinding] = field(default_factory=list)
     missing: list[LocatedFinding] = field(default_factory=list)
@@ -89,6 +91,7 @@ class Reading:
             [_fresh(item) for item in self.servers],
             [_fresh(item) for item in self.checks],
             [_fresh(item) for item in self.recipes],
+            [_fresh(item) for item in self.tools],
             [(name, _fresh(item)) for name, item in self.sections],
             list(self.problems),
             list(self.missing),
@@ -98,7 +101,8 @@ class Reading:
 
 def files(layer: Layer) -> Iterator[tuple[FileKind, Path]]:
     """Yield the files of a layer that may exist, in the order in which they apply."""
-    yield FileKind.CONFIG, layer.root / "config.toml"
+    for kind, name in locations.SINGLE.items():
+        yield kind, layer.root / name
     for kind, (folder, suffix) in locations.PLACES.items():
         for path in locations.names_in(layer.root / folder, suffix):
             yield kind, path
@@ -122,6 +126,8 @@ def _reading(into: Reading, source: Source | None, problems: list[LocatedFinding
         match into.kind:
             case FileKind.CONFIG:
                 _hand_written(into, source)
+            case FileKind.DEFAULTS:
+                _defaults(into, source)
             case FileKind.RECIPE:
                 _recipe(into, source)
             case FileKind.DELEGATOR:
@@ -130,10 +136,12 @@ def _reading(into: Reading, source: Source | None, problems: list[LocatedFinding
                 into.servers += _thing(into, source, ModelServer)
             case FileKind.CHECK:
                 into.checks += _thing(into, source, Check)
+            case FileKind.TOOL:
+                into.tools += _thing(into, source, ToolDefinition)
     elif into.kind is FileKind.CONFIG:
         into.missing += problems
-    entries = into.delegators or into.servers or into.checks or into.recipes
-    if into.kind is not FileKind.CONFIG and not entries and into.problems:
+    entries = into.delegators or into.servers or into.checks or into.recipes or into.tools
+    if into.kind in locations.PLACES and not entries and into.problems:
         if into.kind is FileKind.CHECK:
             into.missing += into.problems
         into.broken.add((into.kind.replace("-", "_") + "s", into.path.stem))
@@ -166,6 +174,15 @@ def _hand_written(into: Reading, source: Source) -> None:
             into.missing += into.problems[known:]
 
 
+def _defaults(into: Reading, source: Source) -> None:
+    document, problems = source.parse()
+    into.problems += problems
+    if document is not None:
+        decoded = decode(document, file_schema.DefaultsTable, source, (), into.problems)
+        if decoded is not None:
+            into.sections.append(("defaults", Item(decoded, into.layer, source, (), whole=True)))
+
+
 def _thing(into: Reading, source: Source, structure: type[msgspec.Struct]) -> Iterator[Item]:
     document, problems = source.parse()
     into.problems += problems
@@ -176,7 +193,7 @@ def _thing(into: Reading, source: Source, structure: type[msgspec.Struct]) -> It
     thing = decode(document, structure, source, (), into.problems)
     if thing is None:
         return
-    name = cast("Delegator | ModelServer | Check", thing).name
+    name = cast("Delegator | ModelServer | Check | ToolDefinition", thing).name
     if name != stem:
         at = source.where(("name",))
         hint = f"Rename the file to {name}.toml, or set the name to {stem}."

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from understudy.config.fallback import FallbackTable
 from understudy.config.retention import RetentionTable
 from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, Limits, ModelServer
@@ -104,6 +105,27 @@ class DefaultsTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Recipe → delegator."""
 
 
+class LaunchTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """``[launch]``: launch options of every delegator that does not set them, as far as its tool has them."""
+
+    yolo: bool | None = None
+    """Let tools do everything without asking, except in a workspace's own delegators."""
+    permission_mode: str | None = None
+    """What tools may do without asking, for those that have a mode of this name."""
+    unanswered: typing.Literal["reject", "allow", "stop"] | None = None
+    """What happens to a permission request that no one answers in time."""
+    prompt_prefix: str | None = None
+    """Text that every prompt begins with."""
+    prompt_suffix: str | None = None
+    """Text that every prompt ends with."""
+    branch: str | None = None
+    """New branch on which a verified result is kept, too, with `{id} {recipe} {delegator}`."""
+    use_worktree: bool | None = None
+    """`false`: agents that change files work in your own checkout, except a workspace's own delegators."""
+    without_tmux: typing.Literal["fail", "headless"] | None = None
+    """What happens to an agent for tmux where tmux is not installed; `headless` runs it without a terminal."""
+
+
 class WorktreesTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """``[worktrees]``: what a new worktree gets besides tracked files, and how long worktrees are kept."""
 
@@ -126,6 +148,13 @@ class EnvironmentTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
 
     python: str | None = None
     """Path of the interpreter for checks; in the configuration of a workspace it may be relative to the workspace."""
+
+
+class McpTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """``[mcp]``: what other agents may do through `understudy mcp`; in a user's own configuration only."""
+
+    decide: bool | None = None
+    """Whether they may accept results into your files, and reject them."""
 
 
 class RecipeTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -158,10 +187,13 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
         kw_only=True,
         forbid_unknown_fields=True,
     ),
+    "launch": LaunchTable,
     "worktrees": WorktreesTable,
     "retention": RetentionTable,
+    "fallback": FallbackTable,
     "evidence": file_type(Evidence),
     "environment": EnvironmentTable,
+    "mcp": McpTable,
 }
 """Tables that ``config.toml`` has once."""
 

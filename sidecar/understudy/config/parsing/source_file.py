@@ -150,12 +150,12 @@ def _names(dotted: str) -> int:
     return re.sub(r"""\"[^"]*"|'[^']*'""", "", dotted).count(".") + 1
 
 
-def read(path: Path, *, inside: Path | None) -> tuple[Source | None, list[LocatedFinding]]:
+def read(path: Path, *, inside: Path | None, most: int = MAX_BYTES) -> tuple[Source | None, list[LocatedFinding]]:
     """Return a file, or ``None`` if it does not exist, or ``None`` and the problems why it is not read.
 
     ``inside``: the workspace that must contain the file; a link anywhere on its path that leads out of
     the workspace is a problem. A file of the user's own configuration may be a link (many users share
-    configuration between machines this way).
+    configuration between machines this way). A file of more than ``most`` bytes is a problem.
     """
     source = Source(path, b"")
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not block
@@ -176,19 +176,19 @@ def read(path: Path, *, inside: Path | None) -> tuple[Source | None, list[Locate
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None, [source.problem("This is not an ordinary file, so it is not read.")]
         data = b""
-        while len(data) <= MAX_BYTES and (piece := os.read(descriptor, MAX_BYTES + 1 - len(data))):
+        while len(data) <= most and (piece := os.read(descriptor, most + 1 - len(data))):
             data += piece
     except OSError as error:
         return None, [source.problem(f"The file cannot be read: {error.strerror}.")]
     finally:
         os.close(descriptor)
-    return opened(path, data)
+    return opened(path, data, most=most)
 
 
-def opened(path: Path, data: bytes) -> tuple[Source | None, list[LocatedFinding]]:
+def opened(path: Path, data: bytes, *, most: int = MAX_BYTES) -> tuple[Source | None, list[LocatedFinding]]:
     """Return a file with the content ``data``, or ``None`` and the problems why it is not read."""
-    if len(data) > MAX_BYTES:
-        message = f"The file is larger than {MAX_BYTES // 1024} KiB, so it is not read."
+    if len(data) > most:
+        message = f"The file is larger than {most // 1024} KiB, so it is not read."
         return None, [Source(path, b"").problem(message)]
     return Source(path, data, start=3 if data.startswith(b"\xef\xbb\xbf") else 0), []
 

@@ -20,15 +20,17 @@ import msgspec
 from understudy.config.configuration import KEEP_BYTES, KEEP_DAYS, SETUP_TIMEOUT_SECONDS
 from understudy.config.discovery import declarations
 from understudy.config.discovery.server_presets import KINDS
+from understudy.config.fallback import Fallback, FallbackTable
 from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema
 from understudy.config.reference import docstrings
 from understudy.config.retention import Retention, RetentionTable
 from understudy.model.checks import Check
 from understudy.model.config import command_slots
-from understudy.model.config.delegators import NAME_PATTERN, Delegator, KeyReference, Launch, Limits, ModelServer
+from understudy.model.config.delegators import NAME_PATTERN, Delegator, KeyReference, Launch, Limits, ModelServer, Price
 from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED, Evidence
 from understudy.model.config.recipes import AppliesTo
+from understudy.model.config.tool_definitions import OPTIONS_SLOT, FailureRule, ToolDefinition
 
 Kind = Literal["string", "integer", "number", "boolean", "array", "table"]
 Names = Literal["tools", "model_servers", "delegators", "recipes", "checks", "models"]
@@ -88,8 +90,12 @@ def shape_of(kind: FileKind, defaults: Mapping[str, Any] | None = None) -> Field
             return _own_name(maker.table(ModelServer))
         case FileKind.CHECK:
             return _own_name(maker.table(Check))
+        case FileKind.TOOL:
+            return _own_name(maker.table(ToolDefinition))
         case FileKind.RECIPE:
             return maker.table(file_schema.RecipeTable)
+        case FileKind.DEFAULTS:
+            return maker.section("defaults")
         case FileKind.CONFIG:
             sections = {name: maker.section(name) for name in file_schema.SECTIONS}
             lists = {
@@ -104,14 +110,19 @@ _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _NAME: dict[str, Any] = {"pattern": NAME_PATTERN}
 _POSITIVE: dict[str, Any] = {"above": 0}
 
+_SLOTS = tuple(slot.value for slot in command_slots.SLOTS)
+
 _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (Delegator, "name"): _NAME,
     (Delegator, "tool"): {"names": "tools"},
     (Delegator, "model_server"): {"names": "model_servers"},
     (Delegator, "model"): {"names": "models"},
+    (Delegator, "fallback"): {"filled": True, "each": {"names": "delegators"}},
     (ModelServer, "name"): _NAME,
     (ModelServer, "kind"): {"allowed": tuple(KINDS)},
     (ModelServer, "base_url"): {"pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s]+$"},
+    (ModelServer, "max_concurrent"): _POSITIVE,
+    **{(Price, name): {"pattern": r"^\d{1,6}(\.\d{1,9})?$"} for name in Price.__struct_fields__},
     (KeyReference, "from_env"): {"pattern": _VARIABLE},
     (KeyReference, "keyring"): _NAME,
     (KeyReference, "file"): {"pattern": "^/"},
@@ -119,11 +130,8 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (Check, "argv"): {"filled": True, "each": {"usual": ("{python}", "{tests}")}},
     (Check, "timeout_seconds"): _POSITIVE,
     (Check, "required"): {"default": True},
-    (Launch, "command"): {
-        "each": {"usual": tuple(slot.value for slot in command_slots.SLOTS)},
-    },
+    (Launch, "command"): {"each": {"usual": _SLOTS}},
     (Launch, "output"): {"default": "text"},
-    (ModelServer, "protocol"): {"default": declarations.DEFAULT_PROTOCOL},
     (Limits, "max_usd"): {"pattern": r"^\d{1,9}(\.\d{1,9})?$"},
     **{(Limits, name): _POSITIVE for name in Limits.__struct_fields__ if name != "max_usd"},
     (AppliesTo, "languages"): {
@@ -137,12 +145,21 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (file_schema.WorktreesTable, "keep_days"): {"default": KEEP_DAYS, "least": 0},
     (file_schema.WorktreesTable, "keep_bytes"): {"default": KEEP_BYTES, "least": 0},
     **{(RetentionTable, one.name): {"default": one.default, "least": 0} for one in dataclasses.fields(Retention)},
+    (file_schema.McpTable, "decide"): {"default": False},
+    **{(FallbackTable, one.name): {"default": one.default} for one in dataclasses.fields(Fallback)},
+    (FallbackTable, "failures"): {"default": Fallback().failures, "least": 1},
+    (FallbackTable, "pause_minutes"): {"default": Fallback().pause_minutes, "above": 0},
+    (FallbackTable, "longest_pause_minutes"): {"default": Fallback().longest_pause_minutes, "above": 0},
     (Evidence, "max_mutants"): {"least": 1},
     (Evidence, "mutation_seconds"): _POSITIVE,
     (Evidence, "max_copies"): {"least": 1},
     (Evidence, "least_killed"): {"default": LEAST_KILLED, "least": 0},
     (Evidence, "least_executed"): {"default": LEAST_EXECUTED, "least": 0},
     (file_schema.RecipeTable, "rounds"): {"default": 0, "least": 0},
+    (ToolDefinition, "name"): _NAME,
+    (ToolDefinition, "command"): {"filled": True, "each": {"usual": (OPTIONS_SLOT, *_SLOTS)}},
+    (FailureRule, "exit_codes"): {"filled": True, "each": {"least": 1}},
+    (FailureRule, "contains"): {"filled": True},
     (file_schema.RecipeTable, "delegator"): {"names": "delegators"},
     (file_schema.RecipeTable, "checks"): {"each": {"names": "checks"}},
 }  # fmt: skip
@@ -157,7 +174,7 @@ class _Maker:
     def __init__(self, defaults: Mapping[str, Any]) -> None:
         self.defaults = defaults
         declared = [*declarations.tools().values(), *declarations.backends().values()]
-        self.launch = frozenset(name for one in declared if one.runner is not None for name in one.launch)
+        self.launch = frozenset(name for one in declared for mode in one.in_each_mode() for name in mode.launch)
 
     def section(self, name: str) -> FieldShape:
         """Return the shape of a table that ``config.toml`` has once."""
@@ -181,8 +198,8 @@ class _Maker:
             if python is Launch and name not in self.launch:
                 continue
             shape = self._typed(hints[name], dict(_FACTS.get((python, name), {})))
-            if (python, name) == (ModelServer, "protocol"):
-                shape = replaced(shape, allowed=tuple(declarations.protocols()))
+            if (python, name) == (ModelServer, "protocols") and shape.items is not None:
+                shape = replaced(shape, items=replaced(shape.items, allowed=tuple(declarations.protocols())))
             found[name] = replaced(shape, doc=docs.get(name, shape.doc), required=one.required)
         for alias, name in file_schema.ALIASES.get(python, {}).items():
             if name in found:
@@ -249,7 +266,8 @@ def _part(shape: FieldShape, kind: Kind, names: Mapping[str, Iterable[str]]) -> 
         if shape.filled:
             part["minItems"] = 1
     elif kind == "string" and shape.names is not None and shape.names in names:
-        part["enum"] = sorted(names[shape.names])
+        # Files may define more of them.
+        part["anyOf"] = [{"enum": sorted(names[shape.names])}, {"pattern": NAME_PATTERN}]
     elif kind == "string" and shape.pattern is not None:
         part["pattern"] = shape.pattern
     elif kind in {"integer", "number"}:

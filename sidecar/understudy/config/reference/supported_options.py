@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from understudy.config.locations import FileKind
 from understudy.config.reference import fields
 from understudy.config.reference.fields import FieldShape
-from understudy.model.capabilities import TITLES, USAGE_LIMITS, Capabilities
+from understudy.model.capabilities import MODES, TITLES, USAGE_LIMITS, Capabilities
 from understudy.model.config import command_slots
 from understudy.model.config.config_entries import SupportedOption, SupportedOptions
 from understudy.model.config.delegators import Limits
+from understudy.model.delegations import LaunchOverride
 from understudy.model.wire import camel
 
 _REQUIRED = frozenset({"command"})
@@ -19,9 +21,21 @@ _PLACEHOLDERS = {
     "command": 'my-agent --cd {worktree} --prompt-file "{promptFile}"',
     "max_usd": "0.50",
     "temperature": "0.2",
+    "model_reasoning_effort": "high",
+    "model_reasoning_summary": "concise",
+    "model_verbosity": "low",
+    "service_tier": "flex",
 }
+_NUMBERS: Mapping[str, Literal["integer", "number"]] = {
+    "contextWindow": "integer",
+    "maxTokens": "integer",
+    "temperature": "number",
+}
+"""Well-known model properties that are not texts."""
 _FIRST = ("command", "output", "prompt_delivery", "permission_mode", "yolo", "flags")
 """Launch fields that a form asks for first."""
+_PER_DELEGATION = frozenset(LaunchOverride.__struct_fields__)
+"""What one delegation can change: fields of a delegator, and all options of a kind (``model_properties``)."""
 
 
 def describe(declared: Capabilities) -> SupportedOptions:
@@ -30,18 +44,38 @@ def describe(declared: Capabilities) -> SupportedOptions:
     launch, limits = delegator["launch"].fields or {}, delegator["limits"].fields or {}
     names = sorted(declared.launch, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     return SupportedOptions(
+        delegator=[
+            *([_model(delegator["model"], declared)] if declared.takes_model else []),
+            *([_mode(delegator["mode"])] if len(declared.modes) > 1 else []),
+        ],
         launch=[_launch(name, launch[name], declared) for name in names],
         limits=[_limit(name, limits[name], declared) for name in Limits.__struct_fields__ if name in declared.limits],
-        properties=[_temperature()] if declared.properties else [],
+        properties=[_temperature()] if declared.properties else list(_own_properties(declared)),
         modes=list(declared.modes),
         permission_modes=list(declared.permission_modes),
         protocols=list(declared.protocols),
         needs_model_server=declared.needs_model_server,
         sessions=declared.sessions,
+        messages=declared.messages,
         returns=[kind for kind in ("text", "file", "tree") if kind in declared.returns],
         recipes=sorted(declared.recipes) if declared.recipes is not None else None,
         tree_recipes=sorted(declared.tree_recipes) if declared.tree_recipes is not None else None,
     )
+
+
+def _model(shape: FieldShape, declared: Capabilities) -> SupportedOption:
+    option = _option("model", shape)
+    option.description = "The ID of a model of the tool, or of the model server."
+    option.required = declared.needs_model_server
+    if "prompt_delivery" in declared.launch:  # a custom command, which gets nothing but its arguments
+        option.needs_slot = command_slots.MODEL
+    return option
+
+
+def _mode(shape: FieldShape) -> SupportedOption:
+    option = _option("mode", shape)
+    option.values = list(MODES)
+    return option
 
 
 def _launch(name: str, shape: FieldShape, declared: Capabilities) -> SupportedOption:
@@ -57,6 +91,7 @@ def _limit(name: str, shape: FieldShape, declared: Capabilities) -> SupportedOpt
     if name in USAGE_LIMITS and declared.usage_needs is not None:
         field, value = declared.usage_needs
         option.only_with = {camel(field): value}
+    option.per_delegation = "limits" in _PER_DELEGATION
     return option
 
 
@@ -69,6 +104,7 @@ def _option(name: str, shape: FieldShape) -> SupportedOption:
         default=shape.default if isinstance(shape.default, str) else None,
         placeholder=_PLACEHOLDERS.get(name),
         exclusive_minimum=shape.above,
+        per_delegation=name in _PER_DELEGATION,
     )
 
 
@@ -83,6 +119,18 @@ def _type(name: str, shape: FieldShape) -> Literal["boolean", "integer", "number
     return "string"
 
 
+def _own_properties(declared: Capabilities) -> Iterator[SupportedOption]:
+    for name, description in declared.own_properties.items():
+        yield SupportedOption(
+            name=name,
+            title=TITLES[name],
+            description=description,
+            type=_NUMBERS.get(name, "string"),
+            placeholder=_PLACEHOLDERS.get(name),
+            per_delegation="model_properties" in _PER_DELEGATION,
+        )
+
+
 def _temperature() -> SupportedOption:
     return SupportedOption(
         name="temperature",
@@ -92,4 +140,5 @@ def _temperature() -> SupportedOption:
         placeholder=_PLACEHOLDERS["temperature"],
         minimum=0,
         maximum=2,
+        per_delegation="model_properties" in _PER_DELEGATION,
     )
