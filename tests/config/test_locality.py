@@ -72,7 +72,7 @@ def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(locality, "RESOLVE_SECONDS", 0.1)
     started = time.monotonic()
     assert not locality.is_loopback("http://slow.test/v1")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 25
     release.set()
 
 

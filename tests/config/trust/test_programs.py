@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
 
+from understudy.config.load import load
 from understudy.config.trust import programs, records
 
 
@@ -52,9 +54,9 @@ STARTED = {"ci/run.sh", "ci/check.py", "bin/setup", "tools/agent", ".venv/bin/py
 
 @pytest.mark.parametrize("version", ["2", "4"])
 def test_programs_that_are_started_and_tracked_are_found(project, version):
-    assert programs.tracked_programs(project) == []
+    assert programs.tracked_programs(project, load(project, trusted=True)) == []
     git(project, "-c", f"index.version={version}", "add", "-f", ".")
-    assert set(programs.tracked_programs(project)) == STARTED
+    assert set(programs.tracked_programs(project, load(project, trusted=True))) == STARTED
 
 
 @pytest.mark.parametrize("path", sorted(STARTED))
@@ -79,8 +81,86 @@ def test_an_environment_that_the_user_makes_again_does_not_ask(project, state, w
     assert records.status(project, state).trusted
 
 
+def test_a_file_name_that_looks_like_part_of_an_index_does_not_count_as_one(project, state, write):
+    write(project / "x.egg-info/dependency_links.txt", "")
+    git(project, "add", "x.egg-info")
+    records.record(project, state, trusted=True)
+    write(project / ".venv/bin/python", "second")
+    assert records.status(project, state).trusted
+
+
+def test_programs_are_found_in_an_index_that_is_split(project):
+    git(project, "add", "-f", ".")
+    git(project, "update-index", "--split-index")
+    assert set(programs.tracked_programs(project, load(project, trusted=True))) == STARTED
+
+
 def test_a_linked_worktree_has_its_own_index(project, tmp_path):
     git(project, "add", "-f", ".")
     git(project, "-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "-m", "x")
     git(project, "worktree", "add", "-q", str(tmp_path / "linked"))
-    assert set(programs.tracked_programs(tmp_path / "linked")) == STARTED
+    assert set(programs.tracked_programs(tmp_path / "linked", load(tmp_path / "linked", trusted=True))) == STARTED
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["python3", "-u", "tools/agent"], ["env", "./tools/agent"], ["node", "--import=./tools/agent", "x"],
+     ["python3", "{options}", "tools/agent"]],
+)  # fmt: skip
+def test_the_script_of_an_agent_is_found_wherever_it_stands(project, write, command):
+    (project / ".understudy/config.toml").unlink()
+    write(project / ".understudy/tools/own.toml", f'title = "Own"\ncommand = {command}\n')
+    git(project, "add", "-f", ".")
+    assert "tools/agent" in programs.tracked_programs(project, load(project, trusted=True))
+
+
+@pytest.mark.parametrize(
+    ("first", "path"),
+    [
+        ("#!/usr/bin/env python3", ".venv/bin/python3"),
+        ("#!/usr/bin/env own-shell", "bin/own-shell"),
+        ("#!/usr/bin/env -S own-shell -x", "bin/own-shell"),
+        ("#!/usr/bin/env -S A=1 tools/shell -x", "tools/shell"),
+        ("#!tools/shell", "tools/shell"),
+        ("#! {root}/tools/shell -e", "tools/shell"),
+    ],
+)
+def test_the_interpreter_that_a_script_names_is_part_of_what_is_run(project, state, write, first, path):
+    write(project / path, "first")
+    write(project / "ci/run.sh", first.replace("{root}", str(project)) + "\necho x\n")
+    git(project, "add", "-f", ".")
+    assert path in programs.tracked_programs(project, load(project, trusted=True))
+    records.record(project, state, trusted=True)
+    write(project / path, "second")
+    found = records.status(project, state)
+    assert (found.trusted, found.changed) == (False, [f"changed: {path}"])
+
+
+def test_interpreters_of_interpreters_are_found_and_a_circle_ends(project, write):
+    for script, interpreter in (("ci/run.sh", "tools/one"), ("tools/one", "tools/two"), ("tools/two", "tools/one")):
+        write(project / script, f"#!{interpreter}\n")
+    git(project, "add", "-f", ".")
+    assert {"tools/one", "tools/two"} <= set(programs.tracked_programs(project, load(project, trusted=True)))
+
+
+def test_a_pipe_in_the_place_of_a_script_does_not_block(project):
+    (project / "ci/run.sh").unlink()
+    os.mkfifo(project / "ci/run.sh")
+    assert "ci/run.sh" not in programs.tracked_programs(project, load(project, trusted=True))
+
+
+def test_a_program_without_a_folder_may_be_one_of_the_workspace(project, write):
+    write(project / "node_modules/.bin/make", "first")
+    git(project, "add", "-f", ".")
+    assert "node_modules/.bin/make" in programs.tracked_programs(project, load(project, trusted=True))
+
+
+def test_a_program_behind_a_tracked_link_to_a_folder_asks_again(project, state, write):
+    (project / ".venv").rename(project / "env")
+    (project / ".venv").symlink_to("env")
+    git(project, "add", "-f", ".")
+    assert "env/bin/python" in programs.tracked_programs(project, load(project, trusted=True))
+    records.record(project, state, trusted=True)
+    assert records.status(project, state).trusted
+    write(project / "env/bin/python", "second")
+    assert not records.status(project, state).trusted

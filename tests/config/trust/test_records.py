@@ -21,7 +21,9 @@ def refused(call) -> UnderstudyError:
 def test_a_new_workspace_is_neither_trusted_nor_known(workspace, state):
     found = records.status(workspace, state)
     assert (found.trusted, found.known, found.changed) == (False, False, [])
-    assert found.allows == ["Agents work in copies of this folder, and run its tests and checks there."]
+    assert found.allows == [
+        "Agents work in copies of this folder, or in it if you choose that, and run its tests and checks."
+    ]
     assert not state.exists()
 
 
@@ -110,13 +112,13 @@ def test_the_effects_of_trust_are_described(workspace, state, write):
     )
     write(workspace / ".claude/agents/a.md", "x")
     assert records.status(workspace, state).allows == [
-        "Agents work in copies of this folder, and run its tests and checks there.",
+        "Agents work in copies of this folder, or in it if you choose that, and run its tests and checks.",
         "Delegator d uses the tool generic, which runs agent 'a b'.",
         "Model server s sends text to https://models.example.com/v1.",
         "Check unit runs make test.",
         "Each new copy is set up with npm ci.",
         "Agents can write to node_modules of this folder through a link.",
-        "Files that match .env are included in these copies.",
+        "Files that match .env are copied to the agents, too.",
         f"Checks use the interpreter {workspace}/.venv/bin/python.",
         "An agent that reads .mcp.json starts the MCP server db: npx db-mcp.",
         "An agent that reads .mcp.json starts the MCP server web: https://m.example.",

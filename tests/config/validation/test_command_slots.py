@@ -19,7 +19,7 @@ def findings(*command: str) -> list[str]:
     "word", ["{promptFil}", "{Prompt}", "{PROMPT}", "{modle}", "{sessionID}", "{workdir}", "{task}"]
 )
 def test_a_misspelt_slot_is_refused_with_the_slots(word):
-    assert findings("agent", word) == [f"There is no slot {word}."]
+    assert findings("agent", word) == [f"{word} is not a placeholder."]
 
 
 @pytest.mark.parametrize("argument", ["--file={promptFil}", "a {Model} b"])

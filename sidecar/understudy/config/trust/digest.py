@@ -14,7 +14,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.config.discovery import declarations
+from understudy.config.configuration import Configuration
+from understudy.config.load import load
 from understudy.config.trust import effects, programs
 from understudy.model.text.sanitize import visible_line
 
@@ -51,9 +52,9 @@ class Allowed:
     """Why the workspace cannot be trusted at all."""
 
 
-def watched() -> list[str]:
+def watched(configuration: Configuration) -> list[str]:
     """Return the paths that are covered, relative to a workspace; a folder covers everything below it."""
-    declared = (one.path.rstrip("/") for tool in declarations.tools().values() for one in tool.repository_paths)
+    declared = (one.path.rstrip("/") for tool in effects.obeying(configuration) for one in tool.repository_paths)
     return list(dict.fromkeys([*SHARED, *declared]))
 
 
@@ -61,9 +62,10 @@ def digest(workspace: Path) -> Allowed:
     """Return what trusting ``workspace`` allows; starts nothing, and follows links inside the workspace only."""
     root = Path(os.path.realpath(workspace))
     walk = _Walk(root)
-    for name in [*watched(), *programs.tracked_programs(root)]:
+    configuration = load(root, trusted=True)  # what would apply; reading it starts no program
+    for name in [*watched(configuration), *programs.tracked_programs(root, configuration)]:
         walk.add(name)
-    words = [visible(line) for line in effects.describe_effects(root, sorted(walk.files))]
+    words = [visible(line) for line in effects.describe_effects(root, sorted(walk.files), configuration)]
     return Allowed(digest_of(walk.files), words, walk.files, walk.excess)
 
 

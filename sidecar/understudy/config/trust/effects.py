@@ -8,50 +8,85 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
-from understudy.model.config.delegators import Scope
+from understudy.config.load import load
+from understudy.model.capabilities import Capabilities
+from understudy.model.config.delegators import EnvReference, Launch, Scope
 
 MAX_JSON_BYTES = 256 * 1024
 
 
-def describe_effects(root: Path, files: list[str]) -> list[str]:
-    """Return what trusting the workspace at ``root`` allows, one effect per line; ``files`` are the covered files."""
-    lines = ["Agents work in copies of this folder, and run its tests and checks there."]
+_MCP_SERVERS = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json", ".github/mcp.json")
+"""Files whose servers are listed one by one."""
+
+
+def obeying(configuration: Configuration) -> list[Capabilities]:
+    """Return the tools whose configuration in a repository trust covers, including those that files define."""
+    return [*declarations.tools().values(), *(one.definition.capabilities() for one in configuration.tools.values())]
+
+
+def describe_effects(root: Path, files: list[str], configuration: Configuration) -> list[str]:
+    """Return what trusting the workspace at ``root`` allows, one effect per line.
+
+    ``files`` are the covered files, ``configuration`` what would apply.
+    """
+    lines = ["Agents work in copies of this folder, or in it if you choose that, and run its tests and checks."]
     if any(path.startswith(".understudy/") for path in files):
-        lines += _own(root)
+        lines += _own(configuration)
+    agents = sum(path.startswith((".understudy/agents/", ".understudy/local/agents/")) for path in files)
+    if agents:
+        lines.append(f"Agents of this folder can be named (.understudy/agents/, {agents} {_files(agents)}).")
     if ".worktreeinclude" in files:
-        lines.append("Files listed in .worktreeinclude, even ignored ones, are included in these copies.")
-    for path in (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"):
+        lines.append("Files listed in .worktreeinclude, even ignored ones, are copied to the agents, too.")
+    for path in _MCP_SERVERS:
         if path in files:
             lines += _mcp_servers(root, path)
-    obeyed = [(tool, one) for tool in declarations.tools().values() for one in tool.repository_paths]
+    obeyed = [(tool, one) for tool in obeying(configuration) for one in tool.repository_paths]
     for tool, one in obeyed:
         if one.has_hooks and one.path in files:
             lines += _hooks(root, one.path, tool.title)
     for _, one in obeyed:
-        if not one.has_hooks:
+        if not one.has_hooks and one.path not in _MCP_SERVERS:
             count = sum(path == one.path or (one.path.endswith("/") and path.startswith(one.path)) for path in files)
             if count:
-                lines.append(f"Agents read {one.what} ({one.path}, {count} {'file' if count == 1 else 'files'}).")
+                lines.append(f"Agents read {one.what} ({one.path}, {count} {_files(count)}).")
     outside = [path for path in files if _leads_out(root, path)]
     lines += [f"{path} is a link that leads out of this folder." for path in outside[:20]]
     return lines
 
 
-def _own(root: Path) -> Iterator[str]:
-    from understudy.config.load import load
+def _files(count: int) -> str:
+    return "file" if count == 1 else "files"
 
-    configuration = load(root, trusted=True)
+
+def _own(configuration: Configuration) -> Iterator[str]:
     for entry in configuration.delegators.values():
         if entry.scope is Scope.WORKSPACE:
             delegator = entry.delegator
             what = f"the tool {delegator.tool}" if delegator.tool else f"the model server {delegator.model_server}"
-            command = delegator.launch.command if delegator.launch else None
-            runs = f", which runs {_argv(command)}" if command else ""
+            launch = delegator.launch or Launch()
+            runs = f", which runs {_argv(launch.command)}" if launch.command else ""
             yield f"Delegator {delegator.name} uses {what}{runs}."
+            if launch.flags:
+                yield f"Delegator {delegator.name} adds {_argv(launch.flags)}."
+            if launch.yolo or launch.unanswered == "allow":
+                yield f"Delegator {delegator.name} may do everything without asking."
+            elif launch.permission_mode is not None:
+                yield f"Delegator {delegator.name} works in the permission mode {launch.permission_mode}."
+            for name, value in (delegator.env or {}).items():
+                shown = f"your variable {value.from_env}" if isinstance(value, EnvReference) else _argv([value])
+                yield f"Delegator {delegator.name} sets {name} to {shown}."
     for server in configuration.model_servers.values():
         if server.scope is Scope.WORKSPACE:
             yield f"Model server {server.model_server.name} sends text to {server.model_server.base_url}."
+    for tool in configuration.tools.values():
+        if tool.scope is Scope.WORKSPACE:
+            variables = ", ".join(sorted(tool.definition.env or ()))
+            sets = f" and sets {variables}" if variables else ""
+            yield f"Tool {tool.definition.name} runs {_argv(tool.definition.command)}{sets}."
+            for arguments in tool.definition.added_arguments():
+                yield f"Tool {tool.definition.name} may add {_argv(arguments)}."
     personal = load(None, trusted=False)
     for check in configuration.checks.values():
         if personal.checks.get(check.name) != check:
@@ -64,7 +99,7 @@ def _own(root: Path) -> Iterator[str]:
             yield f"Agents can write to {path} of this folder through a link."
     for pattern in trees.copy:
         if pattern not in personal.worktrees.copy:
-            yield f"Files that match {pattern} are included in these copies."
+            yield f"Files that match {pattern} are copied to the agents, too."
     if configuration.python is not None and configuration.python != personal.python:
         yield f"Checks use the interpreter {configuration.python}."
     own = [recipe.name for recipe in configuration.recipes.values() if recipe.scope is Scope.WORKSPACE]

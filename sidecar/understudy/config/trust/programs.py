@@ -1,6 +1,10 @@
 """Find the tracked programs of a workspace that Understudy starts: a pull or an accepted change can replace them.
 
 Programs that git does not track are left out: the user made them, and makes them again (an environment, a build).
+
+A program without a folder (``pytest``, or ``python3`` after ``#!/usr/bin/env``) is searched on ``PATH``, which may name
+folders of the workspace. The answer must not depend on the terminal or editor that asks, so the usual ones are looked
+at (``ON_PATH``), whatever ``PATH`` is.
 """
 
 from __future__ import annotations
@@ -12,8 +16,13 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from understudy.config.configuration import Configuration
+
 INTERPRETERS = tuple(f"{folder}/bin/{name}" for folder in (".venv", "venv") for name in ("python", "python3"))
 """The interpreters that are used without being configured."""
+
+ON_PATH = (".venv/bin", "venv/bin", "node_modules/.bin", "vendor/bin", "bin", ".bin", "scripts", "tools")
+"""Folders of a workspace that are commonly on ``PATH``; checks have those of an environment there."""
 
 _RUNS_A_SCRIPT = re.compile(
     r"(python|pypy|ruby|perl|node|php|lua)[0-9.]*|bash|dash|deno|fish|ksh|bun|pwsh|Rscript|sh|zsh"
@@ -21,37 +30,100 @@ _RUNS_A_SCRIPT = re.compile(
 """Programs whose first argument is a script."""
 _MAX_INDEX_BYTES = 256 * 1024 * 1024
 _MAX_POINTER_BYTES = 4096
+_FIRST_LINE_BYTES = 4096
+_DEEPEST = 4
+"""The interpreter of a script may be a script; the kernel follows as many."""
 
 
-def tracked_programs(root: Path) -> list[str]:
-    """Return the tracked programs that checks, setup and delegators start, relative to the workspace ``root``."""
-    names = [name for name in dict.fromkeys([*INTERPRETERS, *_configured(root)]) if os.path.lexists(root / name)]
+def tracked_programs(root: Path, configuration: Configuration) -> list[str]:
+    """Return the tracked programs that the configuration starts, relative to the workspace ``root``."""
+    started = dict.fromkeys([*INTERPRETERS, *_configured(root, configuration)])
+    names = [name for name in started if os.path.lexists(root / name)]
+    names += [one for one in _interpreters(root, names) if one not in started]
+    # git knows a file behind a link to a folder by its real path only.
+    names = list(dict.fromkeys([*names, *(real for name in names if (real := _real(root, name)) is not None)]))
     if not names:
         return []
     index = _index(root)
     return [name for name in names if _is_tracked(name, index)]
 
 
-def _configured(root: Path) -> Iterator[str]:
-    from understudy.config.load import load
-
-    configuration = load(root, trusted=True)
+def _configured(root: Path, configuration: Configuration) -> Iterator[str]:
     commands = [(check.argv, check.cwd) for check in configuration.checks.values()]
     commands.append((configuration.worktrees.setup, None))
     launches = [entry.delegator.launch for entry in configuration.delegators.values()]
-    commands += [(launch.command, None) for launch in launches if launch is not None and launch.command]
+    agents = [launch.command for launch in launches if launch is not None and launch.command]
+    for tool in (one.definition for one in configuration.tools.values()):
+        agents += [tool.command, *([tool.program, *more] for more in tool.added_arguments())]
+    commands += [(argv, None) for argv in agents]
+    # An agent's script may come after options or another program (`env`, `uv run`), or be the value of an option.
+    words = [word for argv in agents for word in argv[1:]]
+    for part in dict.fromkeys([*words, *(word.rpartition("=")[2] for word in words)]):
+        commands.append(([f"./{part}"], None) if not part.startswith("/") else ([part], None))
     if configuration.python is not None:
         commands.append(([configuration.python], None))
     for argv, folder in commands:
         if not argv:
             continue
-        found = [argv[0]] if "/" in argv[0] else []
+        yield from _program(root, argv[0], folder or "")
+        found = []
         if len(argv) > 1 and _RUNS_A_SCRIPT.fullmatch(posixpath.basename(argv[0])):
             found.append(argv[1])
         for name in found:
-            path = os.path.relpath(os.path.normpath(root / (folder or "") / name), root)
-            if path != ".." and not path.startswith("../") and "\0" not in path and not (root / path).is_dir():
-                yield path
+            yield from _inside(root, name, folder or "")
+
+
+def _program(root: Path, name: str, folder: str) -> Iterator[str]:
+    """Yield the files of the workspace that a command may start as ``name`` in ``folder``."""
+    if "/" in name:
+        yield from _inside(root, name, folder)
+    elif name:
+        for place in ON_PATH:
+            yield from _inside(root, name, place)
+
+
+def _inside(root: Path, name: str, folder: str) -> Iterator[str]:
+    path = os.path.relpath(os.path.normpath(root / folder / name), root)
+    if path != ".." and not path.startswith("../") and "\0" not in path and not (root / path).is_dir():
+        yield path
+
+
+def _real(root: Path, name: str) -> str | None:
+    """Return the path of a file after all links, relative to the workspace; None if it is not in it."""
+    path = os.path.relpath(os.path.realpath(root / name), os.path.realpath(root))
+    return None if path == ".." or path.startswith("../") else path
+
+
+def _interpreters(root: Path, scripts: list[str]) -> list[str]:
+    """Return the existing files of the workspace that the first lines of ``scripts`` name (``#!…``)."""
+    found: dict[str, None] = {}
+    for _ in range(_DEEPEST):
+        named = [
+            path for script in scripts for word in interpreter_of(root / script) for path in _program(root, word, "")
+        ]
+        scripts = [path for path in dict.fromkeys(named) if path not in found and os.path.lexists(root / path)]
+        found |= dict.fromkeys(scripts)
+    return list(found)
+
+
+def interpreter_of(script: Path) -> list[str]:
+    """Return the programs that the kernel, and then ``env``, start for a script; empty for other files."""
+    try:
+        descriptor = os.open(script, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return []
+    with os.fdopen(descriptor, "rb") as file:
+        try:
+            first = file.read(_FIRST_LINE_BYTES).partition(b"\n")[0].decode("utf-8", "surrogateescape")
+        except OSError:
+            return []
+    words = first[2:].split() if first.startswith("#!") else []
+    named = words[:1]
+    if named and posixpath.basename(named[0]) == "env":
+        # ``env -S 'NAME=value program'``; the value of another option is taken for a program, which does no harm.
+        arguments = [word.strip("'\"") for word in words[1:]]
+        named += [word for word in arguments if not word.startswith("-") and "=" not in word]
+    return named
 
 
 def _index(root: Path) -> bytes | None:
@@ -62,13 +134,14 @@ def _index(root: Path) -> bytes | None:
             with folder.open("rb") as file:
                 pointer = file.read(_MAX_POINTER_BYTES).decode("utf-8", "surrogateescape")
             folder = root / pointer.removeprefix("gitdir:").strip()
+        bases = [bytes.fromhex(path.suffix[1:]) for path in folder.glob("sharedindex.*")]
         with (folder / "index").open("rb") as file:
             data = file.read(_MAX_INDEX_BYTES + 1)
     except (OSError, ValueError):
         return b""
     signature, version = struct.unpack(">4sI", data[:8]) if len(data) >= 8 else (b"", 0)
-    # Version 4 shortens the names, and a split index keeps most of them in another file.
-    readable = signature == b"DIRC" and version in {2, 3} and b"link" not in data[-_MAX_POINTER_BYTES:]
+    # Version 4 shortens the names, and a split index keeps most of them in another file, whose hash it contains.
+    readable = signature == b"DIRC" and version in {2, 3} and not any(base in data for base in bases)
     return data if readable and len(data) <= _MAX_INDEX_BYTES else None
 
 

@@ -7,7 +7,7 @@ A finding names the field by its path as written in the file. ``config.load`` tu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -19,18 +19,32 @@ from understudy.config.findings import Finding, KeyPath
 from understudy.config.suggestions import close, near
 from understudy.model.capabilities import USAGE_LIMITS, Capabilities
 from understudy.model.checks import Check
-from understudy.model.config import command_slots
-from understudy.model.config.delegators import NAME_PATTERN, Delegator, EnvReference, Launch, Limits, ModelServer
+from understudy.model.config import command_slots, result_branch
+from understudy.model.config.delegators import (
+    MOST_FALLBACKS,
+    NAME_PATTERN,
+    Delegator,
+    EnvReference,
+    Launch,
+    Limits,
+    ModelServer,
+)
+from understudy.model.config.permission_rules import PermissionRule
 from understudy.model.config.prompt_delivery import delivery_of
 from understudy.model.config.recipes import Recipe
+from understudy.model.config.tool_definitions import RUNNER as DEFINED
+from understudy.model.config.tool_definitions import ToolDefinition
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names of environment variables."""
 NAME_HINT = "Use lowercase letters, digits, dots, hyphens and underscores; at most 64."
 
-_SECRET_NAME = re.compile(r"(^|_)(API_?KEY|TOKEN|SECRET|PASSWORD|ACCESS_?KEY)$", re.IGNORECASE)
+SECRET_NAME = re.compile(r"(^|_)(API_?KEY|TOKEN|SECRET|PASSWORD|ACCESS_?KEY)$", re.IGNORECASE)
+"""The end of the names of variables that hold keys."""
 _SLOT = re.compile(r"\{[A-Za-z]+\}")
 _CHECK_SLOTS = {"{python}", "{tests}"}
+_OWN_SLOTS = ("{prompt}", "{promptFile}", "{sessionId}")
+"""Slots of a command for what a protocol delivers instead."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,8 @@ class Surroundings:
 
     servers: Mapping[str, ModelServer] = field(default_factory=dict)
     """The model servers that it can see."""
+    tools: Mapping[str, ToolDefinition] = field(default_factory=dict)
+    """The tools that files define, as far as it can see them."""
 
 
 def check_name(name: str) -> Iterator[Finding]:
@@ -58,19 +74,37 @@ def check_delegator(delegator: Delegator, around: Surroundings) -> Iterator[Find
         message = f"There is no model server `{delegator.model_server}`."
         hint, names = near(delegator.model_server, around.servers), close(delegator.model_server, around.servers)
         yield Finding(("model_server",), message, hint, code="unknown_name", names=names)
-    supported = declarations.capabilities_of(delegator, server)
+    supported = declarations.capabilities_of(delegator, server, around.tools.get(delegator.tool or ""))
     if supported is None:
-        yield _not_driven(delegator, server)
+        yield _not_driven(delegator, server, around.tools)
         return
     what = described(delegator)
+    if delegator.mode is not None and delegator.tool is None:
+        yield no_effect(("mode",), f"`mode` is not supported by {what}.")
     yield from _check_model(delegator, server, supported, what)
     yield from _check_launch(delegator.launch, supported, what)
     for finding in check_limits(delegator.limits):
         yield replace(finding, path=("limits", *finding.path))
     for finding in check_supported_limits(delegator.limits, delegator, supported):
         yield replace(finding, path=("limits", *finding.path))
+    yield from _check_permissions(delegator.permissions, supported, what)
     yield from _check_env(delegator)
     yield from _check_locality(delegator, server, what)
+
+
+def check_fallback(names: Sequence[str], owner: str) -> Iterator[Finding]:
+    """Find mistakes in the list of the delegators that take over from ``owner``.
+
+    Only the list of the delegator that a request begins with counts, so two may name each other.
+    """
+    if len(names) > MOST_FALLBACKS:
+        message = f"`fallback` names {len(names)} delegators; at most {MOST_FALLBACKS} are tried."
+        yield Finding(("fallback",), message, "Keep those that help most.")
+    for number, name in enumerate(names):
+        if name == owner:
+            yield Finding(("fallback", number), f"`{name}` cannot take over from itself.", "Name another delegator.")
+        elif name in names[:number]:
+            yield Finding(("fallback", number), f"`fallback` names `{name}` twice.", "Keep one.", code="duplicate")
 
 
 def check_recipe_support(supported: Capabilities, delegator: Delegator, recipe: Recipe) -> Iterator[Finding]:
@@ -82,7 +116,8 @@ def check_recipe_support(supported: Capabilities, delegator: Delegator, recipe: 
 
 def described(delegator: Delegator) -> str:
     """Return what drives ``delegator``, for messages."""
-    return f"the tool `{delegator.tool}`" if delegator.tool else "a model server"
+    modes = {"acp": " over the Agent Client Protocol", "tmux": " in tmux"}
+    return f"the tool `{delegator.tool}`{modes.get(delegator.mode or '', '')}" if delegator.tool else "a model server"
 
 
 def check_limits(limits: Limits | None) -> Iterator[Finding]:
@@ -94,20 +129,20 @@ def check_limits(limits: Limits | None) -> Iterator[Finding]:
                 hint = 'Write it as a decimal string: "0.50".'
                 yield Finding((name,), "`max_usd` must be a positive decimal.", hint)
         elif value <= 0:
-            yield Finding((name,), f"`{name}` must be above zero.", "Remove it for no limit.")
+            yield Finding((name,), f"`{name}` must be above zero.", "Remove it for the default.")
 
 
 def check_supported_limits(limits: Limits | None, delegator: Delegator, supported: Capabilities) -> Iterator[Finding]:
     """Find limits that have no effect on ``delegator``; paths are relative to the limits."""
     for name in _fields(limits):
         if name not in supported.limits:
-            yield _no_effect((name,), f"`{name}` is not supported by {described(delegator)}.")
+            yield no_effect((name,), f"`{name}` is not supported by {described(delegator)}.")
         elif name in USAGE_LIMITS and supported.usage_needs is not None:
             option, value = supported.usage_needs
             if delegator.launch is None or getattr(delegator.launch, option) != value:
                 message = f"`{name}` has no effect, because plain text output does not report usage."
                 hint = f'Set `launch.{option}` to "{value}" if the program supports it, or remove the limit.'
-                yield _no_effect((name,), message, hint)
+                yield no_effect((name,), message, hint)
 
 
 def check_check(check: Check) -> Iterator[Finding]:
@@ -121,7 +156,7 @@ def check_check(check: Check) -> Iterator[Finding]:
         if "\0" in argument:
             yield Finding(("argv", number), "An argument contains a NUL byte.")
         elif _SLOT.fullmatch(argument) and argument not in _CHECK_SLOTS:
-            yield Finding(("argv", number), f"There is no slot {argument}.", "Use {python} or {tests}.")
+            yield Finding(("argv", number), f"{argument} is not a placeholder.", "Use {python} or {tests}.")
     if check.cwd is not None and not is_inside(check.cwd):
         yield Finding(("cwd",), "`cwd` must be inside the workspace.", "Use a relative path without `..`.")
     if check.timeout_seconds is not None and check.timeout_seconds <= 0:
@@ -130,7 +165,7 @@ def check_check(check: Check) -> Iterator[Finding]:
         if not VARIABLE.fullmatch(name) or "\0" in value:
             yield Finding(("env", name), "Invalid name or value of an environment variable.")
     if check.files and not check.hidden:
-        yield _no_effect(("files",), "`files` has an effect only for a hidden check.", "Set hidden = true.")
+        yield no_effect(("files",), "`files` has an effect only for a hidden check.", "Set hidden = true.")
     for number, path in enumerate(check.files):
         if not is_inside(path):
             message = "`files` accepts only paths inside your configuration folder."
@@ -147,19 +182,28 @@ def _check_model(
     delegator: Delegator, server: ModelServer | None, supported: Capabilities, what: str
 ) -> Iterator[Finding]:
     if delegator.model_server is not None and not supported.takes_model_server:
-        yield _no_effect(("model_server",), f"`model_server` is not supported by {what}.")
-    if server is not None and supported.takes_model_server:
-        spoken = declarations.protocol_of(server)
-        if spoken not in supported.protocols:
-            names = " or ".join(f"`{name}`" for name in supported.protocols)
-            message = f"The model server `{server.name}` speaks `{spoken}`, which is not supported by {what}."
-            yield Finding(("model_server",), message, f"Name one whose `protocol` is {names}.")
+        yield no_effect(("model_server",), f"`model_server` is not supported by {what}.")
+    if server is not None and supported.takes_model_server and declarations.protocol_for(server, supported) is None:
+        message = f"The model server `{server.name}` speaks {_spoken(server)}, which is not supported by {what}."
+        yield Finding(("model_server",), message, f"Name one whose `protocols` have {_either(supported.protocols)}.")
+    if delegator.model and not supported.takes_model:
+        defined = supported.runner == DEFINED
+        message = f"`model` is not supported by {what}{': its definition has no arguments for it' if defined else ''}."
+        hint = "Remove it, or set `options.model` in the definition." if defined else "Remove it."
+        yield no_effect(("model",), message, hint)
     if supported.needs_model_server and not delegator.model:
         yield Finding((), "`model` is missing.", "Set it to the id that the model server lists.")
-    if delegator.model_properties and not supported.properties:
-        yield _no_effect(("model_properties",), f"`model_properties` is not supported by {what}.")
+    if delegator.model_properties and not supported.properties and not supported.own_properties:
+        yield no_effect(("model_properties",), f"`model_properties` is not supported by {what}.")
+    elif supported.own_properties:
+        known = list(supported.own_properties)
+        for name in sorted(set(delegator.model_properties or ()) - set(known)):
+            message = f"`model_properties.{name}` is not supported by {what}."
+            yield Finding(
+                ("model_properties", name), message, near(name, known), code="not_allowed", names=close(name, known)
+            )
     if delegator.env and delegator.tool is None:
-        yield _no_effect(("env",), "`env` has no effect: no process is started for a model server.")
+        yield no_effect(("env",), "`env` has no effect: no process is started for a model server.")
 
 
 def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> Iterator[Finding]:
@@ -167,25 +211,67 @@ def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> 
         value = getattr(launch, name)
         allowed = supported.values(name)
         if name not in supported.launch:
-            yield _no_effect(("launch", name), f"`launch.{name}` is not supported by {what}.")
+            yield no_effect(("launch", name), f"`launch.{name}` is not supported by {what}.")
         elif allowed and value not in allowed:
             message = f"`launch.{name}` must be one of {', '.join(allowed)}."
             names = close(str(value), allowed) or list(allowed)
             yield Finding(("launch", name), message, near(str(value), allowed), code="not_allowed", names=names)
+    if launch is not None and launch.yolo and launch.permission_mode is not None and supported.runner == DEFINED:
+        message = "`launch.permission_mode` contradicts `launch.yolo`."
+        yield Finding(("launch", "permission_mode"), message, "Remove one of them.")
+    branch = launch.branch if launch is not None else None
+    if branch is not None and not result_branch.is_valid(branch):
+        yield branch_finding(("launch", "branch"))
+    if launch is not None and branch is not None and launch.use_worktree is False:
+        message = "`launch.branch` has no effect with `launch.use_worktree = false`: such a result is never verified."
+        yield no_effect(("launch", "branch"), message, "Remove one of them.")
     if "command" not in supported.launch:
         return
     command = launch.command if launch is not None else None
+    delivers, terminal = "prompt_delivery" in supported.launch, bool(supported.prompt_note)
     if not command or not command[0]:
-        hint = 'Write launch = { command = ["PROGRAM", "{prompt}"] }.'
+        word = "{prompt}" if delivers or terminal else "--acp"
+        hint = f'Write launch = {{ command = ["PROGRAM", "{word}"] }}.'
         yield Finding(("launch",), f"`launch.command` is missing; {what} is the program that it names.", hint)
         return
     for number, word in command_slots.misspelt(command):
-        hint = f"The slots are {', '.join(slot.value for slot in command_slots.SLOTS)}."
-        yield Finding(("launch", "command", number), f"There is no slot {word}.", hint)
+        hint = f"The placeholders are {', '.join(slot.value for slot in command_slots.SLOTS)}."
+        yield Finding(("launch", "command", number), f"{word} is not a placeholder.", hint)
+    if terminal:
+        yield from _check_terminal_command(command)
+        return
+    if not delivers:
+        for number, argument in enumerate(command):
+            for slot in (slot for slot in _OWN_SLOTS if slot in argument):
+                message = f"The placeholder {slot} has no effect: the Agent Client Protocol delivers it."
+                yield no_effect(("launch", "command", number), message)
+        return
     _, contradiction = delivery_of(command, launch.prompt_delivery if launch is not None else None)
     if contradiction is not None:
-        hint = "Use the slot {prompt} for an argument, {promptFile} for a file, neither for standard input."
+        hint = "Use {prompt} for an argument, {promptFile} for a file, neither for standard input."
         yield Finding(("launch", "prompt_delivery"), f"The command {contradiction}.", hint)
+
+
+def _check_terminal_command(command: list[str]) -> Iterator[Finding]:
+    if not any("{prompt}" in word or "{promptFile}" in word for word in command):
+        message = "The command does not say how the program gets its task: in a terminal, its input is the keyboard."
+        yield Finding(("launch", "command"), message, "Add {prompt}, or {promptFile} for the path of the task.")
+    for number, word in enumerate(command):
+        if "{sessionId}" in word:
+            message = "The placeholder {sessionId} has no effect: nothing names the session of a terminal."
+            yield no_effect(("launch", "command", number), message)
+
+
+def _check_permissions(rules: list[PermissionRule] | None, supported: Capabilities, what: str) -> Iterator[Finding]:
+    if rules and "answer_seconds" not in supported.limits:
+        yield no_effect(("permissions",), f"`permissions` is not supported by {what}: it asks for none.")
+    for number, rule in enumerate(rules or ()):
+        if rule.command is not None and (rule.kind not in {None, "execute"} or not rule.command.strip()):
+            message = "`command` must name a command, and applies to the kind `execute` only."
+            yield Finding(("permissions", number, "command"), message, "Remove it, or the kind.")
+        if rule.path is not None and (rule.kind not in {None, "read", "edit"} or not rule.path.strip()):
+            message = "`path` must be a pattern of files, and applies to the kinds `read` and `edit` only."
+            yield Finding(("permissions", number, "path"), message, "Remove it, or the kind.")
 
 
 def _check_env(delegator: Delegator) -> Iterator[Finding]:
@@ -197,7 +283,7 @@ def _check_env(delegator: Delegator) -> Iterator[Finding]:
                 yield Finding(("env", name, "from_env"), "`from_env` is not the name of a variable.")
         elif "\0" in value:
             yield Finding(("env", name), "The value contains a NUL byte.")
-        elif value and _SECRET_NAME.search(name):
+        elif value and SECRET_NAME.search(name):
             hint = f'Write {name} = {{ from_env = "{name}" }}.'
             yield Finding(
                 ("env", name), f"{name} looks like a key written into the file.", hint, "warning", code="secret"
@@ -209,28 +295,56 @@ def _check_locality(delegator: Delegator, server: ModelServer | None, what: str)
         return
     if delegator.model_server is None:
         message = f'`locality = "local"` cannot be guaranteed: nothing prevents {what} from contacting other hosts.'
-        yield _no_effect(("locality",), message, "Name a local `model_server`, or remove `locality`.")
+        yield no_effect(("locality",), message, "Name a local `model_server`, or remove `locality`.")
     elif server is not None and not locality.is_loopback(server.base_url):
         message = f"The delegator is declared local, but the address of `{server.name}` is not on this machine."
         yield Finding(("locality",), message, "Name a local model server, or remove `locality`.")
 
 
-def _no_effect(path: KeyPath, message: str, hint: str = "Remove it.") -> Finding:
+def _spoken(server: ModelServer) -> str:
+    return " and ".join(f"`{name}`" for name in declarations.protocols_of(server))
+
+
+def _either(names: Iterable[str]) -> str:
+    return " or ".join(f"`{name}`" for name in names)
+
+
+def branch_finding(path: KeyPath) -> Finding:
+    """Return the finding about a branch that cannot be made for each result."""
+    message = "`branch` must be the name of a branch with `{id}`, so that each result has its own."
+    return Finding(path, message, "For example understudy/{id}; {recipe} and {delegator} may be in it, too.")
+
+
+def no_effect(path: KeyPath, message: str, hint: str = "Remove it.") -> Finding:
+    """Return the finding about a field that would have no effect."""
     return Finding(path, message, hint, code="no_effect")
 
 
-def _not_driven(delegator: Delegator, server: ModelServer | None) -> Finding:
+def _not_driven(delegator: Delegator, server: ModelServer | None, defined: Mapping[str, ToolDefinition]) -> Finding:
     if delegator.tool is None:
-        spoken = declarations.protocol_of(server) if server is not None else declarations.DEFAULT_PROTOCOL
-        known = {word for one in declarations.backends().values() for word in one.protocols}
-        hint = f"Name one whose `protocol` is {' or '.join(f'`{name}`' for name in sorted(known))}, or name a `tool`."
-        message = f"The model server `{delegator.model_server}` speaks `{spoken}`, which no backend supports yet."
+        known = sorted({word for one in declarations.backends().values() for word in one.protocols})
+        spoken = _spoken(server) if server is not None else f"`{declarations.DEFAULT_PROTOCOL}`"
+        hint = f"Name one whose `protocols` have {_either(known)}, or name a `tool`."
+        message = f"The model server `{delegator.model_server}` speaks {spoken}, which no backend supports yet."
         return Finding(("model_server",), message, hint)
-    if delegator.tool in declarations.tools():
+    if delegator.tool in defined:
+        message = f'`mode = "{delegator.mode}"` is not supported by the tool `{delegator.tool}`.'
+        hint = "Set `interactive` in its definition." if delegator.mode == "tmux" else "Remove it."
+        return Finding(("mode",), message, hint, code="not_allowed", names=["headless"])
+    if (tool := declarations.tools().get(delegator.tool)) is not None:
+        if delegator.mode in {"acp", "tmux"}:
+            message = f'`mode = "{delegator.mode}"` is not supported by the tool `{delegator.tool}`.'
+            hint = 'If another program speaks the Agent Client Protocol for it, name that: tool = "generic" with a '
+            if delegator.mode == "tmux":
+                hint = 'If it has a command that works in a terminal, name that: tool = "generic" with a '
+            hint += "`launch.command`."
+            return Finding(("mode",), message, hint, code="not_allowed", names=list(tool.modes))
         message = f"The tool `{delegator.tool}` is not supported yet."
         hint = 'Run it as tool = "generic" with a `launch.command`.'
+        if other := [f'"{mode}"' for mode in tool.modes if mode != "headless"]:
+            hint = f"Set mode = {' or '.join(other)}. {hint.replace('Run it', 'Or run it')}"
         return Finding(("tool",), message, hint, code="not_allowed", names=["generic"])
-    known_tools = declarations.runnable_tools()
+    known_tools = [*declarations.runnable_tools(), *defined]
     nearest = near(delegator.tool, known_tools)
     names = close(delegator.tool, known_tools)
     return Finding(("tool",), f"There is no tool `{delegator.tool}`.", nearest, code="unknown_name", names=names)

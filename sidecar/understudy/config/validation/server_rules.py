@@ -13,12 +13,16 @@ from understudy.config.discovery.server_presets import KINDS
 from understudy.config.findings import Finding
 from understudy.config.suggestions import close, near
 from understudy.config.validation.delegator_rules import VARIABLE, check_name
-from understudy.model.config.delegators import NAME_PATTERN, ModelServer
+from understudy.model.config.delegators import NAME_PATTERN, ModelServer, Price
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token as RFC 9110 defines it
 
 
 _SECRET_HEADER = re.compile(r"authorization|cookie|(^|[-_])(key|token|secret)$", re.IGNORECASE)
+
+
+MOST_CONCURRENT = 1000
+_AMOUNT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,9})?")
 
 
 _SECRET_QUERY = re.compile(r"key|token|secret|password|sig", re.IGNORECASE)
@@ -31,10 +35,17 @@ def check_server(server: ModelServer) -> Iterator[Finding]:
         hint, names = near(server.kind, KINDS) or "Use `custom`.", close(server.kind, KINDS) or ["custom"]
         yield Finding(("kind",), f"Unknown kind of server `{server.kind}`.", hint, code="not_allowed", names=names)
     spoken = declarations.protocols()
-    if server.protocol is not None and server.protocol not in spoken:
-        message = f"`protocol` must be one of {', '.join(spoken)}."
-        names = close(server.protocol, spoken) or spoken
-        yield Finding(("protocol",), message, near(server.protocol, spoken), code="not_allowed", names=names)
+    if server.protocols == []:
+        yield Finding(
+            ("protocols",), "`protocols` is empty.", f"Name at least one of {', '.join(spoken)}, or remove it."
+        )
+    for number, word in enumerate(server.protocols or ()):
+        if word in (server.protocols or ())[:number]:
+            yield Finding(("protocols", number), f"The protocol `{word}` is listed twice.", "Remove one of them.")
+        if word not in spoken:
+            message = f"A protocol must be one of {', '.join(spoken)}."
+            names = close(word, spoken) or spoken
+            yield Finding(("protocols", number), message, near(word, spoken), code="not_allowed", names=names)
     yield from _check_url(server.base_url)
     if server.locality == "local" and not locality.is_loopback(server.base_url):
         message = "The server is declared local, but its address is not on this machine."
@@ -51,12 +62,24 @@ def check_server(server: ModelServer) -> Iterator[Finding]:
             yield Finding(("api_key", "keyring"), "`keyring` must name a keyring entry, not contain the key.")
         elif key.file is not None and not PurePosixPath(key.file).is_absolute():
             yield Finding(("api_key", "file"), "`file` must be an absolute path.")
+    if server.max_concurrent is not None and not 1 <= server.max_concurrent <= MOST_CONCURRENT:
+        yield Finding(("max_concurrent",), f"`max_concurrent` must be from 1 to {MOST_CONCURRENT}.")
+    yield from _check_prices(server)
     for name, value in (server.headers or {}).items():
         if _SECRET_HEADER.search(name):
             hint = "Use `api_key`, which refers to the key."
             yield Finding(("headers", name), f"The header {name} would write a key into the file.", hint)
         elif not _HEADER.fullmatch(name) or not value.isascii() or not value.isprintable():
             yield Finding(("headers", name), "This header cannot be sent.", "Use printable ASCII.")
+
+
+def _check_prices(server: ModelServer) -> Iterator[Finding]:
+    for model, price in (server.prices or {}).items():
+        for name in Price.__struct_fields__:
+            amount = getattr(price, name)
+            if amount is not None and not _AMOUNT.fullmatch(amount):
+                hint = 'US dollars per million tokens, for example "0.25".'
+                yield Finding(("prices", model, name), f"`{name}` must be a decimal of at least 0.", hint)
 
 
 def _check_url(url: str) -> Iterator[Finding]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from understudy.config.findings import Finding
 from understudy.config.locality import is_local, origin
 from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, EnvReference, ModelServer
+from understudy.model.config.tool_definitions import ToolDefinition
 
+_LOADER_NAME = re.compile(
+    r"LD_.*|DYLD_.*|NODE_(OPTIONS|PATH)|PYTHON.*|BASH_ENV|ENV|SHELLOPTS|GIT_.*|PERL5.*|RUBY(OPT|LIB)|JAVA_TOOL_OPTIONS|"
+    r"_JAVA_OPTIONS|PATH|ZDOTDIR|AIDER_.*|MSWEA_.*|GEMINI_CLI_.*"
+)
+"""Variables with which programs load code, or other settings, before they do anything."""
 _ADDRESS_NAME = re.compile(r"(URL|URI|BASE|HOST|ENDPOINT|PROXY|ADDRESS|SERVER)$", re.IGNORECASE)
 
 
@@ -29,12 +35,36 @@ def check_workspace_server(server: ModelServer, user: Mapping[str, ModelServer])
         yield Finding(("base_url",), message, "Give it another name.")
 
 
+def check_workspace_tool(tool: ToolDefinition, user: Mapping[str, ToolDefinition]) -> Iterator[Finding]:
+    """Find a tool that would replace one of the user, and a program that would be pointed at another address."""
+    if tool.name in user:
+        message = "A workspace file may not replace your tool of this name."
+        yield Finding(("name",), message, "Give it another name.")
+    for name in tool.env or ():
+        if _ADDRESS_NAME.search(name):
+            message = f"A workspace file may not set {name}: it could send your credentials to another host."
+            yield Finding(("env", name), message, "Define the tool in your own configuration.")
+        elif _LOADER_NAME.fullmatch(name):
+            message = f"A workspace file may not set {name}: programs run code that it names."
+            yield Finding(("env", name), message, "Define the tool in your own configuration.")
+
+
 def check_workspace_delegator(
-    delegator: Delegator, user: Mapping[str, Delegator], servers: Mapping[str, ModelServer]
+    delegator: Delegator,
+    user: Mapping[str, Delegator],
+    servers: Mapping[str, ModelServer],
+    foreign: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Find variables of the user that would be passed on, and tools that would be pointed at another address."""
+    """Find variables of the user that would be passed on, and tools that would be pointed at another address.
+
+    ``foreign`` are the tools that the workspace defines: a delegator of the user allows nothing for them.
+    """
     hint = "Add a delegator with the same `tool` and `env` to your own configuration to allow it."
-    if not any(own.tool == delegator.tool and own.env == delegator.env for own in user.values()):
+    if delegator.tool in foreign:
+        hint = "Define the tool in your own configuration, and add a delegator with the same `tool` and `env` there."
+    if delegator.tool in foreign or not any(
+        own.tool == delegator.tool and own.env == delegator.env for own in user.values()
+    ):
         for name, value in (delegator.env or {}).items():
             if isinstance(value, EnvReference):
                 message = f"A workspace file may not pass on your variable {value.from_env}."
@@ -42,6 +72,16 @@ def check_workspace_delegator(
             elif _ADDRESS_NAME.search(name):
                 message = f"A workspace file may not set {name}: it could send your credentials to another host."
                 yield Finding(("env", name), message, hint)
+    for name in delegator.env or {}:
+        if _LOADER_NAME.fullmatch(name):
+            message = f"A workspace file may not set {name}: programs run code that it names."
+            yield Finding(("env", name), message, "Set it in your own configuration.")
+    if delegator.launch is not None and delegator.launch.branch is not None:
+        message = "A workspace file may not write branches into your repository."
+        yield Finding(("launch", "branch"), message, "Set it in your own configuration, for example in `[launch]`.")
+    if delegator.launch is not None and delegator.launch.use_worktree is False:
+        message = "A workspace file may not let an agent work in your checkout."
+        yield Finding(("launch", "use_worktree"), message, "Set it in your own configuration, or for one delegation.")
     hidden = user.get(delegator.name)
     if hidden is not None and _stays(hidden, servers) and not _stays(delegator, servers):
         message = "A workspace file may not replace your local delegator of this name with a remote one."
