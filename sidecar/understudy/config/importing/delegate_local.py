@@ -1,0 +1,167 @@
+"""Read the settings of claude-code-delegate-local: environment variables, also those that register it as an MCP server.
+
+They are in ``mcpServers`` of ``.mcp.json`` or ``~/.claude.json``, or in the environment of this process. Nothing else
+of these files is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from understudy.config.findings import KeyPath
+from understudy.config.importing.agent_delegate import kind_of
+from understudy.config.importing.draft import Draft, Drafted, FoundKey, Table, expansion, is_secret
+from understudy.config.importing.foreign_files import Document
+from understudy.model.config.delegators import Delegator, KeyReference, Limits, ModelServer
+from understudy.model.errors import Location
+
+PREFIX = "DELEGATE_"
+NAME = "delegate-local"
+_MARKS = ("DELEGATE_LOCAL_", "DELEGATE_CLOUD_", "DELEGATE_CODEX_")
+_URL, _KEY, _MODEL = "DELEGATE_LOCAL_URL", "DELEGATE_LOCAL_KEY", "DELEGATE_LOCAL_MODEL"
+_USUAL_URL, _USUAL_MODEL = "http://localhost:4000/v1/messages", "local-qwen-3-6-35b"
+_OPENAI_PREFIXES = ("deepseek-", "openai-", "gpt-", "qwen-", "minimax-", "moonshot-", "kimi-", "grok-")
+_REASONS = {
+    "DELEGATE_LOCAL_AGENTS_DIR": "Agents are read from .understudy/agents and .claude/agents. See: understudy agents",
+    "DELEGATE_TURN_TIMEOUT": "A turn has no limit of its own; `limits.idle_seconds` ends one without output.",
+    "DELEGATE_MAX_NUDGES": "The loop decides itself whether an agent that stopped early is asked to go on.",
+    "DELEGATE_PROMPT_CACHING": "The cache of a server is always used.",
+    "DELEGATE_RESEND_REASONING": "Reasoning is sent back where the protocol asks for it.",
+    "DELEGATE_KEEP_TOOL_RESULTS": "The loop decides itself which results of tools it keeps.",
+    "DELEGATE_STREAMING": "Answers are always streamed.",
+    "DELEGATE_CROSS_PROCESS_SLOTS": "`max_concurrent` of a model server always counts all processes.",
+    "DELEGATE_SLOT_DIR": "The places are in Understudy's own state folder.",
+    "DELEGATE_SLOT_POLL": "Nothing is polled.",
+    "DELEGATE_MAX_BATCH_SIZE": "A batch has no fixed size; `[limits] slots` in config.toml bounds what runs at once.",
+    "DELEGATE_BATCH_QUEUE_GRACE": "What waits in the queue has no limit of time. See: understudy queue",
+    "DELEGATE_BATCH_TASK_TIMEOUT": "Each delegation has its own `limits.total_seconds`.",
+    "DELEGATE_ALLOW_PATH_ESCAPE": "An agent works in its own worktree, and its file tools never leave that.",
+    "DELEGATE_RUN_BASH": "An agent's commands run in trusted workspaces only. See: understudy trust",
+    "DELEGATE_BASH_TIMEOUT": "Commands have a fixed limit.",
+    "DELEGATE_BASH_CONCURRENCY": "Commands of one agent run one after the other.",
+    "DELEGATE_RUN_BASH_TIMEOUT": "Commands have a fixed limit.",
+    "DELEGATE_RUN_BASH_CONCURRENCY": "Commands of one agent run one after the other.",
+    "DELEGATE_MAX_READ_FILE_BYTES": "What an agent reads at once has a fixed limit.",
+    "DELEGATE_MAX_WRITE_BYTES": "What an agent writes at once has a fixed limit.",
+    "DELEGATE_ENV_PASSTHROUGH": "Commands of a model get an environment without keys.",
+    "DELEGATE_PROVIDER_ALLOWED_HOSTS": "Requests go to configured model servers only.",
+    "DELEGATE_CLOUD_MAX_TURNS": "It applies to servers that are named in a call; add each with: understudy servers add",
+    "DELEGATE_CODEX_BIN": "Codex is found on PATH.",
+    "DELEGATE_CODEX_ALLOW_DANGER": "Name the mode where you want it: understudy delegators update codex "
+    "--permission-mode danger-full-access",
+    "DELEGATE_CODEX_STDOUT_CAP": "Output has a fixed limit.",
+}
+
+
+def read(document: Document, draft: Draft, project: str | None = None) -> bool:
+    """Add the servers of ``mcpServers``, also those of one project, that are delegate-local; return whether any is."""
+    found = _read_servers(document, draft, ("mcpServers",), document.values.get("mcpServers"))
+    projects = document.values.get("projects")
+    own = projects.get(project) if isinstance(projects, dict) and project is not None else None
+    if isinstance(own, dict) and project is not None:
+        path = ("projects", project, "mcpServers")
+        found = _read_servers(document, draft, path, own.get("mcpServers")) or found
+    return found
+
+
+def _read_servers(document: Document, draft: Draft, path: KeyPath, values: object) -> bool:
+    if values is None:
+        return False
+    found = False
+    for name, server in Table(document, draft, path, values).named():
+        given = server.values.get("env")
+        marked = isinstance(given, dict) and any(key.startswith(_MARKS) for key in given)
+        if name == NAME or marked:
+            env = server.table("env")
+            if env is not None:
+                _add(env, draft, server)
+            else:
+                _build({}, draft, None, server.name(), server.location())
+            found = True
+    return found
+
+
+def read_environment(variables: Mapping[str, str], draft: Draft) -> bool:
+    """Add what environment variables of this process configure; return whether one of them is set."""
+    given = {name: value for name, value in variables.items() if name.startswith(PREFIX) and value}
+    if not any(name.startswith(_MARKS) for name in given):
+        return False
+    _build(given, draft, None, "the environment", None)
+    return True
+
+
+def _add(env: Table, draft: Draft, server: Table) -> None:
+    given: dict[str, str] = {}
+    for name in env.values:
+        if name.startswith(PREFIX):
+            value = env.text(name)
+            if value:
+                given[name] = value
+    env.end("It is passed to the MCP server only.")
+    _build(given, draft, env, server.name(), server.location())
+
+
+def _build(given: dict[str, str], draft: Draft, env: Table | None, name: str, location: Location | None) -> None:
+    left = dict(given)
+
+    def drop(variable: str, reason: str) -> None:
+        where = env.location(variable) if env is not None else None
+        draft.drop(env.name(variable) if env is not None else variable, reason, where)
+
+    def take(variable: str) -> str | None:
+        value = left.pop(variable, None)
+        if value is not None and expansion(value) is not None:
+            drop(variable, "Its value is another variable's, which is not carried over. Set the value itself.")
+            return None
+        return value
+
+    def number(variable: str) -> int | None:
+        value = take(variable)
+        if value is None:
+            return None
+        if not value.strip().isdecimal() or not 0 < int(value.strip()[:10]) < 10**9:
+            drop(variable, "It is not a whole number above zero.")
+            return None
+        return int(value.strip()[:10])
+
+    reference, key = None, None
+    secret = left.pop(_KEY, None)
+    if secret is not None:
+        variable = expansion(secret) if env is not None else _KEY
+        if env is None or variable is not None:
+            reference = KeyReference(from_env=variable)
+        else:
+            key = FoundKey(secret, env.name(_KEY), env.location(_KEY))
+    model = take(_MODEL) or _USUAL_MODEL
+    url = (take(_URL) or _USUAL_URL).rstrip("/")
+    for suffix in ("/messages", "/chat/completions"):
+        url = url.removesuffix(suffix)
+    openai_first = model.lower().startswith(_OPENAI_PREFIXES)
+    server = ModelServer(
+        name=NAME,
+        kind=kind_of(url),
+        base_url=url,
+        protocols=["openai", "anthropic"] if openai_first else ["anthropic", "openai"],
+        api_key=reference,
+        max_concurrent=number("DELEGATE_CONCURRENCY_DEFAULT"),
+    )
+    turns, total = number("DELEGATE_LOCAL_MAX_TURNS"), number("DELEGATE_DISPATCH_TIMEOUT")
+    limits = Limits(max_turns=turns, total_seconds=total) if turns or total else None
+    draft.servers.append(Drafted(server, name, location, key))
+    first = Delegator(name=NAME, model_server=NAME, model=model, limits=limits)
+    draft.delegators.append(Drafted(first, name, location))
+    draft.default = (NAME, name, location)
+    coding = take("DELEGATE_LOCAL_CODING_MODEL") or take("DELEGATE_CODING_MODEL")
+    if coding is not None and coding != model:
+        second = Delegator(name=f"{NAME}-coding", model_server=NAME, model=coding, limits=limits)
+        draft.delegators.append(Drafted(second, name, location))
+    codex = take("DELEGATE_CODEX_MODEL")
+    if codex is not None:
+        draft.delegators.append(Drafted(Delegator(name="codex", tool="codex", model=codex), name, location))
+    for variable, value in left.items():
+        if variable.startswith("DELEGATE_CONCURRENCY_"):
+            drop(variable, "Set it on the model server of this provider: understudy servers add --max-concurrent")
+        elif is_secret(variable, value):
+            drop(variable, "A key in plain text is not copied.")
+        else:
+            drop(variable, _REASONS.get(variable, "Understudy does not know this setting."))

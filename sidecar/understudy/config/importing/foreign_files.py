@@ -1,0 +1,206 @@
+"""Read TOML, JSON and YAML files of other tools within limits, with the place of every value.
+
+A file that cannot be read raises ``config_invalid`` with its place. No message contains a value, which may be a key.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from understudy.config.findings import KeyPath, LocatedFinding
+from understudy.config.parsing import toml_positions
+from understudy.config.parsing.source_file import MAX_BYTES, MAX_DEPTH, Source, read, unusable_value
+from understudy.config.parsing.yaml_syntax import NULL, Refused, compose
+from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
+
+Syntax = Literal["toml", "json", "yaml"]
+
+MAX_NODES = 20_000
+"""The most values of a YAML file; the largest that people wrote have a few hundred."""
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
+_DECIMAL = re.compile(r"[-+]?[0-9]{1,18}\.[0-9]{1,18}")
+
+
+class Document:
+    """The values of one file, and where each is."""
+
+    def __init__(self, path: Path, values: dict[str, Any], places: dict[KeyPath, Range] | Source) -> None:
+        """Take the parsed values; ``places`` maps the path of each value to its range, unless the file is TOML."""
+        self.path = path
+        self.values = values
+        self._places = places
+
+    def location(self, path: KeyPath) -> Location:
+        """Return the place of a value, or of the nearest enclosing value that has one."""
+        if isinstance(self._places, Source):
+            return self._places.location(self._places.where(path, key=bool(path) and isinstance(path[-1], str)))
+        while path and path not in self._places:
+            path = path[:-1]
+        return Location(self.path.as_uri(), self._places.get(path, toml_positions.START))
+
+    def invalid(self, path: KeyPath, message: str, hint: str = "Correct the file.") -> UnderstudyError:
+        """Return the error about a value of this file."""
+        return UnderstudyError(ErrorKind.CONFIG_INVALID, message, hint=hint, location=self.location(path))
+
+
+def setting(path: KeyPath) -> str:
+    """Return a path as text: ``profiles.groq.timeout``, ``delegators[0].model``."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            plain = step if _PLAIN_NAME.fullmatch(step) else json.dumps(step[:64])
+            text += f".{plain}" if text else plain
+    return text
+
+
+def read_document(path: Path, syntax: Syntax, *, most: int = MAX_BYTES) -> Document | None:
+    """Return a file of at most ``most`` bytes; None if it does not exist. Raises ``config_invalid`` with the place."""
+    source, problems = read(path, inside=None, most=most)
+    if source is None:
+        if problems:
+            raise _error(problems[0])
+        return None
+    if syntax == "toml":
+        values, problems = source.parse()
+        if values is None:
+            raise _error(problems[0])
+        found = Document(path, values, source)
+    else:
+        text = _text(source)
+        found = _json(source, text) if syntax == "json" else _yaml(source, text)
+    unusable = unusable_value(found.values)
+    if unusable is not None:
+        raise found.invalid(unusable[0], f"`{setting(unusable[0])[:200]}` {unusable[1]}.")
+    return found
+
+
+def _error(problem: LocatedFinding) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.CONFIG_INVALID,
+        problem.message,
+        hint=problem.hint or "Correct the file, or name another one.",
+        location=problem.location,
+    )
+
+
+def _text(source: Source) -> str:
+    try:
+        return source.toml.decode()
+    except UnicodeDecodeError as error:
+        at = _at(source.toml.count(b"\n", 0, error.start), 0)
+        raise _error(source.problem("The file is not UTF-8 text.", hint="Save it as UTF-8.", at=at)) from None
+
+
+def _at(line: int, character: int) -> Range:
+    place = Position(line, character)
+    return Range(place, place)
+
+
+def _json(source: Source, text: str) -> Document:
+    try:
+        values = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise _error(source.problem(f"The JSON is nested more than {MAX_DEPTH} levels deep.")) from None
+    except json.JSONDecodeError as error:
+        at = _at(error.lineno - 1, toml_positions.utf16(text[error.pos - error.colno + 1 : error.pos]))
+        raise _error(source.problem(f"This is not JSON: {error.msg}.", at=at)) from None
+    except ValueError:  # a constant, or an integer beyond Python's limit of digits
+        raise _error(source.problem("The JSON has a number that is out of range.", at=_number(text))) from None
+    if not isinstance(values, dict):
+        raise _error(source.problem("The file is not a JSON object."))
+    return Document(source.path, values, _json_places(text))
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _number(text: str) -> Range:
+    """Return the place of the first token that no JSON number can be."""
+    for token in _TOKEN.finditer(text):
+        if token[0] in {"NaN", "Infinity", "-Infinity"} or (len(token[0].lstrip("-")) > 300 and token[0][-1].isdigit()):
+            return _at(text.count("\n", 0, token.start()), 0)
+    return toml_positions.START
+
+
+def _json_places(text: str) -> dict[KeyPath, Range]:
+    """Return the place of every value of valid JSON; of a member, where its name is."""
+    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+
+    def place(offset: int) -> Range:
+        line = bisect.bisect_right(starts, offset) - 1
+        return _at(line, toml_positions.utf16(text[starts[line] : offset]))
+
+    places: dict[KeyPath, Range] = {}
+    # Of every open object or list: its path, the name or index of the value that follows, whether a name is next.
+    stack: list[tuple[KeyPath, list[Any], bool]] = []
+    for token in _TOKEN.finditer(text):
+        word = token[0]
+        if word in "}]":
+            stack.pop()
+        elif word == ",":
+            _, state, is_object = stack[-1]
+            state[0] = None if is_object else state[0] + 1
+        elif word == ":":
+            pass
+        elif stack and stack[-1][2] and stack[-1][1][0] is None:
+            name = json.loads(word)
+            stack[-1][1][0] = name
+            places[(*stack[-1][0], name)] = place(token.start())
+        else:
+            path = (*stack[-1][0], stack[-1][1][0]) if stack else ()
+            places.setdefault(path, place(token.start()))
+            if word in "{[":
+                stack.append((path, [None if word == "{" else 0], word == "{"))
+    return places
+
+
+def _yaml(source: Source, text: str) -> Document:
+    places: dict[KeyPath, Range] = {}
+    try:
+        root = compose(text, most_nodes=MAX_NODES, most_levels=MAX_DEPTH)
+        values = _plain(root, (), places) if root is not None else {}
+    except Refused as refused:
+        hint = "Correct the YAML; put text with `: ` or ` #` in quotation marks."
+        raise _error(source.problem(refused.message, hint=hint, at=_at(refused.line, refused.column))) from None
+    if not isinstance(values, dict):
+        raise _error(source.problem("The file is not a list of `name: value`."))
+    return Document(source.path, values, places)
+
+
+def _plain(node: Any, path: KeyPath, places: dict[KeyPath, Range]) -> Any:
+    """Return the value of a node, as the core schema of YAML 1.2 reads it; the depth is bounded by ``compose``."""
+    import yaml
+
+    places.setdefault(path, _at(node.start_mark.line, node.start_mark.column))
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, (*path, number), places) for number, item in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode):
+        values: dict[str, Any] = {}
+        for key, item in node.value:
+            line, column = key.start_mark.line, key.start_mark.column
+            if not isinstance(key, yaml.ScalarNode):
+                raise Refused("The name of a setting is not a text.", line, column)
+            if key.value in values:
+                raise Refused("A setting occurs twice.", line, column)
+            places[(*path, key.value)] = _at(line, column)
+            values[key.value] = _plain(item, (*path, key.value), places)
+        return values
+    text = str(node.value)
+    if node.style:  # quoted, or a block
+        return text
+    if node.tag == NULL:
+        return None
+    if text in {"true", "false"}:
+        return text == "true"
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text

@@ -1,0 +1,323 @@
+"""Decide what an import writes: names that are free, entries without errors, and a diff.
+
+Everything is decided before anything is written. An entry that exists with the same values is not written again, so a
+second import changes nothing; one with other values is never replaced.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from understudy.config import locations
+from understudy.config.configuration import Configuration
+from understudy.config.edit import Editor
+from understudy.config.findings import Finding, KeyPath
+from understudy.config.importing.draft import Draft, Drafted, FoundKey, NotCarried, holds_secret, is_secret
+from understudy.config.importing.foreign_files import setting
+from understudy.config.load import load
+from understudy.config.parsing import file_schema
+from understudy.config.parsing.source_file import unusable_value
+from understudy.config.rendering import render
+from understudy.config.validation import delegator_rules, server_rules
+from understudy.model.config.delegators import Delegator, ModelServer, Scope
+from understudy.model.errors import ErrorKind, Location, UnderstudyError
+
+Kind = Literal["modelServer", "delegator", "default"]
+_Entry = TypeVar("_Entry", ModelServer, Delegator)
+
+_DROPPABLE: dict[type, frozenset[str]] = {
+    # Without its tool, model, server or locality, a delegator would send the work elsewhere.
+    Delegator: frozenset({"display_name", "model_properties", "launch", "env", "limits", "mode"}),
+    ModelServer: frozenset({"display_name", "headers", "max_concurrent"}),
+}
+_WHOLE = 256
+"""The most fields of one entry that are left out before it is given up."""
+
+
+@dataclass(frozen=True)
+class PlannedFile:
+    """A file of the user's configuration that an import writes, or would write."""
+
+    kind: Kind
+    name: str
+    path: Path
+    before: bytes
+    after: bytes
+    exists: bool = False
+
+
+@dataclass(frozen=True)
+class OfferedKey:
+    """A key in plain text that can be stored for a model server."""
+
+    model_server: str
+    key: FoundKey
+
+
+@dataclass
+class ImportPlan:
+    """What one import writes, and what it leaves out."""
+
+    read: list[Path]
+    files: list[PlannedFile] = field(default_factory=list)
+    unchanged: list[tuple[Kind, str]] = field(default_factory=list)
+    """Entries that exist with the same values."""
+    not_carried: list[NotCarried] = field(default_factory=list)
+    keys: list[OfferedKey] = field(default_factory=list)
+    steps: list[Callable[[Editor], None]] = field(default_factory=list)
+    """What writes ``files``, in this order."""
+
+    @property
+    def revision(self) -> str:
+        """Return a token that changes whenever something else would be written."""
+        digest = hashlib.sha256()
+        for file in self.files:
+            digest.update(repr((str(file.path), file.before, file.after)).encode())
+        return digest.hexdigest()[:16]
+
+    def diff(self) -> str:
+        """Return what is written as a unified diff."""
+        return "".join(line for file in self.files for line in _diff(file))
+
+    def write(self, editor: Editor) -> None:
+        """Write everything, each file atomically; raises what ``Editor.create`` and ``Editor.set_default`` raise."""
+        for step in self.steps:
+            step(editor)
+
+
+def make_plan(draft: Draft, editor: Editor) -> ImportPlan:
+    """Return what importing ``draft`` into the user's configuration writes."""
+    return _Planner(draft, editor).plan()
+
+
+class _Planner:
+    def __init__(self, draft: Draft, editor: Editor) -> None:
+        self.draft = draft
+        self.editor = editor
+        self.before: Configuration = load(None, trusted=False)
+        self.servers = {name: entry.model_server for name, entry in self.before.model_servers.items()}
+        self.delegators = {name: entry.delegator for name, entry in self.before.delegators.items()}
+        self.tools = {name: one.definition for name, one in self.before.tools.items() if one.usable}
+        self.result = ImportPlan(read=list(draft.read), not_carried=list(draft.dropped))
+        self.names: dict[str, str] = {}
+        """Names of delegators in the other tool → ours."""
+
+    def plan(self) -> ImportPlan:
+        renamed: dict[str, str] = {}
+        for drafted in self.draft.servers:
+            server = self._valid(drafted, ModelServer, server_rules.check_server)
+            if server is not None:
+                renamed[drafted.entry.name] = self._place(drafted, server, self.servers)
+        for found in self.draft.delegators:
+            wanted = found.entry
+            if wanted.model_server is not None:
+                if wanted.model_server not in renamed and any(
+                    one.entry.name == wanted.model_server for one in self.draft.servers
+                ):
+                    self._drop(found.setting, "Its model server is not carried over.", found.location)
+                    continue
+                known = renamed.get(wanted.model_server, wanted.model_server)
+                found.entry = msgspec.structs.replace(wanted, model_server=known)
+            around = delegator_rules.Surroundings(self.servers, self.tools)
+            delegator = self._valid(found, Delegator, functools.partial(_check_delegator, around))
+            if delegator is not None:
+                self.names[wanted.name] = self._place(found, delegator, self.delegators)
+        self._defaults()
+        return self.result
+
+    def _place(self, drafted: Drafted[_Entry], entry: _Entry, taken: dict[str, _Entry]) -> str:
+        """Return the name under which ``entry`` is, or is going to be; a step writes it if it is new."""
+        kind: Kind = "modelServer" if isinstance(entry, ModelServer) else "delegator"
+        base = entry.name
+        for number in range(1, 10_000):
+            name = base if number == 1 else f"{base[:58]}-{number}"
+            path = _path(kind, name)
+            candidate = msgspec.structs.replace(entry, name=name)
+            present = taken.get(name)
+            if present is not None and _same(present, candidate, keyed=drafted.key is not None):
+                if (kind, name) not in self.result.unchanged and all(file.name != name for file in self.result.files):
+                    self.result.unchanged.append((kind, name))
+                self._offer(drafted, present, name)
+                return name
+            if present is None and not path.exists() and not path.is_symlink():
+                break
+        else:
+            raise UnderstudyError(
+                ErrorKind.ALREADY_EXISTS, f"Every name like {base!r} is taken.", hint="Remove some of them."
+            )
+        if name != drafted.entry.name:
+            title = "model server" if kind == "modelServer" else "delegator"
+            why = f"The {title} is called `{name}` here"
+            why += f": another `{base}` exists, and it is not replaced." if name != base else "."
+            self._drop(drafted.setting, why, drafted.location)
+        taken[name] = candidate
+        self.result.files.append(PlannedFile(kind, name, path, b"", render(candidate)))
+        self.result.steps.append(functools.partial(_create, candidate))
+        self._offer(drafted, candidate, name)
+        return name
+
+    def _offer(self, drafted: Drafted[_Entry], server: object, name: str) -> None:
+        if drafted.key is None or not isinstance(server, ModelServer) or server.api_key is not None:
+            return
+        if all(one.model_server != name for one in self.result.keys):
+            self.result.keys.append(OfferedKey(name, drafted.key))
+            reason = f"A key in plain text is not copied. Store it: understudy servers set-key {name}"
+            self._drop(drafted.key.setting, reason, drafted.key.location)
+
+    def _valid(
+        self, drafted: Drafted[_Entry], structure: type[_Entry], check: Callable[[_Entry], Iterator[Finding]]
+    ) -> _Entry | None:
+        """Return the entry without the fields that cannot be carried over, or None if that is not enough."""
+        entry = msgspec.structs.replace(drafted.entry, name=valid_name(drafted.entry.name))
+        mapping = file_schema.to_file(entry)
+        for _ in range(_WHOLE):
+            problem = _unwritable(mapping)
+            if problem is None:
+                entry = file_schema.from_file(mapping, structure)
+                found = next((one for one in check(entry) if _matters(one)), None)
+                if found is None:
+                    return entry
+                problem = (found.path, found.message)
+            path, message = problem
+            if not path or path[0] not in _DROPPABLE[structure] or not _remove(mapping, path):
+                self._drop(drafted.setting, f"Not carried over: {message}", drafted.location)
+                return None
+            self._drop(f"{drafted.setting}: {setting(path[:2])}", message, drafted.location)
+        self._drop(drafted.setting, "Too many of its settings cannot be carried over.", drafted.location)
+        return None
+
+    def _defaults(self) -> None:
+        wanted: list[tuple[str | None, str, str, Location | None]] = []
+        if self.draft.default is not None:
+            wanted.append((None, *self.draft.default))
+        wanted += [(recipe, *found) for recipe, found in sorted(self.draft.recipes.items())]
+        present = self.before.defaults
+        steps: dict[str | None, str] = {}
+        for recipe, theirs, name, location in wanted:
+            ours = self.names.get(theirs)
+            current = present.delegator if recipe is None else present.recipes.get(recipe)
+            if ours is None:
+                self._drop(name, "The delegator that it names is not carried over.", location)
+            elif current is not None and current != ours:
+                what = "default" if recipe is None else f"default of the recipe `{recipe}`"
+                self._drop(name, f"Your {what} is `{current}`, and it is not replaced.", location)
+            elif recipe is not None and self._names_its_delegator(recipe):
+                self._drop(name, f"The recipe `{recipe}` names its delegator itself.", location)
+            elif current is None:
+                steps[recipe] = ours
+        if not steps:
+            return
+        try:
+            path, before, after = self.editor.preview_defaults(steps, Scope.USER)
+        except UnderstudyError as error:
+            for recipe, _, name, location in wanted:
+                if recipe in steps:
+                    self._drop(name, f"{error.message} {error.hint or ''}".strip(), location)
+            return
+        self.result.files.append(PlannedFile("default", "defaults", path, before, after, exists=path.exists()))
+        for recipe, ours in steps.items():
+            self.result.steps.append(functools.partial(_set_default, ours, recipe))
+
+    def _names_its_delegator(self, recipe: str) -> bool:
+        known = self.before.recipes.get(recipe)
+        return known is None or known.delegator is not None
+
+    def _drop(self, name: str, reason: str, location: Location | None) -> None:
+        self.result.not_carried.append(NotCarried(name, reason, location))
+
+
+def _create(entry: ModelServer | Delegator, editor: Editor) -> None:
+    if isinstance(entry, ModelServer):
+        editor.create(entry, Scope.USER)
+    else:
+        editor.create(entry, Scope.USER)
+
+
+def _set_default(delegator: str, recipe: str | None, editor: Editor) -> None:
+    editor.set_default(delegator, recipe, Scope.USER)
+
+
+def _check_delegator(around: delegator_rules.Surroundings, delegator: Delegator) -> Iterator[Finding]:
+    return delegator_rules.check_delegator(delegator, around)
+
+
+def valid_name(name: str) -> str:
+    """Return ``name`` as one that an entry may have."""
+    return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).lstrip("-._")[:64] or "imported"
+
+
+def _path(kind: Kind, name: str) -> Path:
+    file = locations.FileKind.MODEL_SERVER if kind == "modelServer" else locations.FileKind.DELEGATOR
+    folder, suffix = locations.PLACES[file]
+    return locations.user_folder() / folder / f"{name}{suffix}"
+
+
+def _same(present: object, wanted: _Entry, *, keyed: bool) -> bool:
+    if keyed and isinstance(present, ModelServer) and isinstance(wanted, ModelServer):
+        # Its key may have been stored since the last import.
+        present = msgspec.structs.replace(present, api_key=wanted.api_key)
+    return present == wanted
+
+
+def _matters(finding: Finding) -> bool:
+    return finding.severity == "error" or finding.code == "secret"
+
+
+def _unwritable(mapping: Mapping[str, Any]) -> tuple[KeyPath, str] | None:
+    """Return the path of a value that no file may have, and why; keys of the other tool are among them."""
+    unusable = unusable_value(mapping)
+    if unusable is not None:
+        return unusable[0], f"It {unusable[1]}."
+    stack: list[tuple[KeyPath, Any]] = [((), mapping)]
+    while stack:
+        path, item = stack.pop()
+        if item is None:
+            return path, "A configuration file cannot contain null."
+        if isinstance(item, dict):
+            stack += [((*path, key), inner) for key, inner in item.items()]
+        elif isinstance(item, list):
+            stack += [((*path, number), inner) for number, inner in enumerate(item)]
+        elif isinstance(item, str) and path[0] != "api_key" and path[-1] != "from_env":
+            named = path[0] in {"model_properties", "headers"} and is_secret(str(path[-1]), item)
+            if named or holds_secret(item):
+                return path, "It may contain a key, which is not copied."
+            if not _is_text(item):
+                return path, "It has characters that a configuration file cannot contain."
+    return None
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in value
+
+
+def _remove(mapping: dict[str, Any], path: KeyPath) -> bool:
+    """Remove what ``path`` leads to: an option, a variable, a property; never a part of one."""
+    head = path[0]
+    inner = mapping.get(str(head))
+    if len(path) > 1 and isinstance(inner, dict) and path[1] in inner:
+        if path[:2] == ("launch", "command"):
+            return False
+        del inner[path[1]]
+        if not inner:
+            del mapping[str(head)]
+        return True
+    return mapping.pop(str(head), None) is not None
+
+
+def _diff(file: PlannedFile) -> Iterator[str]:
+    before = file.before.decode().splitlines(keepends=True)
+    after = file.after.decode().splitlines(keepends=True)
+    yield from difflib.unified_diff(before, after, str(file.path) if file.exists else "/dev/null", str(file.path))

@@ -1,0 +1,124 @@
+"""Read ``config.toml`` of Operator: its delegators and model servers are nearly ours."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from understudy.config.discovery.server_presets import KINDS
+from understudy.config.importing.draft import Draft, Drafted, Table
+from understudy.config.importing.foreign_files import Document
+from understudy.model.config.delegators import Delegator, KeyReference, Launch, ModelServer
+
+_KINDS = {
+    "anthropic-api": "anthropic",
+    "openai-api": "openai",
+    "google-api": "google",
+    "ollama": "ollama",
+    "openrouter": "openrouter",
+    "openai-compat": "custom",
+    "lmstudio": "lmstudio",
+}
+_REASONS = {
+    "agents": "Set `slots` below [limits] in config.toml for how many run at once; other limits are per delegation.",
+    "notifications": "Your editor notifies you; there are no webhooks.",
+    "queue": "The queue keeps the order of starts. See: understudy queue",
+    "paths": "Worktrees and state have one place of their own. See: understudy doctor",
+    "ui": "The interface is your editor's, or the command line's.",
+    "launch": "Set `yolo` below [launch] in config.toml if every delegator should have it. Docker is not used.",
+    "templates": "Recipes replace issue types. See: understudy recipes",
+    "api": "Understudy has no REST server.",
+    "rest_api": "Understudy has no REST server.",
+    "logging": "Every delegation has its own logs.",
+    "sessions": 'Set mode = "tmux" on a delegator that should run in a terminal.',
+    "llm_tools": "Tools are found on PATH. See: understudy tools",
+    "git": "Every delegation has its own worktree; `launch.branch` names a branch for its result.",
+    "kanban": "Tickets are not part of Understudy.",
+    "version_check": "Understudy does not look for updates.",
+    "relay": "Agents do not get a server for messages.",
+    "mcp": "MCP servers are not part of a delegator.",
+    "acp": "Set `default_delegator` as default: understudy delegators default",
+}
+
+
+def read(document: Document, draft: Draft) -> None:
+    """Add the delegators and model servers to ``draft``."""
+    top = Table(document, draft, (), document.values)
+    for server in top.tables("model_servers"):
+        _server(server, draft)
+    for delegator in top.tables("delegators"):
+        _delegator(delegator, draft)
+    for key, reason in _REASONS.items():
+        top.drop(key, reason)
+    top.end()
+
+
+def _server(server: Table, draft: Draft) -> None:
+    name, theirs = server.required("name"), server.required("kind")
+    if theirs not in _KINDS:
+        raise server.document.invalid((*server.path, "kind"), f"`{server.name('kind')}` is not a kind of Operator.")
+    kind = KINDS[_KINDS[theirs]]
+    url = server.text("base_url") or kind.base_url
+    if not url:
+        raise server.document.invalid(server.path, f"`{server.name('base_url')}` is missing.")
+    if kind.local and _has_no_path(url):
+        url = url.rstrip("/") + "/v1"
+    variable = server.text("api_key_env")
+    made = ModelServer(
+        name=name,
+        display_name=server.text("display_name"),
+        kind=kind.kind,
+        base_url=url,
+        protocols=list(kind.protocols) if kind.protocols != ("openai",) else None,
+        api_key=KeyReference(from_env=variable) if variable else None,
+    )
+    server.drop("extra_env", "A model server has no process; set the variables in `env` of its delegators.")
+    server.end()
+    draft.servers.append(Drafted(made, server.name(), server.location()))
+
+
+def _has_no_path(url: str) -> bool:
+    try:
+        return urlsplit(url).path in {"", "/"}
+    except ValueError:
+        return False
+
+
+def _delegator(table: Table, draft: Draft) -> None:
+    name = table.required("name")
+    if "remote_agent" in table:
+        table.drop("remote_agent", "The agent lives on another service, so it cannot be started here.")
+        table.end("Its delegator is not carried over.")
+        return
+    tool = table.required("llm_tool")
+    properties, launch = table.any("model_properties"), table.table("launch_config")
+    if properties is not None and not isinstance(properties, dict):
+        raise table.document.invalid((*table.path, "model_properties"), "`model_properties` must be a table.")
+    made = Delegator(
+        name=name,
+        display_name=table.text("display_name"),
+        tool=tool,
+        model=table.required("model"),
+        model_server=table.text("model_server"),
+        model_properties=properties or None,
+        launch=_launch(launch) if launch is not None else None,
+    )
+    table.drop_all(("x_agnt", "x_openai", "unmapped_core"), "Values for other services have no effect here.")
+    table.end()
+    draft.delegators.append(Drafted(made, table.name(), table.location()))
+
+
+def _launch(table: Table) -> Launch | None:
+    branch = table.flag("create_branch")
+    made = Launch(
+        yolo=table.flag("yolo"),
+        permission_mode=table.text("permission_mode"),
+        flags=table.texts("flags") or None,
+        use_worktree=table.flag("use_worktrees"),
+        branch="understudy/{id}" if branch else None,
+        prompt_prefix=table.text("prompt_prefix"),
+        prompt_suffix=table.text("prompt_suffix"),
+    )
+    table.drop("docker", "Understudy has no Docker wrapper; agents run in a process namespace where there are any.")
+    table.drop("operator_relay", "Agents do not get a server for messages.")
+    table.end()
+    return made if made != Launch() else None

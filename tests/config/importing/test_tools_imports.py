@@ -1,0 +1,215 @@
+"""Test the import of tools that start agent CLIs: agent-delegator, sideagent and Operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from understudy.config import load
+from understudy.config.edit import Editor
+from understudy.config.importing import import_plan
+from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, Scope
+
+Planned = Callable[..., import_plan.ImportPlan]
+SECRET = "sk-test-0123456789abcdef"
+
+DELEGATOR = """\
+{
+\t"preferred_models": {
+\t\t"implementation": "federated-coding",
+\t\t"code_review": "claude:claude-sonnet-4-6",
+\t\t"research": "gemini:gemini-pro"
+\t},
+\t"provider_priority": ["opencode", "claude", "unheard-of"],
+\t"worktree_ttl_hours": 24,
+\t"routing_matrix": {"_any_agent_": {"subagent-driven": {}}},
+\t"custom": true
+}
+"""
+
+SIDEAGENT = f"""\
+default_profile: deepseek
+profiles:
+  spark:
+    command: /opt/homebrew/bin/codex
+    interface: codex
+    headless: true
+    args: [--yolo, --model, gpt-spark, -c, 'model_reasoning_effort="high"', --search]
+    env:
+    prompt: argument
+  deepseek:
+    command: claude
+    interface: claude
+    args:
+      - --dangerously-skip-permissions
+    env:
+      ANTHROPIC_BASE_URL: https://api.deepseek.com/anthropic
+      ANTHROPIC_AUTH_TOKEN:
+        from_env: DEEPSEEK_API_KEY
+      OTHER_API_KEY: {SECRET}
+      TELEMETRY: '0'
+  script:
+    command: ./agent.sh
+    args: [--task, '{{prompt_file}}']
+    prompt: prompt-file-arg
+    headless: true
+  keyed:
+    command: x
+    args: [--api-key, {SECRET}]
+"""
+
+OPERATOR = f"""\
+[git]
+use_worktrees = false
+
+[[model_servers]]
+name = "ollama-local"
+kind = "ollama"
+base_url = "http://localhost:11434"
+
+[[model_servers]]
+name = "gateway"
+kind = "openai-compat"
+base_url = "https://models.example/v1"
+api_key_env = "GATEWAY_KEY"
+extra_env = {{ A = "b" }}
+
+[[delegators]]
+name = "Claude Opus"
+llm_tool = "claude"
+model = "opus"
+model_properties = {{ reasoning_effort = "high" }}
+
+[delegators.launch_config]
+yolo = true
+permission_mode = "delegate"
+flags = ["--verbose", "{SECRET}"]
+prompt_suffix = "Be concise."
+docker = true
+
+[[delegators]]
+name = "codex-qwen"
+llm_tool = "codex"
+model = "qwen"
+model_server = "ollama-local"
+
+[[delegators]]
+name = "remote"
+[delegators.remote_agent]
+platform = "agnt"
+id = "Research Assistant"
+
+[[delegators]]
+name = "claude-gateway"
+llm_tool = "claude"
+model = "x"
+model_server = "gateway"
+"""
+
+
+def written(editor: Editor, made: import_plan.ImportPlan) -> dict[str, Delegator]:
+    made.write(editor)
+    found = load(None, trusted=False)
+    assert [problem.message for problem in found.problems] == []
+    return {name: entry.delegator for name, entry in found.delegators.items() if entry.scope is Scope.USER}
+
+
+def left_out(made: import_plan.ImportPlan) -> dict[str, int]:
+    return {one.setting: one.location.range.start.line + 1 if one.location else 0 for one in made.not_carried}
+
+
+def test_agent_delegator(planned: Planned, editor: Editor) -> None:
+    made = planned("agent-delegator", DELEGATOR)
+    assert left_out(made) == {
+        "preferred_models.implementation": 3,
+        "preferred_models.research": 5,
+        "provider_priority[2]": 7,
+        "worktree_ttl_hours": 8,
+        "routing_matrix": 9,
+        "custom": 10,
+    }
+    assert written(editor, made) == {
+        "opencode": Delegator(name="opencode", tool="opencode"),
+        "claude": Delegator(name="claude", tool="claude"),
+        "claude-claude-sonnet-4-6": Delegator(
+            name="claude-claude-sonnet-4-6", tool="claude", model="claude-sonnet-4-6"
+        ),
+        "gemini-gemini-pro": Delegator(name="gemini-gemini-pro", tool="gemini", model="gemini-pro"),
+    }
+    defaults = load(None, trusted=False).defaults
+    assert (defaults.delegator, defaults.recipes) == ("opencode", {"review": "claude-claude-sonnet-4-6"})
+    assert planned("agent-delegator", DELEGATOR).files == []
+
+
+def test_sideagent(planned: Planned, editor: Editor) -> None:
+    made = planned("sideagent", SIDEAGENT)
+    assert left_out(made) == {
+        "profiles.spark.command": 4,
+        "profiles.deepseek.env.OTHER_API_KEY": 19,
+        "profiles.keyed.args": 28,
+        "profiles.keyed": 26,
+    }
+    assert SECRET not in made.diff() + repr(made.not_carried)
+    assert written(editor, made) == {
+        "spark": Delegator(
+            name="spark",
+            tool="codex",
+            model="gpt-spark",
+            model_properties={"model_reasoning_effort": "high"},
+            launch=Launch(yolo=True, flags=["--search"]),
+        ),
+        "deepseek": Delegator(
+            name="deepseek",
+            tool="claude",
+            mode="tmux",
+            launch=Launch(yolo=True),
+            env={
+                "ANTHROPIC_BASE_URL": "https://api.deepseek.com/anthropic",
+                "ANTHROPIC_AUTH_TOKEN": EnvReference(from_env="DEEPSEEK_API_KEY"),
+                "OTHER_API_KEY": EnvReference(from_env="OTHER_API_KEY"),
+                "TELEMETRY": "0",
+            },
+        ),
+        "script": Delegator(
+            name="script", tool="generic", launch=Launch(command=["./agent.sh", "--task", "{promptFile}"])
+        ),
+    }
+    assert load(None, trusted=False).defaults.delegator == "deepseek"
+    assert planned("sideagent", SIDEAGENT).files == []
+
+
+def test_operator(planned: Planned, editor: Editor) -> None:
+    made = planned("operator", OPERATOR)
+    found = left_out(made)
+    assert found["git"] == 1
+    assert found["model_servers[1].extra_env"] == 14
+    assert found["delegators[0].launch_config.docker"] == 27
+    assert found["delegators[2].remote_agent"] == 37
+    assert {name for name in found if name.startswith("delegators[0]: ")} == {
+        "delegators[0]: launch.permission_mode",
+        "delegators[0]: launch.flags",
+        "delegators[0]: model_properties",
+    }
+    assert SECRET not in made.diff() + repr(made.not_carried)
+    delegators = written(editor, made)
+    assert delegators == {
+        "claude-opus": Delegator(
+            name="claude-opus", tool="claude", model="opus", launch=Launch(yolo=True, prompt_suffix="Be concise.")
+        ),
+        "codex-qwen": Delegator(name="codex-qwen", tool="codex", model="qwen", model_server="ollama-local"),
+    }, "a delegator that cannot use its server must not go to another one"
+    servers = {name: entry.model_server for name, entry in load(None, trusted=False).model_servers.items()}
+    assert servers["ollama-local"].base_url == "http://localhost:11434/v1"
+    assert servers["gateway"].api_key == KeyReference(from_env="GATEWAY_KEY")
+    assert planned("operator", OPERATOR).files == []
+
+
+@pytest.mark.parametrize("prompt", ["argument", "stdin"])
+def test_a_program_without_a_terminal_gets_what_sideagent_adds(planned: Planned, editor: Editor, prompt: str) -> None:
+    text = (
+        f"default_profile: a\nheadless: true\nprofiles:\n  a: {{command: agent, interface: cursor, prompt: {prompt}}}\n"
+    )
+    launch = written(editor, planned("sideagent", text))["a"].launch
+    given = ["--", "{prompt}"] if prompt == "argument" else []
+    assert launch == Launch(command=["agent", "--print", "--trust", *given])
