@@ -183,7 +183,7 @@ def test_a_locked_keyring_is_not_waited_for(monkeypatch):
     started = time.monotonic()
     error = failure(KeyReference(keyring="openai"), timeout_seconds=0.05)
     released.set()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     assert "did not answer" in error.message
 
 

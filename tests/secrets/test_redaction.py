@@ -194,7 +194,7 @@ def test_it_is_fast_enough_to_stand_in_every_stream():
     secrets = {f"K{n}": "sk-" + "".join(rng.choices("abcdefXYZ0123456789", k=48)) for n in range(10)}
     text = "def function(argument):\n    return argument + 1  # sk-not\n" * 20_000
     redactor = Redactor(secrets)
-    started = time.perf_counter()
+    started = time.thread_time()
     redactor.redact(text)
     # Measured 90 MB/s; a tenth of that would still be faster than any model writes.
-    assert len(text) / (time.perf_counter() - started) > 4e6
+    assert len(text) / (time.thread_time() - started) > 4e6
