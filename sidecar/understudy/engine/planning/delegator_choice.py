@@ -32,17 +32,30 @@ def incompleteness(configuration: config.Configuration) -> UnderstudyError | Non
     )
 
 
+def require_recipe(configuration: config.Configuration, name: str) -> Recipe:
+    """Return the recipe of a request. Errors: ``config_invalid`` (``incompleteness``), ``unknown_recipe``."""
+    incomplete = incompleteness(configuration)
+    if incomplete is not None:
+        raise incomplete
+    recipe = configuration.recipes.get(name)
+    if recipe is None:
+        raise unknown_name(ErrorKind.UNKNOWN_RECIPE, name, configuration.recipes)
+    return recipe
+
+
 def choose(
     configuration: config.Configuration, recipe: Recipe, explicit: str | None
 ) -> tuple[DelegatorEntry, Explanation]:
     """Return the delegator and why: explicit → recipe → recipe's default → default → the only one → ghostwriter."""
     entries = configuration.delegators
     tried: list[Candidate] = []
+    its_default = f"it is the default for {recipe.name!r}"
+    general_default = "it is the default delegator"
     candidates = [
         (explicit, "chosen explicitly"),
         (recipe.delegator, f"the recipe {recipe.name!r} names it"),
-        (configuration.defaults.recipes.get(recipe.name), f"it is the default for {recipe.name!r}"),
-        (configuration.defaults.delegator, "it is the default delegator"),
+        (configuration.defaults.recipes.get(recipe.name), its_default),
+        (configuration.defaults.delegator, general_default),
     ]
     own = [entry for entry in entries.values() if entry.scope is not Scope.BUILTIN]
     if len(own) == 1:
@@ -61,6 +74,15 @@ def choose(
                     f"The file of the delegator {name!r} cannot be used: {broken.message}",
                     hint=broken.hint or "Correct the file, or remove it.",
                     location=broken.location,
+                )
+            if because in {its_default, general_default}:
+                whose = f"for {recipe.name!r} " if because == its_default else ""
+                choice = f" --for {recipe.name}" if because == its_default else ""
+                raise UnderstudyError(
+                    ErrorKind.UNKNOWN_DELEGATOR,
+                    f"The default delegator {whose}is {name!r}, which does not exist.",
+                    hint=f"Choose another: understudy delegators default NAME{choice}",
+                    names=[entry.delegator.name for entry in own] or None,
                 )
             raise unknown_name(ErrorKind.UNKNOWN_DELEGATOR, name, entries)
         reason = why_unusable(configuration, entry, recipe)
@@ -81,7 +103,7 @@ def choose(
     raise UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATOR,
         f"Several delegators are configured and none is the default for {recipe.name!r}.",
-        hint="Name one in `delegator`, or set `defaults.delegator` in config.toml.",
+        hint=f"Name one, or choose a default: understudy delegators default NAME --for {recipe.name}",
         names=[entry.delegator.name for entry in own],
     )
 
@@ -102,7 +124,17 @@ def why_unusable(configuration: config.Configuration, entry: DelegatorEntry, rec
     wrong = next((problem for problem in entry.state.problems if problem.severity == "error"), None)
     if wrong is not None:
         return unusable("delegator", delegator.name, wrong, entry.location)
+    return why_unsupported(configuration, entry, recipe)
+
+
+def why_unsupported(
+    configuration: config.Configuration, entry: DelegatorEntry, recipe: Recipe
+) -> UnderstudyError | None:
+    """Return why a delegator can never run a recipe, whatever its state is; None when it can."""
+    delegator = entry.delegator
     server = configuration.model_servers.get(delegator.model_server or "")
-    supported = declarations.require_capabilities(delegator, server.model_server if server is not None else None)
+    supported = declarations.require_capabilities(
+        delegator, server.model_server if server is not None else None, configuration.definition_of(delegator)
+    )
     finding = next(delegator_rules.check_recipe_support(supported, delegator, recipe), None)
     return unusable("delegator", delegator.name, finding) if finding is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,29 +11,31 @@ import msgspec
 
 from understudy import config
 from understudy.config import locality
+from understudy.config.agents import agent_tiers
 from understudy.config.discovery import declarations
-from understudy.config.findings import unusable
 from understudy.config.suggestions import unknown_name
 from understudy.config.trust import records
-from understudy.config.validation import delegator_rules, recipe_rules
+from understudy.config.validation import recipe_rules
 from understudy.engine import text_encoding, workspaces
-from understudy.engine.planning import limits
-from understudy.engine.planning.delegator_choice import choose, incompleteness
-from understudy.engine.planning.prompt import FILE_BYTES, Prompt
+from understudy.engine.planning import agent_use, checkout_rules
+from understudy.engine.planning.candidate import choose_candidate, limits_for, without_keys
+from understudy.engine.planning.delegator_choice import require_recipe
+from understudy.engine.planning.fallback_chain import ChainRequest, chain_after
+from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of
 from understudy.engine.planning.prompt import build as build_prompt
 from understudy.git import path_rules as git_names
 from understudy.journal import state_folder
-from understudy.model.capabilities import Capabilities
 from understudy.model.checks import Check
-from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer, Scope
+from understudy.model.config.delegators import Delegator, ModelServer, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
+from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegations import AskedBy, Explanation, StartParams
-from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.spec import SPEC_VERSION, Bootstrap, Spec, SpecCandidate
+from understudy.model.errors import ErrorKind, Range, UnderstudyError
+from understudy.model.spec import SPEC_VERSION, Bootstrap, PauseBounds, Spec, SpecCandidate, runs_in_checkout
+from understudy.model.terminals import Pane
 from understudy.model.text import path_quoting
-from understudy.model.wire import camel
-from understudy.secrets.redaction import Redactor
+from understudy.process.terminals import tmux
 
 DEFAULT_SLOTS = 8
 """Agents mostly wait for a model, so run more of them than cores; each takes a few hundred MB (measured)."""
@@ -52,6 +54,7 @@ class Plan:
     slots: int
     bootstrap: Bootstrap
     evidence: Evidence
+    pauses: PauseBounds
     rounds: int
     interpreter: str | None
     trusted: bool
@@ -62,14 +65,23 @@ class Plan:
     notes: list[str]
 
     @property
+    def in_checkout(self) -> bool:
+        """Return whether the agent works in the user's checkout."""
+        return runs_in_checkout(self.candidates[0].delegator, self.recipe)
+
+    @property
     def title(self) -> str:
         """Return one line for lists."""
         if self.params.task and self.params.task.strip():
             return self.params.task.strip().splitlines()[0][:80]
         about = self.files or ([self.target] if self.target else self.context)
-        names = ", ".join(name.rsplit("/", 1)[-1] for name in about[:3])
+        names = self._names(about)
         title = f"{self.recipe.title}: {names}" if names else self.recipe.title
         return quoted(title)[:120]
+
+    @staticmethod
+    def _names(files: list[str]) -> str:
+        return ", ".join(name.rsplit("/", 1)[-1] for name in files[:3])
 
     def read(self, path: str) -> bytes | None:
         """Return what the user sees in a file of the workspace."""
@@ -85,18 +97,33 @@ class Plan:
             params=self.params,
             delegator=first.delegator,
             model_server=first.model_server,
+            tool_definition=first.tool_definition,
             files=self.files,
             context=self.context,
             target=self.target,
             read=self.read,
         )
 
-    def spec(self, identifier: str, created_at: str, asked_by: AskedBy) -> Spec:
-        """Return the specification for ``spec.json``; the buffers' texts are stored beside it under these names."""
+    def spec(
+        self,
+        identifier: str,
+        created_at: str,
+        asked_by: AskedBy,
+        group_id: str | None = None,
+        *,
+        with_files: bool = False,
+    ) -> Spec:
+        """Return the specification for ``spec.json``; the buffers' texts are stored beside it under these names.
+
+        ``group_id`` is a group that did not exist when the request was made. ``with_files``: the title names the files,
+        because others in the group have the same task.
+        """
         return Spec(
             version=SPEC_VERSION,
             id=identifier,
-            title=self.title,
+            title=quoted(f"{self.title} ({self._names(self.files)})")[:120]
+            if with_files and self.files
+            else self.title,
             params=msgspec.structs.replace(self.params, buffers=None),
             recipe=self.recipe,
             workspace=str(self.workspace),
@@ -109,19 +136,28 @@ class Plan:
             slots=self.slots,
             bootstrap=self.bootstrap,
             evidence=self.evidence,
+            pauses=self.pauses,
             rounds=self.rounds,
             interpreter=self.interpreter,
             trusted=self.trusted,
             asked_by=asked_by,
+            caller_pane=caller_pane(self.candidates),
             created_at=created_at,
             buffers={quoted(path): str(number) for number, path in enumerate(self.buffers)},
             notes=self.notes,
-            group_id=self.params.group_id,
+            group_id=group_id or self.params.group_id,
         )
 
     def buffer_files(self) -> dict[str, bytes]:
         """Return file name in ``buffers/`` → bytes, matching ``spec``."""
         return {str(number): content for number, content in enumerate(self.buffers.values())}
+
+
+def caller_pane(candidates: Sequence[SpecCandidate]) -> Pane | None:
+    """Return the tmux pane in which this process runs, if a candidate may be shown beside it."""
+    if not any(one.delegator.mode == "tmux" for one in candidates):
+        return None
+    return tmux.pane_of(os.environ.get("TMUX"), os.environ.get("TMUX_PANE"))
 
 
 def prompt_for(
@@ -130,6 +166,7 @@ def prompt_for(
     params: StartParams,
     delegator: Delegator,
     model_server: ModelServer | None,
+    tool_definition: ToolDefinition | None,
     files: list[str],
     context: list[str],
     target: str | None,
@@ -140,7 +177,7 @@ def prompt_for(
         recipe=recipe,
         params=params,
         delegator=delegator,
-        supported=declarations.require_capabilities(delegator, model_server),
+        supported=declarations.require_capabilities(delegator, model_server, tool_definition),
         files=files,
         context=context,
         target=target,
@@ -154,43 +191,46 @@ def quoted(path: str) -> str:
     return path_quoting.quote(os.fsencode(path))
 
 
-def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None, *, only_look: bool = False) -> Plan:
+def plan(
+    params: StartParams,
+    documents: Mapping[str, str],
+    folder: Path | None,
+    *,
+    opened: Sequence[Path] = (),
+    only_look: bool = False,
+    follow_up: bool = False,
+) -> Plan:
     """Plan a request without writing or starting anything.
 
     ``only_look`` (a preview) does not require trust. ``documents`` are the caller's open documents (URI → text),
-    ``folder`` is its current folder.
+    ``folder`` is its current folder, ``opened`` are the folders that its editor shows. ``follow_up``: the range is
+    one of an earlier base, whose lines the current file need not have.
     """
     uris = [*(params.files or []), *([params.target] if params.target else []), *(params.context_files or [])]
-    workspace = workspaces.workspace_of(uris, params.workspace, folder)
+    workspace = workspaces.workspace_of(uris, params.workspace, folder, opened)
     status = records.status(workspace, state_folder.state_root())
     configuration = config.load(workspace, trusted=status.trusted)
-    incomplete = incompleteness(configuration)
-    if incomplete is not None:
-        raise incomplete
-    recipe = configuration.recipes.get(params.recipe)
-    if recipe is None:
-        raise unknown_name(ErrorKind.UNKNOWN_RECIPE, params.recipe, configuration.recipes)
-    entry, explain = choose(configuration, recipe, params.delegator)
-    delegator = entry.delegator
-    server = _server_of(configuration, delegator)
-    supported = declarations.require_capabilities(delegator, server)
-    if (
-        not status.trusted
-        and not only_look
-        and not (recipe.returns == "text" and not supported.process_in_worktree and entry.scope is not Scope.WORKSPACE)
-    ):
-        raise UnderstudyError(
-            ErrorKind.UNTRUSTED_WORKSPACE,
-            f"{workspace} is not trusted, so nothing may run in it.",
-            hint=f"Review what it allows and trust it: understudy trust {workspace}.",
-            names=list(status.changed or status.allows) or None,
-        )
+    recipe = require_recipe(configuration, params.recipe)
+    agent = None
+    if params.agent is not None:
+        agent = agent_tiers.agents_of(workspace, trusted=status.trusted).require(params.agent)
+    chosen = choose_candidate(configuration, recipe, params, agent, workspace)
+    delegator, server, supported, explain = chosen.delegator, chosen.model_server, chosen.supported, chosen.explain
+    if agent is not None:
+        recipe = agent_use.instructed(recipe, agent, workspace)
     files = [workspaces.inside(workspace, uri) for uri in params.files or []]
     context = [workspaces.inside(workspace, uri) for uri in params.context_files or []]
     target = workspaces.inside(workspace, params.target) if params.target else None
     if recipe.returns == "file" and target is None:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS, f"The recipe {recipe.name!r} writes one file.", hint="Name it in `target`."
+        )
+    if recipe.returns != "file" and target is not None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`target` has no effect on the recipe {recipe.name!r}, which does not write one file.",
+            hint="Leave it out, or name the file in the task.",
+            parameter="target",
         )
     buffers, notes = _buffers(workspace, params, documents)
     if recipe.returns == "text" and not supported.process_in_worktree:
@@ -200,24 +240,67 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None,
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS, f"{workspace / path} is not a file.", hint="Name files that exist."
             )
+    if params.range is not None and not follow_up:
+        _check_range(params.range, files[0] if files else None, workspace, buffers)
     if recipe.name == "tests" and not files:
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
             "No file under test is named.",
             hint="Name one, for example: understudy start tests PATH/TO/FILE",
         )
-    held = _limits(params, delegator, supported, configuration, notes)
+    if (
+        not status.trusted
+        and not only_look
+        and not (recipe.returns == "text" and not supported.process_in_worktree and chosen.scope is not Scope.WORKSPACE)
+    ):
+        raise UnderstudyError(
+            ErrorKind.UNTRUSTED_WORKSPACE,
+            f"{workspace} is not trusted, so nothing may run in it.",
+            hint=workspaces.trust_hint(workspace),
+            names=list(status.changed or status.allows) or None,
+        )
+    if runs_in_checkout(delegator, recipe):
+        explain.reason += "; in your checkout"
+    rounds = _rounds(params, recipe)
+    checkout_rules.refuse(params, delegator, recipe, rounds)
+    held = limits_for(params, chosen, configuration, notes)
+    chain = chain_after(
+        ChainRequest(
+            first=chosen,
+            limits=held,
+            configuration=configuration,
+            recipe=recipe,
+            params=params,
+            workspace=workspace,
+            agent=agent,
+            only_look=only_look,
+        )
+    )
+    explain.candidates += chain.left_out
+    explain.fallback = [one.delegator.name for one in chain.following]
+    notes += chain.notes
+    candidates = [
+        SpecCandidate(delegator=delegator, model_server=server, tool_definition=chosen.tool_definition, limits=held),
+        *chain.following,
+    ]
+    for one in candidates:
+        params = without_keys(params, one.delegator, one.model_server)
     return Plan(
-        params=_without_keys(params, delegator, server),
+        params=params,
         recipe=recipe,
         workspace=workspace,
-        candidates=[SpecCandidate(delegator=delegator, model_server=server, limits=held)],
+        candidates=candidates,
         explain=explain,
         checks=checks_to_run(configuration.checks, recipe, params),
         slots=configuration.slots or DEFAULT_SLOTS,
         bootstrap=bootstrap_of(configuration.worktrees),
         evidence=configuration.evidence,
-        rounds=_rounds(params, recipe),
+        pauses=PauseBounds(
+            failures=configuration.fallback.failures,
+            pause_minutes=configuration.fallback.pause_minutes,
+            longest_pause_minutes=configuration.fallback.longest_pause_minutes,
+        ),
+        rounds=rounds,
         interpreter=configuration.python,
         trusted=status.trusted,
         files=files,
@@ -228,16 +311,27 @@ def plan(params: StartParams, documents: Mapping[str, str], folder: Path | None,
     )
 
 
-def _server_of(configuration: config.Configuration, delegator: Delegator) -> ModelServer | None:
-    if delegator.model_server is None:
-        return None
-    entry = configuration.model_servers.get(delegator.model_server)
-    if entry is None:
-        raise unknown_name(ErrorKind.UNKNOWN_MODEL_SERVER, delegator.model_server, configuration.model_servers)
-    wrong = next((problem for problem in entry.state.problems if problem.severity == "error"), None)
-    if wrong is not None:
-        raise unusable("model server", entry.model_server.name, wrong, entry.location)
-    return entry.model_server
+def _check_range(chosen: Range, path: str | None, workspace: Path, buffers: Mapping[str, bytes]) -> None:
+    """Raise ``invalid_params`` for a selection that its file does not have."""
+    if path is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            "`range` selects lines of the first file, and no file is named.",
+            hint="Name the file.",
+            parameter="range",
+        )
+    content = buffers[path] if path in buffers else text_encoding.read_bytes(workspace / path)
+    lines = lines_of(content or b"")
+    count = len(lines)
+    # An editor's selection may end on the empty line after the last one.
+    last = count if not lines or lines[-1].endswith(("\n", "\r")) else count - 1
+    if chosen.start.line >= max(count, 1) or chosen.end.line > last:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`range` ends at line {chosen.end.line + 1}, but {path} has {count} lines.",
+            hint="Select lines that the file has.",
+            parameter="range",
+        )
 
 
 def bootstrap_of(worktrees: config.Worktrees) -> Bootstrap:
@@ -294,34 +388,6 @@ def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str])
     return found, notes
 
 
-def _limits(
-    params: StartParams,
-    delegator: Delegator,
-    supported: Capabilities,
-    configuration: config.Configuration,
-    notes: list[str],
-) -> Limits:
-    """Return the limits that apply. A limit of this request that has no effect is refused, never ignored.
-
-    A general limit of the user's configuration that has no effect on this delegator is reported in a note.
-    """
-    if params.limits is not None:
-        for finding in delegator_rules.check_supported_limits(params.limits, delegator, supported):
-            raise unusable("delegator", delegator.name, finding)
-        for finding in delegator_rules.check_limits(params.limits):
-            raise UnderstudyError(ErrorKind.INVALID_PARAMS, finding.message, hint=finding.hint)
-    general = Limits()
-    for name, value in msgspec.structs.asdict(configuration.limits).items():
-        if value is None:
-            continue
-        one = msgspec.structs.replace(Limits(), **{name: value})
-        if any(delegator_rules.check_supported_limits(one, delegator, supported)):
-            notes.append(f"the general limit {camel(name)} has no effect on {delegator.name}")
-        else:
-            general = msgspec.structs.replace(general, **{name: value})
-    return limits.merged(params.limits, delegator.limits, general)
-
-
 def _fix_texts(workspace: Path, paths: list[str], buffers: dict[str, bytes]) -> None:
     """Store the files' content at the time of the request: without a worktree there is no base."""
     for path in paths:
@@ -330,23 +396,3 @@ def _fix_texts(workspace: Path, paths: list[str], buffers: dict[str, bytes]) -> 
         content = text_encoding.read_bytes(workspace / path)
         if content is not None and len(content) <= FILE_BYTES:
             buffers[path] = content
-
-
-def _without_keys(params: StartParams, delegator: Delegator, server: ModelServer | None) -> StartParams:
-    """Return ``params`` without the keys that this delegation uses, in case the user pasted one into the task.
-
-    The task is stored and sent. Keys that are not in the environment are known only to the worker, which
-    removes them from the prompt.
-    """
-    names = [value.from_env for value in (delegator.env or {}).values() if isinstance(value, EnvReference)]
-    if server is not None and server.api_key is not None and server.api_key.from_env is not None:
-        names.append(server.api_key.from_env)
-    known = {name: os.environ[name] for name in names if os.environ.get(name)}
-    if not known:
-        return params
-    redactor = Redactor(known)
-    return msgspec.structs.replace(
-        params,
-        task=redactor.redact(params.task) if params.task else params.task,
-        input=redactor.redact(params.input) if params.input else params.input,
-    )

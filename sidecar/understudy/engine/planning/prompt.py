@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from understudy.git import path_rules
@@ -73,26 +73,32 @@ def build(
     target: str | None,
     read: Callable[[str], bytes | None],
     local: bool,
+    secret: Collection[str] = (),
+    file_bytes: int = FILE_BYTES,
+    all_bytes: int = ALL_BYTES,
 ) -> Prompt:
     """Build the prompt.
 
     ``files``, ``context`` and ``target`` are paths inside the workspace, ``read`` returns what the user
     sees in one of them. An agent CLI works in the worktree, so it gets the names; a model behind a server
-    gets the contents, except those of a file that looks like a secret, unless the server is ``local``.
+    gets the contents, except those of a file that looks like a secret, unless the server is ``local``. They come before
+    the task, files to read along first, so that tasks about the same files begin with the same bytes. Those in
+    ``secret`` count as such whatever their name. ``file_bytes`` and ``all_bytes`` are the most that is sent.
     Raises ``input_empty``, ``file_too_large``, ``input_too_large``.
     """
     inline = supported.inline_files
-    parts = [recipe.prompt.strip()]
+    parts = []
     if params.task and params.task.strip():
         parts.append("# What is asked for\n\n" + params.task.strip())
     for name, text in (("task", params.task), ("input", params.input)):
-        if text and len(text) > ALL_BYTES:
+        if text and len(text) > all_bytes:
             raise UnderstudyError(
                 ErrorKind.INPUT_TOO_LARGE,
-                f"`{name}` has {len(text)} characters; at most {ALL_BYTES} are sent.",
+                f"`{name}` has {len(text)} characters; at most {all_bytes} are sent.",
                 hint="Name files instead, or ask about a part.",
             )
-    described, sent = _files(files, context, target, read, inline=inline, local=local)
+    bounds = (file_bytes, all_bytes)
+    described, sent = _files(files, context, read, inline=inline, local=local, secret=secret, bounds=bounds)
     if params.range is not None and files and not sent[0].withheld:
         parts.append(_selection(files[0], params, read))
     if params.diagnostics:
@@ -101,7 +107,10 @@ def build(
         )
     if params.input:
         parts.append(_fenced("# Input", params.input))
-    parts.extend(described)
+    # Caches of model servers keep what several prompts begin with: contents that may be shared come before the task.
+    parts = [recipe.prompt.strip(), *described, *parts] if inline else [recipe.prompt.strip(), *parts, *described]
+    if target is not None:
+        parts.append(f"# File to write\n\n`{target}`")
     if not (params.task or files or context or params.input or target):
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
@@ -109,26 +118,32 @@ def build(
             hint="Name a file, or describe the work in `task`.",
         )
     text = "\n\n".join(part for part in parts if part) + "\n"
-    return Prompt(decorate(text, delegator.launch), tuple(sent), system=_system(recipe, supported, files, target))
+    text = decorate(text, delegator.launch) + supported.prompt_note
+    return Prompt(text, tuple(sent), system=_system(recipe, supported, target))
 
 
-def _system(recipe: Recipe, supported: Capabilities, files: list[str], target: str | None) -> str | None:
+def _system(recipe: Recipe, supported: Capabilities, target: str | None) -> str | None:
     if not supported.inline_files:
         return None
     from understudy.runners.backends import file_answers
+    from understudy.runners.model_loop import instructions
 
-    return file_answers.instructions(recipe, files=files, target=target)
+    if recipe.returns == "tree":
+        return instructions.system_message(recipe)
+    return file_answers.instructions(recipe, target=target)
 
 
 def _files(
     files: list[str],
     context: list[str],
-    target: str | None,
     read: Callable[[str], bytes | None],
     *,
     inline: bool,
     local: bool,
+    secret: Collection[str],
+    bounds: tuple[int, int],
 ) -> tuple[list[str], list[PromptFile]]:
+    file_bytes, all_bytes = bounds
     parts: list[str] = []
     sent: list[PromptFile] = []
     total = 0
@@ -137,28 +152,26 @@ def _files(
         for path in group:
             content = read(path)
             size = 0 if content is None else len(content)
-            withheld = _withheld(path, content, local=local) if inline else None
+            withheld = _withheld(path, content, local=local, secret=secret) if inline else None
             if inline and withheld is None:
                 total += size
-                if size > FILE_BYTES:
+                if size > file_bytes:
                     raise UnderstudyError(
                         ErrorKind.FILE_TOO_LARGE,
-                        f"{path} has {size} bytes; at most {FILE_BYTES} are sent of one file.",
+                        f"{path} has {size} bytes; at most {file_bytes} are sent of one file.",
                         hint="Use an agent CLI, which reads files itself, or pass the relevant part as `input`.",
                     )
-                if total > ALL_BYTES:
+                if total > all_bytes:
                     raise UnderstudyError(
                         ErrorKind.INPUT_TOO_LARGE,
-                        f"The files together have more than {ALL_BYTES} bytes.",
+                        f"The files together have more than {all_bytes} bytes.",
                         hint="Name fewer files, or use an agent CLI, which reads files itself.",
                     )
             sent.append(PromptFile(path, size, withheld))
             texts.append(_described(path, content, withheld, inline=inline))
         if texts:
             parts.append(title + "\n\n" + ("\n\n" if inline else "\n").join(texts))
-    if target is not None:
-        parts.append(f"# File to write\n\n`{target}`")
-    return parts, sent
+    return (parts[::-1] if inline else parts), sent
 
 
 def _described(path: str, content: bytes | None, withheld: str | None, *, inline: bool) -> str:
@@ -169,18 +182,26 @@ def _described(path: str, content: bytes | None, withheld: str | None, *, inline
     return _fenced(f"`{path}`", content.decode("utf-8", "replace"))
 
 
-def _withheld(path: str, content: bytes | None, *, local: bool) -> str | None:
+def _withheld(path: str, content: bytes | None, *, local: bool, secret: Collection[str]) -> str | None:
     if content is not None and b"\0" in content[:8192]:
         return "binary"
-    if not local and path_rules.looks_secret(os.fsencode(path)):
+    if not local and (path in secret or path_rules.looks_secret(os.fsencode(path))):
         return "its name suggests that it contains secrets, and the model server is not on this machine"
     return None
 
 
 def _fenced(title: str, text: str) -> str:
-    # A random boundary: no file can contain the line that ends it.
-    boundary = secrets.token_hex(6)
+    # A boundary that the text does not contain, so that no file can contain the line that ends it. It is not random:
+    # prompts with the same files then begin with the same bytes, and the server can use its cache.
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+    while (boundary := digest.hexdigest()[:12]) in text:
+        digest.update(b"again")
     return f"{title}\n<<<{boundary}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{boundary}>>>"
+
+
+def lines_of(content: bytes) -> list[str]:
+    """Return the lines as LSP counts them, with their ends: LF, CRLF or CR and nothing else."""
+    return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", content.decode("utf-8", "replace"))
 
 
 def _selection(path: str, params: StartParams, read: Callable[[str], bytes | None]) -> str:
@@ -189,8 +210,7 @@ def _selection(path: str, params: StartParams, read: Callable[[str], bytes | Non
     if chosen is None or content is None:
         return ""
     first, last = chosen.start.line, chosen.end.line
-    # Lines as LSP counts them: ended by LF, CRLF or CR and nothing else.
-    lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", content.decode("utf-8", "replace"))
+    lines = lines_of(content)
     return _fenced(f"# Selected: lines {first + 1} to {last + 1} of `{path}`", "".join(lines[first : last + 1]))
 
 

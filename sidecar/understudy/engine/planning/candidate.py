@@ -1,0 +1,129 @@
+"""The delegator of a request as it will run: chosen, with its model server, launch options and limits."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from understudy import config
+from understudy.config.discovery import declarations
+from understudy.config.findings import unusable
+from understudy.config.suggestions import unknown_name
+from understudy.config.validation import delegator_rules
+from understudy.engine.planning import agent_use, launch_defaults, launch_override, limits
+from understudy.engine.planning.delegator_choice import choose
+from understudy.model.capabilities import Capabilities
+from understudy.model.config.agent_entries import AgentEntry
+from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer, Scope
+from understudy.model.config.recipes import Recipe
+from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.delegations import Explanation, StartParams
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import camel
+from understudy.secrets.redaction import Redactor
+
+
+@dataclass(frozen=True)
+class ChosenCandidate:
+    """A delegator with the request's changes, and what belongs to it."""
+
+    delegator: Delegator
+    scope: Scope
+    model_server: ModelServer | None
+    tool_definition: ToolDefinition | None
+    supported: Capabilities
+    explain: Explanation
+
+
+def choose_candidate(
+    configuration: config.Configuration,
+    recipe: Recipe,
+    params: StartParams,
+    agent: AgentEntry | None = None,
+    workspace: Path | None = None,
+) -> ChosenCandidate:
+    """Choose the delegator of a request and apply the launch options of the user, of its agent and of the request."""
+    entry, explain = choose(configuration, recipe, params.delegator)
+    server = _server_of(configuration, entry.delegator)
+    definition = configuration.definition_of(entry.delegator)
+    around = delegator_rules.Surroundings(
+        {server.name: server} if server else {}, {definition.name: definition} if definition else {}
+    )
+    supported = declarations.require_capabilities(entry.delegator, server, definition)
+    asked = launch_override.choose_way(params.launch, entry.delegator)
+    # A mode that the tool does not have is refused below, by name.
+    supported = declarations.capabilities_of(asked, server, definition) or supported
+    delegator, defaults = launch_defaults.apply(configuration.launch, asked, entry.scope, supported)
+    explain.reason += launch_defaults.described(defaults)
+    if agent is not None and workspace is not None:
+        used = agent_use.apply(agent, delegator, around, params.launch, workspace)
+        delegator = used.delegator
+        explain.reason += used.described
+    delegator = launch_override.apply(params.launch, delegator, around)
+    explain.reason += launch_override.described(params.launch)
+    supported = declarations.require_capabilities(delegator, server, definition)
+    return ChosenCandidate(delegator, entry.scope, server, definition, supported, explain)
+
+
+def limits_for(
+    params: StartParams,
+    chosen: ChosenCandidate,
+    configuration: config.Configuration,
+    notes: list[str],
+) -> Limits:
+    """Return the limits that apply. A limit of this request that has no effect is refused, never ignored.
+
+    A general limit of the user's configuration that has no effect on this delegator is reported in a note.
+    """
+    delegator, supported = chosen.delegator, chosen.supported
+    requested = launch_override.limits_of(params)
+    if requested is not None:
+        for finding in delegator_rules.check_supported_limits(requested, delegator, supported):
+            raise unusable("delegator", delegator.name, finding)
+        for finding in delegator_rules.check_limits(requested):
+            raise UnderstudyError(ErrorKind.INVALID_PARAMS, finding.message, hint=finding.hint)
+    general = Limits()
+    for name, value in msgspec.structs.asdict(configuration.limits).items():
+        if value is None:
+            continue
+        one = msgspec.structs.replace(Limits(), **{name: value})
+        if any(delegator_rules.check_supported_limits(one, delegator, supported)):
+            notes.append(f"the general limit {camel(name)} has no effect on {delegator.name}")
+        else:
+            general = msgspec.structs.replace(general, **{name: value})
+    return limits.merged(requested, delegator.limits, general)
+
+
+def without_keys(params: StartParams, delegator: Delegator, server: ModelServer | None) -> StartParams:
+    """Return ``params`` without the keys that this delegation uses, in case the user pasted one into the task.
+
+    The task is stored and sent. Keys that are not in the environment are known only to the worker, which
+    removes them from the prompt.
+    """
+    names = [value.from_env for value in (delegator.env or {}).values() if isinstance(value, EnvReference)]
+    if server is not None and server.api_key is not None and server.api_key.from_env is not None:
+        names.append(server.api_key.from_env)
+    known = {name: os.environ[name] for name in names if os.environ.get(name)}
+    if not known:
+        return params
+    redactor = Redactor(known)
+    return msgspec.structs.replace(
+        params,
+        task=redactor.redact(params.task) if params.task else params.task,
+        input=redactor.redact(params.input) if params.input else params.input,
+    )
+
+
+def _server_of(configuration: config.Configuration, delegator: Delegator) -> ModelServer | None:
+    if delegator.model_server is None:
+        return None
+    entry = configuration.model_servers.get(delegator.model_server)
+    if entry is None:
+        raise unknown_name(ErrorKind.UNKNOWN_MODEL_SERVER, delegator.model_server, configuration.model_servers)
+    wrong = next((problem for problem in entry.state.problems if problem.severity == "error"), None)
+    if wrong is not None:
+        raise unusable("model server", entry.model_server.name, wrong, entry.location)
+    return entry.model_server

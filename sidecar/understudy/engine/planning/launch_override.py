@@ -1,0 +1,145 @@
+"""Change how a delegator is started, for one delegation."""
+
+from __future__ import annotations
+
+import msgspec
+
+from understudy.config.discovery import declarations
+from understudy.config.findings import KeyPath
+from understudy.config.suggestions import close, near
+from understudy.config.validation.delegator_rules import Surroundings, check_delegator
+from understudy.model.config.delegators import Delegator, Launch, Limits
+from understudy.model.delegations import LaunchOverride, StartParams
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import camel, ready
+
+_WHOLE = frozenset({"max_turns", "max_output_tokens", "max_tokens"})
+"""Limits that are counts."""
+
+
+def choose_way(override: LaunchOverride | None, delegator: Delegator) -> Delegator:
+    """Return ``delegator`` with the request's ``mode`` and ``use_worktree``, which decide which defaults it gets."""
+    if override is None:
+        return delegator
+    if override.mode is not None:
+        delegator = msgspec.structs.replace(delegator, mode=override.mode)
+    if override.use_worktree is not None:
+        launch = msgspec.structs.replace(delegator.launch or Launch(), use_worktree=override.use_worktree)
+        delegator = msgspec.structs.replace(delegator, launch=launch)
+    return delegator
+
+
+def apply(override: LaunchOverride | None, delegator: Delegator, around: Surroundings) -> Delegator:
+    """Return ``delegator`` with what the request changes; raise ``invalid_params`` for a value without effect."""
+    if override is None:
+        return delegator
+    delegator = choose_way(override, delegator)
+    launch = delegator.launch or Launch()
+    changed: dict[str, object] = {}
+    if override.permission_mode is not None:
+        # Asking for a mode replaces whatever the delegator says about permissions.
+        launch = msgspec.structs.replace(launch, permission_mode=override.permission_mode, yolo=None)
+        changed["launch"] = launch
+    if override.model is not None:
+        if not takes_model(delegator, around):
+            raise _refused(delegator, "`model` has no effect on what it runs.", parameter="launch.model")
+        changed["model"] = override.model
+    if override.model_properties is not None:
+        changed["model_properties"] = {**(delegator.model_properties or {}), **override.model_properties}
+    made = msgspec.structs.replace(delegator, **changed)
+    for finding in check_delegator(made, around):
+        if finding.severity == "error":
+            names = list(finding.names) or None
+            raise _refused(delegator, finding.message, finding.hint, names, _parameter(finding.path, override))
+    return made
+
+
+def limits_of(params: StartParams) -> Limits | None:
+    """Return the limits that a request names, beside ``launch`` or in it.
+
+    Raises ``invalid_params`` for a name that no limit has, a value that is none, and a limit that is named twice.
+    """
+    named = params.launch.limits if params.launch is not None else None
+    if not named:
+        return params.limits
+    found = params.limits or Limits()
+    known = {spelling: name for name in Limits.__struct_fields__ for spelling in (name, camel(name))}
+    for spelling, value in named.items():
+        name = known.get(spelling)
+        if name is None:
+            names = Limits.__struct_fields__
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"There is no limit `{spelling}` for a delegation.",
+                hint=near(spelling, names),
+                names=close(spelling, names) or list(names),
+            )
+        if getattr(found, name) is not None:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, f"The limit `{name}` is named twice.", hint="Leave one of the two out."
+            )
+        try:
+            one = msgspec.convert({camel(name): str(value)}, ready(Limits), strict=False)
+        except msgspec.ValidationError:
+            kind = "a whole number" if name in _WHOLE else "a number"
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"The limit `{name}` must be {kind}, not {str(value)[:40]!r}.",
+                hint=f"For example {name}={20 if name in _WHOLE else 600}.",
+            ) from None
+        found = msgspec.structs.replace(found, **{name: getattr(one, name)})
+    return found
+
+
+def takes_model(delegator: Delegator, around: Surroundings) -> bool:
+    """Return whether a model has an effect on what a delegator runs."""
+    tool = declarations.tools().get(delegator.tool or "")
+    if (defined := around.tools.get(delegator.tool or "")) is not None:
+        return defined.capabilities().takes_model
+    if tool is None:
+        return True
+    if "command" not in tool.launch or delegator.mode == "acp":
+        return tool.takes_model
+    command = (delegator.launch.command if delegator.launch is not None else None) or []
+    return any("{model}" in word for word in command)
+
+
+def _refused(
+    delegator: Delegator,
+    message: str,
+    hint: str | None = None,
+    names: list[str] | None = None,
+    parameter: str | None = None,
+) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.INVALID_PARAMS,
+        f"The delegator {delegator.name!r} cannot be started like that: {message}",
+        hint=hint or "Leave it out, or choose another delegator.",
+        names=names,
+        parameter=parameter,
+    )
+
+
+def _parameter(path: KeyPath, override: LaunchOverride) -> str | None:
+    """Return the parameter that a finding about the changed delegator is about."""
+    words = [str(word) for word in path if word != "launch"]
+    if words and getattr(override, words[0], None) is not None:
+        return ".".join(["launch", camel(words[0]), *words[1:]])
+    # The mode decides what is supported, and so what else is wrong.
+    return "launch.mode" if override.mode is not None else None
+
+
+def described(override: LaunchOverride | None) -> str:
+    """Return what a request changes, for the reason of the choice; empty if nothing."""
+    if override is None:
+        return ""
+    named = {
+        camel(name): getattr(override, name)
+        for name in ("model", "mode", "permission_mode")
+        if getattr(override, name) is not None
+    }
+    if override.use_worktree is not None:
+        named["useWorktree"] = str(override.use_worktree).lower()
+    named |= override.model_properties or {}
+    named |= override.limits or {}
+    return f"; for this delegation: {', '.join(f'{name} {value}' for name, value in named.items())}" if named else ""

@@ -1,0 +1,74 @@
+"""Test that a parameter without an effect is refused by name."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.api import method_table
+from understudy.api.caller import TerminalCaller
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    top = tmp_path / "project"
+    top.mkdir()
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=top, check=True)
+    (top / "a.py").write_text("x = 1\ny = 2\n")
+    (top / "cut.py").write_text("x = 1\ny = 2")
+    caller = TerminalCaller(top)
+    echo = {"name": "echo", "tool": "generic", "launch": {"command": ["/bin/cat", "{promptFile}"]}}
+    method_table.call("delegators/create", {"delegator": echo, "scope": "user"}, caller)
+    return top
+
+
+def preview(project: Path, **params: Any) -> str:
+    found: str = method_table.call(
+        "delegations/preview", {"delegator": "echo", "task": "x", **params}, TerminalCaller(project)
+    ).prompt
+    return found
+
+
+def lines(first: int, last: int, character: int = 0) -> dict[str, Any]:
+    return {"start": {"line": first, "character": 0}, "end": {"line": last, "character": character}}
+
+
+@pytest.mark.parametrize("recipe", ["implement", "ask", "docs"])
+def test_a_target_is_for_recipes_that_write_one_file(project: Path, recipe: str) -> None:
+    with pytest.raises(UnderstudyError, match=f"`target` has no effect on the recipe '{recipe}'") as refused:
+        preview(project, recipe=recipe, target=str(project / "b.py"))
+    assert (refused.value.kind, refused.value.parameter) == (ErrorKind.INVALID_PARAMS, "target")
+    assert "`b.py`" in preview(project, recipe="write", target=str(project / "b.py"))
+
+
+@pytest.mark.parametrize(
+    ("file", "first", "last", "good"),
+    [
+        ("a.py", 0, 1, True),
+        ("a.py", 1, 2, True),
+        ("a.py", 1, 3, False),
+        ("a.py", 2, 2, False),
+        ("a.py", 0, 999, False),
+        ("cut.py", 1, 1, True),
+        ("cut.py", 1, 2, False),
+    ],
+)
+def test_a_range_is_inside_of_its_file(project: Path, file: str, first: int, last: int, good: bool) -> None:
+    params = {"recipe": "explain", "files": [str(project / file)], "range": lines(first, last)}
+    if good:
+        assert f"# Selected: lines {first + 1} to {last + 1}" in preview(project, **params)
+        return
+    with pytest.raises(UnderstudyError, match=f"`range` ends at line {last + 1}, but {file} has 2 lines") as refused:
+        preview(project, **params)
+    assert refused.value.parameter == "range"
+    unsaved = [{"uri": (project / file).as_uri(), "text": "z\n" * 2000}]
+    assert "# Selected" in preview(project, **params, buffers=unsaved)
+
+
+def test_a_range_needs_a_file(project: Path) -> None:
+    with pytest.raises(UnderstudyError, match="no file is named"):
+        preview(project, recipe="explain", range=lines(0, 0))
