@@ -1,0 +1,142 @@
+"""The circuits of every delegator, in ``<state>/circuits/<name>/<definition>.json``, for all processes.
+
+The file's name depends on the program, the server and the key of the delegator: after a change of these, nothing is
+known about it. Every change is made under a lock, and replaces the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from understudy.engine.circuits import circuit as circuits
+from understudy.engine.circuits.circuit import Circuit
+from understudy.files import durable, locks
+from understudy.model.config.config_entries import Pause
+from understudy.model.config.delegators import Delegator, ModelServer
+from understudy.model.errors import ErrorInfo, ErrorKind, FailureClass, class_of, retry_time
+from understudy.model.spec import PauseBounds
+from understudy.model.wire import ready
+from understudy.process import identity
+
+_MOST_BYTES = 64 * 1024
+_MOST_MESSAGE = 300
+_ByClass = dict[FailureClass, Circuit]
+_NO_PROCESS = identity.Identity(-1, -1, "")
+_NOT_ITS_FAULT = frozenset({ErrorKind.TIMED_OUT})
+"""A limit of one request says nothing about the next one."""
+
+
+def admit(state: Path, delegator: Delegator, server: ModelServer | None) -> Pause | None:
+    """Let an attempt of this process begin: return None, or the pause that is against it."""
+    me, now = identity.current(), time.time()
+    with _changing(state, delegator, server) as known:
+        for kind, one in known.items():
+            if circuits.refuses(one, now=now, by=me, alive=identity.alive):
+                return _pause(kind, one)
+        for kind, one in known.items():
+            known[kind] = circuits.admitted(one, me)
+    return None
+
+
+def succeeded(state: Path, delegator: Delegator, server: ModelServer | None) -> None:
+    """Record that an attempt finished: every circuit of the delegator is closed."""
+    with _changing(state, delegator, server) as known:
+        known.clear()
+
+
+def failed(
+    state: Path, delegator: Delegator, server: ModelServer | None, error: ErrorInfo, bounds: PauseBounds
+) -> None:
+    """Record that an attempt of this process failed, or was stopped, with ``error``."""
+    kind = class_of(error.kind) if error.kind not in _NOT_ITS_FAULT else None
+    me, now = identity.current(), time.time()
+    with _changing(state, delegator, server) as known:
+        for other in known.keys() - {kind}:
+            known[other] = circuits.released(known[other], me)
+        if kind is not None:
+            known[kind] = circuits.failed(
+                known.get(kind, Circuit()),
+                now=now,
+                message=" ".join(error.message.split())[:_MOST_MESSAGE],
+                bounds=bounds,
+                retry_at=_epoch(error.retry_at),
+                by=me,
+            )
+
+
+def pauses(state: Path, delegator: Delegator, server: ModelServer | None) -> list[Pause]:
+    """Return the circuits of a delegator that would refuse an attempt of another process now."""
+    found, now = _read(_file(state, delegator, server)), time.time()
+    return [
+        _pause(kind, one)
+        for kind, one in sorted(found.items())
+        if circuits.refuses(one, now=now, by=_NO_PROCESS, alive=identity.alive)
+    ]
+
+
+def reset(state: Path, delegator: Delegator, server: ModelServer | None) -> None:
+    """Close every circuit of a delegator. Raises ``state_unavailable``."""
+    succeeded(state, delegator, server)
+
+
+def _file(state: Path, delegator: Delegator, server: ModelServer | None) -> Path:
+    launch = delegator.launch
+    parts: list[Any] = [delegator.tool, delegator.mode, launch.command if launch is not None else None, delegator.env]
+    parts.append(None if server is None else [server.base_url, server.api_key, server.headers])
+    digest = hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:16]
+    return state / "circuits" / delegator.name / f"{digest}.json"
+
+
+@contextlib.contextmanager
+def _changing(state: Path, delegator: Delegator, server: ModelServer | None) -> Iterator[_ByClass]:
+    """Yield the circuits to change, under the delegator's lock; write them if they differ afterwards."""
+    file = _file(state, delegator, server)
+    with durable.named_failures(file):
+        file.parent.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
+        with locks.file_lock(file.parent / "lock"):
+            known = _read(file)
+            before = dict(known)
+            yield known
+            if known == before:
+                return
+            if known:
+                durable.replace(file, msgspec.json.encode(known))
+            else:
+                file.unlink(missing_ok=True)
+
+
+def _read(file: Path) -> _ByClass:
+    """Return the circuits in a file; none if it does not exist or is damaged."""
+    try:
+        found: _ByClass = msgspec.json.decode(durable.read_whole(file, _MOST_BYTES), type=ready(_ByClass))
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    return found
+
+
+def _pause(kind: FailureClass, one: Circuit) -> Pause:
+    return Pause(
+        failure=kind,
+        state=one.state,
+        failures=one.failures,
+        until=retry_time(one.until) or "",
+        message=one.message,
+    )
+
+
+def _epoch(moment: str | None) -> float | None:
+    if moment is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(moment)
+    except ValueError:
+        return None
+    return (parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,189 @@
+"""The state machine that pauses delegators: every sequence of attempts keeps its rules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from understudy.engine.circuits import circuit as circuits
+from understudy.engine.circuits import circuit_store
+from understudy.engine.circuits.circuit import LONGEST_RETRY_SECONDS, Circuit
+from understudy.journal import state_folder
+from understudy.model.config.config_entries import CircuitState
+from understudy.model.config.delegators import Delegator
+from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.spec import PauseBounds
+from understudy.process.identity import Identity
+
+PROCESSES = [Identity(pid, 1, "boot") for pid in range(1, 5)]
+BOUNDS = PauseBounds(failures=3, pause_minutes=5, longest_pause_minutes=60)
+LEGAL = {
+    CircuitState.CLOSED: {CircuitState.CLOSED, CircuitState.OPEN},
+    CircuitState.OPEN: {CircuitState.OPEN, CircuitState.HALF_OPEN, CircuitState.CLOSED},
+    CircuitState.HALF_OPEN: {CircuitState.HALF_OPEN, CircuitState.OPEN, CircuitState.CLOSED},
+}
+"""The transitions that ``CircuitState`` documents."""
+
+
+class Circuits(RuleBasedStateMachine):
+    """Processes that try one delegator, some without being admitted, and some that die."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.circuit = Circuit()
+        self.now = 1_000_000.0
+        self.alive = set(PROCESSES)
+        self.running: set[Identity] = set()
+
+    def change(self, after: Circuit) -> None:
+        assert after.state in LEGAL[self.circuit.state]
+        self.circuit = after
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 299.0, 301.0, 3599.0, 3601.0, 8e5]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(who=st.sampled_from(PROCESSES), anyway=st.booleans())
+    def begin(self, who: Identity, anyway: bool) -> None:
+        before = self.circuit
+        refused = circuits.refuses(before, now=self.now, by=who, alive=self.alive.__contains__)
+        if before.state is CircuitState.CLOSED:
+            assert not refused
+        elif before.state is CircuitState.OPEN:
+            assert refused == (self.now < before.until)
+        else:
+            assert refused == (before.probe != who and before.probe in self.alive), "one probe at a time"
+        if not refused:
+            self.change(circuits.admitted(before, who))
+            assert self.circuit.probe == (None if before.state is CircuitState.CLOSED else who)
+        if not refused or anyway:
+            self.running.add(who)
+            self.alive.add(who)
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), retry=st.none() | st.sampled_from([-5.0, 60.0, 7200.0, 1e9]))
+    def fail(self, data: st.DataObject, retry: float | None) -> None:
+        who = data.draw(st.sampled_from(sorted(self.running, key=lambda one: one.pid)))
+        self.running.discard(who)
+        before, told = self.circuit, retry is not None and 0 < retry <= LONGEST_RETRY_SECONDS
+        after = circuits.failed(
+            before,
+            now=self.now,
+            message="m",
+            bounds=BOUNDS,
+            by=who,
+            retry_at=None if retry is None else self.now + retry,
+        )
+        self.change(after)
+        assert after.failures == before.failures + 1
+        if told:
+            assert after.state is CircuitState.OPEN
+            assert after.until >= self.now + (retry or 0)
+        elif before.state is CircuitState.CLOSED:
+            assert after.state is (CircuitState.OPEN if after.failures >= 3 else CircuitState.CLOSED)
+        elif before.state is CircuitState.HALF_OPEN and before.probe != who:
+            assert (after.state, after.probe) == (CircuitState.HALF_OPEN, before.probe), "only the probe decides"
+        elif before.state is CircuitState.HALF_OPEN:
+            length = after.until - self.now
+            assert after.state is CircuitState.OPEN
+            assert abs(length - min(300 * 2**before.pauses, 3600)) < 0.01
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), works=st.booleans())
+    def end(self, data: st.DataObject, works: bool) -> None:
+        who = data.draw(st.sampled_from(sorted(self.running, key=lambda one: one.pid)))
+        self.running.discard(who)
+        if works:
+            self.change(Circuit())
+        else:
+            self.change(circuits.released(self.circuit, who))
+            assert self.circuit.probe != who
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def die(self, data: st.DataObject) -> None:
+        who = data.draw(st.sampled_from(sorted(self.running, key=lambda one: one.pid)))
+        self.running.discard(who)
+        self.alive.discard(who)
+
+    @invariant()
+    def only_a_probe_is_half_open(self) -> None:
+        assert (self.circuit.probe is not None) == (self.circuit.state is CircuitState.HALF_OPEN)
+        assert self.circuit.until <= self.now + LONGEST_RETRY_SECONDS
+
+    @invariant()
+    def no_one_waits_forever(self) -> None:
+        later = max(self.now, self.circuit.until)
+        assert not circuits.refuses(self.circuit, now=later, by=PROCESSES[0], alive=lambda _: False)
+
+
+TestCircuits = Circuits.TestCase
+
+
+def test_a_clock_that_was_set_back_pauses_no_one_for_years() -> None:
+    far = Circuit(state=CircuitState.OPEN, until=4e9, pauses=1)
+    assert not circuits.refuses(far, now=1e9, by=PROCESSES[0], alive=lambda _: True)
+
+
+ASKS = """
+import sys
+from understudy.engine.circuits import circuit_store
+from understudy.journal import state_folder
+from understudy.model.config.delegators import Delegator
+sys.stdin.readline()
+root = state_folder.state_root()
+pause = circuit_store.admit(root, Delegator(name="d", tool="generic"), None)
+print("admitted" if pause is None else "refused", flush=True)
+sys.stdin.readline()
+"""
+
+
+def answers_of(number: int) -> list[str]:
+    """Let real processes ask at once, all of them alive until the last has its answer."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", ASKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(number)
+    ]
+    try:
+        for one in started:
+            one.stdin.write("ask\n")
+            one.stdin.flush()
+        return [one.stdout.readline().strip() for one in started]
+    finally:
+        for one in started:
+            one.communicate("end\n", timeout=60)
+
+
+def test_of_several_processes_one_probes(own_home) -> None:
+    """Real processes ask at the same time, when the pause is over."""
+    delegator, root = Delegator(name="d", tool="generic"), state_folder.state_root()
+    for _ in range(3):
+        error = ErrorInfo(ErrorKind.OVERLOADED, "Busy.")
+        circuit_store.failed(root, delegator, None, error, PauseBounds(pause_minutes=1e-9))
+    assert sorted(answers_of(4)) == ["admitted"] + ["refused"] * 3
+    assert circuit_store.admit(root, delegator, None) is None, "they have ended, so the next one probes"
+    [pause] = circuit_store.pauses(root, delegator, None)
+    assert pause.state is CircuitState.HALF_OPEN
+
+
+def test_no_failure_is_lost_between_threads(own_home) -> None:
+    delegator, root = Delegator(name="d", tool="generic"), state_folder.state_root()
+    error = ErrorInfo(ErrorKind.AUTH_FAILED, "No.")
+    bounds = PauseBounds(failures=1000)
+
+    def fail() -> None:
+        for _ in range(10):
+            circuit_store.failed(root, delegator, None, error, bounds)
+
+    threads = [threading.Thread(target=fail) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    circuit_store.failed(root, delegator, None, error, PauseBounds(failures=41))
+    [pause] = circuit_store.pauses(root, delegator, None)
+    assert pause.failures == 41
