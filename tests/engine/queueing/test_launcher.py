@@ -292,6 +292,21 @@ def test_what_waits_survives_a_full_disk(alone, monkeypatch, function) -> None:
     assert list(alone.workers) == [folder.id]
 
 
+def test_a_worker_records_its_own_base_and_a_recorder_those_that_wait(monkeypatch) -> None:
+    root, machine = state_folder.state_root(), Machine()
+    monkeypatch.setattr(launcher, "spawn_worker", machine.spawn_worker)
+    monkeypatch.setattr(launcher, "_spawn_helper", machine.spawn_helper)
+    monkeypatch.setattr(launcher, "needs_worktree", lambda spec: True)
+    first, second = new_delegation(), new_delegation()
+    launcher.submit(*first)
+    assert queue_entries.launched(root) == queue_entries.unrecorded(root) == [first[0].id]
+    assert machine.recorder is None
+    launcher.submit(*second)
+    assert queue_entries.waiting(root) == [(second[0].id, 1)]
+    assert machine.recorder is not None
+    machine.kill_all()
+
+
 def test_a_recorder_that_cannot_start_does_not_fail_a_start(alone, monkeypatch) -> None:
     monkeypatch.setattr(launcher, "ensure_recorder", full)
     folder, lock = new_delegation()

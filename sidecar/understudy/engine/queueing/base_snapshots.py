@@ -8,7 +8,8 @@ all that were started until then, and only afterwards makes their stores, one af
     <state>/queue/snapshots/<n>/snapshot.json           for which delegations; written last
 
 Delegations share a snapshot if they have the same workspace, kind of base and unsaved text. Only the process that holds
-the recorder's lock creates and removes snapshots. A worker that gets a slot first uses the snapshot, too.
+the recorder's lock creates and removes snapshots, except that a process that starts many delegations at once captures
+theirs before it starts the first (``captured``). A worker that gets a slot first uses the snapshot, too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import contextlib
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,13 +29,15 @@ from understudy.engine.review import decision_recovery
 from understudy.engine.worktrees import shared_base
 from understudy.engine.worktrees.delegation_worktree import unsaved_text
 from understudy.engine.worktrees.shared_base import SharedBase
-from understudy.files import durable
+from understudy.files import durable, locks
 from understudy.git import repository
 from understudy.journal import delegation_folder
 from understudy.model.errors import UnderstudyError
 from understudy.model.wire import ready
 
 _LIMIT = 64 * 1024 * 1024
+_LOCK = "lock"
+"""Held by the process that made a snapshot for delegations that have no entry in the queue yet."""
 _Key = tuple[str, str, str]
 
 
@@ -68,6 +71,11 @@ class Snapshots:
         A problem is left to the delegation: the process that makes its store meets it again, and reports it.
         """
         groups: dict[_Key, list[str]] = {}
+        if not self._seen.issuperset(identifiers):
+            # A process that starts many at once captures their base itself.
+            ready_made = {identifier for _, snapshot in _all(self.root) for identifier in snapshot.delegations}
+            self.covered |= ready_made
+            self._seen |= ready_made
         for identifier in identifiers:
             if identifier not in self._seen:
                 self._seen.add(identifier)
@@ -87,23 +95,40 @@ class Snapshots:
         needed = set(queue_entries.unrecorded(self.root))
         used = {folder for folder, snapshot in _all(self.root) if needed.intersection(snapshot.delegations)}
         for folder in _folders(self.root):
-            if folder not in used:
+            if folder not in used and not locks.is_locked(folder / _LOCK):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _capture(self, workspace: Path, kind: str, members: list[str]) -> None:
-        place = _place(self.root)
-        place.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=place))
-        try:
+        one = delegation_folder.open_folder(members[0])
+        buffers = unsaved_text(one, delegation_folder.read_spec(one))
+        with captured(self.root, workspace, kind, buffers) as publish:
+            publish(members)
+
+
+@contextlib.contextmanager
+def captured(
+    root: Path, workspace: Path, kind: str, buffers: Mapping[str | bytes, bytes]
+) -> Iterator[Callable[[Sequence[str]], None]]:
+    """Capture what the user sees now; yield a function that makes it the base of delegations, by their ids.
+
+    No part of it is left if an error is raised. Raises the errors of ``git_base.write_base``.
+    """
+    place = _place(root)
+    place.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=place))
+    try:
+        with locks.file_lock(folder / _LOCK):
             # An interrupted decision may have left the user's files partly changed.
             decision_recovery.recover_workspace(workspace)
-            one = delegation_folder.open_folder(members[0])
-            buffers = unsaved_text(one, delegation_folder.read_spec(one))
             shared = shared_base.capture(folder, repository.locate(workspace), kind=kind, buffers=buffers)
-            durable.replace(folder / "snapshot.json", msgspec.json.encode(Snapshot(shared, members)))
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+
+            def publish(members: Sequence[str]) -> None:
+                durable.replace(folder / "snapshot.json", msgspec.json.encode(Snapshot(shared, list(members))))
+
+            yield publish
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def find(root: Path, identifier: str) -> tuple[Path, SharedBase] | None:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from understudy.config.discovery import declarations
-from understudy.engine.queueing import key_holder, queue_entries
+from understudy.engine.queueing import dependencies, group_budget, key_holder, queue_entries, spare_worker
 from understudy.engine.queueing.slots import Slot, take_slot
 from understudy.files import durable, locks
 from understudy.journal import change_notifications, dead_workers, delegation_folder, state_folder, worker_lock
@@ -34,12 +34,20 @@ from understudy.model.verdicts import Verdict
 from understudy.process import detached
 from understudy.process.failpoints import failpoint
 
+if TYPE_CHECKING:
+    from understudy.engine.planning.plan import Plan
+
 MOST_LAUNCHES = 3
 """The most worker starts for a delegation whose worker dies before it writes ``started``."""
 
 NOT_STARTED = frozenset({State.PREPARING, State.QUEUED})
 """The states of a delegation with an entry."""
 
+
+_VERDICTS = {
+    ErrorKind.INTERRUPTED: Verdict.INTERRUPTED,
+    ErrorKind.BUDGET_EXHAUSTED: Verdict.BUDGET_EXHAUSTED,
+}
 
 _MAY_PASS = frozenset({ErrorKind.DISK_FULL, ErrorKind.STATE_UNAVAILABLE})
 """Problems of the machine, after which a waiting delegation can still start."""
@@ -63,7 +71,9 @@ def submit(folder: Folder, lock: int) -> None:
         spec = delegation_folder.read_spec(folder)
         keys = key_holder.needed_keys(spec, os.environ)
         try:
-            queue_entries.add(root, folder.id, spec.slots, keys=keys, record=needs_worktree(spec))
+            queue_entries.add(
+                root, folder.id, spec.slots, keys=keys, record=needs_worktree(spec), held=bool(spec.after)
+            )
             failpoint("entry added")
             if serve(root, Claim(folder, lock)):
                 return
@@ -90,6 +100,7 @@ def serve(root: Path, mine: Claim | None = None) -> bool:
     seen: set[str] = set()
     try:
         _take_back(root)
+        _release_held(root)
         while (taken := _take_next(root, seen, mine)) is not None:
             slot, claim, slots = taken
             try:
@@ -114,6 +125,7 @@ def serve(root: Path, mine: Claim | None = None) -> bool:
 def next_for(root: Path, slot: Slot) -> Claim | None:
     """Return the oldest waiting delegation that may have ``slot``, for this process to run; None: give the slot up."""
     _take_back(root)
+    _release_held(root)
     seen: set[str] = set()
     while (taken := _take_next(root, seen, own=slot)) is not None:
         _, claim, slots = taken
@@ -133,35 +145,38 @@ def ensure_entry(folder: Folder) -> None:
         return
     try:
         if summary.load(folder).state is State.QUEUED and not queue_entries.contains(root, folder.id):
-            queue_entries.add(root, folder.id, delegation_folder.read_spec(folder).slots, keys=None, record=False)
+            spec = delegation_folder.read_spec(folder)
+            queue_entries.add(root, folder.id, spec.slots, keys=None, record=False, held=bool(spec.after))
     except UnderstudyError as error:
         _give_up(root, Claim(folder, lock), error)
     finally:
         os.close(lock)
 
 
-def needs_worktree(spec: Spec) -> bool:
+def needs_worktree(spec: Spec | Plan) -> bool:
     """Return whether a run needs a worktree: for every recipe that changes files, and for every agent CLI."""
     return spec.recipe.returns != "text" or any(
-        declarations.require_capabilities(one.delegator, one.model_server).process_in_worktree
+        declarations.require_capabilities(one.delegator, one.model_server, one.tool_definition).process_in_worktree
         for one in spec.candidates
     )
 
 
 def spawn_worker(folder: Folder, lock: int, *, slot: Slot | None = None, only_check: bool = False) -> None:
     """Start ``understudy worker`` for a locked folder, and pass it the lock (and a slot)."""
-    arguments, descriptors = [folder.id, str(lock)], [lock]
-    if slot is not None:
-        arguments.append(f"--slot={slot.number}:{slot.descriptor}")
-        descriptors.append(slot.descriptor)
-    if only_check:
-        arguments.append("--check")
-    _spawn(arguments, descriptors, folder.path / "worker.log")
+    order = spare_worker.Order(folder.id, slot.number if slot is not None else None, only_check)
+    descriptors = [lock, *([slot.descriptor] if slot is not None else [])]
+    if not spare_worker.hand_over(order, descriptors):
+        _spawn(order.arguments(descriptors), descriptors, folder.path / "worker.log")
+    spare_worker.prepare(spare_worker.PAUSE_SECONDS)
 
 
 def ensure_recorder(root: Path) -> None:
-    """Start a process that records missing bases, unless one is running."""
-    if not queue_entries.unrecorded(root) or locks.is_locked(_recorder_lock(root)):
+    """Start a process that records the missing bases of delegations without a worker, unless one is running.
+
+    A worker records the base of its delegation itself, as early as another process could.
+    """
+    missing = set(queue_entries.unrecorded(root)).difference(queue_entries.launched(root))
+    if not missing or locks.is_locked(_recorder_lock(root)):
         return
     held = lock_recorder(root)
     if held is not None:
@@ -184,14 +199,18 @@ def _take_next(
 ) -> tuple[Slot, Claim, int] | None:
     """Return a free slot (``own``, if given) with the oldest delegation that may have it, and its number of slots.
 
-    The caller closes both. Ids that were looked at are added to ``seen`` and left out in later calls.
+    The caller closes both. Ids that were looked at are added to ``seen`` and left out in later calls. Nothing is
+    returned while the queue is paused.
     """
+    if queue_entries.is_paused(root):
+        return None
     slot = own
     try:
         while True:
             full: set[int] = set()
+            held = set(queue_entries.held(root))
             for identifier, slots in queue_entries.waiting(root):
-                if identifier in seen or slots in full:
+                if identifier in seen or identifier in held or slots in full:
                     continue
                 if slot is None or slot.number >= slots:
                     other = take_slot(root, slots) if own is None else None
@@ -256,14 +275,77 @@ def _is_kept_for_holder(root: Path, identifier: str) -> bool:
 
 
 def _may_launch(root: Path, claim: Claim, slots: int) -> bool:
-    """Mark a delegation as launched; return False, with its end written, if its workers died too often."""
+    """Mark a delegation as launched; return False, with its end written, if it may not start.
+
+    That is so if its workers died too often, or the budget of its group is spent. One that comes after others which
+    have not ended waits on.
+    """
+    spec = delegation_folder.read_spec(claim.folder)
+    if spec.after and not _is_ready(root, claim, spec):
+        return False
     if queue_entries.read(root, claim.folder.id).launches >= MOST_LAUNCHES:
         _finish(claim, ErrorInfo(ErrorKind.INTERRUPTED, f"Its worker died {MOST_LAUNCHES} times."))
+        queue_entries.remove(root, claim.folder.id)
+        return False
+    spent = group_budget.exceeded(spec.group_id)
+    if spent is not None:
+        _finish(claim, spent.info())
         queue_entries.remove(root, claim.folder.id)
         return False
     queue_entries.launch(root, claim.folder.id, slots)
     failpoint("launched")
     return True
+
+
+def _is_ready(root: Path, claim: Claim, spec: Spec) -> bool:
+    """Return whether those that a delegation comes after have succeeded; hold it back or end it otherwise."""
+    try:
+        if dependencies.is_ready(spec):
+            return True
+        queue_entries.hold(root, claim.folder.id)  # a power cut took the mark
+    except dependencies.Blocked as blocked:
+        _finish(claim, blocked.error, blocked.verdict)
+        queue_entries.remove(root, claim.folder.id)
+    return False
+
+
+def _release_held(root: Path) -> None:
+    """Let delegations wait for a slot only when those that they come after have succeeded; else end them.
+
+    One that ends may be what another comes after, so this looks again until nothing changes.
+    """
+    changed = True
+    while changed:
+        changed = False
+        for identifier in queue_entries.held(root):
+            with contextlib.suppress(UnderstudyError):  # a damaged one is ended when it would start
+                changed = _release_one(root, identifier) or changed
+
+
+def _release_one(root: Path, identifier: str) -> bool:
+    """Look at one delegation that is held back; return whether this call ended it."""
+    try:
+        folder = delegation_folder.open_folder(identifier)
+        ready = dependencies.is_ready(delegation_folder.read_spec(folder))
+    except dependencies.Blocked as blocked:
+        lock = worker_lock.try_lock(folder)
+        if lock is None:
+            return False  # its holder serves the queue afterwards
+        try:
+            _finish(Claim(folder, lock), blocked.error, blocked.verdict)
+            queue_entries.remove(root, identifier)
+        finally:
+            os.close(lock)
+        return True
+    except UnderstudyError as error:
+        if error.kind is ErrorKind.UNKNOWN_DELEGATION:
+            queue_entries.remove(root, identifier)
+        else:
+            queue_entries.release(root, identifier)  # it cannot be read: starting it ends it with the reason
+        return False
+    if ready:
+        queue_entries.release(root, identifier)
+    return False
 
 
 def _take_back(root: Path) -> None:
@@ -317,8 +399,8 @@ def _is_damaged(folder: Folder) -> bool:
     return False
 
 
-def _finish(claim: Claim, error: ErrorInfo) -> None:
-    verdict = Verdict.INTERRUPTED if error.kind is ErrorKind.INTERRUPTED else Verdict.FAILED
+def _finish(claim: Claim, error: ErrorInfo, verdict: Verdict | None = None) -> None:
+    verdict = verdict or _VERDICTS.get(error.kind, Verdict.FAILED)
     with contextlib.suppress(UnderstudyError), Writer(claim.folder, claim.lock) as writer:
         if writer.delegation.state in NOT_STARTED:
             attempt = max((one.number for one in writer.delegation.attempts), default=0)
@@ -334,11 +416,9 @@ def _spawn_helper(root: Path, arguments: list[str], lock: int) -> None:
 
 
 def _spawn(arguments: list[str], descriptors: list[int], log: Path) -> None:
-    # The worker is Understudy itself: it needs the caller's whole environment to resolve keys by name.
-    # Programs that it starts get an environment made from an allow-list.
     detached.start_detached(
-        [sys.executable, "-P", "-m", "understudy", "worker", *arguments],
-        env=dict(os.environ) | {"UNDERSTUDY_STATE": str(state_folder.state_root())},
+        spare_worker.worker_command(*arguments),
+        env=spare_worker.environment(),
         cwd=Path("/"),
         pass_fds=tuple(descriptors),
         log=log,

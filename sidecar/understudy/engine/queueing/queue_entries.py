@@ -5,7 +5,10 @@
     <state>/queue/waiting/<slots>/<id>    waits for a slot below <slots>
     <state>/queue/launched/<id>           a worker has a slot and is about to write ``started``
     <state>/queue/unrecorded/<id>         its base is not recorded yet; one byte for each try
+    <state>/queue/held/<id>               it comes after others of its group, which have not all ended
     <state>/queue/keys/<digest>/<id>      it needs keys from the environment with this digest
+    <state>/queue/paused                  nothing that waits starts while this file exists
+    <state>/queue/order                   the order that the user gave to what waits; what is not in it comes after
 
 An entry moves by one rename, so a killed process leaves it in one state or in the other. Except for ``add``, only the
 process that holds the delegation's lock changes an entry; ``remove`` may also follow the end of a delegation.
@@ -16,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,6 +29,8 @@ from understudy.journal import delegation_folder
 from understudy.model.wire import ready
 
 _LIMIT = 64 * 1024
+_MOST_ORDERED = 10_000
+_ORDER_BYTES = 1024 * 1024
 
 
 class EntryState(enum.StrEnum):
@@ -60,12 +66,17 @@ class Entry(msgspec.Struct):
     """How often a worker was started for it."""
 
 
-def add(root: Path, identifier: str, slots: int, *, keys: NeededKeys | None, record: bool) -> None:
-    """Create an entry that waits. ``record``: its base must be recorded. Raises the errors of ``durable.failure``."""
+def add(root: Path, identifier: str, slots: int, *, keys: NeededKeys | None, record: bool, held: bool = False) -> None:
+    """Create an entry that waits. ``record``: its base must be recorded; ``held``: it comes after others.
+
+    Raises the errors of ``durable.failure``.
+    """
     place = _queue(root) / EntryState.WAITING / str(max(1, slots)) / identifier
     with durable.named_failures(place):
         if record:
             _touch(_queue(root) / "unrecorded" / identifier)
+        if held:
+            _touch(_queue(root) / "held" / identifier)
         if keys is not None:
             _touch(_queue(root) / "keys" / keys.digest / identifier)
         _make(place.parent)
@@ -73,12 +84,64 @@ def add(root: Path, identifier: str, slots: int, *, keys: NeededKeys | None, rec
 
 
 def waiting(root: Path) -> list[tuple[str, int]]:
-    """Return the waiting delegations with their number of slots, oldest first (an id begins with its time)."""
+    """Return the waiting delegations with their number of slots, in the order in which they start.
+
+    That is oldest first (an id begins with its time), after those that ``reorder`` put in another order.
+    """
     found: list[tuple[str, int]] = []
     for name in _names(_queue(root) / EntryState.WAITING):
         if name.isdecimal():
             found += [(identifier, int(name)) for identifier in _ids(_queue(root) / EntryState.WAITING / name)]
-    return sorted(found)
+    places = _order(root)
+    return sorted(found, key=lambda entry: (places.get(entry[0], len(places)), entry))
+
+
+def reorder(root: Path, identifiers: Sequence[str]) -> None:
+    """Let these delegations start in this order, before all others that wait, also those that are added later."""
+    place = _queue(root) / "order"
+    with durable.named_failures(place):
+        _make(place.parent)
+        durable.replace(place, msgspec.json.encode(list(identifiers)[:_MOST_ORDERED]))
+
+
+def _order(root: Path) -> dict[str, int]:
+    try:
+        found = msgspec.json.decode(durable.read_whole(_queue(root) / "order", _ORDER_BYTES), type=list[str])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+    return {identifier: number for number, identifier in enumerate(found)}
+
+
+def is_paused(root: Path) -> bool:
+    """Return whether nothing that waits may start."""
+    return (_queue(root) / "paused").exists()
+
+
+def pause(root: Path, *, paused: bool) -> None:
+    """Let nothing that waits start, or let it start again; what runs is not affected."""
+    place = _queue(root) / "paused"
+    with durable.named_failures(place):
+        if paused:
+            _touch(place)
+        else:
+            place.unlink(missing_ok=True)
+
+
+def held(root: Path) -> list[str]:
+    """Return the delegations that come after others which have not all ended, oldest first."""
+    return sorted(_ids(_queue(root) / "held"))
+
+
+def hold(root: Path, identifier: str) -> None:
+    """Let a waiting delegation wait for those that it comes after."""
+    place = _queue(root) / "held" / identifier
+    with durable.named_failures(place):
+        _touch(place)
+
+
+def release(root: Path, identifier: str) -> None:
+    """Let a delegation wait for a slot only: those that it comes after have ended."""
+    (_queue(root) / "held" / identifier).unlink(missing_ok=True)
 
 
 def launched(root: Path) -> list[str]:
@@ -103,8 +166,8 @@ def contains(root: Path, identifier: str) -> bool:
 
 def position(root: Path, identifier: str, slots: int) -> int:
     """Return the place of a waiting delegation among those with the same number of slots; the first is 1."""
-    older = _ids(_queue(root) / EntryState.WAITING / str(max(1, slots)))
-    return sum(other < identifier for other in older) + 1
+    others = [other for other, its_slots in waiting(root) if its_slots == max(1, slots)]
+    return others.index(identifier) + 1 if identifier in others else len(others) + 1
 
 
 def read(root: Path, identifier: str) -> Entry:
@@ -160,7 +223,11 @@ def recorded(root: Path, identifier: str) -> None:
 def remove(root: Path, identifier: str) -> None:
     """Remove the entry of a delegation that started or ended, if there is one."""
     keys = read(root, identifier).keys
-    for place in [*_places(root, identifier), _queue(root) / "unrecorded" / identifier]:
+    for place in [
+        *_places(root, identifier),
+        _queue(root) / "unrecorded" / identifier,
+        _queue(root) / "held" / identifier,
+    ]:
         place.unlink(missing_ok=True)
     if keys is not None:
         (_queue(root) / "keys" / keys.digest / identifier).unlink(missing_ok=True)

@@ -1,0 +1,119 @@
+"""Hold tasks of a group back until the tasks that they come after have succeeded.
+
+No process is in charge of this: each process that serves the queue looks at what is held back. What a task waits for is
+in its specification, so a crash or a restart changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.config import suggestions
+from understudy.engine.queueing import queue_entries
+from understudy.journal import dead_workers, delegation_folder, state_folder
+from understudy.journal.summaries import summary
+from understudy.model.delegations import Delegation
+from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
+from understudy.model.spec import Spec
+from understudy.model.states import STATES_WITH_WORKER, State
+from understudy.model.verdicts import VERDICTS, Verdict
+
+SUCCEEDED = frozenset({Verdict.ANSWERED, Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.NO_CHANGES})
+"""The verdicts after which a task that waited starts."""
+
+
+class Blocked(Exception):  # noqa: N818 - an outcome, not a mistake
+    """A task can never start: ``verdict`` and ``error`` are its end."""
+
+    def __init__(self, verdict: Verdict, error: ErrorInfo) -> None:
+        """Store the end."""
+        super().__init__(error.message)
+        self.verdict = verdict
+        self.error = error
+
+
+def resolve(names: Sequence[str | None], after: Sequence[Sequence[str] | None]) -> list[list[int]]:
+    """Return, for each task of a group, the numbers of the tasks that it comes after.
+
+    ``names`` has the name of each task, ``after`` the names that each waits for. Raises ``invalid_params``, with
+    ``tasks[N]…`` as its parameter, for a name that is used twice or unknown, and for tasks that wait for each other.
+    """
+    numbers: dict[str, int] = {}
+    for number, name in enumerate(names):
+        if name is None:
+            continue
+        if not name.strip() or name in numbers:
+            message = f"Two tasks have the name {name[:64]!r}." if name in numbers else "The name of a task is empty."
+            raise _refused(number, "name", message, "Give each task its own name.")
+        numbers[name] = number
+    found: list[list[int]] = []
+    for number, wanted in enumerate(after):
+        for name in wanted or ():
+            if name not in numbers:
+                hint = suggestions.near(name, numbers) or 'Give the other task a name: name = "…".'
+                raise _refused(number, "after", f"There is no task {name[:64]!r}.", hint)
+        found.append(sorted({numbers[name] for name in wanted or ()}))
+    _refuse_cycles(names, found)
+    return found
+
+
+def is_ready(spec: Spec) -> bool:
+    """Return whether all tasks that this one comes after have succeeded; raise ``Blocked`` if one never will."""
+    ready = True
+    for identifier in spec.after:
+        try:
+            ended = _current(identifier)
+        except UnderstudyError as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError):
+                ready = False  # it cannot be read now
+                continue
+            how = "was removed" if error.kind is ErrorKind.UNKNOWN_DELEGATION else "cannot be read"
+            raise Blocked(Verdict.FAILED, _failed(identifier, how)) from None
+        if ended.state is not State.FINISHED or ended.verdict is None:
+            ready = False
+        elif ended.verdict not in SUCCEEDED:
+            verdict = Verdict.CANCELLED if ended.verdict is Verdict.CANCELLED else Verdict.FAILED
+            how = f"ended as “{ended.verdict.replace('_', ' ')}” ({VERDICTS[ended.verdict]})"
+            raise Blocked(verdict, _failed(f"{ended.title} ({identifier})", how))
+    return ready
+
+
+def _current(identifier: str) -> Delegation:
+    """Return a delegation; first end it if its worker died."""
+    folder = delegation_folder.open_folder(identifier)
+    found = summary.load(folder)
+    waits = found.state is State.PREPARING and queue_entries.contains(state_folder.state_root(), identifier)
+    if found.state in STATES_WITH_WORKER and not waits and dead_workers.recover(folder):
+        found = summary.load(folder)
+    return found
+
+
+def _refuse_cycles(names: Sequence[str | None], after: Sequence[Sequence[int]]) -> None:
+    left = {number: set(others) for number, others in enumerate(after)}
+    while free := [number for number, others in left.items() if not others]:
+        for number in free:
+            del left[number]
+        for others in left.values():
+            others.difference_update(free)
+    if not left:
+        return
+    # Every task that is left waits for another one that is left, so this walk returns to a task.
+    walk = [min(left)]
+    while (following := min(left[walk[-1]])) not in walk:
+        walk.append(following)
+    cycle = walk[walk.index(following) :]
+    shown = " → ".join(repr((names[number] or "")[:64]) for number in [*cycle, following])
+    raise _refused(cycle[0], "after", f"Tasks wait for each other: {shown}.", "Remove one of these names from `after`.")
+
+
+def _refused(number: int, field: str, message: str, hint: str) -> UnderstudyError:
+    return UnderstudyError(ErrorKind.INVALID_PARAMS, message, hint=hint, parameter=f"tasks[{number}].{field}")
+
+
+def _failed(which: str, how: str) -> ErrorInfo:
+    return ErrorInfo(
+        ErrorKind.DEPENDENCY_FAILED,
+        f"It did not start, because it comes after {which}, which {how}.",
+        "Retry that one; when it has succeeded, retry this one.",
+    )

@@ -1,0 +1,178 @@
+"""Tasks of a group start when those that they come after have succeeded, and never silently fail to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from understudy.engine.queueing import dependencies, launcher, queue_entries
+from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+WAITING = """
+sys.stdin.read()
+while not os.path.exists(GO): time.sleep(0.02)
+with open(ORDER, "a") as file: file.write(os.environ["UNDERSTUDY_DELEGATION"] + "\\n")
+say(type="result", ok=True, text="Done.")
+"""
+
+
+@pytest.fixture
+def go(project, tmp_path):
+    """Two delegators: ``patient`` ends when the returned file exists, ``failing`` fails at once."""
+    project.program("patient", f"GO, ORDER = {str(tmp_path / 'go')!r}, {str(tmp_path / 'order')!r}\n{WAITING}")
+    project.program("failing", "sys.stdin.read()\nsys.exit(3)")
+    return tmp_path / "go"
+
+
+def task(project, name: str, *after: str, delegator: str = "patient") -> dict:
+    given = {"name": name, "recipe": "ask", "task": name, "delegator": delegator, "workspace": str(project.top)}
+    return given | ({"after": list(after)} if after else {})
+
+
+def start(project, *tasks: dict) -> list[str]:
+    started = project.call("groups/start", tasks=list(tasks)).group
+    group = project.call("groups/get", id=started.id)
+    assert group.delegations == sorted(group.delegations), "the ids have the order of the file"
+    return group.delegations
+
+
+def running(project, identifier: str) -> None:
+    project.until(identifier, lambda one: one.state == "running")
+
+
+def test_tasks_start_after_those_that_they_name_in_any_order_of_the_file(project, go, tmp_path):
+    last, first, middle, free = start(
+        project, task(project, "last", "middle", "first"), task(project, "first"), task(project, "middle", "first"),
+        task(project, "free"),
+    )  # fmt: skip
+    running(project, first)
+    running(project, free)
+    waits = project.call("queue/get").delegations
+    assert [(one.id, one.after) for one in waits] == [(last, [first, middle]), (middle, [first])]
+    assert all(one.attempts == [] for one in waits)
+    go.touch()
+    assert [project.finish(one).verdict for one in (last, first, middle, free)] == ["answered"] * 4
+    order = (tmp_path / "order").read_text().split()
+    assert [one for one in order if one != free] == [first, middle, last]
+    root = state_folder.state_root()
+    assert (queue_entries.held(root), queue_entries.waiting(root)) == ([], [])
+
+
+def test_a_task_does_not_start_after_one_that_failed_and_says_why(project, go):
+    failed, dependent, third, other = start(
+        project, task(project, "failed", delegator="failing"), task(project, "dependent", "failed"),
+        task(project, "third", "dependent"), task(project, "other"),
+    )  # fmt: skip
+    assert project.finish(failed).verdict == "failed"
+    for identifier, named in ((dependent, failed), (third, dependent)):
+        done = project.finish(identifier)
+        assert (done.verdict, done.error.kind, done.attempts) == ("failed", ErrorKind.DEPENDENCY_FAILED, [])
+        assert named in done.error.message
+    go.touch()
+    assert project.finish(other).verdict == "answered"
+    assert queue_entries.held(state_folder.state_root()) == []
+
+
+def test_what_comes_after_a_cancelled_task_is_cancelled(project, go):
+    first, second, third = start(
+        project, task(project, "first"), task(project, "second", "first"), task(project, "third", "second")
+    )
+    running(project, first)
+    assert project.call("delegations/cancel", id=first).verdict == "cancelled"
+    ended = [project.finish(one) for one in (second, third)]
+    assert [(one.verdict, one.error.kind) for one in ended] == [("cancelled", ErrorKind.DEPENDENCY_FAILED)] * 2
+
+
+def test_a_task_whose_predecessor_was_killed_ends_with_its_reason(project, go):
+    first, second = start(project, task(project, "first"), task(project, "second", "first"))
+    running(project, first)
+    holder = worker_lock.read_holder(delegation_folder.open_folder(first))
+    os.kill(holder.identity.pid, signal.SIGKILL)
+    done = project.finish(second)
+    assert (done.verdict, done.error.kind) == ("failed", ErrorKind.DEPENDENCY_FAILED)
+    assert project.finish(first).verdict == "interrupted"
+
+
+def test_a_lost_mark_starts_nothing_early(project, go):
+    first, second = start(project, task(project, "first"), task(project, "second", "first"))
+    running(project, first)
+    root = state_folder.state_root()
+    queue_entries.release(root, second)  # as if a power cut had taken it
+    launcher.serve(root)
+    assert queue_entries.held(root) == [second]
+    queue_entries.remove(root, second)  # and the whole entry
+    assert project.call("delegations/get", id=second).state == "queued"
+    assert queue_entries.held(root) == [second]
+    go.touch()
+    assert project.finish(second).verdict == "answered"
+
+
+def test_a_start_that_is_killed_ends_what_comes_after_its_tasks(project, go):
+    tasks = [task(project, "second", "first"), task(project, "first")]
+    script = f"""
+import pathlib
+from understudy.api import method_table
+from understudy.api.caller import TerminalCaller
+
+method_table.call("groups/start", {{"tasks": {tasks!r}}}, TerminalCaller(pathlib.Path.cwd()))
+"""
+    # The second task waits already; the first, which it comes after, was not submitted.
+    environment = {**os.environ, "UNDERSTUDY_FAILPOINT": "queued:1"}
+    killed = subprocess.run([sys.executable, "-c", script], env=environment, check=False, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    first, second = sorted(project.call("delegations/list").delegations, key=lambda one: one.title)
+    assert first.verdict == "interrupted"
+    done = project.finish(second.id)
+    assert (done.verdict, done.error.kind) == ("failed", ErrorKind.DEPENDENCY_FAILED)
+
+
+def test_a_retry_of_a_task_waits_for_nothing(project, go):
+    failed, dependent = start(
+        project, task(project, "failed", delegator="failing"), task(project, "dependent", "failed")
+    )
+    project.finish(failed)
+    project.finish(dependent)
+    go.touch()
+    again = project.finish(project.call("delegations/retry", id=dependent).id)
+    assert (again.verdict, again.after) == ("answered", [])
+
+
+@pytest.mark.parametrize(
+    ("names", "after", "parameter", "says"),
+    [
+        (["one", "two"], [None, ["ome"]], "tasks[1].after", "There is no task 'ome'. Did you mean `one`?"),
+        ([None, None], [None, ["one"]], "tasks[1].after", "There is no task 'one'. Give the other task a name"),
+        (["one", "one"], [None, None], "tasks[1].name", "Two tasks have the name 'one'."),
+        ([" "], [None], "tasks[0].name", "The name of a task is empty."),
+        (["one"], [["one"]], "tasks[0].after", "Tasks wait for each other: 'one' → 'one'."),
+        (
+            ["zero", "one", "two", "three"],
+            [["three"], ["two", "zero"], ["one"], None],
+            "tasks[1].after",
+            "Tasks wait for each other: 'one' → 'two' → 'one'.",
+        ),
+    ],
+)
+def test_names_that_cannot_be_followed_are_refused(names, after, parameter, says):
+    with pytest.raises(UnderstudyError) as caught:
+        dependencies.resolve(names, after)
+    assert (caught.value.kind, caught.value.parameter) == (ErrorKind.INVALID_PARAMS, parameter)
+    assert says in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_a_long_chain_and_a_wide_one_are_resolved():
+    names = [str(number) for number in range(200)]
+    chain = [[], *([number] for number in range(199))]
+    assert dependencies.resolve(names, [[names[one] for one in others] for others in chain]) == chain
+    wide = [[names[-1]]] * 199 + [None]
+    assert dependencies.resolve(names, wide) == [[199]] * 199 + [[]]
+
+
+def test_ids_that_are_made_together_are_in_order():
+    made = delegation_folder.new_ids(1000)
+    assert made == sorted(set(made))
