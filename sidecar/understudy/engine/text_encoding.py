@@ -16,6 +16,24 @@ def bytes_like(disk: bytes | None, text: str) -> bytes | None:
     return None if found is None else encode(text, *found)
 
 
+def overwritten(disk: bytes | None, text: str) -> bytes | None:
+    """Return the bytes of ``text``, which was saved as UTF-8, if the file no longer contains it; otherwise None.
+
+    Some editors send other line ends than they write. A file that is not UTF-8 may have an encoding that only the
+    editor knows, so nothing can be said about it.
+    """
+    mark = codecs.BOM_UTF8 if (disk or b"").startswith(codecs.BOM_UTF8) else b""
+    try:
+        same = disk is not None and _plain(disk.decode()) == _plain(text)
+        return None if same else encode(text, "utf-8", mark)
+    except UnicodeError:
+        return None
+
+
+def _plain(text: str) -> str:
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").rstrip("\n")
+
+
 def encoding_like(disk: bytes | None, text: str) -> tuple[str, bytes] | None:
     """Return Python's name of the encoding that ``bytes_like`` uses, and the byte order mark before the text."""
     for decoding, mark in _encodings(disk or b""):

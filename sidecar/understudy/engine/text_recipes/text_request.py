@@ -1,0 +1,338 @@
+"""Plan and run one text recipe in this process: no worker, no git, no worktree. The attempt is in the ledger.
+
+``prepare`` decides everything and sends nothing; ``run`` sends the request through the runner of delegations, with the
+same limits, retries, keys and redaction.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from understudy import config
+from understudy.config import locality
+from understudy.config.trust import records
+from understudy.engine import workspaces
+from understudy.engine.planning import prompt as prompts
+from understudy.engine.planning.candidate import ChosenCandidate, choose_candidate, limits_for, without_keys
+from understudy.engine.planning.delegator_choice import require_recipe
+from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
+from understudy.journal import delegation_folder, ledger, state_folder
+from understudy.model import events
+from understudy.model.config.delegators import Limits
+from understudy.model.config.languages import language_of
+from understudy.model.config.recipes import Recipe
+from understudy.model.delegations import AskedBy, CostSource, LaunchOverride, StartParams, Usage, no_usage
+from understudy.model.errors import ErrorKind, Range, UnderstudyError
+from understudy.model.ledger import LedgerEntry
+from understudy.secrets import keys
+from understudy.secrets.redaction import Redactor
+
+if TYPE_CHECKING:
+    from understudy.runners.runner import Outcome
+
+LOOK_SECONDS = 0.05
+"""Time between two checks whether a request was cancelled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRequest:
+    """What is asked for."""
+
+    recipe: str
+    folder: Path
+    """The caller's current folder."""
+    task: str | None = None
+    input: str | None = None
+    corpus: Corpus = field(default_factory=Corpus)
+    target: str | None = None
+    """Name of the file to write, as the prompt has it."""
+    delegator: str | None = None
+    model: str | None = None
+    temperature: float | None = None
+    launch: LaunchOverride | None = None
+    """Changes of the delegator for this request, instead of ``model`` and ``temperature``."""
+    range: Range | None = None
+    """The selected lines of ``subject``."""
+    diagnostics: list[Any] | None = None
+    """Problems of ``subject``, as LSP declares them."""
+    subject: str | None = None
+    """The name of the file of ``corpus`` to work on; the others are read along."""
+    limits: Limits | None = None
+    bounds: CorpusLimits = field(default_factory=CorpusLimits)
+    keep_fences: bool = False
+    """Whether the answer of a recipe that returns a file is used exactly as the model wrote it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedRequest:
+    """A request that can be sent, or shown."""
+
+    recipe: Recipe
+    workspace: Path
+    chosen: ChosenCandidate
+    limits: Limits
+    prompt: prompts.Prompt
+    target: str | None
+    notes: list[str]
+    """Warnings for the user: files that are not sent, limits without effect."""
+
+
+def prepare(request: TextRequest) -> PreparedRequest:
+    """Choose the delegator and build the prompt, without sending anything.
+
+    Errors: those of planning a delegation, ``config_invalid`` for a delegator without a model server, and
+    ``input_too_large`` for a prompt above the limit `max_tokens`.
+    """
+    workspace = workspaces.workspace_of([], None, request.folder)
+    configuration = config.load(workspace, trusted=_is_trusted(workspace))
+    recipe = require_recipe(configuration, request.recipe)
+    params = _params(request)
+    chosen = choose_candidate(configuration, recipe, params)
+    if chosen.model_server is None or chosen.delegator.tool is not None:
+        raise _has_tool(chosen, recipe, configuration)
+    params = without_keys(params, chosen.delegator, chosen.model_server)
+    notes: list[str] = []
+    held = limits_for(params, chosen, configuration, notes)
+    if request.keep_fences:
+        recipe = msgspec.structs.replace(recipe, returns="text")
+    corpus = request.corpus
+    subjects = [one.name for one in corpus.files if one.name == request.subject]
+    if params.range is not None:
+        _require_range(params.range, request.subject, corpus)
+    prompt = prompts.build(
+        recipe=recipe,
+        params=params,
+        delegator=chosen.delegator,
+        supported=chosen.supported,
+        files=subjects,
+        context=[one.name for one in corpus.files if one.name not in subjects],
+        target=request.target,
+        read=corpus.read,
+        local=locality.is_local(chosen.delegator, chosen.model_server),
+        secret=corpus.named_secrets,
+        file_bytes=request.bounds.file_bytes,
+        all_bytes=request.bounds.total_bytes,
+    )
+    if held.max_tokens is not None and prompt.tokens > held.max_tokens:
+        raise UnderstudyError(
+            ErrorKind.INPUT_TOO_LARGE,
+            f"The prompt has about {prompt.tokens} tokens; `max_tokens` allows {held.max_tokens}.",
+            hint="Name fewer files, or raise the limit `max_tokens`.",
+        )
+    return PreparedRequest(
+        recipe=recipe,
+        workspace=workspace,
+        chosen=chosen,
+        limits=held,
+        prompt=prompt,
+        target=request.target,
+        notes=[*notes, *_not_sent(prompt)],
+    )
+
+
+def run(
+    prepared: PreparedRequest,
+    asked_by: AskedBy,
+    *,
+    said: Callable[[events.Event], None],
+    deliver: Callable[[str], None],
+    is_cancelled: Callable[[], bool] | None = None,
+) -> tuple[str, Outcome]:
+    """Send the request and hand its answer to ``deliver``; return its ID in the ledger and the outcome.
+
+    ``said`` gets every event while the answer arrives. ``is_cancelled`` is called every ``LOOK_SECONDS``. The attempt
+    is recorded however it ends, also when ``deliver`` fails. Raises the errors of the runner and of ``deliver``, and
+    ``cancelled`` when the user stops it.
+    """
+    import asyncio
+
+    from understudy.runners.runner import Outcome as Result
+
+    attempt = _Attempt(prepared, asked_by)
+    arrived = False
+    try:
+        sent = _send(prepared, attempt, said)
+        outcome: Result = asyncio.run(sent if is_cancelled is None else _unless(is_cancelled, sent))
+        attempt.usage, attempt.cost_usd, attempt.estimated = outcome.usage, outcome.cost_usd, outcome.estimated
+        arrived = True
+        deliver(outcome.text or "")
+    except UnderstudyError as error:
+        attempt.record(error.kind)
+        raise
+    except KeyboardInterrupt:
+        attempt.record(ErrorKind.CANCELLED)
+        ending = "The answer may have been written." if arrived else "The request was cancelled; nothing was written."
+        raise UnderstudyError(ErrorKind.CANCELLED, f"Stopped. {ending}", hint=None) from None
+    attempt.record(None)
+    return attempt.id, outcome
+
+
+async def _unless(is_cancelled: Callable[[], bool], work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Await ``work``, and cancel it once ``is_cancelled`` returns true."""
+    import asyncio
+
+    task = asyncio.create_task(work)
+    while not task.done():
+        if is_cancelled():
+            task.cancel()
+            break
+        await asyncio.wait({task}, timeout=LOOK_SECONDS)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        raise UnderstudyError(
+            ErrorKind.CANCELLED, "The request was cancelled.", hint="Send it again if you still need the answer."
+        ) from None
+
+
+async def _send(prepared: PreparedRequest, attempt: _Attempt, said: Callable[[events.Event], None]) -> Outcome:
+    from understudy.runners.registry import runner_for
+    from understudy.runners.runner import Task
+
+    chosen, server = prepared.chosen, prepared.chosen.model_server
+    key = keys.resolve(server.api_key, os.environ) if server is not None and server.api_key is not None else None
+    text = prepared.prompt.text
+    if key is not None and server is not None:
+        text = Redactor({server.name: key}).redact(text)
+
+    def emit(event: events.Event) -> None:
+        attempt.saw(event)
+        said(event)
+
+    task = Task(
+        delegation_id=attempt.id,
+        recipe=prepared.recipe,
+        prompt=text,
+        prompt_file=Path(os.devnull),
+        worktree=None,
+        delegator=chosen.delegator,
+        model_server=server,
+        target=prepared.target,
+        limits=prepared.limits,
+        key=lambda: key,
+    )
+    return await runner_for(chosen.delegator, server).run(task, emit)
+
+
+class _Attempt:
+    """What the ledger gets."""
+
+    def __init__(self, prepared: PreparedRequest, asked_by: AskedBy) -> None:
+        self.id = delegation_folder.new_id()
+        self.usage: Usage = no_usage()
+        self.cost_usd: str | None = None
+        self.estimated = False
+        self.cost_source: CostSource = "unknown"
+        self.price_date: str | None = None
+        self._prepared = prepared
+        self._asked_by = asked_by
+        self._began = time.monotonic()
+
+    def saw(self, event: events.Event) -> None:
+        """Keep the usage that a failed attempt had."""
+        if isinstance(event, events.UsageReport):
+            for name in Usage.__struct_fields__:
+                setattr(self.usage, name, getattr(event, name))
+            self.cost_usd, self.estimated = event.cost_usd, event.estimated
+            self.cost_source, self.price_date = event.cost_source or "unknown", event.price_date
+
+    def record(self, failure: ErrorKind | None) -> None:
+        """Append the attempt to the ledger."""
+        prepared, delegator = self._prepared, self._prepared.chosen.delegator
+        subject = prepared.target or next((one.path for one in prepared.prompt.files), None)
+        ledger.append(
+            LedgerEntry(
+                at=_now(),
+                id=self.id,
+                attempt=1,
+                asked_by=self._asked_by,
+                recipe=prepared.recipe.name,
+                language=language_of(subject) if subject else "",
+                workspace=str(prepared.workspace),
+                delegator=delegator.name,
+                model_server=delegator.model_server,
+                model=delegator.model or "",
+                usage=self.usage,
+                cost_usd=self.cost_usd,
+                cost_source=self.cost_source if self.cost_usd is not None else "unknown",
+                price_date=self.price_date,
+                cost_estimated=self.cost_usd is not None and self.estimated,
+                seconds=round(time.monotonic() - self._began, 3),
+                verdict=_verdict(failure),
+                failure=failure,
+            )
+        )
+
+
+def _verdict(failure: ErrorKind | None) -> str:
+    if failure is None:
+        return "answered"
+    return "cancelled" if failure is ErrorKind.CANCELLED else "failed"
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now := time.time())) + f".{int(now % 1 * 1000):03d}Z"
+
+
+def _is_trusted(workspace: Path) -> bool:
+    """Return whether the workspace's own configuration is read; without one there is nothing to trust."""
+    if not (workspace / ".understudy").is_dir():
+        return False
+    return records.status(workspace, state_folder.state_root()).trusted
+
+
+def _params(request: TextRequest) -> StartParams:
+    properties = None if request.temperature is None else {"temperature": request.temperature}
+    launch = LaunchOverride(model=request.model, model_properties=properties) if request.model or properties else None
+    if request.launch is not None:
+        launch = request.launch
+    return StartParams(
+        recipe=request.recipe,
+        task=request.task,
+        input=request.input,
+        range=request.range,
+        diagnostics=request.diagnostics,
+        delegator=request.delegator,
+        limits=request.limits,
+        launch=launch,
+    )
+
+
+def _require_range(selected: Range, subject: str | None, corpus: Corpus) -> None:
+    content = None if subject is None else corpus.read(subject)
+    if content is None:
+        raise UnderstudyError(ErrorKind.INVALID_PARAMS, "`range` needs a file.", hint="Name the file it is in.")
+    count = len(prompts.lines_of(content)) + 1  # the position after the last line end counts as a line
+    if not 0 <= selected.start.line <= selected.end.line < max(count, 1):
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`range` is not in {subject}, which has {count} lines.",
+            hint="Select the lines again; the file has changed.",
+            parameter="range",
+        )
+
+
+def _not_sent(prompt: prompts.Prompt) -> list[str]:
+    return [f"{one.path} is not sent: {one.withheld}." for one in prompt.files if one.withheld]
+
+
+def _has_tool(chosen: ChosenCandidate, recipe: Recipe, configuration: config.Configuration) -> UnderstudyError:
+    name = chosen.delegator.name
+    able = [
+        entry.delegator.name
+        for entry in configuration.delegators.values()
+        if entry.delegator.tool is None and entry.delegator.model_server is not None
+    ]
+    return UnderstudyError(
+        ErrorKind.CONFIG_INVALID,
+        f"The delegator {name!r} runs an agent CLI, and this command sends one request to a model server.",
+        hint=f"Name another one with -d, or run: understudy start {recipe.name} -d {name}",
+        names=able or None,
+    )
