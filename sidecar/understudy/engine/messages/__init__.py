@@ -1,0 +1,1 @@
+"""What the user says to an agent that works: from the request to the agent."""
