@@ -1,0 +1,47 @@
+"""The instructions themselves, written for a model that reads them at the start of every session."""
+
+from __future__ import annotations
+
+_DESCRIPTION = (
+    "Delegate tests, boilerplate, documentation, bulk reading and summaries to cheaper models and other coding agents "
+    "with the `understudy` command, and get results that are checked. Use it when a task is well defined and you can "
+    "tell from its result whether it is right."
+)
+
+BODY = """\
+`understudy` gives work to cheaper models and other coding agents. Each works in a copy of the repository; nothing
+changes in the user's files until a result is accepted.
+
+Delegate: tests for existing code, boilerplate, the same edit in many places, documentation, facts from more than three
+files or a long log, summaries.
+
+Never delegate: secrets or personal data, authentication, cryptography, migrations of data, a bug whose cause you do not
+know, an edit of one line, the review of a result that was delegated.
+
+1. `understudy delegators list` shows who can work.
+2. `understudy start tests src/module.py --json` waits for the result; `implement`, `fix` and `docs` take
+   `--task "…"`, a long task `--task-file -`. Name the goal, the files, the limits and how to check. Do not ask for a
+   commit. With `--detach`, it prints the ID at once; `understudy wait ID` waits.
+3. Only `verified` means that required checks passed. Read `understudy diff ID`, and `understudy evidence ID` for
+   anything else. Nothing that an agent says about its own work is evidence.
+4. `understudy reply ID "what is wrong"` sends it back. `understudy accept ID --all` changes the user's files: do it
+   only if the user lets you, otherwise name the ID. `understudy inbox` lists questions that wait for the user.
+
+Before each delegation, say in one line what goes to whom: "Delegating tests of module.py to NAME (MODEL)". In your
+last message, list the delegations with model and verdict, and the share of the work that was delegated
+(`understudy ledger`).
+"""
+
+SKILL = f"""\
+---
+name: understudy
+description: {_DESCRIPTION}
+---
+
+# Delegating with Understudy
+
+{BODY}"""
+"""The content of ``SKILL.md``, without its marker."""
+
+BLOCK = f"## Delegating with Understudy\n\n{BODY}"
+"""The lines between the markers in a file of the user's."""
