@@ -77,7 +77,7 @@ def start_check(project, identifier):
 
 
 def project_until_checking(project, identifier):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while project.call("delegations/get", id=identifier).state != "checking":
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -88,7 +88,7 @@ def test_a_cancelled_recheck_leaves_the_verdict_and_can_run_again(project, tmp_p
     gate.touch()
     thread = start_check(project, identifier)
     after = project.call("delegations/cancel", id=identifier)
-    thread.join(30)
+    thread.join(60)
     assert after.verdict == "verified"
     gate.unlink()
     assert project.call("delegations/check", id=identifier).verdict == "verified"
@@ -100,7 +100,7 @@ def test_a_killed_recheck_leaves_the_verdict(project, tmp_path):
     gate.touch()
     thread = start_check(project, identifier)
     os.kill(json.loads(delegation_folder.open_folder(identifier).lock.read_bytes())["pid"], signal.SIGKILL)
-    thread.join(30)
+    thread.join(60)
     gate.unlink()
     assert project.call("delegations/get", id=identifier).verdict == "verified"
     assert project.call("delegations/check", id=identifier).verdict == "verified"

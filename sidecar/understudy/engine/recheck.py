@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from understudy.config.trust import records
+from understudy.engine import workspaces
 from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
 from understudy.engine.worktrees.record import load_record
@@ -37,7 +38,7 @@ def run(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) 
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
             f"{workspace} is not trusted, so checks cannot run.",
-            hint=f"Review the effects and trust it: understudy trust {workspace}",
+            hint=workspaces.trust_hint(workspace),
         )
     lock = supervision.lock_within(folder)
     if lock is None:
@@ -72,6 +73,7 @@ def run(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) 
         raise UnderstudyError(
             ErrorKind.INTERRUPTED,
             f"The worker for the checks of {folder.id} ended before it started them.",
-            hint=f"Its log is {folder.path / 'worker.log'}.",
+            hint="Run them again. If it happens again, its log says why.",
+            log_paths=[str(folder.path / "worker.log")],
         )
     return after

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from understudy.engine.checks import interpreter
 from understudy.engine.checks.editable_installs import Checkout, mapped_paths, shadowed
 from understudy.engine.checks.interpreter import describe, find_interpreter
 from understudy.model.checks import Check
@@ -313,3 +314,21 @@ async def test_a_check_outside_the_tree_is_not_run(project: Any, cwd: str) -> No
     judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
     assert "could not be run" in judged.only.output_tail
+
+
+def test_only_a_shim_is_started_to_find_the_python_of_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, workspace = tmp_path / "programs", tmp_path / "workspace"
+    programs.mkdir()
+    workspace.mkdir()
+    (programs / "python3").symlink_to(os.path.realpath(sys.executable))
+    monkeypatch.setenv("PATH", str(programs))
+    started: list[list[str]] = []
+    ask = interpreter._ask
+    monkeypatch.setattr(interpreter, "_ask", lambda argv, folder: started.append(argv) or ask(argv, folder))
+    found = find_interpreter(workspace, None)
+    assert (found.path, found.origin, started) == (programs / "python3", "PATH", [])
+    (programs / "python3").unlink()
+    (programs / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (programs / "python3").chmod(0o755)
+    assert find_interpreter(workspace, None).path == Path(sys.executable)
+    assert [argv[0] for argv in started] == [str(programs / "python3")]

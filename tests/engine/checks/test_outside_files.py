@@ -57,3 +57,20 @@ def test_a_place_that_cannot_be_looked_at_again_is_named_and_nothing_in_it_is_re
     monkeypatch.undo()
     (places.trees[0] / "a.py").write_text("x = 2\n")
     assert not files.changed()
+
+
+def test_a_change_after_an_early_look_at_a_tree_is_reported(places: Places) -> None:
+    [packages] = places.trees
+    look = outside_files.look_at(packages)
+    assert look is not None
+    (packages / "a.py").write_text("x = 2\n")
+    files = OutsideFiles(places, {packages: look})
+    assert files.changed().other == [str(packages / "a.py")]
+
+
+def test_an_early_look_at_a_tree_that_is_too_large_is_none_and_named_later(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outside_files, "MOST_FILES", 1)
+    assert outside_files.look_at(places.trees[0]) is None
+    assert [str(places.trees[0]) in note for note in OutsideFiles(places, {}).notes] == [True]

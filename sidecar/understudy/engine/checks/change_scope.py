@@ -5,12 +5,17 @@ Globs have the syntax of ``.gitignore``: a pattern without a slash matches at an
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from understudy.engine.checks.judged_tree import Change
 from understudy.model.checks import Check
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 _WRITTEN_BY_RUNNERS = frozenset({"Cargo.lock", "go.sum", "uv.lock"})
 """Lock files that `cargo test`, `go test` and `uv run` complete."""
@@ -34,10 +39,16 @@ def altered(differing: Iterable[str], check: Check, changes: Iterable[Change]) -
 
 def matching(paths: Iterable[str], globs: Sequence[str]) -> list[str]:
     """Return the paths that one of ``globs`` matches."""
+    spec = _spec(tuple(globs))
+    return [path for path in paths if spec.match_file(path)]
+
+
+@functools.lru_cache(maxsize=16)
+def _spec(globs: tuple[str, ...]) -> GitIgnoreSpec:
+    # Compiling the two hundred globs that name tests takes longer than matching thousands of paths.
     import pathspec
 
-    spec = pathspec.GitIgnoreSpec.from_lines(globs)
-    return [path for path in paths if spec.match_file(path)]
+    return pathspec.GitIgnoreSpec.from_lines(globs)
 
 
 def leading_out(tree: Path, changes: Sequence[Change]) -> list[str]:

@@ -58,9 +58,10 @@ class EvidenceRecord:
                 argv=[printable(argument) for argument in outcome.argv],
                 folder=printable(plan.check.cwd or "."),
                 circumstances=", ".join(
-                    filter(
-                        None, [describe(variation) if variation is not None else "", "without probe" if bare else ""]
-                    )
+                    [
+                        *([describe(variation)] if variation is not None else []),
+                        *(["without Understudy's report"] if bare else []),
+                    ]
                 ),
                 exit_code=outcome.code,
                 seconds=round(outcome.seconds, 3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tomllib
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ _ASK_SECONDS = 30.0
 """Time limit for a project tool or an interpreter to print its path; poetry needs 2 s on a slow disk."""
 _ASK_BYTES = 8 * 1024 * 1024
 """The output of an interpreter contains its editable finders, a few kilobytes each."""
+
+_ELF = b"\x7fELF"
 
 _DESCRIBE = """
 import sys
@@ -129,9 +132,11 @@ def find_interpreter(workspace: Path, configured: str | None, *, tree: Path | No
         on_path = shutil.which(name)
         if on_path is None or _is_inside(Path(on_path), tree):
             continue
-        # A shim (pyenv, asdf) chooses the interpreter by the current folder; resolve it once.
-        answer = _ask([on_path, "-c", "import sys; print(sys.executable)"], workspace)
-        candidate = _executable_of_answer(answer)
+        if _is_shim(Path(on_path)):
+            answer = _ask([on_path, "-c", "import sys; print(sys.executable)"], workspace)
+            candidate = _executable_of_answer(answer)
+        else:
+            candidate = _executable(Path(on_path))
         if candidate is not None and not _is_inside(candidate, tree):
             return Interpreter(candidate, "PATH")
     return None
@@ -223,6 +228,18 @@ def _executable(path: Path) -> Path | None:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return Path(os.path.normpath(candidate.absolute()))
     return None
+
+
+def _is_shim(program: Path) -> bool:
+    """Return whether a program chooses the interpreter by the current folder (pyenv, asdf, mise), or may do so."""
+    real = program.resolve()
+    if not re.fullmatch(r"(python|pypy)[0-9.]*", real.name):
+        return True
+    try:
+        with real.open("rb") as file:
+            return file.read(len(_ELF)) != _ELF
+    except OSError:
+        return True
 
 
 def _executable_of_answer(answer: str | None) -> Path | None:

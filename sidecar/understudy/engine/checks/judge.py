@@ -35,7 +35,7 @@ from understudy.journal import check_leftovers
 from understudy.model.checks import Check, CheckResult, SuspiciousCode
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
-from understudy.model.events import CheckFinished, CheckStarted, Event, Note
+from understudy.model.events import CheckFinished, CheckStarted, Event, Note, Phase
 from understudy.model.verdicts import Reservation
 
 TESTS_RECIPE = "tests"
@@ -125,6 +125,7 @@ class _Judge:
         self._record: EvidenceRecord
         self._base_judge: BaseJudge
         self._mutation_judge: MutationJudge
+        self._test_patterns: Sequence[str]
         self._changes: list[Change] = []
         self._tree_id = ""
         self._detected = False
@@ -194,7 +195,7 @@ class _Judge:
             self._reserve(Reservation.OUTSIDE_SCOPE, f"The recipe must not change: {_named(outside)}.")
 
     def _prepare(self) -> CheckContext:
-        """Find the project's Python environment, if any. Runs in a thread, so notes are emitted later."""
+        """Find the project's Python environment, if checks may run. In a thread, so notes are emitted later."""
         request = self._request
         setting = CheckContext(
             tree=self._tree.path,
@@ -203,12 +204,14 @@ class _Judge:
             mark=request.delegation_id,
             spare_slot=request.spare_slot,
         )
-        setting, note = with_interpreter(setting, request.interpreter)
-        self._pending += [note] if note else []
+        if request.checks or self._writes_tests:
+            setting, note = with_interpreter(setting, request.interpreter)
+            self._pending += [note] if note else []
         return setting
 
     def _prepare_judges(self) -> None:
         request = self._request
+        self._test_patterns = builtin_checks.python_patterns(lambda path: self._tree.read(request.base, path))
         trial = ResultToJudge(
             tree=self._tree,
             base=request.base,
@@ -216,7 +219,7 @@ class _Judge:
             changes=self._changes,
             files=request.files,
             context=self._setting,
-            test_patterns=builtin_checks.python_patterns(lambda path: self._tree.read(request.base, path)),
+            test_patterns=self._test_patterns,
         )
         self._base_judge = BaseJudge(
             trial, cache=OutcomeCache(request.cache), run=self._once, composed=self._record.composed
@@ -253,13 +256,15 @@ class _Judge:
             self._pending += detected.notes if not request.checks else ()
             plans += detected.plans
         self._detected = bool(plans)
-        tests = tuple(builtin_checks.test_files(self._changes, read))
+        tests: tuple[str, ...] | None = None
         for check in request.checks:
             uses_tests = any(TESTS_SLOT in argument for argument in check.argv)
+            if uses_tests and tests is None:
+                tests = tuple(builtin_checks.test_files(self._changes, read))
             if uses_tests and not tests:
                 self._pending.append(f"The check {check.name} was not run: no test file was added or changed.")
                 continue
-            plans.append(PreparedCheck(check=check, tests=tests if uses_tests else (), uses_tests=uses_tests))
+            plans.append(PreparedCheck(check=check, tests=(tests or ()) if uses_tests else (), uses_tests=uses_tests))
         return plans
 
     # -- one check ---------------------------------------------------------------------------------------------
@@ -292,6 +297,7 @@ class _Judge:
         judges_tests = last.green and self._writes_tests and (plan.uses_tests or not self._detected)
         before = await self._compare_collections(plan, last) if judges_tests else frozenset[str]()
         if last.green and plan.tests:
+            self._tell(check, "running the new tests again, in other orders and time zones")
             steady = await steady_runs.run_again(
                 lambda check, commit, variation, bare: self._once(check, commit, variation=variation, bare=bare),
                 plan=plan,
@@ -307,6 +313,7 @@ class _Judge:
             flaky_tests |= steady.failed
             self._disagrees(plan, steady.tampered)
         elif last.green and check.required:
+            self._tell(check, "running it again")
             confirmed = await confirming_run.confirm(lambda bare: self._once(plan, request.head, bare=bare), last)
             seconds += confirmed.seconds
             flaky = flaky or confirmed.flaky
@@ -333,7 +340,8 @@ class _Judge:
             name=check.name,
             argv=[printable(argument) for argument in last.argv],
             exit_code=last.code,
-            seconds=round(seconds, 3),
+            seconds=round(last.seconds, 3),
+            judging_seconds=round(seconds, 3),
             tree=self._tree_id,
             passed=counts.passed if counts is not None else None,
             failed=counts.failed if counts is not None else None,
@@ -360,6 +368,7 @@ class _Judge:
         """Let the base's tests and configuration judge a required check that passed."""
         if not last.green or not plan.check.required:
             return Finding()
+        self._tell(plan.check, "running the earlier tests, with and without the result")
         if self._writes_tests:
             finding = await self._base_judge.judge_tests(plan, last, last.seconds)
         else:
@@ -442,8 +451,8 @@ class _Judge:
             self._changes,
             lambda path: tree.read(request.base, path),
             lambda path: tree.read(request.head, path),
-            patterns=builtin_checks.python_patterns(lambda path: tree.read(request.base, path)),
-            besides=self._base_judge.test_support(),
+            patterns=self._test_patterns,
+            besides=self._base_judge.test_support,
         )
 
     # -- new tests ---------------------------------------------------------------------------------------------
@@ -479,6 +488,7 @@ class _Judge:
 
     async def _mutate(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationFinding:
         """Let the tests of a check that passed run on mutants of the result."""
+        self._tell(plan.check, "making small changes to the code, to see whether the tests notice")
         await self._materialise(self._request.head)
         if self._writes_tests:
             finding = await self._mutation_judge.judge_tests(plan, green, before)
@@ -509,6 +519,9 @@ class _Judge:
         return finding
 
     # -- helpers -----------------------------------------------------------------------------------------------
+
+    def _tell(self, check: Check, what: str) -> None:
+        self._emit(Phase(text=f"{check.name}: {what}"))
 
     async def _materialise(self, commit: str) -> None:
         if self._clean_at != commit:

@@ -8,6 +8,7 @@ after they run. Who changed a file cannot be seen, only when; what the user's ed
 from __future__ import annotations
 
 import hashlib
+import operator
 import os
 import shutil
 import stat
@@ -23,10 +24,15 @@ MOST_FILES = 50_000
 LONGEST_SECONDS = 20.0
 """Time limit for one look at all places."""
 
-_CACHES = frozenset({"__pycache__", ".cache", ".vite", ".vitest", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
+_CACHES = frozenset({b"__pycache__", b".cache", b".vite", b".vitest", b".pytest_cache", b".mypy_cache", b".ruff_cache"})
 """Folders that programs write to while they run, and from which they do not take code unseen."""
 
 _Stamp = tuple[int, int, int, int, int, int, int]
+Look = dict[bytes, _Stamp]
+"""The files of one place: absolute path → what changes with a file."""
+_facts: Callable[[os.stat_result], _Stamp] = operator.attrgetter(
+    "st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns", "st_nlink"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,26 +65,27 @@ class OutsideChange:
 class OutsideFiles:
     """The state of the places at the last look. Methods block; call them from a thread, one at a time."""
 
-    def __init__(self, places: Places) -> None:
-        """Look at the places for the first time."""
+    def __init__(self, places: Places, looked: Mapping[Path, Look] | None = None) -> None:
+        """Look at the places for the first time; ``looked`` has those of its trees that were looked at just now."""
         self._places = places
         self.notes: list[str] = []
         """What is not compared, and why."""
         self._left_out: set[Path] = set()
-        self._state = self._look()
+        self._state = self._look(looked or {})
 
     def changed(self) -> OutsideChange:
         """Return what changed since the last look, without what the user's editor saved; look again."""
-        places_before, self._state = self._state, self._look()
+        places_before, self._state = self._state, self._look({})
+        differing: set[bytes] = set()
         # A place that could not be looked at to the end this time says nothing about its files.
-        compared = places_before.keys() & self._state.keys()
-        before = {path: facts for place in compared for path, facts in places_before[place].items()}
-        after = {path: facts for place in compared for path, facts in self._state[place].items()}
-        saved = editor_saves.read()
+        for place in places_before.keys() & self._state.keys():
+            before, after = places_before[place], self._state[place]
+            if before != after:
+                paths = before.keys() | after.keys()
+                differing.update(path for path in paths if _differs(before.get(path), after.get(path)))
         found = OutsideChange()
-        for path in sorted(before.keys() | after.keys()):
-            if not _differs(before.get(path), after.get(path)):
-                continue
+        saved = editor_saves.read() if differing else frozenset()
+        for path in sorted(differing):
             relative = self._relative(path)
             if relative is None:
                 found.other.append(os.fsdecode(path))
@@ -109,32 +116,32 @@ class OutsideFiles:
         digest.update(b"blob %d\0" % len(content) + content)
         return digest.hexdigest() == self._places.tracked[relative][1]
 
-    def _look(self) -> dict[Path, dict[bytes, _Stamp]]:
+    def _look(self, looked: Mapping[Path, Look]) -> dict[Path, Look]:
         """Return the files of each place that could be looked at to the end."""
         deadline = time.monotonic() + LONGEST_SECONDS
-        found: dict[Path, dict[bytes, _Stamp]] = {}
+        found: dict[Path, Look] = {}
         top = os.fsencode(self._places.checkout)
-        sources: list[tuple[Path, Callable[[], Iterator[bytes]]]] = [
-            (self._places.checkout, lambda: (top + b"/" + path for path in self._places.tracked)),
-            *((tree, lambda tree=tree: _files_below(tree)) for tree in self._places.trees),
+        sources: list[tuple[Path, Iterator[tuple[bytes, _Stamp]]]] = [
+            (self._places.checkout, _stamps(top + b"/" + path for path in self._places.tracked)),
+            *((tree, _files_below(tree)) for tree in self._places.trees),
         ]
         for place, files in sources:
             if place in self._left_out:
                 continue
-            part: dict[bytes, _Stamp] = {}
-            for path in files():
-                if len(part) >= MOST_FILES or time.monotonic() > deadline:
-                    self._left_out.add(place)
-                    self.notes.append(
-                        f"{place} has too many files to look at in time, so changes there are not noticed."
-                    )
-                    break
-                _stamp(path, part)
+            part = looked.get(place) or _within_limits(files, deadline)
+            if part is None:
+                self._left_out.add(place)
+                self.notes.append(f"{place} has too many files to look at in time, so changes there are not noticed.")
             else:
                 found[place] = part
         for program in self._places.programs:
-            _stamp(os.fsencode(program), found.setdefault(program, {}))
+            found.setdefault(program, {}).update(_stamps([os.fsencode(program)]))
         return found
+
+
+def look_at(tree: Path) -> Look | None:
+    """Return the files of a tree, None if there are too many."""
+    return _within_limits(_files_below(tree), time.monotonic() + LONGEST_SECONDS)
 
 
 def environment_of(interpreter: Path | None) -> list[Path]:
@@ -158,9 +165,18 @@ def programs_of(commands: Iterable[list[str]], search: str) -> list[Path]:
     return sorted(set(found))
 
 
-def _files_below(tree: Path) -> Iterator[bytes]:
+def _within_limits(files: Iterator[tuple[bytes, _Stamp]], deadline: float) -> Look | None:
+    found: Look = {}
+    for path, facts in files:
+        if len(found) >= MOST_FILES or time.monotonic() > deadline:
+            return None
+        found[path] = facts
+    return found
+
+
+def _files_below(tree: Path) -> Iterator[tuple[bytes, _Stamp]]:
     if not tree.is_dir():
-        yield os.fsencode(tree)
+        yield from _stamps([os.fsencode(tree)])
         return
     waiting = [os.path.realpath(os.fsencode(tree))]
     while waiting:
@@ -169,28 +185,22 @@ def _files_below(tree: Path) -> Iterator[bytes]:
         except OSError:
             continue
         for entry in entries:
-            name = os.fsdecode(entry.name)
             if entry.is_dir(follow_symlinks=False):
-                if name not in _CACHES:
+                if entry.name not in _CACHES:
                     waiting.append(entry.path)
-            elif not name.endswith(".pyc"):
-                yield entry.path
+            elif not entry.name.endswith(b".pyc"):
+                try:
+                    yield entry.path, _facts(entry.stat(follow_symlinks=False))
+                except OSError:
+                    continue
 
 
-def _stamp(path: bytes, into: dict[bytes, _Stamp]) -> None:
-    try:
-        facts = os.lstat(path)
-    except OSError:
-        return
-    into[path] = (
-        facts.st_dev,
-        facts.st_ino,
-        facts.st_mode,
-        facts.st_size,
-        facts.st_mtime_ns,
-        facts.st_ctime_ns,
-        facts.st_nlink,
-    )
+def _stamps(paths: Iterable[bytes]) -> Iterator[tuple[bytes, _Stamp]]:
+    for path in paths:
+        try:
+            yield path, _facts(os.lstat(path))
+        except OSError:
+            continue
 
 
 def _differs(before: _Stamp | None, after: _Stamp | None) -> bool:

@@ -77,16 +77,23 @@ _CFG_TEST = re.compile(r"#\[cfg\(\s*test\s*\)\]")
 
 
 def find(
-    changes: Sequence[Change], read_base: Read, read: Read, *, patterns: Sequence[str], besides: Collection[str] = ()
+    changes: Sequence[Change],
+    read_base: Read,
+    read: Read,
+    *,
+    patterns: Sequence[str],
+    besides: Callable[[], Collection[str]] = frozenset,
 ) -> list[str]:
     """Return ``path:line (what it does)`` for the lines that the changed files add, at most 20.
 
-    ``patterns`` are further names of test files, ``besides`` files that belong to the tests.
+    ``patterns`` are further names of test files, ``besides`` returns files that belong to the tests.
     """
     changed = [path for letter, path in changes if letter[:1] != "D" and PurePosixPath(path).suffix in _PATTERNS]
+    code = deciding_files.without_test_support(changed, patterns)
+    left_out = besides() if code else ()
     found: list[str] = []
-    for path in deciding_files.without_test_support(changed, patterns):
-        content = read(path) if path not in besides else None
+    for path in code:
+        content = read(path) if path not in left_out else None
         if content is None or len(content) > _MOST_BYTES:
             continue
         now = _in_text(path, content)

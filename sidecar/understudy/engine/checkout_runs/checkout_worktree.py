@@ -1,0 +1,236 @@
+"""A delegation whose agent works in the user's checkout; its worktree is only for the checks.
+
+::
+
+    enter: record what is on disk ─► the agent works ─► checkpoint: the result ─► leave: its hunks are accepted
+
+After ``enter``, ``checkout.json`` says what was there. Until ``leave`` has marked it as collected,
+``resume_collection`` does the rest for a worker that was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from understudy.engine.checkout_runs import checkout_claim
+from understudy.engine.checkout_runs.checkout_claim import CheckoutClaim, CheckoutRecord
+from understudy.engine.review import decision_log, decision_recovery
+from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
+from understudy.engine.worktrees.record import START_COPY
+from understudy.git import diff, path_rules, repository
+from understudy.git.checkout import checkout_tree, repository_state, unrecorded_files
+from understudy.git.checkout.checkout_tree import Beginning, Collected, SavedText
+from understudy.git.merge import undo as undo_merge
+from understudy.git.verification import require_tree
+from understudy.journal import editor_saves
+from understudy.journal.delegation_folder import Folder
+from understudy.journal.writer import Writer
+from understudy.model import events
+from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
+from understudy.model.events import Event
+from understudy.model.spec import Spec
+from understudy.model.text import path_quoting
+from understudy.model.verdicts import Reservation
+from understudy.process.failpoints import failpoint
+
+_BY = "understudy"
+_NAMED = 10
+
+
+class CheckoutWorktree(DelegationWorktree):
+    """The worktree and the checkout of one delegation. The methods block; call them from a thread, or as they say."""
+
+    def __init__(self, folder: Folder, spec: Spec, state: Path) -> None:
+        """Create nothing on disk."""
+        super().__init__(folder, spec, state)
+        self._repository_changed = False
+        self._claim: CheckoutClaim | None = None
+        self._entered: CheckoutRecord | None = None
+        self._collected: Collected | None = None
+        self._unrecorded: unrecorded_files.Stamps | None = None
+
+    @property
+    def agent_path(self) -> Path:
+        """Return the checkout."""
+        return self.checkout
+
+    def claim_checkout(self) -> None:
+        """Take the checkout. Raises ``conflict`` if another agent works there."""
+        self._claim = CheckoutClaim(repository.locate(self._workspace).top, self._folder.id)
+
+    def enter(self, emit: Callable[[Event], None]) -> None:
+        """Record what is on disk now; from here on, what changes there is the agent's, or said."""
+        record, store = self._known()
+        if record.start is not None and record.start != record.base_commit:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT,
+                "Changes of the earlier result are not decided, and your checkout does not have them.",
+                hint="Accept or reject them, then reply again; or reply to it with a worktree.",
+            )
+        found = repository.locate(self._workspace)
+        state = repository_state.look(found.top)
+        if self._claim is not None:
+            self._claim.keep_saves()
+        beginning = checkout_tree.begin(store, found)
+        if record.base_commit != beginning.commit:
+            checkout_tree.keep_objects(store, record.base_commit)
+        self._copy(START_COPY, beginning.commit, found.head_commit)
+        recorded = require_tree(store, beginning.commit)
+        self._unrecorded = unrecorded_files.look(found.top, recorded)
+        entered = CheckoutRecord(
+            commit=beginning.commit,
+            different=[path_quoting.quote(path) for path in beginning.different],
+            repository=state,
+        )
+        checkout_claim.write_record(self._folder, entered)
+        self._entered = entered
+        failpoint("checkout entered")
+        text = f"The agent works in your checkout {found.top}, without isolation. "
+        text += "Its changes are in your files at once; when it has ended, each can be undone."
+        emit(events.Note(level="warning", text=text))
+        if self._unrecorded is None:
+            text = "The checkout has too many ignored and untracked files: changes of those are not noticed."
+            emit(events.Note(level="warning", text=text))
+        unsaved = [path_quoting.readable(path) for path in self._spec.buffers]
+        if unsaved:
+            text = f"The agent does not see the unsaved text of {_named(unsaved)}: it reads the files on disk."
+            emit(events.Note(level="warning", text=text))
+
+    def resume_collection(self) -> bool:
+        """Return whether a killed worker left changes of the checkout; then ``checkpoint`` collects them."""
+        record = checkout_claim.read_record(self._folder)
+        self._entered = record
+        if record is None or record.collected or checkout_claim.is_applied(self._folder):
+            return False
+        self._claim = CheckoutClaim(self.checkout, self._folder.id)
+        return True
+
+    def checkpoint(self, emit: Callable[[Event], None]) -> str:
+        """Commit the agent's changes of the checkout on top of the base; return the commit."""
+        record, store = self._known()
+        if self._entered is None:
+            return record.base_commit
+        entered = self._entered
+        beginning = Beginning(entered.commit, [path_quoting.unquote(path) for path in entered.different])
+        top = self.checkout
+        self._collected = checkout_tree.collect(
+            store, top, (record.base_commit, beginning), saved=lambda: self._saved(top), message=self._message
+        )
+        for text in self._collected.notes:
+            emit(events.Note(level="warning", text=text))
+        return self._collected.commit
+
+    def compare(self, emit: Callable[[Event], None], seconds: float) -> None:
+        """Report what changed in the checkout and is not part of the result, within ``seconds``.
+
+        Called after ``checkpoint``.
+        """
+        if self._entered is None or self._collected is None:
+            return
+        try:
+            changed = repository_state.differences(self._entered.repository, repository_state.look(self.checkout))
+        except (UnderstudyError, OSError) as error:
+            changed = [f"It can no longer be read: {error}"]
+        if changed:
+            self._repository_changed = True
+            text = "The repository changed while the agent worked; you or the agent changed it, and no undo changes it "
+            emit(events.Note(level="warning", text=f"{text}back. {' '.join(changed)}"))
+        store = self._known()[1]
+        recorded = (
+            require_tree(store, self._collected.on_disk).keys() | require_tree(store, self._entered.commit).keys()
+        )
+        now = unrecorded_files.look(self.checkout, recorded, seconds) if self._unrecorded is not None else None
+        if now is not None and self._unrecorded is not None:
+            before = {path: stamp for path, stamp in self._unrecorded.items() if path not in recorded}
+            paths = [path_quoting.readable(path_quoting.quote(p)) for p in unrecorded_files.differing(before, now)]
+            if paths:
+                text = f"These files, which are ignored or which the base left out, changed: {_named(paths)}. They are "
+                text += "not part of the result, and no undo restores them."
+                emit(events.Note(level="warning", text=text))
+        flagged = {change.path: why for change in self._collected.changes if (why := path_rules.flagged(change.path))}
+        if flagged:
+            named = _named(
+                [f"{path_quoting.readable(path_quoting.quote(path))} ({why})" for path, why in flagged.items()]
+            )
+            text = f"The agent changed files that programs execute or follow, and they are in your checkout: {named}."
+            emit(events.Note(level="warning", text=text))
+
+    @property
+    def is_to_leave(self) -> bool:
+        """Return whether there is a result that is not marked as accepted yet."""
+        return self._collected is not None and self._entered is not None and not self._entered.collected
+
+    def prepare_undo(self) -> decision_log.DecisionIntent | None:
+        """Record how to undo the result, and the intent to mark its hunks as accepted; None if it changes nothing."""
+        collected = self._collected
+        if collected is None:
+            return None
+        record, store = self._known()
+        hunks = [
+            decision_log.HunkRef(file.path, hunk.id)
+            for file in diff.file_diffs(store, record.base_commit, collected.commit)
+            for hunk in file.hunks
+        ]
+        if not hunks:
+            return None
+        token = f"{self._folder.id}.{secrets.token_hex(4)}"
+        kept = decision_log.UndoFile(undo_merge.record(store, collected.changes))
+        decision_log.write(decision_log.undo_file(self._folder, token), msgspec.json.encode(kept))
+        paths = [path_quoting.quote(change.path) for change in collected.changes]
+        intent = decision_log.DecisionIntent("accept", token, _BY, hunks, paths, final=True)
+        decision_log.record_intent(self._folder, intent)
+        return intent
+
+    def leave(self, writer: Writer, intent: decision_log.DecisionIntent | None) -> None:
+        """Mark the hunks as accepted, and the work as collected; runs in the thread that writes the journal."""
+        if self._entered is None:
+            return
+        if intent is not None:
+            decision_recovery.complete(self._folder, writer, intent)
+        self._entered.collected = True
+        checkout_claim.write_record(self._folder, self._entered)
+
+    def release(self) -> None:
+        """Let other agents work in the checkout."""
+        if self._claim is not None:
+            self._claim.release(collected=self._entered is None or self._entered.collected)
+            self._claim = None
+
+    def ended(self, error: ErrorInfo | None) -> ErrorInfo | None:
+        """Return why the work ended, once what a killed worker left is collected."""
+        if error is None or self._collected is None:
+            return error
+        return msgspec.structs.replace(
+            error, hint="What the agent changed is collected, and in your files; undo what is wrong."
+        )
+
+    def reservations(self) -> set[Reservation]:
+        """Return what the result cannot be trusted for."""
+        found = {Reservation.NOT_ISOLATED} if self._entered is not None else set()
+        return found | {Reservation.OUTSIDE_CHANGED} if self._repository_changed else found
+
+    def _saved(self, top: Path) -> dict[bytes, list[SavedText]]:
+        """Return the saves of each file that an editor saved since the claim, oldest first."""
+        prefix = os.fsencode(os.path.realpath(top)) + b"/"
+        found: dict[bytes, list[SavedText]] = {}
+        for save in editor_saves.kept_saves(top):
+            path = path_quoting.unquote(save.path)
+            if path.startswith(prefix):
+                content = editor_saves.kept_content(top, save)
+                found.setdefault(path[len(prefix) :], []).append(SavedText(save.exists, save.digest, content))
+        return found
+
+
+def worktree_of(folder: Folder, spec: Spec, state: Path) -> DelegationWorktree:
+    """Return the worktree of a delegation, with the checkout if its agent works there; nothing is created on disk."""
+    return (CheckoutWorktree if spec.in_checkout else DelegationWorktree)(folder, spec, state)
+
+
+def _named(paths: list[str]) -> str:
+    more = len(paths) - _NAMED
+    return ", ".join(paths[:_NAMED]) + (f" and {more} more" if more > 0 else "")
