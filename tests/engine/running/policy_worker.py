@@ -1,18 +1,25 @@
-"""A worker with a policy of the test's own: ``policy_worker.py ID LOCK DECISION…`` (``retry``, ``next``, ``retry:2``)."""
+"""A worker with a policy of the test's own: ``policy_worker.py ID LOCK DECISION…`` (``retry``, ``next``, ``retry:2``).
+
+With ``LIST_IMPORTS`` it writes the names of the modules that were imported when the agent started to that file.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 from understudy.engine.running.failure_policy import Decision, Next, Retry, Stop
 from understudy.engine.running.lifecycle import DelegationRun
 from understudy.journal import delegation_folder
 from understudy.model.delegations import Attempt
 from understudy.model.errors import ErrorInfo
+from understudy.process import children
+from understudy.process.identity import Identity
 
 DECISIONS = sys.argv[3:]
 
@@ -22,6 +29,16 @@ def policy(attempts: Sequence[Attempt], failure: ErrorInfo, clock: datetime) -> 
     word, _, seconds = (DECISIONS + ["stop"] * len(attempts))[len(attempts) - 1].partition(":")
     return {"retry": Retry(float(seconds or 0)), "next": Next(), "stop": Stop()}[word]
 
+
+def list_imports(observer, child: Identity, alive: bool) -> None:
+    if alive:
+        Path(os.environ["LIST_IMPORTS"]).write_text("\n".join(sorted(sys.modules)))
+    observer(child, alive)
+
+
+if "LIST_IMPORTS" in os.environ:
+    on_child_change = children.on_child_change
+    children.on_child_change = lambda observer: on_child_change(functools.partial(list_imports, observer))
 
 lock = int(sys.argv[2])
 os.set_inheritable(lock, False)

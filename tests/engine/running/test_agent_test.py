@@ -93,7 +93,7 @@ def test_an_agent_of_a_test_ends_with_the_process_that_asked(project):
     above = [" ".join(parent.cmdline()) for parent in agent.parents()]
     assert any("--connection-test" in line for line in above), above
     asking.kill()
-    asking.wait(10)
+    asking.wait(60)
     wait_until(lambda: not sleeping(f"61.{os.getpid()}"))
 
 
@@ -107,7 +107,7 @@ def own_command(process):
     return []
 
 
-def wait_until(condition, seconds=30.0):
+def wait_until(condition, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

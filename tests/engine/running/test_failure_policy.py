@@ -1,4 +1,4 @@
-"""What follows a failed attempt: today nothing, whatever failed and however often."""
+"""What follows a failed attempt: another delegator, if it may not have the same failure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine.running.failure_policy import Stop, decide
+from understudy.engine.running.failure_policy import Next, Stop, decide
 from understudy.model.delegations import Attempt, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind, ErrorScope
 
@@ -33,9 +33,18 @@ ATTEMPTS = st.lists(
 )
 
 
+NEXT = {
+    *("auth_failed", "quota_exhausted", "rate_limited", "overloaded", "connection_failed", "model_not_found"),
+    *("tool_missing", "tool_crashed", "tool_no_result", "stream_truncated", "stalled", "timed_out"),
+}
+"""Written out: a new kind of error ends the delegation until someone decides otherwise."""
+
+
 @given(ATTEMPTS, FAILURES, st.datetimes(timezones=st.just(UTC)))
-def test_every_failure_ends_the_delegation(attempts: list[Attempt], failure: ErrorInfo, clock: datetime) -> None:
+def test_another_delegator_gets_what_it_may_be_able_to_do(
+    attempts: list[Attempt], failure: ErrorInfo, clock: datetime
+) -> None:
     before = msgspec.json.encode([attempts, failure])
-    assert decide(attempts, failure, clock) == Stop()
+    assert decide(attempts, failure, clock) == (Next() if failure.kind in NEXT else Stop())
     assert decide(attempts, failure, clock) == decide(attempts, failure, clock), "the same input, the same decision"
     assert msgspec.json.encode([attempts, failure]) == before, "the input is not changed"

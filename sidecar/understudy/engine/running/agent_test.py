@@ -7,10 +7,13 @@ is refused in the agent's own protocol. It costs as much as a short question.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,8 +23,9 @@ from understudy.git import command
 from understudy.model.config.config_entries import ConnectionTestStep
 from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import Event
+from understudy.model.events import AgentStarted, Event, Note, Session, UsageReport
 from understudy.runners import registry
 from understudy.runners import runner as base
 from understudy.secrets import keys
@@ -30,52 +34,72 @@ SECONDS = 90.0
 """A cold agent on a busy machine takes half a minute; for slower ones, the result suggests trying a small task."""
 PROMPT = "Answer with the single word: ready. Use no tools and change nothing."
 _SHOWN_CHARACTERS = 60
+_READ_BYTES = 1 << 20
+"""Bytes of the output that are compared with the rules of a definition."""
+_OUTPUT = "output"
 
 
-def round_trip(delegator: Delegator, server: ModelServer | None) -> ConnectionTestStep:
-    """Ask ``delegator`` for one word and return the outcome as a step."""
+def round_trip(
+    delegator: Delegator, server: ModelServer | None, defined: ToolDefinition | None = None
+) -> list[ConnectionTestStep]:
+    """Ask ``delegator`` for one word and return the outcome as a step.
+
+    For a tool that a file defines (``defined``), further steps tell what was understood of its output.
+    """
+    events: list[Event] = []
+    with tempfile.TemporaryDirectory(prefix="understudy-trial-", ignore_cleanup_errors=True) as name:
+        top = Path(name)
+        asked = _ask(delegator, server, defined, top, events.append)
+        if defined is None:
+            return [asked]
+        output = b""
+        with contextlib.suppress(OSError), (top / _OUTPUT).open("rb") as file:
+            output = file.read(_READ_BYTES)
+    return [asked, *_understood(defined, events, output)]
+
+
+def _ask(
+    delegator: Delegator, server: ModelServer | None, defined: ToolDefinition | None, top: Path, emit: base.Emit
+) -> ConnectionTestStep:
     began = time.monotonic()
     try:
-        runner = registry.runner_for(delegator, server)
+        runner = registry.runner_for(delegator, server, defined)
         if "text" not in runner.capabilities.returns:
             return _step("It uses no model, so there is nothing to test.", began)
-        with tempfile.TemporaryDirectory(prefix="understudy-trial-", ignore_cleanup_errors=True) as name:
-            top = Path(name)
-            tree = top / "tree"
-            tree.mkdir()
-            command.git_output("init", "--quiet", "--template=", git_dir=tree / ".git")
-            prompt_file = top / "prompt.md"
-            text = base.decorate(PROMPT, delegator.launch)
-            prompt_file.write_text(text, encoding="utf-8")
-            environment, known = task.resolve_environment(delegator.env or {})
-            outcome = asyncio.run(
-                runner.run(
-                    base.Task(
-                        delegation_id=f"trial-{secrets.token_hex(8)}",
-                        recipe=Recipe(
-                            name="trial",
-                            title="Trial",
-                            returns="text",
-                            applies_to=AppliesTo(on=[]),
-                            scope=Scope.BUILTIN,
-                        ),
-                        prompt=text,
-                        prompt_file=prompt_file,
-                        worktree=tree,
-                        delegator=delegator,
-                        model_server=server,
-                        limits=_limits(delegator.limits),
-                        environment=environment,
-                        secrets=known,
-                        key=lambda: (
-                            None
-                            if server is None or server.api_key is None
-                            else keys.resolve(server.api_key, os.environ)
-                        ),
+        tree = top / "tree"
+        tree.mkdir()
+        command.git_output("init", "--quiet", "--template=", git_dir=tree / ".git")
+        prompt_file = top / "prompt.md"
+        text = base.decorate(PROMPT, delegator.launch)
+        prompt_file.write_text(text, encoding="utf-8")
+        environment, known = task.resolve_environment(delegator.env or {})
+        outcome = asyncio.run(
+            runner.run(
+                base.Task(
+                    delegation_id=f"trial-{secrets.token_hex(8)}",
+                    recipe=Recipe(
+                        name="trial",
+                        title="Trial",
+                        returns="text",
+                        applies_to=AppliesTo(on=[]),
+                        scope=Scope.BUILTIN,
                     ),
-                    _ignore,
-                )
+                    prompt=text,
+                    prompt_file=prompt_file,
+                    worktree=tree,
+                    delegator=delegator,
+                    model_server=server,
+                    limits=_limits(delegator.limits),
+                    environment=environment,
+                    stdout_log=None if defined is None else top / _OUTPUT,
+                    secrets=known,
+                    key=lambda: (
+                        None if server is None or server.api_key is None else keys.resolve(server.api_key, os.environ)
+                    ),
+                ),
+                emit,
             )
+        )
     except UnderstudyError as error:
         return _step(f"{error.message} {error.hint}" if error.hint else error.message, began, ok=False)
     said = " ".join((outcome.text or outcome.summary or "").split())
@@ -91,8 +115,33 @@ def _limits(own: Limits | None) -> Limits:
     return msgspec.structs.replace(limits, total_seconds=seconds, first_event_seconds=seconds)
 
 
-def _ignore(_event: Event) -> None:
-    """Drop an event: only the outcome matters."""
+def _understood(defined: ToolDefinition, events: Sequence[Event], output: bytes) -> Iterator[ConnectionTestStep]:
+    """Yield what the output of a tool was understood as: its events, what no rule uses, its usage, its session."""
+    from understudy.runners.defined_tools.defined_tool import remarks
+
+    kinds = Counter(str(event.__struct_config__.tag) for event in events if not isinstance(event, AgentStarted | Note))
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    notes = " ".join(event.text for event in events if isinstance(event, Note))
+    yield ConnectionTestStep(
+        name="events", ok=bool(kinds), message=" ".join(filter(None, (f"{counts or 'None'}.", notes))), seconds=0.0
+    )
+    for remark in remarks(defined, output):
+        yield ConnectionTestStep(name="unused", ok=True, message=remark, seconds=0.0)
+    for name, kind, expected in (
+        ("usage", UsageReport, defined.reports_usage),
+        ("session", Session, defined.names_session),
+    ):
+        found = [event for event in events if isinstance(event, kind)]
+        said = _shown(found[-1]) if found else "Nothing." if expected else "The definition describes none."
+        # Some models do not report what they use, and not every run has a session.
+        yield ConnectionTestStep(name=name, ok=True, message=said, seconds=0.0)
+
+
+def _shown(event: UsageReport | Session) -> str:
+    if isinstance(event, Session):
+        return f"{event.session_id}."
+    cost = f", {event.cost_usd} US dollars" if event.cost_usd is not None else ""
+    return f"{event.input_tokens} tokens read, {event.output_tokens} written, turns: {event.turns}{cost}."
 
 
 def _step(message: str, began: float, *, ok: bool = True) -> ConnectionTestStep:

@@ -12,6 +12,7 @@ import msgspec
 from understudy.engine.short_workers import short_worker
 from understudy.model.config.config_entries import ConnectionTestStep
 from understudy.model.config.delegators import Delegator, Model, ModelServer
+from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 
 OPTION = "--connection-test"
@@ -25,6 +26,7 @@ class ConnectionTestRequest(msgspec.Struct, kw_only=True):
     kind: Literal["round_trip", "server", "models"]
     delegator: Delegator | None = None
     model_server: ModelServer | None = None
+    tool_definition: ToolDefinition | None = None
 
 
 class ConnectionTestAnswer(msgspec.Struct, kw_only=True):
@@ -70,7 +72,7 @@ def _answer(request: ConnectionTestRequest) -> ConnectionTestAnswer:
 
     delegator, server = request.delegator, request.model_server
     if request.kind == "round_trip" and delegator is not None:
-        return ConnectionTestAnswer(steps=[agent_test.round_trip(delegator, server)])
+        return ConnectionTestAnswer(steps=agent_test.round_trip(delegator, server, request.tool_definition))
     if server is None:
         raise UnderstudyError(ErrorKind.INVALID_PARAMS, "The request names no model server.")
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from understudy.model.delegations import Attempt
-from understudy.model.errors import ErrorInfo
+from understudy.model.errors import ErrorInfo, class_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Retry:
 
 @dataclass(frozen=True)
 class Next:
-    """Try the next candidate of the specification at once."""
+    """Try the next candidate of the specification at once, in a fresh worktree."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,9 @@ FailurePolicy = Callable[[Sequence[Attempt], ErrorInfo, datetime], Decision]
 
 
 def decide(attempts: Sequence[Attempt], failure: ErrorInfo, clock: datetime) -> Decision:
-    """Return what follows ``failure``: always ``Stop``, because every failure is shown to the user first."""
-    _ = attempts, failure, clock
-    return Stop()
+    """Return what follows ``failure``: the next candidate, if another delegator may not have this failure.
+
+    The same candidate is never tried again: backends and agents have made their own retries before they failed.
+    """
+    _ = attempts, clock
+    return Next() if class_of(failure.kind) is not None else Stop()

@@ -11,17 +11,14 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from understudy import config
 from understudy.config.trust import records
+from understudy.engine import workspaces
+from understudy.engine.checkout_runs.checkout_worktree import CheckoutWorktree, worktree_of
 from understudy.engine.checks import verdict_rules
-from understudy.engine.checks.judge import Judgement, JudgeRequest, judge
-from understudy.engine.checks.mutation import dismissed_mutants
-from understudy.engine.checks.mutation.planning import MutantSample
-from understudy.engine.planning import plan
+from understudy.engine.messages.message_delivery import UserMessages
 from understudy.engine.queueing import base_recorder, launcher, queue_entries, spare_slots
-from understudy.engine.rounds.rounds import JudgedResult, Rounds
 from understudy.engine.running import failure_policy
 from understudy.engine.running.attempts import SNAPSHOT_SECONDS, AttemptContext, Attempts
 from understudy.engine.running.emitter import Emitter
@@ -33,6 +30,7 @@ from understudy.engine.worktrees import setup_command
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.engine.worktrees.outside_watch import OutsideWatch
 from understudy.git import command
+from understudy.git.checkout import unrecorded_files
 from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.journal.change_notifications import ChangeListener, notify
 from understudy.journal.summaries import summary
@@ -45,16 +43,28 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.spec import Spec
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.process import children, identity, leftovers
+from understudy.runners.registry import runner_for
 from understudy.runners.runner import Outcome
 from understudy.secrets.redaction import Redactor
 
+if TYPE_CHECKING:  # what judges a result is imported while the agent works: see ``_import_judge``
+    from understudy.engine.checks.judge import Judgement
+    from understudy.engine.checks.mutation.planning import MutantSample
+    from understudy.engine.rounds.rounds import JudgedResult, Rounds
+
 CANCEL_SNAPSHOT_SECONDS = 2.0
 """A cancel must finish within five seconds; this part of them is for committing the partial work."""
+
+STOPPED_LOOK_SECONDS = 0.5
+"""How long a cancel looks for changes of ignored files."""
 
 ENDED_EARLY = frozenset(
     {Verdict.CANCELLED, Verdict.INTERRUPTED, Verdict.TIMED_OUT, Verdict.BUDGET_EXHAUSTED, Verdict.FAILED}
 )
 """How the work itself ended; checks that run again later do not change that."""
+
+IMPORT_JUDGE_SECONDS = 2.0
+"""How long the agent has run when the modules that judge its result are imported: not while the agent starts."""
 
 _T = TypeVar("_T")
 
@@ -81,11 +91,15 @@ class DelegationRun:
         self._emit = Emitter(self._writer, Redactor(proxies) if proxies else None)
         self._control = RequestTail(folder)
         self._permissions = PermissionRequests(folder, self._emit)
+        self._messages = UserMessages(self._emit, self._writer.delegation.messages)
+        self._only_check = False
         self._work: asyncio.Task[None] | None = None
         self._cancelled_by: str | None = None
         self._interrupted = False
         self._failure: UnderstudyError | None = None
         self._worktree: DelegationWorktree | None = None
+        self._checkout: CheckoutWorktree | None = None
+        """The worktree again, if the agent works in the checkout."""
         self._result: events.Result | None = None
         self._judgement: Judgement | None = None
         self._outside: OutsideWatch | None = None
@@ -103,6 +117,8 @@ class DelegationRun:
             tell=self._tell,
             in_thread=self.in_thread,
             permissions=self._permissions,
+            messages=self._messages,
+            renew=self._renew_tree,
             worked=self._compare_after_attempt,
         )
         self._attempts = Attempts(context, policy)
@@ -115,6 +131,7 @@ class DelegationRun:
     async def run(self, *, only_check: bool = False) -> None:
         """Run everything up to the verdict. Errors of the work end up in the verdict; only journal errors raise."""
         loop = self._loop = asyncio.get_running_loop()
+        self._only_check = only_check
         if only_check:
             self._before = summary.load(self.folder)
             self._ended_before = self._before.finished_at or ""
@@ -158,6 +175,8 @@ class DelegationRun:
             bell.drain()
         items = self._control.read()
         self._permissions.take(items)
+        if not self._only_check:  # what was not delivered is for the next reply
+            self._messages.take(items)
         for item in items:
             # A cancel from before an earlier end does not apply to checks that run again.
             if isinstance(item, Cancel) and self._cancelled_by is None and item.at > self._ended_before:
@@ -187,6 +206,8 @@ class DelegationRun:
             os.close(self._lock)
             self._lock = -1
             notify(self.folder.id)
+        if self._checkout is not None:
+            self._checkout.release()
 
     def _child_changed(self, child: identity.Identity, alive: bool) -> None:
         if alive:
@@ -202,24 +223,41 @@ class DelegationRun:
     async def _work_through(self) -> None:
         for text in self.spec.notes:
             self._emit(events.Note(level="warning", text=text))
+        self._threads.submit(_import_runner, self.spec)  # while git runs
+        looking: asyncio.Task[None] | None = None
         if self.needs_tree:
-            self._worktree = DelegationWorktree(self.folder, self.spec, self.root)
+            self._worktree = self._new_worktree()
+            if self._checkout is not None:
+                await self.in_thread(self._checkout.claim_checkout)
+            bootstrap = self.spec.bootstrap
+            # A set-up command may change files outside, and what is linked is outside: those are looked at later.
+            if not bootstrap.setup and not bootstrap.link:
+                looking = asyncio.create_task(self.in_thread(self._look_early, self._worktree))
             await self.in_thread(self._make_base, self._worktree)
         self._check_trust()
         if self._worktree is not None:
-            await self.in_thread(self._worktree.make_tree, self._tell)
-            await self._set_up(self._worktree)
-            await self._watch_outside(self._worktree)
-        await self._attempts.run(self._worktree)
+            await self._make_tree(self._worktree, looking)
+        if self._checkout is not None:
+            await self.in_thread(self._checkout.enter, self._tell)
+        later = self._loop.call_later(IMPORT_JUDGE_SECONDS, self._threads.submit, _import_judge)
+        try:
+            await self._attempts.run(self._worktree)
+        finally:
+            later.cancel()
         self._failure = self._attempts.failure
         await self._collect()
         await self._judge()
         await self._improve()
 
+    def _new_worktree(self) -> DelegationWorktree:
+        made = worktree_of(self.folder, self.spec, self.root)
+        self._checkout = made if isinstance(made, CheckoutWorktree) else None
+        return made
+
     def _make_base(self, worktree: DelegationWorktree) -> None:
         """Record the base, unless that was done while it waited; runs in a thread."""
         if not base_recorder.is_recorded(self._writer.delegation, worktree):
-            self._tell(events.Phase(text="Recording what you see"))
+            self._tell(events.Phase(text="Recording your files"))
             base_recorder.record_base(self.folder, self.spec, worktree, self.root, self._tell)
 
     def _check_trust(self) -> None:
@@ -229,8 +267,36 @@ class DelegationRun:
             raise UnderstudyError(
                 ErrorKind.UNTRUSTED_WORKSPACE,
                 f"{workspace} is no longer trusted: trust was revoked, or its configuration changed.",
-                hint=f"Review what it allows now: understudy trust {workspace}",
+                hint=workspaces.trust_hint(workspace),
             )
+
+    async def _make_tree(self, worktree: DelegationWorktree, looking: asyncio.Task[None] | None) -> None:
+        """Create the worktree, and look at the files outside it before an agent runs."""
+        made = self.in_thread(worktree.make_tree, self._tell)
+        if looking is None:
+            await made
+            await self._set_up(worktree)
+            await self._watch_outside(worktree)
+        else:
+            await asyncio.gather(made, self._watch_after(looking, worktree))
+
+    async def _renew_tree(self, worktree: DelegationWorktree) -> None:
+        """Replace the worktree of a failed attempt by a fresh one, for the next candidate."""
+        # No process of the failed attempt may write to the new one.
+        await self.in_thread(leftovers.kill_leftovers, self.folder.id)
+        await self.in_thread(worktree.make_tree, self._tell)
+        await self._set_up(worktree)
+
+    def _look_early(self, worktree: DelegationWorktree) -> None:
+        """Look at the environment while the base is recorded; runs in a thread, and raises nothing."""
+        with contextlib.suppress(UnderstudyError):  # reported when the base is recorded
+            self._check_trust()  # finding the environment may start tools of the project
+            self._outside = OutsideWatch(self.spec, worktree, self._tell)
+            self._outside.look_early()
+
+    async def _watch_after(self, looking: asyncio.Task[None], worktree: DelegationWorktree) -> None:
+        await looking
+        await self._watch_outside(worktree)
 
     async def _set_up(self, worktree: DelegationWorktree) -> None:
         argv = self.spec.bootstrap.setup
@@ -280,6 +346,18 @@ class DelegationRun:
             hunks=collected.hunks,
         )
         self._emit(self._result)
+        await self._leave_checkout(limit_seconds)
+
+    async def _leave_checkout(self, limit_seconds: float) -> None:
+        """Mark what the agent changed in the checkout as accepted, unless that was done before a cancel."""
+        checkout = self._checkout
+        if checkout is None or not checkout.is_to_leave:
+            return
+        intent = await self.in_thread(checkout.prepare_undo, limit_seconds=limit_seconds)
+        checkout.leave(self._writer, intent)
+        look_seconds = STOPPED_LOOK_SECONDS if self._stopped else unrecorded_files.LONGEST_SECONDS
+        await self.in_thread(checkout.compare, self._tell, look_seconds)
+        checkout.release()
 
     async def _judge(self) -> None:
         worktree, result = self._worktree, self._result
@@ -293,6 +371,9 @@ class DelegationRun:
         self, head: str, emit: Callable[[events.Event], None], sample: MutantSample | None, reports: Path
     ) -> Judgement:
         """Judge a commit of the worktree; see ``rounds.RoundHost``, as for the next methods."""
+        from understudy.engine.checks.judge import JudgeRequest, judge
+        from understudy.engine.checks.mutation import dismissed_mutants
+
         worktree = self._known_worktree()
         await self._watch_outside(worktree)
         return await judge(
@@ -324,6 +405,8 @@ class DelegationRun:
         result, judgement, worktree = self._result, self._judgement, self._worktree
         if not self.spec.rounds or judgement is None or worktree is None or result is None or result.head is None:
             return
+        from understudy.engine.rounds.rounds import JudgedResult, Rounds
+
         self._rounds = Rounds(self, worktree, self._emit, count=self.spec.rounds, reports=self.folder.path)
         await self._rounds.run(JudgedResult(result.head, judgement))
 
@@ -358,22 +441,25 @@ class DelegationRun:
 
     async def _compare_after_attempt(self, delegator: str) -> None:
         confined = self._writer.delegation.confined
-        await self._compare_outside(f"the agent {delegator}", f"{delegator} worked", confined=confined)
+        await self._compare_outside(
+            f"the agent {delegator}", f"{delegator} worked", confined=confined, in_checkout=self._checkout is not None
+        )
 
     async def _compare_after_check(self, result: CheckResult) -> None:
         confined = result.sandbox is not None and result.sandbox.reached.restricts_access
         await self._compare_outside(f"the check {result.name}", f"the check {result.name} ran", confined=confined)
 
-    async def _compare_outside(self, who: str, doing: str, *, confined: bool) -> None:
+    async def _compare_outside(self, who: str, doing: str, *, confined: bool, in_checkout: bool = False) -> None:
         """Report changes outside the worktree, unless a sandbox made them impossible."""
         if self._outside is not None and not confined:
-            await self.in_thread(self._outside.compare, who, doing)
+            await self.in_thread(self._outside.compare, who, doing, in_checkout)
 
     async def _check_again(self) -> None:
         before = self._before or summary.load(self.folder)
-        self._worktree = DelegationWorktree(self.folder, self.spec, self.root)
+        self._worktree = self._new_worktree()
         self._worktree.reopen(before)
-        if before.head is None:
+        left_over = self._checkout is not None and self._checkout.resume_collection()
+        if before.head is None or left_over:
             await self._collect()
         else:
             self._result = events.Result(head=before.head, files=[])
@@ -383,6 +469,9 @@ class DelegationRun:
 
     def _configured_now(self) -> list[Check]:
         """Return the checks that a request without checks would run now: the user may have added one since."""
+        from understudy import config
+        from understudy.engine.planning import plan
+
         workspace = Path(self.spec.workspace)
         trusted = records.status(workspace, self.root).trusted
         configured = config.load(workspace, trusted=trusted).checks
@@ -394,7 +483,9 @@ class DelegationRun:
         if self._worktree is not None:
             self._worktree.resume()
         try:
-            await self._collect(CANCEL_SNAPSHOT_SECONDS if self._stopped else SNAPSHOT_SECONDS)
+            limit_seconds = CANCEL_SNAPSHOT_SECONDS if self._stopped else SNAPSHOT_SECONDS
+            await self._collect(limit_seconds)
+            await self._leave_checkout(limit_seconds)  # a cancel may have come between the two
         except UnderstudyError as failure:
             self._failure = self._failure or failure
         except Exception as error:
@@ -418,9 +509,31 @@ class DelegationRun:
             info = self._failure.info() if self._failure is not None else None
             if only_check:
                 verdict, reservations, info = self._same_end(verdict, reservations, info)
+        self._look_at_control(None)
+        if self._messages.waiting:
+            text = f"The agent did not get your last message. It is part of your next reply to {self.folder.id}."
+            self._emit(events.Note(level="warning", text=text))
+        if verdict is Verdict.VERIFIED:
+            await self._keep_as_branch()
         self._emit(events.Finished(verdict=verdict, reservations=reservations, error=info))
         queue_entries.remove(self.root, self.folder.id)
         self._release()
+
+    async def _keep_as_branch(self) -> None:
+        """Commit the result on a new branch, if the delegator of the last attempt is configured like that."""
+        from understudy.engine.review import kept_branch
+
+        last = self._writer.delegation.attempts[-1].delegator
+        name = kept_branch.name_for(self.spec, self.folder.id, last)
+        if name is None:
+            return
+        try:
+            text = await self.in_thread(kept_branch.keep, self.folder, name, limit_seconds=kept_branch.SECONDS)
+        except Exception as failure:
+            error = failure if isinstance(failure, UnderstudyError) else _fault(self.folder, failure)
+            self._emit(events.Note(level="warning", text=kept_branch.failure_text(self.folder.id, name, error)))
+        else:
+            self._emit(events.Note(level="info", text=text))
 
     @property
     def _stopped(self) -> bool:
@@ -455,6 +568,8 @@ class DelegationRun:
             reservations |= {Reservation.TAMPERED}
         if self._outside is not None and self._outside.changed:
             reservations |= {Reservation.OUTSIDE_CHANGED}
+        if self._checkout is not None:
+            reservations |= self._checkout.reservations()
         return verdict_rules.verdict_of(verdict_rules.VerdictFacts(
             cancelled=self._cancelled_by is not None,
             interrupted=self._interrupted,
@@ -474,9 +589,12 @@ class DelegationRun:
         if before is None:
             return verdict, reservations, info
         if before.verdict in ENDED_EARLY and self._failure is None:
-            return before.verdict, before.reservations, before.error
+            error = before.error if self._checkout is None else self._checkout.ended(before.error)
+            return before.verdict, before.reservations, error
         # Running checks again does not make up for what happened before.
-        lasting = {Reservation.TAMPERED, Reservation.OUTSIDE_CHANGED} & set(before.reservations)
+        lasting = {Reservation.TAMPERED, Reservation.OUTSIDE_CHANGED, Reservation.NOT_ISOLATED} & set(
+            before.reservations
+        )
         if not lasting <= set(reservations):
             reservations = verdict_rules.in_order({*reservations, *lasting})
             if verdict is Verdict.VERIFIED:
@@ -509,6 +627,20 @@ class DelegationRun:
             self._emit(event)
 
 
+def _import_runner(spec: Spec) -> None:
+    """Import what the first attempt needs; an error is raised again, and reported, by the attempt."""
+    candidate = spec.candidates[0]
+    with contextlib.suppress(Exception):
+        runner_for(candidate.delegator, candidate.model_server, candidate.tool_definition)
+
+
+def _import_judge() -> None:
+    """Import what judges a result: it takes longer than the rest of a worker's start."""
+    from understudy.engine.checks import judge
+
+    del judge
+
+
 def _end_of(before: Delegation) -> tuple[Verdict, list[Reservation], ErrorInfo | None]:
     return before.verdict or Verdict.INTERRUPTED, before.reservations, before.error
 
@@ -528,5 +660,6 @@ def _fault(folder: delegation_folder.Folder, error: Exception) -> UnderstudyErro
     return UnderstudyError(
         ErrorKind.INTERNAL,
         f"Internal error in the worker: {type(error).__name__}: {error}",
-        hint=f"This is a bug in Understudy; the details are in {folder.path / 'worker.log'}.",
+        hint="This is a bug in Understudy. Please report it; the log of the worker has the details.",
+        log_paths=[str(folder.path / "worker.log")],
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 
+from understudy.engine.checkout_runs import checkout_claim
 from understudy.engine.planning.plan import Plan
 from understudy.engine.queueing import launcher
+from understudy.git import repository
 from understudy.journal import delegation_folder, groups
 from understudy.model.delegations import AskedBy
 from understudy.model.spec import Spec
@@ -21,7 +23,9 @@ def start_delegation(plan: Plan, created_at: str, asked_by: AskedBy, key: str | 
     With an idempotency ``key`` that was used before, return the delegation that was started with it.
     """
 
-    def build(identifier: str) -> Spec:
+    def build(identifier: str) -> Spec:  # called for a new delegation only, not for a key that was used before
+        if plan.in_checkout:
+            checkout_claim.refuse_if_taken(repository.locate(plan.workspace).top)
         return plan.spec(identifier, created_at, asked_by)
 
     if plan.params.group_id is not None:

@@ -10,14 +10,17 @@ from pathlib import Path
 import msgspec
 
 from understudy.engine.planning import plan
+from understudy.engine.planning import prompt as prompt_limits
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
+from understudy.files import nofollow
 from understudy.journal.delegation_folder import Folder
 from understudy.model import events
 from understudy.model.config.delegators import EnvReference
+from understudy.model.errors import UnderstudyError
 from understudy.model.spec import Spec, SpecCandidate
 from understudy.model.text.path_quoting import unquote
 from understudy.process.environment import proxy_passwords
-from understudy.runners.runner import Ask, Task
+from understudy.runners.runner import Ask, Messages, Task
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
 
@@ -42,6 +45,7 @@ def build_task(
     total_seconds: float | None,
     session_id: str | None,
     ask: Ask,
+    messages: Messages | None,
     note: Callable[[events.Note], None],
 ) -> PreparedTask:
     """Build the task of attempt ``number`` on ``candidate`` and write ``prompt.md``.
@@ -55,10 +59,11 @@ def build_task(
         params=spec.asked(),
         delegator=delegator,
         model_server=server,
+        tool_definition=candidate.tool_definition,
         files=paths(spec.files),
         context=paths(spec.context),
         target=target_of(spec),
-        read=(lambda path: _as_asked(folder, spec, path)) if worktree is None else worktree.read_base,
+        read=lambda path: _as_asked(folder, spec, path) if worktree is None else _as_it_is(worktree, path),
     )
     for item in prompt.files:
         if item.withheld:
@@ -76,16 +81,18 @@ def build_task(
         recipe=spec.recipe,
         prompt=text,
         prompt_file=folder.prompt,
-        worktree=None if worktree is None else worktree.tree_path,
+        worktree=None if worktree is None else worktree.agent_path,
         delegator=delegator,
         model_server=server,
         files=paths(spec.files),
         target=target_of(spec),
-        interpreter=_interpreter(spec),
+        interpreter=lambda: _interpreter(spec),
         limits=msgspec.structs.replace(candidate.limits, total_seconds=total_seconds),
         session_id=session_id,
         trusted=spec.trusted,
         ask=ask,
+        messages=messages,
+        caller_pane=spec.caller_pane,
         environment=environment,
         secrets=secrets,
         key=lambda: key,
@@ -137,6 +144,14 @@ def _as_asked(folder: Folder, spec: Spec, path: str) -> bytes | None:
             return (folder.buffers / name).read_bytes()
     file = Path(spec.workspace) / path
     return file.read_bytes() if file.is_file() else None
+
+
+def _as_it_is(worktree: DelegationWorktree, path: str) -> bytes | None:
+    """Return the content of a file of the worktree, which an earlier attempt may have changed."""
+    try:
+        return nofollow.read(worktree.agent_path, path, 2 * prompt_limits.FILE_BYTES)
+    except (UnderstudyError, OSError):  # a link, or too large
+        return worktree.read_base(path)
 
 
 def _interpreter(spec: Spec) -> str | None:

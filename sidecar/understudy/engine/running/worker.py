@@ -1,5 +1,7 @@
 """The worker process: ``understudy worker <id> <lock> [--slot=<number>:<fd>] [--check]`` runs one delegation.
 
+``understudy worker --spare <fd>`` gets these arguments later (``queueing.spare_worker``).
+
 It inherits the delegation's lock as a descriptor, whose number is an argument, and is detached from its parent. It
 writes exactly one ``finished`` event. If it dies, the next process that reads the folder finds the lock free and writes
 the end (``journal.dead_workers``), or starts another worker if this one had not written ``started``.
@@ -14,10 +16,9 @@ import asyncio
 import contextlib
 import os
 import sys
+import time
 from pathlib import Path
 
-from understudy.engine.check_setup import check_trial
-from understudy.engine.running import connection_test
 from understudy.journal import delegation_folder, state_folder
 from understudy.journal.delegation_folder import Folder
 from understudy.model.errors import UnderstudyError
@@ -26,12 +27,19 @@ MOST_RUNS = 32
 """The most delegations in one process, one after another: what the first ones left in memory goes with it."""
 
 
+TIDY_EVERY_SECONDS = 60.0
+"""Looking for expired files reads the summary of every delegation: not for each of a thousand short ones."""
+
+
 def main(argv: list[str]) -> int:
     """Run what ``argv`` says; return the process's exit code."""
-    if argv == [connection_test.OPTION]:
-        return connection_test.serve()
-    if argv == [check_trial.OPTION]:
-        return check_trial.serve()
+    if len(argv) == 1:
+        from understudy.engine.check_setup import check_trial
+        from understudy.engine.running import connection_test
+
+        serve = {connection_test.OPTION: connection_test.serve, check_trial.OPTION: check_trial.serve}
+        return serve[argv[0]]()
+    # Imported late: a process that records bases needs no checks.
     from understudy.engine.queueing import launcher
 
     os.umask(0o077)
@@ -46,8 +54,16 @@ def main(argv: list[str]) -> int:
 
         key_holder.hold(root, argv[1], _inherited(argv[2]), lambda: launcher.serve(root))
         return 0
+    from understudy.engine.queueing import spare_worker
     from understudy.engine.queueing.slots import Slot
 
+    if argv[0] == spare_worker.OPTION:
+        _import_what_agents_need()
+        ordered = spare_worker.wait(_inherited(argv[1]))
+        if ordered is None:
+            return 0
+        argv = ordered
+        _log_to(delegation_folder.open_folder(argv[0]))
     slot = None
     for option in argv[2:]:
         if option.startswith("--slot="):
@@ -76,6 +92,17 @@ def _run(folder: Folder, lock: int, *, only_check: bool = False) -> None:
     asyncio.run(DelegationRun(folder, spec, lock).run(only_check=only_check))
 
 
+def _import_what_agents_need() -> None:
+    """Import what a run needs before its agent starts, and ask git for its version."""
+    from understudy.engine.running import lifecycle
+    from understudy.git import command
+    from understudy.runners.driver import child_source, driver
+
+    del lifecycle, child_source, driver
+    with contextlib.suppress(UnderstudyError):  # the run reports it
+        command.version()
+
+
 def _inherited(number: str) -> int:
     """Return a descriptor that this process inherited; its own children do not."""
     descriptor = int(number)
@@ -93,13 +120,18 @@ def _log_to(folder: Folder) -> None:
 
 
 def _tidy(state: Path) -> None:
-    """Remove expired files, now that no client waits for this process."""
+    """Remove expired files, now that no client waits for this process, unless another one has just begun to."""
     from understudy import config
     from understudy.engine.queueing import base_recorder
     from understudy.engine.retention import expired_worktrees
 
     with contextlib.suppress(UnderstudyError, OSError):
         base_recorder.tidy(state)
+    stamp = state / "tidied"
+    with contextlib.suppress(OSError):
+        if stamp.exists() and 0 <= time.time() - stamp.stat().st_mtime < TIDY_EVERY_SECONDS:
+            return
+        stamp.touch(mode=0o600)
     loaded = config.load(None, trusted=False)
     kept = loaded.worktrees
     with contextlib.suppress(UnderstudyError, OSError):
