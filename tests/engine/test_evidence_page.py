@@ -59,7 +59,12 @@ LOG = EvidenceLog(
             name="suite",
             runs=[
                 run("result", HEAD, outcomes={"test_a.py::test_new": "passed", "test_a.py::test_old": "failed"}),
-                run("result", HEAD, circumstances="in reverse order, with PYTHONHASHSEED=7 TZ=UTC"),
+                run(
+                    "result",
+                    HEAD,
+                    circumstances="in reverse order, with PYTHONHASHSEED=7 TZ=UTC, without Understudy's report",
+                    outcomes={"test_a.py::test_new": "passed", "test_b.py::test_other": "passed"},
+                ),
                 run("restored", MIXED, restored=["tests/test a.py"]),
                 run("base", BASE, outcomes={"test_a.py::test_old": "passed"}, folder="sub"),
             ],
@@ -101,12 +106,13 @@ def test_every_run_and_every_test_is_on_the_page_with_a_command_to_repeat_it(jud
     assert "**change not tested**: no test notices when the changed code is wrong" in page
     assert f"Judged: commit `{HEAD[:12]}`" in page
     assert "Python 3.11.7: `/env/bin/python`." in page
-    assert "| 2 | the result, in reverse order, with PYTHONHASHSEED=7 TZ=UTC | 0 |" in page
+    assert "| 2 | the result, in reverse order, with PYTHONHASHSEED=7 TZ=UTC, without Understudy's report | 0 |" in page
     assert f"git checkout --quiet --force --detach {HEAD}\nPYTHONHASHSEED=7 TZ=UTC python -m pytest\n" in page
     assert f"git checkout {BASE} -- 'tests/test a.py'" in page
     assert "(cd sub && python -m pytest)" in page
     assert r"| test\_a.py::test\_old | passed | failed |" in page
     assert r"| test\_a.py::test\_new | missing | passed |" in page
+    assert r"| test\_b.py::test\_other | missing | passed |" in page, "only a later run had this test"
     assert (
         "- **not noticed**: calc.py:2 in add (`5d1c0b7a9e42`)\n\n```diff\n- return a + b\n+ return a - b\n```" in page
     )

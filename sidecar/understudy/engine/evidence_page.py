@@ -129,7 +129,8 @@ def _commands(delegation: Delegation, runs: Sequence[EvidenceRun], log: Evidence
             names = shlex.join(run.restored[:_MOST_NAMES])
             yield f"git rm --quiet -f --ignore-unmatch -- {names}"
             yield f"git checkout {log.base} -- {names}   # those that it has"
-        variables = " ".join(word for word in run.circumstances.split() if re.fullmatch(r"[A-Z]+=\S+", word))
+        words = run.circumstances.replace(",", " ").split()
+        variables = " ".join(word for word in words if re.fullmatch(r"[A-Z]+=\S+", word))
         folder = f"cd {shlex.quote(run.folder)} && " if run.folder not in {".", ""} else ""
         command = f"{folder}{variables + ' ' if variables else ''}{shlex.join(run.argv)}"
         yield f"({command})" if folder else command
@@ -137,7 +138,11 @@ def _commands(delegation: Delegation, runs: Sequence[EvidenceRun], log: Evidence
 
 
 def _tests(record: EvidenceCheck) -> Iterator[str]:
-    after = next((run.outcomes for run in record.runs if run.on == "result" and run.outcomes), {})
+    # The first run of a test counts; a later run may have more tests.
+    after: dict[str, str] = {}
+    for run in record.runs:
+        if run.on == "result":
+            after = {**(run.outcomes or {}), **after}
     before = next((run.outcomes for run in record.runs if run.on == "base" and run.outcomes), {})
     tests = sorted({*after, *before})
     if not tests:
