@@ -384,10 +384,10 @@ def test_an_accept_killed_at_random(bench):
 
 
 @pytest.mark.heavy
-def test_an_accept_killed_at_three_hundred_random_instants(bench):
-    ends = random_kills(bench, 300, 2)
-    assert len(ends) == 300
-    assert min(ends.count("before"), ends.count("after")) > 20, "the instants were spread over the accept"
+def test_an_accept_killed_at_a_hundred_random_instants(bench):
+    ends = random_kills(bench, 100, 2)
+    assert len(ends) == 100
+    assert min(ends.count("before"), ends.count("after")) > 5, "the instants were spread over the accept"
 
 
 # Trees

@@ -9,7 +9,7 @@ import sys
 import textwrap
 
 import pytest
-from project_python import project_python
+from project_python import PYTEST, make_environment, project_python
 
 from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -158,31 +158,13 @@ def test_an_edited_conftest_changes_the_check(project):
 
 def test_a_pass_only_on_the_users_checkout_is_never_verified(project, tmp_path):
     """The user's environment holds an editable install of the checkout; the agent breaks the code in its tree."""
-    environment = tmp_path / "env"
-    subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", str(environment)], check=True
-    )
-    python = environment / "bin" / "python"
-    site = subprocess.run(
-        [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-    packages = subprocess.run(
-        [sys.executable, "-c", "import pytest, pathlib; print(pathlib.Path(pytest.__file__).parent.parent)"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
+    site = make_environment(tmp_path / "env", PYTEST)
     project.git("rm", "-q", "calc.py")
     project.write("src/calc.py", "def add(a, b):\n    return a + b\n")
     project.commit()
     (project.top / ".git" / "info").mkdir(exist_ok=True)
-    from pathlib import Path
-
-    (Path(site) / "__editable__.calc.pth").write_text(f"{project.top / 'src'}\n{packages}\n")
-    project.settings(f'[environment]\npython = "{python}"\n')
+    (site / "__editable__.calc.pth").write_text(f"{project.top / 'src'}\n")
+    project.settings(f'[environment]\npython = "{tmp_path / "env/bin/python"}"\n')
     text = "import calc\n\n\ndef test_it():\n    assert calc.add(1, 2) == 3\n"
     break_it = "pathlib.Path('src/calc.py').write_text('def add(a, b):\\n    return a * b\\n')\n"
     project.program("breaker", break_it + textwrap.dedent(writing("tests/test_calc.py", text)))
@@ -533,6 +515,7 @@ def test_tests_that_ask_git_find_a_repository_on_mutants_too(project):
     done = project.run("tests", "calc.py", delegator="curious")
     assert (done.verdict, done.reservations) == ("verified", [])
     assert done.checks[0].mutation.killed == 5
+    assert 0 < done.checks[0].seconds < (done.checks[0].judging_seconds or 0) / 2
 
 
 WRITE = "calc = pathlib.Path({path!r})\ncalc.write_text(calc.read_text() + '# edited\\n')\n"
@@ -580,14 +563,9 @@ def test_an_edit_of_a_linked_item_is_noticed(project):
 
 
 def test_an_edit_of_the_environment_is_noticed(project, tmp_path):
-    environment = tmp_path / "env"
-    subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", str(environment)], check=True
-    )
-    site = next((environment / "lib").glob("python*/site-packages"))
-    packages = pathlib.Path(pytest.__file__).parent.parent
-    (site / "packages.pth").write_text(f"{packages}\n")
-    project.settings(f'[environment]\npython = "{environment / "bin" / "python"}"\n')
+    site = make_environment(tmp_path / "env", PYTEST)
+    (site / "packages.pth").write_text("\n")
+    project.settings(f'[environment]\npython = "{tmp_path / "env/bin/python"}"\n')
     done = edits_outside(project, site / "packages.pth")
     assert (done.verdict, done.reservations) == ("unverified", ["outside_changed"])
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from understudy.engine.checkout_runs import checkout_claim
+from understudy.engine.messages.message_request import undelivered
 from understudy.engine.planning import plan as resolve
 from understudy.engine.planning import strengthen_prompt
 from understudy.engine.planning.reply_prompt import about_answer, words
@@ -22,10 +24,11 @@ from understudy.engine.queueing import launcher
 from understudy.engine.review import decision_recovery, review_state
 from understudy.engine.worktrees import ownership
 from understudy.engine.worktrees.record import load_record
+from understudy.git import repository
 from understudy.journal import delegation_folder, groups
 from understudy.journal.summaries import summary
 from understudy.model import events
-from understudy.model.delegations import AskedBy, Delegation
+from understudy.model.delegations import AskedBy, Delegation, LaunchOverride
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import noticed
 from understudy.model.hunks import FileDiff, HunkState
@@ -114,8 +117,11 @@ def _continue(
 ) -> str:
     spec = delegation_folder.read_spec(folder)
     with _settled(folder) as (writer, delegation):
+        if checkout_claim.is_uncollected(folder.id):
+            raise checkout_claim.uncollected(folder.id)
         request = request_of(delegation)
-        text = request.text
+        kept = undelivered(folder, delegation)
+        text = "\n\n".join([*(one.text for one in kept), request.text])
         has_ground = (folder.path / "worktree.json").exists()
         origin = Origin(kind="reply", parent=folder.id, base="", sessions=_sessions(delegation))
         files: list[FileDiff] = []
@@ -141,8 +147,10 @@ def _continue(
         answered = delegation.result.text if delegation.result is not None else None
         if spec.recipe.returns == "text" and answered:
             origin.words = about_answer(answered, said, text)
-        origin.said = [*said, request.said]
+        origin.said = [*said, *(one.text for one in kept), request.said]
         plan = _plan(spec, None, documents, fresh=True, rounds=request.rounds)
+        if plan.in_checkout:
+            _require_in_checkout(plan, origin)
         identifier = _begin(
             plan,
             spec,
@@ -151,6 +159,12 @@ def _continue(
             title=request.title,
             after=_hand_on(folder, has_ground),
         )
+        recorded = {one.id for one in delegation.messages}
+        for one in kept:
+            if one.message_id not in recorded:  # its worker was killed before it read it
+                said_then = events.UserMessage(message_id=one.message_id, text=one.text, by=one.by, delivery="kept")
+                writer.append(said_then, attempt=0)
+            writer.append(events.MessageDelivered(message_id=one.message_id), attempt=0)
         if origin.undecided:
             writer.append(events.Superseded(by=identifier), attempt=0)
             failpoint("superseded")
@@ -158,8 +172,16 @@ def _continue(
     return identifier
 
 
-def retry(folder: delegation_folder.Folder, delegator: str | None, created_at: str, asked_by: AskedBy) -> str:
+def retry(
+    folder: delegation_folder.Folder,
+    delegator: str | None,
+    created_at: str,
+    asked_by: AskedBy,
+    launch: LaunchOverride | None = None,
+) -> str:
     """Retry from the original base, in a separate worktree; return the id of the new delegation.
+
+    Without ``launch``, the same delegator starts as it did before.
 
     Errors: ``conflict`` (not finished), ``base_unavailable`` (its worktree is gone), and those of a start.
     """
@@ -181,7 +203,13 @@ def retry(folder: delegation_folder.Folder, delegator: str | None, created_at: s
             after = _hand_on(parent, (parent.path / "worktree.json").exists())
     else:
         origin = Origin(kind="retry", parent=folder.id, base="")
-    plan = _plan(spec, delegator, {}, fresh=not origin.base)
+    plan = _plan(spec, delegator, {}, fresh=not origin.base, launch=launch)
+    if plan.in_checkout:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{folder.id} cannot be retried in your checkout: a retry starts from the original base, in a worktree.",
+            hint=f"Retry it in one (understudy retry {folder.id} --worktree), or start it again.",
+        )
     return _begin(plan, spec, origin, (created_at, asked_by), title=delegation.title, after=after)
 
 
@@ -203,6 +231,17 @@ def _settled(folder: delegation_folder.Folder):  # type: ignore[no-untyped-def] 
         yield writer, writer.delegation
 
 
+def _require_in_checkout(plan: resolve.Plan, origin: Origin) -> None:
+    """Raise ``conflict`` if the reply's agent cannot work in the checkout now."""
+    if origin.undecided:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{len(origin.undecided)} changes of {origin.parent} are not decided, and not in your checkout.",
+            hint="Accept or reject them, then reply again.",
+        )
+    checkout_claim.refuse_if_taken(repository.locate(plan.workspace).top)
+
+
 def _running(delegation: Delegation) -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.CONFLICT,
@@ -212,7 +251,13 @@ def _running(delegation: Delegation) -> UnderstudyError:
 
 
 def _plan(
-    spec: Spec, delegator: str | None, documents: Mapping[str, str], *, fresh: bool, rounds: int | None = None
+    spec: Spec,
+    delegator: str | None,
+    documents: Mapping[str, str],
+    *,
+    fresh: bool,
+    rounds: int | None = None,
+    launch: LaunchOverride | None = None,
 ) -> resolve.Plan:
     """Plan the parent's request again: configuration, trust and checks may have changed."""
     workspace = Path(spec.workspace)
@@ -226,15 +271,17 @@ def _plan(
         context_files=[uris.uri_of(workspace / _path(path)) for path in spec.context if path not in gone],
         target=uris.uri_of(workspace / _path(spec.target)) if spec.target is not None else None,
         base=spec.params.base if not fresh else None,
-        # The limits were chosen for the first delegator; another one may not support them.
+        # Limits and launch options were chosen for the first delegator; another one may not support them.
         rounds=spec.params.rounds if rounds is None else rounds,
+        launch=launch or (spec.params.launch if delegator in {None, spec.candidates[0].delegator.name} else None),
+        fallback=spec.params.fallback if delegator in {None, spec.candidates[0].delegator.name} else None,
         limits=spec.params.limits if delegator in {None, spec.candidates[0].delegator.name} else None,
         buffers=None,
         group_id=None,
         idempotency_key=None,
         work_done_token=None,
     )
-    decided = resolve.plan(params, documents, workspace)
+    decided = resolve.plan(params, documents, workspace, follow_up=True)
     return dataclasses.replace(
         decided, files=[_path(path) for path in spec.files], context=[_path(path) for path in spec.context]
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from understudy.git import repository
@@ -27,8 +29,12 @@ def real(path: Path) -> Path:
     return path.parent.resolve() / path.name
 
 
-def workspace_of(files: list[str], workspace: str | None, folder: Path | None) -> Path:
-    """Return the workspace: the named one, else the git top level of the first file, else of the caller's folder."""
+def workspace_of(files: list[str], workspace: str | None, folder: Path | None, opened: Sequence[Path] = ()) -> Path:
+    """Return the workspace: the named one, else that of the first file, else that of the caller's folder.
+
+    The workspace of a file is its git top level. Without git it is the innermost of the ``opened`` folders that
+    contains the file, else the file's own folder.
+    """
     if workspace is not None:
         named = require_path(workspace)
         if not named.is_dir():
@@ -37,7 +43,9 @@ def workspace_of(files: list[str], workspace: str | None, folder: Path | None) -
             )
         return repository.workspace_of(named.resolve())
     if files:
-        return repository.workspace_of(real(require_path(files[0])).parent)
+        path = real(require_path(files[0]))
+        around = [folder for folder in (one.resolve() for one in opened) if folder in path.parents]
+        return repository.workspace_of(path.parent, otherwise=max(around, key=lambda one: len(one.parts), default=None))
     if folder is not None:
         return repository.workspace_of(folder.resolve())
     raise UnderstudyError(
@@ -59,3 +67,8 @@ def inside(workspace: Path, uri: str) -> str:
     if relative == Path() or ".git" in relative.parts:
         raise UnderstudyError(ErrorKind.PATH_ESCAPE, f"{path} is not a file of the workspace.", hint="Name a file.")
     return relative.as_posix()
+
+
+def trust_hint(workspace: Path) -> str:
+    """Return the hint of ``untrusted_workspace``, with the command that trusts ``workspace``."""
+    return f"Review what it allows and trust it: understudy trust {shlex.quote(str(workspace))}"

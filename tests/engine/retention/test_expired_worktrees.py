@@ -88,7 +88,7 @@ def workers() -> list[str]:
     return found
 
 
-def wait_for(condition, seconds: float = 20.0) -> None:
+def wait_for(condition, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -186,6 +186,20 @@ def collect(project) -> None:
 
 
 # -- git gc in the user's repository -------------------------------------------------------------------------------
+
+
+def test_the_id_of_a_delegation_restores_what_was_discarded(worked) -> None:
+    tree = Path(worked.call("delegations/get", id=worked.id).worktree)
+    discard(worked)
+    assert not tree.exists()
+    with pytest.raises(UnderstudyError, match="No removed worktree is named"):
+        restore(worked, worked.id[:-1])
+    for text in ("first", "second"):  # each time, the newest one
+        assert restore(worked, worked.id) == tree
+        (tree / "text.txt").write_text(text)
+        discard(worked)
+    restore(worked, worked.id)
+    assert (tree / "text.txt").read_text() == "second"
 
 
 def test_what_was_restored_survives_a_gc(worked):
@@ -311,13 +325,19 @@ def test_the_next_worker_keeps_to_the_configuration(worked):
     reject(worked, worked.id)
     place = tree(worked)
     worked.settings(f'[environment]\npython = "{project_python()}"\n\n[worktrees]\nkeep_days = {NOW:.12f}\n')
+    last_look = state_folder.state_root() / "tidied"
+    os.utime(last_look)
+    earlier = another(worked)
+    assert place.exists(), "another worker has just looked"
+    os.utime(last_look, (0, 0))
     later = another(worked)
     assert not place.exists()
-    assert trees(worked) == {later: "pending"}
+    assert trees(worked) == {earlier: "pending", later: "pending"}
     worked.settings(f'[environment]\npython = "{project_python()}"\n\n[worktrees]\nkeep_bytes = 0\n')
     reject(worked, later)
+    os.utime(last_look, (0, 0))
     last = another(worked)
-    assert trees(worked) == {last: "pending"}
+    assert trees(worked) == {earlier: "pending", last: "pending"}
 
 
 def test_a_result_that_was_not_collected_does_not_expire(worked):

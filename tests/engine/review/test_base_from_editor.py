@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -147,7 +148,11 @@ def test_nothing_runs_in_a_workspace_that_is_not_trusted(quick):
     with pytest.raises(UnderstudyError) as caught:
         quick.start("implement", delegator="quick", task="x")
     assert caught.value.kind == "untrusted_workspace"
+    assert caught.value.hint.endswith(f": understudy trust {shlex.quote(str(quick.top))}")
     assert quick.call("delegations/list").delegations == []
+    with pytest.raises(UnderstudyError) as caught:
+        quick.start("tests", "no_such_file.py", delegator="quick")
+    assert "no_such_file.py is not a file" in caught.value.message, "trust is not asked for what cannot start"
 
 
 def test_a_change_of_what_was_trusted_asks_again(quick):

@@ -90,8 +90,8 @@ def test_an_edit_of_the_user_is_merged(reviewed):
 def test_a_save_in_the_middle_of_an_accept_wins(reviewed, monkeypatch, saves):
     plan, saved = hunk_merge.plan, []
 
-    def save_after(*arguments):
-        made = plan(*arguments)
+    def save_after(*arguments, **more):
+        made = plan(*arguments, **more)
         if len(saved) < saves:
             saved.append(changed((1, f"saved {len(saved)}\n")))
             reviewed.write("text.txt", saved[-1])

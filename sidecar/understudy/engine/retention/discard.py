@@ -83,18 +83,21 @@ def remove(identifier: str) -> str:
 
 
 def restore(rescue_ref: str) -> Path:
-    """Restore a worktree at its path; return the path.
+    """Restore a worktree at its path; return the path. ``rescue_ref`` may also be the id of its delegation.
 
     Errors: ``unknown_delegation`` (no such ref), ``target_exists`` (the path exists).
     """
     state = state_folder.state_root()
-    found = next((one for one in rescue.list_rescues(state) if one.ref == rescue_ref), None)
+    known = rescue.list_rescues(state)
+    of_delegation = [one for one in known if f"{one.ref.rpartition('/')[2]}-".startswith(f"{rescue_ref}-")]
+    newest = max(of_delegation, key=lambda one: one.time, default=None)
+    found = next((one for one in known if one.ref == rescue_ref), newest)
     if found is None:
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATION,
-            f"There is no rescue ref {rescue_ref!r}.",
-            hint="`understudy worktrees list` shows the rescue refs.",
-            names=[one.ref for one in rescue.list_rescues(state)][:10] or None,
+            f"No removed worktree is named {rescue_ref!r}.",
+            hint="`understudy worktrees list` lists them.",
+            names=[one.ref for one in of_delegation or known][:10] or None,
         )
     began = time.monotonic()
     root = found.path.parent

@@ -87,12 +87,12 @@ class LockedResult:
     def files(self, diff: list[FileDiff] | None = None) -> list[FileDiff]:
         """Return every changed file with the state of its hunks; ``diff``: the files, if they are known."""
         if diff is None:
-            diff = self.diff()
+            diff = git_diff.files_of(self.splits())
         return review_state.read(self.folder).on(diff)
 
-    def diff(self) -> list[FileDiff]:
-        """Return every changed file, all hunks pending."""
-        return git_diff.file_diffs(self.store, self.record.base_commit, self.head)
+    def splits(self) -> list[git_diff.Split]:
+        """Return the difference of the result from its base."""
+        return git_diff.splits(self.store, self.record.base_commit, self.head)
 
 
 # -- deciding ------------------------------------------------------------------------------------------------------
@@ -118,14 +118,17 @@ def decide(
     """
     with lock_result(folder) as at:
         refuse_without_result(at)
-        diff = at.diff()
+        splits = at.splits()
+        diff = git_diff.files_of(splits)
         files = at.files(diff)
         accept, merged_manually, record = _sort_out(files, requests, at)
         if not flagged:
             _refuse_flagged(files, accept, folder.id)
         _refuse_unsaved(at.workspace, documents, _paths_of(files, accept), Buffers(at.workspace, editor))
         conflicts, merged, token = (
-            _accept(at, accept, merged_manually, by, editor) if accept or merged_manually else ((), [], None)
+            _accept(at, accept, merged_manually, by, editor, splits=splits)
+            if accept or merged_manually
+            else ((), [], None)
         )
         with at.writer.together():
             decisions = review_state.read(folder) if conflicts else review_state.ReviewState()
@@ -256,6 +259,8 @@ def _accept(
     merged_manually: list[decision_log.HunkRef],
     by: str,
     editor: Editor | None,
+    *,
+    splits: list[git_diff.Split],
 ) -> tuple[tuple[hunk_merge.HunkConflict, ...], list[decision_log.HunkRef], str | None]:
     """Merge hunks into the user's current files; return the conflicts, the merged hunks, and the undo token.
 
@@ -265,7 +270,7 @@ def _accept(
         for attempt in range(1, MERGE_TRIES + 1):
             chosen = review_state.selection([(one.path, one.hunk) for one in accept])
             seen = Buffers(at.workspace, editor)
-            plan = hunk_merge.plan(at.store, at.record.base_commit, at.head, chosen, seen.read)
+            plan = hunk_merge.plan(at.store, at.record.base_commit, at.head, chosen, seen.read, found=splits)
             refused = {(path_quoting.quote(one.path), one.hunk) for one in plan.conflicts}
             merged = [*(one for one in accept if (one.path, one.hunk) not in refused), *merged_manually]
             if not merged:
@@ -367,7 +372,8 @@ def _requested_hunk(
 
 
 def _refuse_flagged(files: list[FileDiff], accept: list[decision_log.HunkRef], identifier: str) -> None:
-    found = hunk_merge.flagged(path_quoting.unquote(path) for path in _paths_of(files, accept))
+    suspects = [file for file in files if file.flag_reason is not None]
+    found = hunk_merge.flagged(path_quoting.unquote(path) for path in _paths_of(suspects, accept))
     if found:
         # A file name can contain line feeds, or text that looks like part of the message.
         listed = sorted(
@@ -426,7 +432,9 @@ def _carry_out(at: LockedResult, intent: decision_log.DecisionIntent, changes: I
             if on_disk:
                 files.apply(on_disk)
                 failpoint("files replaced")
-                editor_saves.record(at.workspace / os.fsdecode(change.path) for change in on_disk)
+                editor_saves.record(
+                    [at.workspace / os.fsdecode(change.path) for change in on_disk[-editor_saves.MOST_FILES :]]
+                )
             if edits:
                 seen.edit(edits)
                 edited = True

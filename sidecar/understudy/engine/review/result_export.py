@@ -62,7 +62,7 @@ def _chosen(
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
             f"{folder.id} has no result to export.",
-            hint="See what happened: understudy show {folder.id}",
+            hint=f"See what happened: understudy show {folder.id}",
         )
     files = review_state.files_of(folder, objects, record.base_commit, head)
     if not review_state.in_state(files, HunkState.REJECTED):

@@ -26,7 +26,7 @@ from understudy.git import command, commits, diff, repository, verification
 from understudy.git.base import capture as git_base
 from understudy.git.base import pins
 from understudy.git.object_store import ObjectStore, disk_full_errors
-from understudy.git.worktree import extra_files, worktree, worktree_paths
+from understudy.git.worktree import extra_files, rescue, worktree, worktree_paths
 from understudy.git.worktree.cleanup import delete_folder
 from understudy.git.worktree.tracked_content import TrackedContent
 from understudy.git.worktree.worktree import Worktree
@@ -72,6 +72,8 @@ class DelegationWorktree:
         self._record: WorktreeRecord | None = None
         self._store: ObjectStore | None = None
         self._tree: Worktree | None = None
+        self._found: repository.Repository | None = None
+        """The user's repository, where this process recorded the base of it."""
 
     # -- creation --------------------------------------------------------------------------------------------
 
@@ -84,7 +86,7 @@ class DelegationWorktree:
 
     def make_base(self, emit: Callable[[Event], None], snapshot: tuple[Path, SharedBase] | None = None) -> None:
         """Commit exactly what the user sees as the base, or use a ``snapshot`` of it and the folder of its objects."""
-        found = repository.locate(self._workspace)
+        found = self._found = repository.locate(self._workspace)
         root = self.claim(found)
         failpoint("worktree path claimed")
         if snapshot is not None:
@@ -139,7 +141,8 @@ class DelegationWorktree:
     def make_tree(self, emit: Callable[[Event], None]) -> None:
         """Check out the base into a worktree with its own git directory, and add the declared extra files.
 
-        An existing worktree comes from a worker that died before any agent started, and is removed first.
+        An existing worktree is removed first: it comes from a worker that died before any agent started, or from an
+        attempt that failed and is kept elsewhere.
         """
         record, _ = self._known()
         began = time.monotonic()
@@ -150,6 +153,17 @@ class DelegationWorktree:
         for text in [*self._tree.notes, *(record.items.notes if record.items is not None else ())]:
             emit(events.Note(level="warning", text=text))
         emit(events.Worktree(path=record.tree, seconds=round(time.monotonic() - began, 3)))
+
+    def keep_changed(self, commit: str, name: str) -> str | None:
+        """Keep the whole worktree, whose contents are ``commit``, under a rescue reference; return it.
+
+        None if no file differs from what the first attempt began with. Raises the errors of ``rescue.save``.
+        """
+        record, store = self._known()
+        if self._tree is None or self.tree_of(commit) == self.tree_of(self.start_commit):
+            return None
+        also = [one for one in (record.base_commit, record.parent) if one]
+        return rescue.save(self._state, repository.locate(store.top), self._tree, store, name, also=also)
 
     def reopen(self, delegation: Delegation) -> None:
         """Open the worktree of a finished delegation; raise ``base_unavailable`` if it was removed."""
@@ -174,7 +188,7 @@ class DelegationWorktree:
         made = worktree.create_worktree(store, commit, Path(record.tree))
         record.items = extra_files.apply(
             made,
-            repository.locate(self._workspace),
+            self._found or repository.locate(self._workspace),
             copy=self._spec.bootstrap.copy,
             link=self._spec.bootstrap.link,
         )
@@ -191,6 +205,11 @@ class DelegationWorktree:
     def tree_path(self) -> Path:
         """Return the folder of the worktree."""
         return Path(self._known()[0].tree)
+
+    @property
+    def agent_path(self) -> Path:
+        """Return the folder in which the agent works."""
+        return self.tree_path
 
     @property
     def base_commit(self) -> str:
@@ -216,10 +235,10 @@ class DelegationWorktree:
     def write_target(self, path: str, text: str) -> None:
         """Write the answer of a recipe that returns a file, unless the agent changed that file."""
         before = self.read_base(path)
-        file = self.tree_path.joinpath(*nofollow.safe_parts(path))
+        file = self.agent_path.joinpath(*nofollow.safe_parts(path))
         now = file.read_bytes() if file.is_file() and not file.is_symlink() else None
         if now == before:
-            nofollow.write_over(self.tree_path, path, text.encode("utf-8"))
+            nofollow.write_over(self.agent_path, path, text.encode("utf-8"))
 
     def checkpoint(self, emit: Callable[[Event], None]) -> str:
         """Commit the contents of the worktree on top of the base; return the commit."""
@@ -227,19 +246,23 @@ class DelegationWorktree:
         tree = self._tree
         if tree is None:
             raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "There is no worktree to commit.", hint="Start it again.")
-        snapshot = tree.snapshot(f"{self._spec.title}\n\nDelegation: {self._folder.id}", record.base_commit)
+        snapshot = tree.snapshot(self._message, record.base_commit)
         for text in snapshot.notes:
             emit(events.Note(level="warning", text=text))
         return snapshot.commit
+
+    @property
+    def _message(self) -> str:
+        """Return the message of the result commit."""
+        return f"{self._spec.title}\n\nDelegation: {self._folder.id}"
 
     def result(self, commit: str) -> CollectedResult:
         """Return what ``commit`` changes, and write ``review.diff``."""
         record, store = self._known()
         self._copy(RESULT_COPY, commit, record.base_commit)
         write_review(self._folder, store, record.base_commit, commit)  # verifies the objects of the change
-        files = diff.file_diffs(store, record.base_commit, commit, verified=True)
-        stats = diff.stats(store, record.base_commit, commit, verified=True)
-        return CollectedResult(commit, stats, sum(len(file.hunks) for file in files))
+        found = diff.splits(store, record.base_commit, commit, verified=True)
+        return CollectedResult(commit, diff.stats_of(found), sum(len(diff.hunk_ids(split)) for split in found))
 
     def tree_of(self, commit: str) -> str:
         """Return the tree id of a commit."""

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from understudy.engine.checks.interpreter import find_interpreter
-from understudy.engine.checks.outside_files import OutsideFiles, Places, environment_of, programs_of
+from understudy.engine.checks.outside_files import (
+    Look,
+    OutsideChange,
+    OutsideFiles,
+    Places,
+    environment_of,
+    look_at,
+    programs_of,
+)
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.model import events
 from understudy.model.errors import UnderstudyError
@@ -25,22 +34,39 @@ class OutsideWatch:
         self._worktree = worktree
         self._emit = emit
         self._files: OutsideFiles | None = None
+        self._environment: list[Path] | None = None
+        """The folders of the project's Python environment, once they were searched."""
+        self._looked: dict[Path, Look] = {}
         self.changed = False
         """Whether a comparison found a change that the user's editor did not make."""
+
+    def look_early(self) -> None:
+        """Look at the project's environment, which may have tens of thousands of files, before there is a worktree.
+
+        A problem is left to ``start``, which meets it again.
+        """
+        with suppress(OSError, UnderstudyError):
+            self._environment = self._find_environment(None)
+            looks = ((folder, look_at(folder)) for folder in self._environment)
+            self._looked = {folder: look for folder, look in looks if look is not None}
 
     def start(self) -> None:
         """Look at the files, unless they are watched already."""
         if self._files is not None:
             return
         try:
-            self._files = OutsideFiles(self._places())
+            self._files = OutsideFiles(self._places(), self._looked)
+            self._looked = {}
         except (OSError, UnderstudyError) as error:
             self._note(f"Changes outside the worktree are not noticed: {error}")
             return
         self._tell()
 
-    def compare(self, who: str, doing: str) -> None:
-        """Report what changed since the last look, while ``who`` was ``doing``."""
+    def compare(self, who: str, doing: str, in_checkout: bool = False) -> None:
+        """Report what changed since the last look, while ``who`` was ``doing``.
+
+        ``in_checkout``: it worked in the checkout, whose changes are its result.
+        """
         if self._files is None:
             return
         try:
@@ -49,6 +75,8 @@ class OutsideWatch:
             self._note(f"Changes outside the worktree could not be compared: {error}")
             return
         self._tell()
+        if in_checkout:
+            found = OutsideChange(other=found.other)
         if not found:
             return
         self.changed = True
@@ -71,16 +99,21 @@ class OutsideWatch:
             self._files.notes.clear()
 
     def _places(self) -> Places:
-        spec, workspace = self._spec, Path(self._spec.workspace)
-        found = find_interpreter(workspace, spec.interpreter, tree=self._worktree.tree_path)
+        spec = self._spec
+        if self._environment is None:
+            self._environment = self._find_environment(self._worktree.tree_path)
         search = base_environment({}).get("PATH", "")
         return Places(
             checkout=self._worktree.checkout,
             tracked=self._worktree.base_files(),
             object_format=self._worktree.object_format,
-            trees=(*self._worktree.linked(), *environment_of(found.path if found is not None else None)),
+            trees=(*self._worktree.linked(), *self._environment),
             programs=tuple(programs_of((check.argv for check in spec.checks), search)),
         )
+
+    def _find_environment(self, tree: Path | None) -> list[Path]:
+        found = find_interpreter(Path(self._spec.workspace), self._spec.interpreter, tree=tree)
+        return environment_of(found.path if found is not None else None)
 
     def _note(self, text: str) -> None:
         self._emit(events.Note(level="warning", text=text.encode("utf-8", "backslashreplace").decode()))

@@ -29,8 +29,8 @@ class WorktreeRecord(msgspec.Struct):
     """The parent of an exported commit: HEAD when the base was written, or the requested revision."""
 
 
-BASE_COPY, RESULT_COPY = "base.pack", "result.pack"
-"""Files in a delegation's folder."""
+BASE_COPY, START_COPY, RESULT_COPY = "base.pack", "start.pack", "result.pack"
+"""Files in a delegation's folder; the second only if its agent worked in the checkout."""
 
 _RECORD_BYTES = 16 * 1024 * 1024
 
@@ -65,4 +65,4 @@ def load_record(folder: journal_store.Folder) -> tuple[WorktreeRecord, ObjectSto
 
 def copies_in(folder: journal_store.Folder) -> tuple[Path, ...]:
     """Return the packs with a delegation's own base and result, outside the store that agents and checks can write."""
-    return folder.path / BASE_COPY, folder.path / RESULT_COPY
+    return tuple(folder.path / name for name in (BASE_COPY, START_COPY, RESULT_COPY))
