@@ -3,22 +3,11 @@
 
 export const PROTOCOL_VERSION = 2;
 
-/** Where an entry is configured; later scopes override earlier ones. */
-export const SCOPES = [
-  /** Shipped with Understudy. */
-  "builtin",
-  /** The user's configuration folder. */
-  "user",
-  /** The repository's `.understudy` folder; used only while the workspace is trusted. */
-  "workspace",
-] as const;
-export type Scope = (typeof SCOPES)[number];
-
 /** The lifecycle state of a delegation. */
 export const STATES = [
   /** Its base and worktree are being created. */
   "preparing",
-  /** It waits for a slot; no process runs it. */
+  /** It waits in the queue; no process runs it. */
   "queued",
   /** An attempt is running. */
   "running",
@@ -30,6 +19,49 @@ export const STATES = [
   "finished",
 ] as const;
 export type State = (typeof STATES)[number];
+
+/** Where an entry is configured; later scopes override earlier ones. */
+export const SCOPES = [
+  /** Shipped with Understudy. */
+  "builtin",
+  /** The user's configuration folder. */
+  "user",
+  /** The repository's `.understudy` folder; used only while the workspace is trusted. */
+  "workspace",
+] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** Why a delegator cannot work, where another one may. Every other failure is about the task, the request or the user, and would happen on any delegator or must not be tried again: refused content, a spent budget, a cancel, a missing permission, failed checks. */
+export const FAILURE_CLASSS = [
+  /** Its key or login is refused. */
+  "auth",
+  /** Its account has no credit left. */
+  "quota",
+  /** It gets too many requests. */
+  "rate_limit",
+  /** Its server is busy, fails, or cannot be reached. */
+  "overload",
+  /** Its server does not know the model. */
+  "model_missing",
+  /** Its program is not installed. */
+  "tool_missing",
+  /** Its program or its stream ended without a result. */
+  "crash",
+  /** Nothing happened within a time limit. */
+  "stall",
+] as const;
+export type FailureClass = (typeof FAILURE_CLASSS)[number];
+
+/** Whether a kind of failure keeps a delegator from being tried. `closed` → `open`: it failed so often one after another, or its provider said when to try again. `open` → `half_open`: the pause is over, and one attempt probes whether it works again. `half_open` → `open`: the probe failed, and the next pause is twice as long; or it showed nothing. Any → `closed`: an attempt succeeded, or the user reset it. */
+export const CIRCUIT_STATES = [
+  /** It is tried. */
+  "closed",
+  /** It is paused; after `until`, the next attempt probes it. */
+  "open",
+  /** One attempt probes it; others do not try it. */
+  "half_open",
+] as const;
+export type CircuitState = (typeof CIRCUIT_STATES)[number];
 
 /** How a finished delegation ended: the first member whose rule applies (`engine.checks.verdict_rules`). */
 export const VERDICTS = [
@@ -92,6 +124,8 @@ export const RESERVATIONS = [
   "looks_at_source",
   /** Files outside the worktree changed while the agent or a check ran, and no editor reported that it saved them. */
   "outside_changed",
+  /** The agent ran in the user's checkout, without isolation, as `launch.use_worktree` says. */
+  "not_isolated",
   /** The journal contained bytes that its worker did not write, or a check's report and its run disagree. */
   "tampered",
 ] as const;
@@ -169,6 +203,8 @@ export const ERROR_KINDS = [
   "malformed_output",
   /** A limit on tokens, turns or money was reached. */
   "budget_exhausted",
+  /** A task that it comes after in its group did not succeed, so it did not start. */
+  "dependency_failed",
   /** The user cancelled it. */
   "cancelled",
   /** Its worker process died. */
@@ -260,6 +296,23 @@ export const HUNK_STATES = [
 ] as const;
 export type HunkState = (typeof HUNK_STATES)[number];
 
+/** The state of the instructions in one file. */
+export const INSTRUCTION_STATES = [
+  /** There are none. */
+  "absent",
+  /** They are there, in the current version. */
+  "installed",
+  /** They are there, in another version. */
+  "outdated",
+  /** Someone has changed them: they are neither replaced nor removed unless forced. */
+  "edited",
+  /** A skill of the same name was not written by Understudy: it is never replaced. */
+  "foreign",
+  /** The file cannot be read; see `problem`. */
+  "unreadable",
+] as const;
+export type InstructionState = (typeof INSTRUCTION_STATES)[number];
+
 /** What a verdict means. */
 export const VERDICT_MEANINGS: Record<Verdict, string> = {
   "answered": "the model answered",
@@ -267,11 +320,11 @@ export const VERDICT_MEANINGS: Record<Verdict, string> = {
   "unverified": "there is a result, but check it before you rely on it",
   "checks_failed": "a required check fails on the result and passes without it",
   "no_changes": "the agent finished without changing anything",
-  "failed": "the agent failed; partial work is kept",
-  "cancelled": "stopped on request; partial work is kept",
-  "timed_out": "a time limit was reached; partial work is kept",
-  "budget_exhausted": "a limit on tokens, turns or money was reached; partial work is kept",
-  "interrupted": "its worker process died; partial work is kept"
+  "failed": "the delegation failed",
+  "cancelled": "stopped on request",
+  "timed_out": "a time limit was reached",
+  "budget_exhausted": "a limit on tokens, turns or money was reached",
+  "interrupted": "its worker process died"
 };
 
 /** Why a result is not verified, and what to do about it on the command line. */
@@ -343,6 +396,10 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
   "outside_changed": {
     "reason": "files outside the worktree changed while the agent or a check ran",
     "advice": "you or the agent changed them: `understudy watch ID` names them, and how to see what a file was before"
+  },
+  "not_isolated": {
+    "reason": "the agent ran in your checkout, without isolation",
+    "advice": "its changes are in your files: read the diff, which may have your own, too; to undo all: understudy undo ID"
   },
   "tampered": {
     "reason": "a report was forged: the journal's, or that of a check",
@@ -419,9 +476,175 @@ export interface DoctorCheck {
   hint?: string;
 }
 
+/** The workspace whose configuration is returned; absent: only the user's configuration. */
+export interface WorkspaceParams {
+  workspace?: string | null;
+}
+
+/** What Understudy is, what it is doing, and what waits for the user. */
+export interface StatusResult {
+  version: string;
+  protocolVersion: number;
+  /** Absolute path of the workspace; absent without one. */
+  workspace?: string;
+  trusted?: boolean;
+  /** Configured delegators, without those built in. */
+  delegators: number;
+  /** Names of those that have errors. */
+  notReady: string[];
+  /** Names of those that failed again and again, and whose fallbacks are tried instead. */
+  paused?: string[];
+  defaultDelegator?: string;
+  /** Errors in the configuration. */
+  problems: number;
+  /** State → number of delegations in it, in all workspaces; finished ones are not counted. */
+  states: Record<string, number>;
+  /** Ids of delegations whose agents wait for an answer. */
+  questions: string[];
+  /** Finished delegations with pending hunks that no follow-up has taken over. */
+  toReview: number;
+  /** The beginning of the user's day. */
+  spentSince: string;
+  /** Totals of the attempts since then. */
+  spent: LedgerTotals;
+}
+
+/** Sums over attempts that have ended. */
+export interface LedgerTotals {
+  attempts: number;
+  delegations: number;
+  /** Verdict, or the kind of the error for an attempt that failed → number of attempts. */
+  outcomes: Record<string, number>;
+  usage: Usage;
+  /** Sum of the known costs, a decimal number as text. */
+  costUsd: string;
+  /** Attempts whose cost was computed from estimated tokens. */
+  costsEstimated: number;
+  /** Attempts whose cost was computed from prices instead of reported. */
+  costsComputed?: number;
+  /** Attempts without a known cost; they add nothing to the sum. */
+  costsUnknown: number;
+  /** Sum of the durations. */
+  seconds: number;
+  medianSeconds: number;
+  /** Nine of ten attempts took at most this long. */
+  p90Seconds: number;
+  /** What the same tokens would cost at the prices of the request. */
+  comparedUsd?: string;
+}
+
+/** Tokens and turns; the input counts include cached tokens. */
+export interface Usage {
+  inputTokens: number;
+  outputTokens: number;
+  cacheReadTokens: number;
+  cacheWriteTokens: number;
+  reasoningTokens: number;
+  turns: number;
+  toolCalls: number;
+}
+
+/** Write a commented `config.toml`; a file that exists is never replaced. */
+export interface StarterParams {
+  scope?: "user" | "workspace";
+  workspace?: string | null;
+}
+
+/** The file that was written. */
+export interface StarterResult {
+  location: Location;
+  /** Titles of the test runners that the workspace's files show; the file has them as comments. */
+  checks: string[];
+  /** Names of the installed agent CLIs that can be driven; the file has them as comments. */
+  tools: string[];
+}
+
+/** A range in a file, the file as a URI. */
+export interface Location {
+  uri: string;
+  range: Range;
+}
+
+/** From `start` up to, not including, `end`. */
+export interface Range {
+  start: Position;
+  end: Position;
+}
+
+/** A place in a text: zero-based line, and character in UTF-16 code units (LSP's own meaning). */
+export interface Position {
+  line: number;
+  character: number;
+}
+
+/** Import the configuration of another delegation tool into the user's own; nothing that exists is replaced. */
+export interface ImportParams {
+  source: "agent-delegate" | "delegate-local" | "agent-delegator" | "sideagent" | "operator";
+  /** The file to read (URI or absolute path); absent: the tool's usual places. */
+  path?: string | null;
+  /** The workspace whose files of the tool are read, too. */
+  workspace?: string | null;
+  /** Return what would be written, and write nothing. */
+  dryRun?: boolean;
+  /** `revision` of a dry run: if something else would be written now, the request is a `conflict`. */
+  revision?: string | null;
+  /** Names of model servers whose keys, found in plain text, are stored as `modelServers/setKey` does. */
+  storeKeys?: string[];
+}
+
+/** What an import wrote, or would write. */
+export interface ImportResult {
+  /** Absolute paths of the files that were read; empty if only environment variables were. */
+  read: string[];
+  files: ImportedFile[];
+  unchanged: ImportedEntry[];
+  /** The files as a unified diff. */
+  diff: string;
+  notCarriedOver: NotCarriedOver[];
+  keys: ImportedKey[];
+  /** Changes whenever something else would be written. */
+  revision: string;
+  /** Whether this request changed the configuration. */
+  written: boolean;
+}
+
+/** A file of the user's configuration that was written, or would be. */
+export interface ImportedFile {
+  kind: "modelServer" | "delegator" | "default";
+  name: string;
+  location: Location;
+}
+
+/** An entry that exists already, with the same values. */
+export interface ImportedEntry {
+  kind: "modelServer" | "delegator" | "default";
+  name: string;
+}
+
+/** A setting that is not imported, or not under its own name. */
+export interface NotCarriedOver {
+  /** Its name with those of the tables around it (`profiles.groq.timeout`), or of an environment variable. */
+  setting: string;
+  /** Why, and what to do instead, as sentences. */
+  reason: string;
+  /** Absent for an environment variable of the sidecar itself. */
+  location?: Location;
+}
+
+/** A key in plain text, which is never copied into a configuration file, and never returned. */
+export interface ImportedKey {
+  /** The imported model server that needs it. */
+  modelServer: string;
+  setting: string;
+  location?: Location;
+  /** Whether this request stored it. */
+  stored: boolean;
+}
+
 /** List agent CLIs; `refresh` queries their versions again. */
 export interface ToolsParams {
   refresh?: boolean;
+  workspace?: string | null;
 }
 
 /** Every supported agent CLI, installed or not. */
@@ -429,6 +652,8 @@ export interface ToolsResult {
   tools: ToolEntry[];
   /** The agent loops of Understudy itself; the protocol of the model server decides which one runs a delegator. */
   backends: BackendEntry[];
+  /** Problems of the configuration, including files that define a tool and cannot be read. */
+  problems?: Problem[];
 }
 
 /** An agent CLI that Understudy knows, found on this machine or not. */
@@ -439,24 +664,50 @@ export interface ToolEntry {
   description?: string;
   found: boolean;
   path?: string;
-  /** The page that explains how to install it. */
-  installUrl?: string;
+  /** How to install it and log in; absent if it is part of Understudy or named by the delegator. */
+  install?: Install;
+  /** Where the file is that defines it; absent: Understudy knows it. */
+  scope?: Scope;
+  /** The file that defines it. */
+  location?: Location;
+  /** The `launch.command` that runs it as a custom command; absent if `runnable`, and if none is known. */
+  command?: string[];
   version?: string;
   /** Whether this version of Understudy has a runner for it. */
   runnable: boolean;
   modes: string[];
   /** The options of its delegators; absent if Understudy has no runner for it. */
   supports?: SupportedOptions;
+  /** The options of its delegators with the mode `acp`; absent if it does not speak the Agent Client Protocol. */
+  supportsAcp?: SupportedOptions;
+  /** The options of its delegators with the mode `tmux`; absent if it does not run in a terminal. */
+  supportsTmux?: SupportedOptions;
   problems: Problem[];
+}
+
+/** How a user installs an agent CLI and logs in. */
+export interface Install {
+  /** What it is, as a sentence. */
+  about: string;
+  /** The official command to install it, as a line for a terminal; Understudy never runs it. */
+  command: string;
+  /** How to log in afterwards, as a sentence. */
+  login: string;
+  /** The line for a terminal that starts the login. */
+  loginCommand?: string;
+  /** The page that explains how to install it. */
+  url: string;
 }
 
 /** The options of a delegator that have an effect; all others are refused, never ignored. */
 export interface SupportedOptions {
+  /** Fields of `Delegator` itself: `model`, `mode`. */
+  delegator: SupportedOption[];
   /** Fields of `Launch`, in the order in which a form asks for them. */
   launch: SupportedOption[];
   /** Fields of `Limits`. */
   limits: SupportedOption[];
-  /** Well-known `modelProperties`; empty: `modelProperties` has no effect. Others are passed on unchanged. */
+  /** Well-known `modelProperties`; empty: `modelProperties` has no effect. A tool takes only these; a model server gets all others unchanged. */
   properties: SupportedOption[];
   /** How it can be driven: `headless`, `acp`. */
   modes: string[];
@@ -468,6 +719,8 @@ export interface SupportedOptions {
   needsModelServer: boolean;
   /** Whether a reply continues the session of the previous attempt. */
   sessions: boolean;
+  /** When it gets a message that the user sends while it works. */
+  messages: "during_turn" | "after_turn" | "next_attempt" | "never";
   /** Kinds of recipes that it can run. */
   returns: ("text" | "file" | "tree")[];
   /** The only recipes that it can run; absent: every recipe of a kind in `returns`. */
@@ -478,7 +731,7 @@ export interface SupportedOptions {
 
 /** A field that can be set and has an effect, with everything that a form needs to ask for it. */
 export interface SupportedOption {
-  /** The field of `Launch`, `Limits` or `modelProperties`. */
+  /** The field of `Delegator`, `Launch`, `Limits` or `modelProperties`. */
   name: string;
   /** Its label. */
   title: string;
@@ -501,6 +754,10 @@ export interface SupportedOption {
   slots?: OptionValue[];
   /** Fields of `Launch` and the values that this option requires to have an effect. */
   onlyWith?: Record<string, string>;
+  /** A word that an argument of `launch.command` must contain for this option to have an effect. */
+  needsSlot?: string;
+  /** Whether one delegation can change it: with the field of this name in `LaunchOverride`, or, for an option in `properties` or `limits`, in its `modelProperties` or `limits`. */
+  perDelegation?: boolean;
 }
 
 /** A value that an option may have. */
@@ -519,24 +776,6 @@ export interface Problem {
   location?: Location;
 }
 
-/** A range in a file, the file as a URI. */
-export interface Location {
-  uri: string;
-  range: Range;
-}
-
-/** From `start` up to, not including, `end`. */
-export interface Range {
-  start: Position;
-  end: Position;
-}
-
-/** A place in a text: zero-based line, and character in UTF-16 code units (LSP's own meaning). */
-export interface Position {
-  line: number;
-  character: number;
-}
-
 /** A backend of our own loop, which runs delegators with a model server and no tool. */
 export interface BackendEntry {
   name: string;
@@ -544,6 +783,19 @@ export interface BackendEntry {
   /** It runs the delegators whose model server uses one of these protocols. */
   protocols: string[];
   supports: SupportedOptions;
+}
+
+/** Write a commented definition of an agent CLI that Understudy does not know. */
+export interface ToolCreateParams {
+  /** The value of `tool` in its delegators. */
+  name: string;
+  scope?: "user" | "workspace";
+  workspace?: string | null;
+}
+
+/** The file that defines an agent CLI. */
+export interface ToolFile {
+  location: Location;
 }
 
 /** Trust a workspace or revoke its trust; without `trusted`, only return whether it is trusted. */
@@ -606,9 +858,44 @@ export interface AppliesTo {
   on: ("file" | "selection" | "diagnostic")[];
 }
 
-/** The workspace whose configuration is returned; absent: only the user's configuration. */
-export interface WorkspaceParams {
-  workspace?: string | null;
+/** The agents that a delegation may name, and the problems of their files. */
+export interface AgentsResult {
+  agents: AgentEntry[];
+  problems: Problem[];
+}
+
+/** An agent that a delegation may name in `agent`. */
+export interface AgentEntry {
+  name: string;
+  description?: string;
+  /** A file of a folder `agents`, or the `SKILL.md` of a folder in `skills`. */
+  kind: "agent" | "skill";
+  /** Its tier: of the workspace, of the user, or built in. The nearer one wins. */
+  scope: Scope;
+  /** Where it is written. */
+  location: Location;
+  /** The model that it asks for; one named at the start wins. */
+  model?: string;
+  /** The only tools that it may use; absent: all. */
+  tools?: string[];
+  /** Tools that it may not use. */
+  disallowedTools?: string[];
+  /** Fields of its front matter that have an effect. */
+  honoured: string[];
+  /** Fields of its front matter that have none. */
+  ignored?: IgnoredField[];
+  /** Files with the same name that it takes precedence over, the nearest first. */
+  hides?: Location[];
+  problems?: Problem[];
+  /** Its instructions, in Markdown. */
+  prompt?: string;
+}
+
+/** A field of the front matter that has no effect. */
+export interface IgnoredField {
+  name: string;
+  /** Why, as a sentence. */
+  reason: string;
 }
 
 /** Every delegator, and the problems of the configuration. */
@@ -627,6 +914,10 @@ export interface DelegatorEntry {
   location?: Location;
   /** The display name of its tool; absent without a tool, and for an unknown tool. */
   toolDisplayName?: string;
+  /** Whether it is the default for everything that no other default covers. */
+  isDefault?: boolean;
+  /** The recipes whose default it is. */
+  defaultFor?: string[];
   state: EntryState;
 }
 
@@ -638,11 +929,13 @@ export interface Delegator {
   displayName?: string | null;
   /** Agent CLI; absent: our own loop on `model_server`. */
   tool?: string | null;
+  /** How the tool is driven: without a terminal (default), over the Agent Client Protocol, or in a tmux pane. */
+  mode?: "headless" | "acp" | "tmux" | null;
   /** The model server of our own loop, or of a tool that can use one. */
   modelServer?: string | null;
   /** Model ID of the tool or the server; empty: the tool's default. */
   model?: string;
-  /** Properties sent unchanged with each request to a model server (`temperature`, …). */
+  /** Properties of the model: sent unchanged with each request to a model server (`temperature`, …), or those of the tool (`model_reasoning_effort`). */
   modelProperties?: Record<string, unknown> | null;
   /** How the tool is started. */
   launch?: Launch | null;
@@ -650,8 +943,12 @@ export interface Delegator {
   env?: Record<string, string | EnvReference> | null;
   /** Limits of each delegation; the configuration supplies those that are absent here. */
   limits?: Limits | null;
+  /** Rules for its permission requests; the first that matches decides, and without one the user is asked. */
+  permissions?: PermissionRule[] | null;
   /** `local`: everything that is sent stays on this machine; if that is impossible, the delegator fails. */
   locality?: "local" | "remote" | null;
+  /** Delegators that take over, in this order, each in a fresh worktree, when this one cannot work: its login, quota, rate limit, server, model or program fails, or it stalls. Their own lists do not count. */
+  fallback?: string[] | null;
   /** Values for other programs, never interpreted. */
   extensions?: Record<string, unknown> | null;
 }
@@ -664,15 +961,23 @@ export interface Launch {
   permissionMode?: string | null;
   /** Further arguments for the tool, passed unchanged. */
   flags?: string[] | null;
+  /** What happens to a permission request that no one answers within `limits.answerSeconds`. */
+  unanswered?: "reject" | "allow" | "stop" | null;
   /** Text that every prompt begins with. */
   promptPrefix?: string | null;
   /** Text that every prompt ends with. */
   promptSuffix?: string | null;
-  /** Argument vector of a `generic` tool; slots: `{model} {prompt} {promptFile} {worktree} {sessionId}`. */
+  /** New branch of the repository on which a verified result is kept, too, with `{id} {recipe} {delegator}`: `understudy/{id}`. The checkout does not change. */
+  branch?: string | null;
+  /** `false`: where a recipe changes files, the agent works in your own checkout instead of a worktree. Its changes are in your files at once, each can be undone, and the result is never verified. */
+  useWorktree?: boolean | null;
+  /** Program and arguments of a custom command, with `{prompt} {promptFile} {model} {worktree} {sessionId}`. */
   command?: string[] | null;
-  /** How a `generic` tool gets its prompt: as an argument, on standard input, or in a file. */
+  /** How a custom command gets its prompt: as an argument, on standard input, or in a file. */
   promptDelivery?: "argument" | "stdin" | "file" | null;
-  /** What a `generic` tool prints: plain text until it exits, or one JSON event per line, `result` last. */
+  /** What happens in the mode `tmux` on a machine without tmux: it fails (default), or runs without a terminal. */
+  withoutTmux?: "fail" | "headless" | null;
+  /** What a custom command prints: plain text (default), or one JSON event per line, `result` last. */
   output?: "text" | "events" | null;
 }
 
@@ -684,24 +989,38 @@ export interface EnvReference {
 
 /** Bounds of one delegation; times in seconds, money in USD as a decimal string. */
 export interface Limits {
-  /** From `started` to the end of the last attempt. */
+  /** Longest duration of all attempts together. */
   totalSeconds?: number | null;
-  /** Between two real events; keep-alives and output other than events do not count. Without `firstEventSeconds`, it also applies before the first event. */
+  /** Longest time between two events of the agent, and before the first one unless `firstEventSeconds` is set. Other output and keep-alives do not count. */
   idleSeconds?: number | null;
-  /** From the start of an attempt to its first event. */
+  /** Longest time from the start of an attempt to its first event. */
   firstEventSeconds?: number | null;
-  /** From the terminal event to the exit of the process. */
+  /** Longest time from the agent's result to the exit of its process. */
   afterResultSeconds?: number | null;
   /** How long a permission request waits for the user; then it is rejected. */
   answerSeconds?: number | null;
-  /** Turns of the agent. */
+  /** Most turns of the agent. */
   maxTurns?: number | null;
-  /** Tokens that the model writes, in all turns together. */
+  /** Most tokens that the model writes, in all turns together. */
   maxOutputTokens?: number | null;
-  /** Tokens read and written, in all turns together. */
+  /** Most tokens read and written, in all turns together. */
   maxTokens?: number | null;
-  /** Cost of all turns together, as far as the prices are known. */
+  /** Highest cost of all turns together, as far as the prices are known. */
   maxUsd?: string | null;
+}
+
+/** Answers an agent's permission requests without asking; every given field must match. */
+export interface PermissionRule {
+  /** `allow`, `reject`, or `ask` the user although a later rule matches. */
+  decision: "allow" | "reject" | "ask";
+  /** What the tool would do; absent: anything. */
+  kind?: "read" | "edit" | "execute" | "fetch" | "other" | null;
+  /** First words of the command line (`npm test`). Allowed is only a simple command: one with operators, redirections or substitutions is never allowed by a rule; rejected is every command that contains it. */
+  command?: string | null;
+  /** Allow the command only as it is, without further words. */
+  exact?: boolean;
+  /** Pattern of files, relative to the worktree (`src/**`). Allowed are only requests of which all files match and are in the worktree; rejected are those of which one matches. */
+  path?: string | null;
 }
 
 /** Whether a delegator can be used now. */
@@ -710,6 +1029,20 @@ export interface EntryState {
   problems: Problem[];
   running: number;
   queued: number;
+  /** Why its fallbacks are tried instead; without fallbacks, it is tried all the same. */
+  pauses?: Pause[];
+}
+
+/** A pause of a delegator after failures of one kind: its fallbacks are tried instead. */
+export interface Pause {
+  failure: FailureClass;
+  state: CircuitState;
+  /** How many there were one after another. */
+  failures: number;
+  /** RFC 3339, UTC. */
+  until: string;
+  /** The last failure. */
+  message: string;
 }
 
 /** A delegator or model server, by its name. */
@@ -752,6 +1085,22 @@ export interface DeleteParams {
 export interface EmptyResult {
 }
 
+/** Set the delegator that is used when neither a request nor its recipe names one. */
+export interface DefaultParams {
+  /** Absent: remove the default. */
+  delegator?: string | null;
+  /** The recipe whose default it is; absent: the default for everything that no other default covers. */
+  recipe?: string | null;
+  scope?: "user" | "workspace";
+  workspace?: string | null;
+}
+
+/** The default that applies now. */
+export interface DefaultResult {
+  /** Another one than was set if a configuration with precedence sets it; absent: none. */
+  delegator?: string;
+}
+
 /** Test a delegator: the saved one with this name, or an unsaved one. */
 export interface DelegatorTestParams {
   name: string;
@@ -768,7 +1117,7 @@ export interface ConnectionTest {
   steps: ConnectionTestStep[];
 }
 
-/** One step of a connection test: `binary`, `version`, `endpoint`, `key`, `model`, `round_trip`. */
+/** One step of a connection test: `binary`, `version`, `tmux`, `endpoint`, `key`, `round_trip` …. */
 export interface ConnectionTestStep {
   name: string;
   ok: boolean;
@@ -802,14 +1151,18 @@ export interface ModelServer {
   kind: string;
   /** Base URL without `/chat/completions` (`http://127.0.0.1:11434/v1`). */
   baseUrl: string;
-  /** API of the server; `openai` unless declared. */
-  protocol?: string | null;
+  /** APIs of the server, the preferred one first; `openai` unless declared. */
+  protocols?: string[] | null;
   /** Where its key is stored; the file never contains the key itself. */
   apiKey?: KeyReference | null;
   /** HTTP headers sent with every request; not for keys. */
   headers?: Record<string, string> | null;
-  /** `local`: its address must be on this machine. */
+  /** `local`: its address must be on this machine, and its models cost nothing unless `prices` has a price. */
   locality?: "local" | "remote" | null;
+  /** Most requests that Understudy itself sends to it at once, in all processes together; others wait. */
+  maxConcurrent?: number | null;
+  /** What its models cost, by the first characters of their names; the longest that fits applies, `""` fits all. */
+  prices?: Record<string, Price> | null;
 }
 
 /** Where an API key is stored; exactly one field is set. */
@@ -820,6 +1173,18 @@ export interface KeyReference {
   keyring?: string | null;
   /** Absolute path of a file that only its owner can read (mode 0600). */
   file?: string | null;
+}
+
+/** What a model costs, in USD per million tokens, as decimal strings. */
+export interface Price {
+  /** Tokens read. */
+  input: string;
+  /** Tokens written. */
+  output: string;
+  /** Tokens read from the provider's cache; absent: as `input`. */
+  cacheRead?: string | null;
+  /** Tokens written to the provider's cache; absent: as `input`. */
+  cacheWrite?: string | null;
 }
 
 /** Whether a model server can be used. */
@@ -854,9 +1219,15 @@ export interface ServerPreset {
   title: string;
   /** Its usual address; empty: there is none. */
   baseUrl: string;
-  protocol: string;
+  protocols: string[];
+  /** Whether it usually runs on the user's own machine. */
+  local: boolean;
   /** Whether it usually requires an API key. */
   needsKey: boolean;
+  /** The environment variable in which its documentation expects the key. */
+  keyVariable?: string;
+  /** Whether the environment of the sidecar has that variable. */
+  keyInEnvironment: boolean;
   /** The page on which its users create API keys. */
   keyUrl?: string;
   /** Whether a model server responds at `baseUrl` on this machine now. */
@@ -990,61 +1361,52 @@ export interface CheckTrial {
   notes: string[];
 }
 
-/** What to delegate. Only `recipe` is always required. */
-export interface StartParams {
+/** A text recipe to run in this process: one request to a model server, without a delegation. */
+export interface TextParams {
+  /** Name of a recipe that returns text. */
   recipe: string;
-  /** Instructions of the user. */
+  /** Instructions of the user, such as the question. */
   task?: string | null;
-  /** URIs of the files to work on; for `tests`, the files under test. */
+  /** URIs of files and folders to send; what is open in the editor is sent as the editor shows it. */
   files?: string[] | null;
+  /** The selected lines of the first file. */
   range?: Range | null;
+  /** Problems in the first file, as LSP declares them. */
   diagnostics?: unknown[] | null;
-  /** URIs of files attached for reading. */
-  contextFiles?: string[] | null;
-  /** Text to work on, for recipes that return text. */
+  /** Text to work on. */
   input?: string | null;
-  /** URI of the file to write, for recipes that return a file. */
-  target?: string | null;
   delegator?: string | null;
+  /** Changes of the delegator for this request. */
+  launch?: LaunchOverride | null;
+  limits?: Limits | null;
   /** URI of the workspace; absent: the git top level of the first file, else its folder. */
   workspace?: string | null;
-  /** `current` (the user's files and buffers, the default), `head`, or a revision. */
-  base?: string | null;
-  /** Names of configured checks to run instead of the recipe's. */
-  checks?: string[] | null;
-  limits?: Limits | null;
-  /** How often the agent is asked again for tests that notice more, from 0 to 10; absent: as the recipe says. */
-  rounds?: number | null;
-  /** The group that the delegation joins, made by `groups/create`. */
-  groupId?: string | null;
-  idempotencyKey?: string | null;
-  workDoneToken?: string | number | null;
+  /** Open documents, for clients that do not synchronise them. */
   buffers?: Buffer[] | null;
+  /** Send the answer as it arrives in `understudy/text`, under this name. */
+  stream?: string | null;
+}
+
+/** What one delegation changes of its delegator; what has no effect there is refused. */
+export interface LaunchOverride {
+  /** Model ID. */
+  model?: string | null;
+  /** How the tool is driven. */
+  mode?: "headless" | "acp" | "tmux" | null;
+  /** What the tool may do without asking; it replaces `yolo`, too. */
+  permissionMode?: string | null;
+  /** Properties of the model, in addition to the delegator's. */
+  modelProperties?: Record<string, unknown> | null;
+  /** Whether the agent works in a worktree, and not in the user's checkout. */
+  useWorktree?: boolean | null;
+  /** Limits, in addition to those beside `launch`, by the names that a configuration file gives them (`total_seconds`). */
+  limits?: Record<string, number | number | string> | null;
 }
 
 /** The text of an open document, which may differ from the file on disk. */
 export interface Buffer {
   uri: string;
   text: string;
-}
-
-/** The delegation has started. */
-export interface StartResult {
-  id: string;
-  explain: Explanation;
-}
-
-/** The chosen delegator, and why. */
-export interface Explanation {
-  delegator: string;
-  candidates: Candidate[];
-  reason: string;
-}
-
-/** A delegator that was considered. */
-export interface Candidate {
-  name: string;
-  skippedBecause?: string;
 }
 
 /** Exactly what a start would send; tokens are estimates (bytes divided by four). */
@@ -1061,6 +1423,81 @@ export interface PreviewFile {
   bytes: number;
   tokens: number;
   withheld?: string;
+}
+
+/** The chosen delegator, and why. */
+export interface Explanation {
+  delegator: string;
+  /** Others that were considered, also as its fallbacks, and why each was left out. */
+  candidates: Candidate[];
+  reason: string;
+  /** The delegators that take over when this one cannot work, in this order. */
+  fallback?: string[];
+}
+
+/** A delegator that was considered. */
+export interface Candidate {
+  name: string;
+  skippedBecause?: string;
+}
+
+/** The whole answer; the request is in the ledger. */
+export interface TextResult {
+  /** ID of its line in the ledger. */
+  id: string;
+  text: string;
+  delegator: string;
+  model: string;
+  usage: Usage;
+  /** Absent: unknown. */
+  costUsd?: string;
+  seconds: number;
+  /** Warnings: files that were not sent, limits without effect, retries. */
+  notes: string[];
+}
+
+/** What to delegate. Only `recipe` is always required. */
+export interface StartParams {
+  recipe: string;
+  /** Instructions of the user. */
+  task?: string | null;
+  /** URIs of the files to work on; for `tests`, the files under test. */
+  files?: string[] | null;
+  range?: Range | null;
+  diagnostics?: unknown[] | null;
+  /** URIs of files attached for reading. */
+  contextFiles?: string[] | null;
+  /** Text to work on, for recipes that return text. */
+  input?: string | null;
+  /** URI of the file to write, for recipes that return a file. */
+  target?: string | null;
+  delegator?: string | null;
+  /** Delegators that take over when the first one cannot work, in this order, instead of those that it names itself; `[]`: none. `launch` does not apply to them, limits do. */
+  fallback?: string[] | null;
+  /** An agent (see `agents/list`) whose instructions, model and tools apply to this delegation. */
+  agent?: string | null;
+  /** URI of the workspace; absent: the git top level of the first file, else its folder. */
+  workspace?: string | null;
+  /** `current` (the user's files and buffers, the default), `head`, or a revision. */
+  base?: string | null;
+  /** Names of configured checks to run instead of the recipe's. */
+  checks?: string[] | null;
+  limits?: Limits | null;
+  /** Changes of the delegator for this delegation. */
+  launch?: LaunchOverride | null;
+  /** How often the agent is asked again for tests that notice more, from 0 to 10; absent: as the recipe says. */
+  rounds?: number | null;
+  /** The group that the delegation joins, made by `groups/create`. */
+  groupId?: string | null;
+  idempotencyKey?: string | null;
+  workDoneToken?: string | number | null;
+  buffers?: Buffer[] | null;
+}
+
+/** The delegation has started. */
+export interface StartResult {
+  id: string;
+  explain: Explanation;
 }
 
 /** One delegation, by its ID or an unambiguous prefix of it. */
@@ -1095,6 +1532,8 @@ export interface Delegation {
   sandbox?: Sandbox;
   /** Whether the isolation is `landlock` or stronger. */
   confined: boolean;
+  /** Where the user can watch and answer the agent (see `delegations/attach`); only while it runs in tmux. */
+  terminal?: Pane;
   usage: Usage;
   costUsd?: string;
   costKnown: boolean;
@@ -1104,6 +1543,8 @@ export interface Delegation {
   finishedAt?: string;
   error?: ErrorInfo;
   groupId?: string;
+  /** Ids of the delegations of its group that must succeed before it starts. */
+  after?: string[];
   parentId?: string;
   /** Ids of pending hunks whose accept failed because they conflict with the user's file. */
   conflicts?: string[];
@@ -1112,6 +1553,8 @@ export interface Delegation {
   /** The follow-up that continues the pending hunks; None again if that follow-up failed. */
   supersededBy?: string;
   waitingFor?: PermissionRequest;
+  /** What the user said to the agent, oldest first. */
+  messages?: SentMessage[];
   lastSeq: number;
 }
 
@@ -1122,27 +1565,24 @@ export interface Attempt {
   tool?: string;
   modelServer?: string;
   model: string;
+  /** Why this attempt was made on this delegator. */
+  reason?: string;
   startedAt: string;
   finishedAt?: string;
   sessionId?: string;
   startCommit: string;
   endCommit?: string;
+  /** Where its worktree is kept, if it changed files and the next attempt began again from the base; see `worktrees/list`. */
+  rescueRef?: string;
   usage: Usage;
   costUsd?: string;
-  /** Whether the amount was computed from counted text instead of reported. */
+  /** Where the amount is from. */
+  costSource?: "reported" | "configured" | "table" | "local" | "unknown";
+  /** The date of the price table that it was computed with. */
+  priceDate?: string;
+  /** Whether it was computed from tokens that Understudy estimated, because nothing reported them. */
   costEstimated?: boolean;
   failure?: ErrorInfo;
-}
-
-/** Tokens and turns; the input counts include cached tokens. */
-export interface Usage {
-  inputTokens: number;
-  outputTokens: number;
-  cacheReadTokens: number;
-  cacheWriteTokens: number;
-  reasoningTokens: number;
-  turns: number;
-  toolCalls: number;
 }
 
 /** An error as sent to clients: what happened, to what, and what to do next. */
@@ -1155,6 +1595,10 @@ export interface ErrorInfo {
   /** When a retry can succeed, if the server or tool reports it (RFC 3339, UTC). */
   retryAt?: string;
   scope?: ErrorScope;
+  /** Absolute paths of logs that can explain it, the most useful one first; no text of the error names them. */
+  logPaths?: string[];
+  /** The parameter of the request that is wrong (`launch.permissionMode`), for forms; absent if it may be any. */
+  parameter?: string;
 }
 
 /** The result of a delegation. */
@@ -1177,7 +1621,10 @@ export interface CheckResult {
   name: string;
   argv: string[];
   exitCode?: number;
+  /** Of the run that these counts and this exit code are from. */
   seconds: number;
+  /** Of all runs: this one, its repetitions, those on the base, and those of mutation testing. */
+  judgingSeconds?: number;
   /** Object ID of the tree that was judged. */
   tree: string;
   passed?: number;
@@ -1314,14 +1761,24 @@ export interface Review {
   rejected: number;
 }
 
+/** A pane of a tmux server. */
+export interface Pane {
+  /** Absolute path of the socket of its tmux server. */
+  socket: string;
+  /** Its id on this server, such as `%3`. */
+  id: string;
+}
+
 /** Who started a delegation or made a group, as far as the frontend knows. */
 export interface AskedBy {
-  /** `cli`, `rpc` or `lsp`. */
+  /** `cli`, `rpc`, `lsp` or `mcp`. */
   frontend: string;
   /** Name and version of the editor or other client, as it introduced itself. */
   client?: string;
   /** Session of the agent that made the request, from its environment. */
   session?: string;
+  /** Tool of that agent. */
+  agent?: string;
   /** Process of the client. */
   pid?: number;
   /** Folder in which the client works. */
@@ -1347,7 +1804,10 @@ export interface PermissionRequest {
   /** For `read` and `edit`: the files; absent when they are not known, or too many. */
   paths?: string[];
   deadline?: string;
+  /** The option that is chosen when no one answers in time. */
   deadlineAction: string;
+  /** The rule that an answer with `remember` adds to the delegator; absent when none is proposed. */
+  rule?: PermissionRule;
 }
 
 /** One possible answer; choose by `kind`, never by `id`. */
@@ -1355,6 +1815,18 @@ export interface PermissionOption {
   id: string;
   title: string;
   kind: "allow_once" | "allow_always" | "reject_once" | "reject_always";
+}
+
+/** What the user said to the agent while the delegation was in progress. */
+export interface SentMessage {
+  id: string;
+  /** Its beginning, as one line. */
+  text: string;
+  by: string;
+  /** How it was to reach the agent; `kept` after the end of a run that did not deliver it. */
+  delivery: "sent" | "waiting" | "kept";
+  /** Whether the agent got it, or a reply took it along. */
+  delivered?: boolean;
 }
 
 /** List delegations, newest first; `limit` is at most 1000, default 100. */
@@ -1405,6 +1877,18 @@ export interface UnsubscribeParams {
   id?: string | null;
 }
 
+/** Show the terminal of an agent that runs in tmux. */
+export interface AttachParams {
+  id: string;
+  /** The values of `TMUX` and `TMUX_PANE` where it will be shown, separated by a blank; absent: outside tmux. */
+  tmux?: string | null;
+}
+
+/** The command to run in the user's terminal, without the variable `TMUX`. */
+export interface AttachResult {
+  argv: string[];
+}
+
 /** Create an empty group; delegations join it with `groupId` of their start. */
 export interface GroupCreateParams {
   kind: "batch" | "compare";
@@ -1416,8 +1900,99 @@ export interface Group {
   kind: "batch" | "compare";
   /** Ids in the order in which they joined; replies and retries of members join too. */
   delegations: string[];
+  /** What they may spend together; absent: each has only its own limits. */
+  budget?: GroupBudget;
   askedBy: AskedBy;
   createdAt: string;
+}
+
+/** What all delegations of a group may spend together. When it is spent, those that wait do not start, and those that run are stopped; their partial work is kept. */
+export interface GroupBudget {
+  /** The most tokens that they read and write. */
+  maxTokens?: number | null;
+  /** The highest cost, in USD as a decimal string; what has no known cost counts as free. */
+  maxUsd?: string | null;
+}
+
+/** Start tasks as one group, from one base with one set of unsaved texts: all of them, or none after an error. */
+export interface GroupStartParams {
+  /** At most 200, each as for `delegations/start`, without `groupId`, `idempotencyKey` and `buffers`. */
+  tasks: GroupTask[];
+  kind?: "batch" | "compare";
+  /** What all of them may spend together. */
+  budget?: GroupBudget | null;
+  /** Unsaved texts, for every task. */
+  buffers?: Buffer[] | null;
+  /** With a key that was used before, return the group that was started with it. */
+  idempotencyKey?: string | null;
+}
+
+/** One task of a group. */
+export interface GroupTask {
+  recipe: string;
+  /** Instructions of the user. */
+  task?: string | null;
+  /** URIs of the files to work on; for `tests`, the files under test. */
+  files?: string[] | null;
+  range?: Range | null;
+  diagnostics?: unknown[] | null;
+  /** URIs of files attached for reading. */
+  contextFiles?: string[] | null;
+  /** Text to work on, for recipes that return text. */
+  input?: string | null;
+  /** URI of the file to write, for recipes that return a file. */
+  target?: string | null;
+  delegator?: string | null;
+  /** Delegators that take over when the first one cannot work, in this order, instead of those that it names itself; `[]`: none. `launch` does not apply to them, limits do. */
+  fallback?: string[] | null;
+  /** An agent (see `agents/list`) whose instructions, model and tools apply to this delegation. */
+  agent?: string | null;
+  /** URI of the workspace; absent: the git top level of the first file, else its folder. */
+  workspace?: string | null;
+  /** `current` (the user's files and buffers, the default), `head`, or a revision. */
+  base?: string | null;
+  /** Names of configured checks to run instead of the recipe's. */
+  checks?: string[] | null;
+  limits?: Limits | null;
+  /** Changes of the delegator for this delegation. */
+  launch?: LaunchOverride | null;
+  /** How often the agent is asked again for tests that notice more, from 0 to 10; absent: as the recipe says. */
+  rounds?: number | null;
+  /** The group that the delegation joins, made by `groups/create`. */
+  groupId?: string | null;
+  idempotencyKey?: string | null;
+  workDoneToken?: string | number | null;
+  buffers?: Buffer[] | null;
+  /** What the other tasks of the group call it; no two tasks have the same name. */
+  name?: string | null;
+  /** Names of tasks of the group that must succeed before this one starts: with the verdict `answered`, `verified`, `unverified` or `no_changes`. If one ends in another way, this task ends with the error `dependency_failed`. */
+  after?: string[] | null;
+}
+
+/** All tasks have started, or wait for a free slot. */
+export interface GroupStartResult {
+  group: Group;
+  /** Why each task got its delegator, in the order of `group.delegations` and of the tasks. */
+  explanations: Explanation[];
+}
+
+/** List groups, newest first; `limit` is at most 1000, default 20. */
+export interface GroupListParams {
+  limit?: number | null;
+}
+
+/** The newest groups. */
+export interface GroupListResult {
+  groups: GroupOverview[];
+}
+
+/** A group and how far its members are. */
+export interface GroupOverview {
+  group: Group;
+  /** The title of its first member; absent while it has none. */
+  title?: string;
+  /** How many members are in each state, or have each verdict. */
+  states: Record<string, number>;
 }
 
 /** Wait until every member has finished, for at most `timeoutSeconds` (default 3600, maximum 86400). */
@@ -1429,6 +2004,25 @@ export interface GroupWaitParams {
 /** The current members of a group, in the order in which they joined. */
 export interface GroupResult {
   delegations: Delegation[];
+}
+
+/** What waits for a slot. */
+export interface QueueResult {
+  paused: boolean;
+  /** In the order in which they start. */
+  delegations: Delegation[];
+}
+
+/** Let nothing that waits start, or let it start again; what runs is not affected. */
+export interface QueuePauseParams {
+  paused: boolean;
+}
+
+/** Move one waiting delegation to another place. */
+export interface QueueMoveParams {
+  id: string;
+  /** 1 is the next to start; a number beyond the end is the last place. */
+  position: number;
 }
 
 /** The changes between base and result. */
@@ -1643,6 +2237,8 @@ export interface StrengthenParams {
 export interface RetryParams {
   id: string;
   delegator?: string | null;
+  /** Changes of the delegator for this delegation; absent: those of the first one, if the delegator is the same. */
+  launch?: LaunchOverride | null;
 }
 
 /** Answer a permission request of an agent with the ID of an option. */
@@ -1651,6 +2247,20 @@ export interface AnswerParams {
   requestId: string;
   option: string;
   note?: string | null;
+  /** Add the request's `rule` to the delegator, so that it is not asked again. */
+  remember?: boolean;
+}
+
+/** Say something to the agent of a delegation in progress, in at most 64 KiB. */
+export interface SayParams {
+  id: string;
+  text: string;
+}
+
+/** What happens to the message. */
+export interface SayResult {
+  messageId: string;
+  delivery: "sent" | "waiting" | "kept";
 }
 
 /** Export a result as a branch, commit or patch; the user's branch and files do not change. */
@@ -1711,6 +2321,165 @@ export interface RestoreResult {
   path: string;
 }
 
+/** Select attempts and group them; `limit` is at most 1000, default 100. `since` and `until` (exclusive) are dates or times in RFC 3339; a date is its beginning in UTC. */
+export interface LedgerParams {
+  since?: string | null;
+  until?: string | null;
+  workspace?: string | null;
+  delegator?: string | null;
+  tool?: string | null;
+  modelServer?: string | null;
+  model?: string | null;
+  recipe?: string | null;
+  verdict?: string | null;
+  /** Session of the agent that asked. */
+  session?: string | null;
+  by?: "day" | "month" | "delegator" | "tool" | "model_server" | "model" | "recipe" | "language" | "workspace" | "requester" | null;
+  compare?: LedgerPrices | null;
+  /** Also read the session files of Claude Code and Codex, and return the share of the work that was delegated; only with `since`, `until`, `workspace` and `session`. */
+  share?: boolean;
+  limit?: number | null;
+  cursor?: string | null;
+}
+
+/** Prices to compare with, in US dollars per million tokens, as decimal numbers. */
+export interface LedgerPrices {
+  readUsd: string;
+  writtenUsd: string;
+  /** For tokens that were read from a provider's cache; default: `readUsd`. */
+  cachedUsd?: string | null;
+}
+
+/** Attempts, newest first (`cursor` if more follow), and totals of all selected attempts. */
+export interface LedgerResult {
+  lines: LedgerLine[];
+  totals: LedgerTotals;
+  /** Empty without `by`. */
+  groups: LedgerGroup[];
+  cursor?: string;
+  /** Only with `share`. */
+  share?: LedgerShare;
+}
+
+/** One attempt, with what the user decided about the result. */
+export interface LedgerLine {
+  entry: LedgerEntry;
+  /** Decisions on the hunks of its delegation; only on the last attempt, and while the delegation is on disk. */
+  review?: Review;
+}
+
+/** An attempt that has ended. */
+export interface LedgerEntry {
+  version?: number;
+  /** When the attempt ended. */
+  at: string;
+  /** The delegation. */
+  id: string;
+  /** Its number, from 1. */
+  attempt: number;
+  askedBy: AskedBy;
+  recipe: string;
+  /** LSP language ID of the first file; empty when there is none or it is not known. */
+  language?: string;
+  workspace: string;
+  delegator: string;
+  tool?: string;
+  modelServer?: string;
+  model: string;
+  usage: Usage;
+  /** Decimal number as text. */
+  costUsd?: string;
+  /** `estimated` is only in entries of earlier versions. */
+  costSource: "reported" | "configured" | "table" | "local" | "unknown" | "estimated";
+  /** The date of the price table that the cost was computed with. */
+  priceDate?: string;
+  /** Whether the cost was computed from tokens that Understudy estimated. */
+  costEstimated?: boolean;
+  seconds: number;
+  /** How the delegation ended, for its last attempt. */
+  verdict?: string;
+  /** Error kind, when the attempt failed. */
+  failure?: string;
+}
+
+/** The totals of the attempts with one value, such as one delegator. */
+export interface LedgerGroup {
+  /** Empty for attempts that have no such value. */
+  key: string;
+  totals: LedgerTotals;
+}
+
+/** How much of the work was delegated, in tokens. Sessions of an agent that are themselves delegations count as delegated, not as an orchestrator's. */
+export interface LedgerShare {
+  /** From this time on, RFC 3339; without `since` in the request, the beginning of the first attempt, and 1970 for one session. */
+  since: string;
+  orchestrators: OrchestratorUsage[];
+  /** Tokens that delegations read, of all that were read; absent when none was read. */
+  readPercent?: number;
+  /** The same for tokens that were written. */
+  writtenPercent?: number;
+  /** What could not be read, as sentences; the share is too high by it. */
+  unread: string[];
+}
+
+/** What the sessions of one agent CLI used that a person works with. */
+export interface OrchestratorUsage {
+  tool: string;
+  model: string;
+  sessions: number;
+  usage: Usage;
+}
+
+/** List the places for instructions. */
+export interface InstructionsParams {
+  /** Also list the places in this workspace. */
+  workspace?: string | null;
+}
+
+/** The places, and the text for other applications, which have no file for it. */
+export interface InstructionsResult {
+  targets: InstructionTarget[];
+  text: string;
+}
+
+/** One place where instructions can be. */
+export interface InstructionTarget {
+  name: string;
+  title: string;
+  path: string;
+  state: InstructionState;
+  /** Whether the agent's folder exists; where it does, the instructions are installed unless others are named. */
+  found: boolean;
+  problem?: string;
+}
+
+/** Install or remove instructions. `names`: default is to install where an agent's folder exists, and to remove wherever they are. */
+export interface ChangeInstructionsParams {
+  action: "install" | "uninstall";
+  names?: string[] | null;
+  workspace?: string | null;
+  dryRun?: boolean;
+  /** Also replace or remove instructions that someone has edited. */
+  force?: boolean;
+}
+
+/** One entry for each place that was named or found. */
+export interface ChangeInstructionsResult {
+  changes: InstructionChange[];
+}
+
+/** What was done to one file, or would be. */
+export interface InstructionChange {
+  name: string;
+  path: string;
+  before: InstructionState;
+  after: InstructionState;
+  /** Unified diff of the change; empty if nothing changes. Bytes that are not UTF-8 are shown as U+FFFD. */
+  diff?: string;
+  /** Why the file stays as it is, and what to do. */
+  problem?: string;
+}
+
 /** `understudy/event`: new events of one delegation, in `seq` order. */
 export interface EventNotification {
   id: string;
@@ -1720,6 +2489,13 @@ export interface EventNotification {
 /** `understudy/changed`: these collections changed; read them again. */
 export interface ChangedNotification {
   collections: ("delegations" | "delegators" | "modelServers" | "recipes" | "trust")[];
+}
+
+/** `understudy/text`: the next piece of an answer that `text/run` waits for. */
+export interface TextNotification {
+  /** The name in the request. */
+  stream: string;
+  text: string;
 }
 
 /** The commit the work starts from. */
@@ -1743,7 +2519,7 @@ export interface WorktreeEvent {
   seconds: number;
 }
 
-/** No slot was free. */
+/** As many delegations as allowed were running. */
 export interface QueuedEvent {
   type: "queued";
   seq: number;
@@ -1767,13 +2543,15 @@ export interface StartedEvent {
   commit?: string;
 }
 
-/** The program of an attempt's agent runs; a delegator without a tool runs no program. */
+/** The program of an attempt's agent runs; of a delegator without a tool, the first command of its model. */
 export interface AgentStartedEvent {
   type: "agent_started";
   seq: number;
   at: string;
   attempt: number;
   sandbox: Sandbox;
+  /** Its pane, for one that runs in tmux. */
+  terminal?: Pane;
 }
 
 /** The current activity, as a short text for people. */
@@ -1869,6 +2647,11 @@ export interface UsageEvent {
   turns: number;
   toolCalls: number;
   costUsd?: string;
+  /** Where the cost is from; absent: the agent reported it. */
+  costSource?: "reported" | "configured" | "table" | "local" | "unknown";
+  /** The date of the price table, where it was used. */
+  priceDate?: string;
+  /** Whether the tokens are an estimate. */
   estimated?: boolean;
 }
 
@@ -1897,9 +2680,10 @@ export interface PermissionEvent {
   paths?: string[];
   deadline?: string;
   deadlineAction: string;
+  rule?: PermissionRule;
 }
 
-/** The user or the deadline answered. */
+/** The user, a rule or the deadline answered. */
 export interface PermissionAnsweredEvent {
   type: "permission_answered";
   seq: number;
@@ -1908,6 +2692,27 @@ export interface PermissionAnsweredEvent {
   requestId: string;
   option: string;
   by: string;
+}
+
+/** The user said something to the agent while the delegation was in progress. */
+export interface UserMessageEvent {
+  type: "user_message";
+  seq: number;
+  at: string;
+  attempt: number;
+  messageId: string;
+  text: string;
+  by: string;
+  delivery: "sent" | "waiting" | "kept";
+}
+
+/** The agent got the message, or a reply to this delegation took it along. */
+export interface MessageDeliveredEvent {
+  type: "message_delivered";
+  seq: number;
+  at: string;
+  attempt: number;
+  messageId: string;
 }
 
 /** The attempt failed; its partial work is kept. */
@@ -1919,6 +2724,7 @@ export interface AttemptFailedEvent {
   error: ErrorInfo;
   /** Whether the same delegator is tried again. */
   willRetry: boolean;
+  /** The delegator of the next attempt, which begins with a fresh worktree. */
   nextDelegator?: string;
   waitSeconds?: number;
 }
@@ -1930,6 +2736,8 @@ export interface CheckpointEvent {
   at: string;
   attempt: number;
   commit: string;
+  /** Where the whole worktree is kept, if the next attempt has a fresh one. */
+  rescueRef?: string;
 }
 
 /** The result: a commit and its files, or a text. */
@@ -1965,6 +2773,7 @@ export interface CheckFinishedEvent {
   argv: string[];
   exitCode?: number;
   seconds: number;
+  judgingSeconds?: number;
   tree: string;
   passed?: number;
   failed?: number;
@@ -2138,6 +2947,8 @@ export type Event =
   | SessionEvent
   | PermissionEvent
   | PermissionAnsweredEvent
+  | UserMessageEvent
+  | MessageDeliveredEvent
   | AttemptFailedEvent
   | CheckpointEvent
   | ResultEvent
@@ -2162,12 +2973,22 @@ export interface Requests {
   "understudy/version": { params: NoParams; result: VersionResult };
   /** Check everything that a delegation needs, and return how to fix what is missing. */
   "understudy/doctor": { params: NoParams; result: DoctorResult };
+  /** Return what runs, what waits for the user, and what was spent today. */
+  "understudy/status": { params: WorkspaceParams; result: StatusResult };
+  /** Write a commented configuration file with the test runners and agent CLIs that were found. */
+  "understudy/configuration/init": { params: StarterParams; result: StarterResult };
+  /** Import the configuration of another delegation tool, or return what that would write. */
+  "understudy/configuration/import": { params: ImportParams; result: ImportResult };
   /** List the supported agent CLIs, installed or not, with their versions. */
   "understudy/tools/list": { params: ToolsParams; result: ToolsResult };
+  /** Write a commented definition of an agent CLI that Understudy does not know. */
+  "understudy/tools/create": { params: ToolCreateParams; result: ToolFile };
   /** Trust a workspace, revoke its trust, or return whether it is trusted. */
   "understudy/workspace/trust": { params: TrustParams; result: TrustResult };
   /** List the recipes that apply to a file. */
   "understudy/recipes/list": { params: RecipesParams; result: RecipesResult };
+  /** List the agents and skills that a delegation can name, of the workspace, of the user and built in. */
+  "understudy/agents/list": { params: WorkspaceParams; result: AgentsResult };
   /** List the delegators with where each is configured, and the problems of the configuration. */
   "understudy/delegators/list": { params: WorkspaceParams; result: DelegatorsResult };
   /** Return one delegator. */
@@ -2178,8 +2999,12 @@ export interface Requests {
   "understudy/delegators/createFromTool": { params: DelegatorFromToolParams; result: DelegatorEntry };
   /** Replace a delegator; a stale revision is a conflict. */
   "understudy/delegators/update": { params: DelegatorUpdateParams; result: DelegatorEntry };
+  /** End the pauses of a delegator that failed again and again, and forget its failures. */
+  "understudy/delegators/reset": { params: NameParams; result: DelegatorEntry };
   /** Remove a delegator. */
   "understudy/delegators/delete": { params: DeleteParams; result: EmptyResult };
+  /** Choose the delegator that a recipe, or everything else, uses by default. */
+  "understudy/delegators/setDefault": { params: DefaultParams; result: DefaultResult };
   /** Test a delegator, saved or not: its tool or its server, key and model, and a short round trip. */
   "understudy/delegators/test": { params: DelegatorTestParams; result: ConnectionTest };
   /** List the model servers with where each is configured. */
@@ -2208,6 +3033,10 @@ export interface Requests {
   "understudy/checks/delete": { params: DeleteParams; result: EmptyResult };
   /** Run a check, saved or not, on the current files in a worktree of its own. */
   "understudy/checks/test": { params: CheckTestParams; result: CheckTrial };
+  /** Return exactly what `text/run` would send; refused if the delegator runs an agent CLI. */
+  "understudy/text/preview": { params: TextParams; result: PreviewResult };
+  /** Send a text recipe to a model server from this process and return the answer; nothing else is started. */
+  "understudy/text/run": { params: TextParams; result: TextResult };
   /** Start a delegation; return at once, with the chosen delegator and the reason. */
   "understudy/delegations/start": { params: StartParams; result: StartResult };
   /** Return exactly what a start would send, without sending it. */
@@ -2226,14 +3055,26 @@ export interface Requests {
   "understudy/delegations/unsubscribe": { params: UnsubscribeParams; result: EmptyResult };
   /** Cancel a delegation within five seconds; its partial work is kept. Idempotent. */
   "understudy/delegations/cancel": { params: IdParams; result: Delegation };
+  /** Return the command that shows the terminal of an agent that runs in tmux. */
+  "understudy/delegations/attach": { params: AttachParams; result: AttachResult };
   /** Create an empty group of delegations. */
   "understudy/groups/create": { params: GroupCreateParams; result: Group };
+  /** Start several tasks as one group, from one base and with one budget; return at once. */
+  "understudy/groups/start": { params: GroupStartParams; result: GroupStartResult };
   /** Return a group with the IDs of its members. */
   "understudy/groups/get": { params: IdParams; result: Group };
+  /** Return the newest groups, each with how many members are in which state. */
+  "understudy/groups/list": { params: GroupListParams; result: GroupListResult };
   /** Wait for the end of every member; a timeout is not an error: check each `state`. */
   "understudy/groups/wait": { params: GroupWaitParams; result: GroupResult };
   /** Cancel every member that has not finished; its partial work is kept. Idempotent. */
   "understudy/groups/cancel": { params: IdParams; result: GroupResult };
+  /** Return the delegations that wait for a slot, in the order in which they start. */
+  "understudy/queue/get": { params: NoParams; result: QueueResult };
+  /** Let nothing that waits start, or let it start again. */
+  "understudy/queue/pause": { params: QueuePauseParams; result: QueueResult };
+  /** Let a waiting delegation start earlier or later than others. */
+  "understudy/queue/move": { params: QueueMoveParams; result: QueueResult };
   /** Return the result as files and hunks. */
   "understudy/delegations/diff": { params: IdParams; result: DiffResult };
   /** Return one file of the base or of the result. */
@@ -2266,6 +3107,8 @@ export interface Requests {
   "understudy/delegations/retry": { params: RetryParams; result: StartedResult };
   /** Answer a permission request of an agent; the first valid answer counts, a second one is a conflict. */
   "understudy/delegations/answer": { params: AnswerParams; result: EmptyResult };
+  /** Say something to the agent of a delegation in progress; what it does not get goes along with the next reply. */
+  "understudy/delegations/say": { params: SayParams; result: SayResult };
   /** Export a result, without rejected hunks, as a branch, commit or patch. */
   "understudy/delegations/export": { params: ExportParams; result: ExportResult };
   /** Discard a result and its worktree; the rescue ref restores it byte for byte. */
@@ -2276,6 +3119,12 @@ export interface Requests {
   "understudy/worktrees/remove": { params: IdParams; result: RescueResult };
   /** Restore a removed worktree at its path. */
   "understudy/worktrees/restore": { params: RestoreParams; result: RestoreResult };
+  /** List what was delegated, newest first, with totals of tokens, costs and outcomes. */
+  "understudy/ledger/read": { params: LedgerParams; result: LedgerResult };
+  /** List where other agents can be told when and how to delegate, and the text. */
+  "understudy/instructions/list": { params: InstructionsParams; result: InstructionsResult };
+  /** Install or remove these instructions, in files of other agents or of a workspace. */
+  "understudy/instructions/change": { params: ChangeInstructionsParams; result: ChangeInstructionsResult };
 }
 
 /** Every notification of the server with its parameters. */
@@ -2284,4 +3133,6 @@ export interface Notifications {
   "understudy/event": EventNotification;
   /** `understudy/changed`: these collections changed; read them again. */
   "understudy/changed": ChangedNotification;
+  /** `understudy/text`: the next piece of an answer that `text/run` waits for. */
+  "understudy/text": TextNotification;
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -14,6 +14,8 @@ from understudy.model.errors import UnderstudyError
 from understudy.model.text import path_quoting, sanitize
 
 if TYPE_CHECKING:
+    import msgspec
+
     from understudy.engine.review.editor_buffers import BufferEdit as BufferEdit  # noqa: PLC0414 - for frontends
     from understudy.engine.review.editor_buffers import Editor
 
@@ -33,15 +35,16 @@ def describe_asker(
     client: str | None = None,
 ) -> AskedBy:
     """Describe the client of a frontend; ``environ`` is the client's environment."""
-    variables = (name for tool in declarations.tools().values() for name in tool.session_variables)
-    session = next((environ[name] for name in variables if environ.get(name)), None)
+    variables = ((tool.name, name) for tool in declarations.tools().values() for name in tool.session_variables)
+    agent, variable = next(((tool, name) for tool, name in variables if environ.get(name)), (None, ""))
     parent = environ.get(DELEGATION_VARIABLE)
     if parent is not None and not delegation_folder.is_id(parent):
         parent = None
     return AskedBy(
         frontend=frontend,
         client=_name(client),
-        session=_name(session),
+        session=_name(environ.get(variable)),
+        agent=agent,
         pid=pid,
         cwd=None if cwd is None else path_quoting.quote(os.fsencode(cwd)),
         parent=parent,
@@ -64,7 +67,7 @@ class Caller(Protocol):
     """The caller of one request."""
 
     name: str
-    """The frontend: ``cli``, ``rpc`` or ``lsp``."""
+    """The frontend: ``cli``, ``rpc``, ``lsp`` or ``mcp``."""
 
     def asked_by(self) -> AskedBy:
         """Return a description of the calling process, for the specification of a delegation."""
@@ -90,6 +93,13 @@ class Caller(Protocol):
         """Stop sending them."""
         ...
 
+    def tell(self, name: str, params: msgspec.Struct) -> None:
+        """Send a notification of the method table, by its name without prefix; waits for a client that reads slowly.
+
+        Does nothing for a caller that cannot receive any. Errors: ``OSError`` if the client is gone.
+        """
+        ...
+
 
 class TrustAwareCaller(Caller, Protocol):
     """A caller that can distrust workspaces in spite of the record, as an editor in restricted mode does."""
@@ -112,6 +122,12 @@ class EditingCaller(Caller, Protocol):
     def edit(self, edits: list[BufferEdit]) -> bool:
         """Apply all edits or none, each only if the document still has ``before``; return false if refused."""
         ...
+
+
+def opened_folders(caller: Caller) -> Sequence[Path]:
+    """Return the folders that the caller's editor shows; empty for a caller without an editor."""
+    found = getattr(caller, "opened", None)
+    return found() if callable(found) else ()
 
 
 def as_editor(caller: Caller) -> Editor | None:
@@ -158,3 +174,6 @@ class TerminalCaller:
 
     def unfollow(self, delegation: str | None) -> None:
         """Do nothing: nothing is followed."""
+
+    def tell(self, name: str, params: msgspec.Struct) -> None:
+        """Do nothing: this caller receives no notifications."""

@@ -14,7 +14,7 @@ KEPT_BYTES = 1_000_000
 
 
 def internal_error(what: str, error: BaseException) -> UnderstudyError:
-    """Write ``error``'s traceback to ``<state>/internal-errors.log`` and return the typed error that names the file."""
+    """Write ``error``'s traceback to ``<state>/internal-errors.log`` and return the typed error with its path."""
     if isinstance(error, OSError) and error.errno in {28, 122}:  # ENOSPC, EDQUOT: the most common cause
         return UnderstudyError(
             ErrorKind.DISK_FULL, f"{what}: the disk is full.", hint="Free some space and try again; no data was lost."
@@ -34,5 +34,6 @@ def internal_error(what: str, error: BaseException) -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.INTERNAL,
         f"Internal error in {what}: {type(error).__name__}: {error}.",
-        hint=f"This is a bug in Understudy; {path} has the details." if path else "This is a bug in Understudy.",
+        hint="This is a bug in Understudy. Please report it.",
+        log_paths=[str(path)] if path else None,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,9 +17,20 @@ from understudy.model.config.config_entries import (
     ServerPreset,
     ToolEntry,
 )
-from understudy.model.config.delegators import Delegator, Model, ModelServer
+from understudy.model.config.delegators import Delegator, Limits, Model, ModelServer
 from understudy.model.config.recipes import Recipe
-from understudy.model.delegations import Delegation, Explanation, GroupKind
+from understudy.model.delegations import (
+    Buffer,
+    Delegation,
+    Explanation,
+    Group,
+    GroupBudget,
+    GroupKind,
+    GroupTask,
+    LaunchOverride,
+    Usage,
+)
+from understudy.model.errors import Location, Range
 from understudy.model.events import AnyEvent
 from understudy.model.hunks import FileDiff
 from understudy.model.states import State
@@ -127,6 +138,24 @@ class DelegatorFromToolParams(Strict, kw_only=True):
     workspace: str | None = None
 
 
+class DefaultParams(Strict, kw_only=True):
+    """Set the delegator that is used when neither a request nor its recipe names one."""
+
+    delegator: str | None = None
+    """Absent: remove the default."""
+    recipe: str | None = None
+    """The recipe whose default it is; absent: the default for everything that no other default covers."""
+    scope: EditableScope = "user"
+    workspace: str | None = None
+
+
+class DefaultResult(Wire, kw_only=True):
+    """The default that applies now."""
+
+    delegator: str | None = None
+    """Another one than was set if a configuration with precedence sets it; absent: none."""
+
+
 class ModelServersResult(Wire, kw_only=True):
     """Every model server, and the problems of the configuration."""
 
@@ -196,6 +225,22 @@ class ToolsParams(Strict, kw_only=True):
     """List agent CLIs; ``refresh`` queries their versions again."""
 
     refresh: bool = False
+    workspace: str | None = None
+
+
+class ToolCreateParams(Strict, kw_only=True):
+    """Write a commented definition of an agent CLI that Understudy does not know."""
+
+    name: str
+    """The value of ``tool`` in its delegators."""
+    scope: EditableScope = "user"
+    workspace: str | None = None
+
+
+class ToolFile(Wire, kw_only=True):
+    """The file that defines an agent CLI."""
+
+    location: Location
 
 
 class ToolsResult(Wire, kw_only=True):
@@ -204,6 +249,8 @@ class ToolsResult(Wire, kw_only=True):
     tools: list[ToolEntry]
     backends: list[BackendEntry]
     """The agent loops of Understudy itself; the protocol of the model server decides which one runs a delegator."""
+    problems: list[Problem] = msgspec.field(default_factory=list)
+    """Problems of the configuration, including files that define a tool and cannot be read."""
 
 
 class PresetsResult(Wire, kw_only=True):
@@ -250,10 +297,67 @@ class PreviewResult(Wire, kw_only=True):
     explain: Explanation
 
 
+class TextParams(Strict, kw_only=True):
+    """A text recipe to run in this process: one request to a model server, without a delegation."""
+
+    recipe: str
+    """Name of a recipe that returns text."""
+    task: str | None = None
+    """Instructions of the user, such as the question."""
+    files: list[str] | None = None
+    """URIs of files and folders to send; what is open in the editor is sent as the editor shows it."""
+    range: Range | None = None
+    """The selected lines of the first file."""
+    diagnostics: list[Any] | None = None
+    """Problems in the first file, as LSP declares them."""
+    input: str | None = None
+    """Text to work on."""
+    delegator: str | None = None
+    launch: LaunchOverride | None = None
+    """Changes of the delegator for this request."""
+    limits: Limits | None = None
+    workspace: str | None = None
+    """URI of the workspace; absent: the git top level of the first file, else its folder."""
+    buffers: list[Buffer] | None = None
+    """Open documents, for clients that do not synchronise them."""
+    stream: str | None = None
+    """Send the answer as it arrives in `understudy/text`, under this name."""
+
+
+class TextResult(Wire, kw_only=True):
+    """The whole answer; the request is in the ledger."""
+
+    id: str
+    """ID of its line in the ledger."""
+    text: str
+    delegator: str
+    model: str
+    usage: Usage
+    cost_usd: str | None = None
+    """Absent: unknown."""
+    seconds: float
+    notes: list[str]
+    """Warnings: files that were not sent, limits without effect, retries."""
+
+
 class IdParams(Strict, kw_only=True):
     """One delegation, by its ID or an unambiguous prefix of it."""
 
     id: str
+
+
+class AttachParams(Strict, kw_only=True):
+    """Show the terminal of an agent that runs in tmux."""
+
+    id: str
+    tmux: str | None = None
+    """The values of `TMUX` and `TMUX_PANE` where it will be shown, separated by a blank; absent: outside tmux."""
+
+
+class AttachResult(Wire, kw_only=True):
+    """The command to run in the user's terminal, without the variable `TMUX`."""
+
+    argv: list[str]
 
 
 class WaitParams(Strict, kw_only=True):
@@ -267,6 +371,72 @@ class GroupCreateParams(Strict, kw_only=True):
     """Create an empty group; delegations join it with ``groupId`` of their start."""
 
     kind: GroupKind
+
+
+class GroupStartParams(Strict, kw_only=True):
+    """Start tasks as one group, from one base with one set of unsaved texts: all of them, or none after an error."""
+
+    tasks: list[GroupTask]
+    """At most 200, each as for ``delegations/start``, without ``groupId``, ``idempotencyKey`` and ``buffers``."""
+    kind: GroupKind = "batch"
+    budget: GroupBudget | None = None
+    """What all of them may spend together."""
+    buffers: list[Buffer] | None = None
+    """Unsaved texts, for every task."""
+    idempotency_key: str | None = None
+    """With a key that was used before, return the group that was started with it."""
+
+
+class GroupStartResult(Wire, kw_only=True):
+    """All tasks have started, or wait for a free slot."""
+
+    group: Group
+    explanations: list[Explanation]
+    """Why each task got its delegator, in the order of ``group.delegations`` and of the tasks."""
+
+
+class QueuePauseParams(Strict, kw_only=True):
+    """Let nothing that waits start, or let it start again; what runs is not affected."""
+
+    paused: bool
+
+
+class QueueMoveParams(Strict, kw_only=True):
+    """Move one waiting delegation to another place."""
+
+    id: str
+    position: int
+    """1 is the next to start; a number beyond the end is the last place."""
+
+
+class QueueResult(Wire, kw_only=True):
+    """What waits for a slot."""
+
+    paused: bool
+    delegations: list[Delegation]
+    """In the order in which they start."""
+
+
+class GroupListParams(Strict, kw_only=True):
+    """List groups, newest first; ``limit`` is at most 1000, default 20."""
+
+    limit: int | None = None
+
+
+class GroupOverview(Wire, kw_only=True):
+    """A group and how far its members are."""
+
+    group: Group
+    title: str | None = None
+    """The title of its first member; absent while it has none."""
+    states: dict[str, int]
+    """How many members are in each state, or have each verdict."""
+
+
+class GroupListResult(Wire, kw_only=True):
+    """The newest groups."""
+
+    groups: list[GroupOverview]
 
 
 class GroupWaitParams(Strict, kw_only=True):
@@ -437,6 +607,14 @@ class EventNotification(Wire, kw_only=True):
 
     id: str
     events: list[AnyEvent]
+
+
+class TextNotification(Wire, kw_only=True):
+    """``understudy/text``: the next piece of an answer that `text/run` waits for."""
+
+    stream: str
+    """The name in the request."""
+    text: str
 
 
 class ChangedNotification(Wire, kw_only=True):

@@ -12,8 +12,11 @@ from typing import Any
 
 import msgspec
 
+from understudy.api import instruction_messages as instructions
+from understudy.api import ledger_messages as ledger
 from understudy.api import messages as m
 from understudy.api import review_messages as r
+from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
 from understudy.model import delegations
 from understudy.model.config import config_entries
@@ -49,24 +52,53 @@ _ROWS: tuple[Method, ...] = (
         "version",
         m.NoParams,
         m.VersionResult,
-        "installation:version",
+        "setup.installation:version",
         "Return the version of Understudy and of its protocol.",
     ),
     Method(
         "doctor",
         m.NoParams,
         m.DoctorResult,
-        "doctor:doctor",
+        "setup.doctor:doctor",
         "Check everything that a delegation needs, and return how to fix what is missing.",
         slow=True,
+    ),
+    Method(
+        "status",
+        m.WorkspaceParams,
+        setup.StatusResult,
+        "setup.overview:status",
+        "Return what runs, what waits for the user, and what was spent today.",
+    ),
+    Method(
+        "configuration/init",
+        setup.StarterParams,
+        setup.StarterResult,
+        "setup.overview:init",
+        "Write a commented configuration file with the test runners and agent CLIs that were found.",
+        slow=True,
+    ),
+    Method(
+        "configuration/import",
+        setup.ImportParams,
+        setup.ImportResult,
+        "setup.import_configuration:import_configuration",
+        "Import the configuration of another delegation tool, or return what that would write.",
     ),
     Method(
         "tools/list",
         m.ToolsParams,
         m.ToolsResult,
-        "installation:tools",
+        "setup.installation:tools",
         "List the supported agent CLIs, installed or not, with their versions.",
         slow=True,
+    ),
+    Method(
+        "tools/create",
+        m.ToolCreateParams,
+        m.ToolFile,
+        "configuration:create_tool",
+        "Write a commented definition of an agent CLI that Understudy does not know.",
     ),
     Method(
         "workspace/trust",
@@ -81,6 +113,13 @@ _ROWS: tuple[Method, ...] = (
         m.RecipesResult,
         "configuration:recipes",
         "List the recipes that apply to a file.",
+    ),
+    Method(
+        "agents/list",
+        m.WorkspaceParams,
+        setup.AgentsResult,
+        "configuration:agents",
+        "List the agents and skills that a delegation can name, of the workspace, of the user and built in.",
     ),
     Method(
         "delegators/list",
@@ -117,12 +156,26 @@ _ROWS: tuple[Method, ...] = (
         "configuration:update_delegator",
         "Replace a delegator; a stale revision is a conflict.",
     ),
+    Method(
+        "delegators/reset",
+        m.NameParams,
+        config_entries.DelegatorEntry,
+        "configuration:reset_delegator",
+        "End the pauses of a delegator that failed again and again, and forget its failures.",
+    ),
     Method("delegators/delete", m.DeleteParams, m.EmptyResult, "configuration:delete_delegator", "Remove a delegator."),
+    Method(
+        "delegators/setDefault",
+        m.DefaultParams,
+        m.DefaultResult,
+        "configuration:set_default",
+        "Choose the delegator that a recipe, or everything else, uses by default.",
+    ),
     Method(
         "delegators/test",
         m.DelegatorTestParams,
         config_entries.ConnectionTest,
-        "connection_tests:test_delegator",
+        "setup.connection_tests:test_delegator",
         "Test a delegator, saved or not: its tool or its server, key and model, and a short round trip.",
         slow=True,
     ),
@@ -165,7 +218,7 @@ _ROWS: tuple[Method, ...] = (
         "modelServers/test",
         m.NameParams,
         config_entries.ConnectionTest,
-        "connection_tests:test_model_server",
+        "setup.connection_tests:test_model_server",
         "Test a model server: reach it and use its key.",
         slow=True,
     ),
@@ -181,7 +234,7 @@ _ROWS: tuple[Method, ...] = (
         "modelServers/models",
         m.NameParams,
         m.ModelsResult,
-        "connection_tests:models",
+        "setup.connection_tests:models",
         "List the models of a server.",
         slow=True,
     ),
@@ -196,23 +249,38 @@ _ROWS: tuple[Method, ...] = (
         "checks/list",
         m.WorkspaceParams,
         m.ChecksResult,
-        "configured_checks:checks",
+        "setup.configured_checks:checks",
         "List the checks with where each is configured, and those that the project's files suggest.",
     ),
     Method(
         "checks/create",
         m.CheckCreateParams,
         config_entries.CheckEntry,
-        "configured_checks:create_check",
+        "setup.configured_checks:create_check",
         "Create a check: one file in the folder of its scope.",
     ),
-    Method("checks/delete", m.DeleteParams, m.EmptyResult, "configured_checks:delete_check", "Remove a check."),
+    Method("checks/delete", m.DeleteParams, m.EmptyResult, "setup.configured_checks:delete_check", "Remove a check."),
     Method(
         "checks/test",
         m.CheckTestParams,
         config_entries.CheckTrial,
-        "configured_checks:test_check",
+        "setup.configured_checks:test_check",
         "Run a check, saved or not, on the current files in a worktree of its own.",
+        slow=True,
+    ),
+    Method(
+        "text/preview",
+        m.TextParams,
+        m.PreviewResult,
+        "text_answers:preview",
+        "Return exactly what `text/run` would send; refused if the delegator runs an agent CLI.",
+    ),
+    Method(
+        "text/run",
+        m.TextParams,
+        m.TextResult,
+        "text_answers:run",
+        "Send a text recipe to a model server from this process and return the answer; nothing else is started.",
         slow=True,
     ),
     Method(
@@ -283,13 +351,35 @@ _ROWS: tuple[Method, ...] = (
         "Cancel a delegation within five seconds; its partial work is kept. Idempotent.",
     ),
     Method(
+        "delegations/attach",
+        m.AttachParams,
+        m.AttachResult,
+        "agent_terminals:attach",
+        "Return the command that shows the terminal of an agent that runs in tmux.",
+    ),
+    Method(
         "groups/create",
         m.GroupCreateParams,
         delegations.Group,
         "groups:create",
         "Create an empty group of delegations.",
     ),
+    Method(
+        "groups/start",
+        m.GroupStartParams,
+        m.GroupStartResult,
+        "groups:start",
+        "Start several tasks as one group, from one base and with one budget; return at once.",
+        slow=True,
+    ),
     Method("groups/get", m.IdParams, delegations.Group, "groups:get", "Return a group with the IDs of its members."),
+    Method(
+        "groups/list",
+        m.GroupListParams,
+        m.GroupListResult,
+        "groups:list_newest",
+        "Return the newest groups, each with how many members are in which state.",
+    ),
     Method(
         "groups/wait",
         m.GroupWaitParams,
@@ -305,6 +395,27 @@ _ROWS: tuple[Method, ...] = (
         "groups:cancel",
         "Cancel every member that has not finished; its partial work is kept. Idempotent.",
         slow=True,
+    ),
+    Method(
+        "queue/get",
+        m.NoParams,
+        m.QueueResult,
+        "queued_delegations:get",
+        "Return the delegations that wait for a slot, in the order in which they start.",
+    ),
+    Method(
+        "queue/pause",
+        m.QueuePauseParams,
+        m.QueueResult,
+        "queued_delegations:pause",
+        "Let nothing that waits start, or let it start again.",
+    ),
+    Method(
+        "queue/move",
+        m.QueueMoveParams,
+        m.QueueResult,
+        "queued_delegations:move",
+        "Let a waiting delegation start earlier or later than others.",
     ),
     Method("delegations/diff", m.IdParams, m.DiffResult, "review:diff", "Return the result as files and hunks."),
     Method(
@@ -408,6 +519,13 @@ _ROWS: tuple[Method, ...] = (
         "Answer a permission request of an agent; the first valid answer counts, a second one is a conflict.",
     ),
     Method(
+        "delegations/say",
+        r.SayParams,
+        r.SayResult,
+        "review:say",
+        "Say something to the agent of a delegation in progress; what it does not get goes along with the next reply.",
+    ),
+    Method(
         "delegations/export",
         r.ExportParams,
         r.ExportResult,
@@ -442,6 +560,27 @@ _ROWS: tuple[Method, ...] = (
         "review:restore_worktree",
         "Restore a removed worktree at its path.",
     ),
+    Method(
+        "ledger/read",
+        ledger.LedgerParams,
+        ledger.LedgerResult,
+        "ledger:read",
+        "List what was delegated, newest first, with totals of tokens, costs and outcomes.",
+    ),
+    Method(
+        "instructions/list",
+        instructions.InstructionsParams,
+        instructions.InstructionsResult,
+        "setup.instructions:read",
+        "List where other agents can be told when and how to delegate, and the text.",
+    ),
+    Method(
+        "instructions/change",
+        instructions.ChangeInstructionsParams,
+        instructions.ChangeInstructionsResult,
+        "setup.instructions:change",
+        "Install or remove these instructions, in files of other agents or of a workspace.",
+    ),
 )
 
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
@@ -450,6 +589,7 @@ METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 NOTIFICATIONS: dict[str, type] = {
     "event": m.EventNotification,
     "changed": m.ChangedNotification,
+    "text": m.TextNotification,
 }
 """Notifications to the client, by their name without the prefix."""
 

@@ -1,4 +1,4 @@
-"""Files of delegations that editors open: ``review.diff``, and the text of an answer."""
+"""Files that editors open: the ``review.diff`` of a delegation, and the text of an answer."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 
 REVIEW = "review.diff"
 _REVIEW_BYTES = 64 * 1024 * 1024
+_ANSWERS = "answers"
+MOST_ANSWERS = 50
+"""How many answers to text requests are kept for editors; the ledger has no texts."""
 
 
 def is_own(path: Path) -> bool:
@@ -86,4 +89,24 @@ def write_answer(delegation: str, text: str) -> Path:
     path = delegation_folder.open_folder(delegation).path / "answer.md"
     with durable.named_failures(path):  # another editor may write the same answer now
         durable.replace(path, text.encode("utf-8", "replace"), several_writers=True)
+    return path
+
+
+def write_text_answer(request: str, text: str) -> Path:
+    """Write the answer to a text request where an editor can open it, remove the oldest ones, and return the file.
+
+    Errors: ``disk_full``, ``state_unavailable``.
+    """
+    import contextlib
+
+    from understudy.files import durable
+
+    folder = state_folder.state_root() / _ANSWERS
+    path = folder / f"{request}.md"
+    with durable.named_failures(path):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        durable.replace(path, text.encode("utf-8", "replace"))
+        for old in sorted(folder.glob("*.md"))[:-MOST_ANSWERS]:  # IDs begin with the time
+            with contextlib.suppress(FileNotFoundError):
+                old.unlink()
     return path

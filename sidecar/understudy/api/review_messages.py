@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from understudy.model.delegations import Delivery, LaunchOverride
 from understudy.model.hunks import Hunk
 from understudy.model.wire import Strict, Wire
 
@@ -130,6 +131,8 @@ class RetryParams(Strict, kw_only=True):
 
     id: str
     delegator: str | None = None
+    launch: LaunchOverride | None = None
+    """Changes of the delegator for this delegation; absent: those of the first one, if the delegator is the same."""
 
 
 class StrengthenParams(Strict, kw_only=True):
@@ -147,6 +150,22 @@ class AnswerParams(Strict, kw_only=True):
     request_id: str
     option: str
     note: str | None = None
+    remember: bool = False
+    """Add the request's `rule` to the delegator, so that it is not asked again."""
+
+
+class SayParams(Strict, kw_only=True):
+    """Say something to the agent of a delegation in progress, in at most 64 KiB."""
+
+    id: str
+    text: str
+
+
+class SayResult(Wire, kw_only=True):
+    """What happens to the message."""
+
+    message_id: str
+    delivery: Delivery
 
 
 class StartedResult(Wire, kw_only=True):

@@ -15,8 +15,11 @@ from understudy.api import config_language
 from understudy.api.config_language import Completion, FileKind, Finding, Fix, Known, Place
 from understudy.api.config_language.text_positions import Text
 from understudy.config import unsaved
+from understudy.config.discovery import declarations
+from understudy.model.capabilities import COMMON_FIELDS
 
 CONFIGURATION = Path(__file__).parents[3] / "docs" / "configuration.md"
+DRIVEN = {name for name, declared in declarations.tools().items() if declared.runner}
 
 CONFIG = """\
 [defaults]
@@ -139,6 +142,16 @@ class TestKinds:
         assert config_language.kind_of(kept / "config.toml") is FileKind.CONFIG
         assert config_language.kind_of(kept / "recipes" / "new.md") is FileKind.RECIPE
         assert config_language.kind_of(kept / "delegators" / "new.toml") is None
+
+    def test_definitions_of_tools_are_completed_and_their_names_and_modes_offered(self, folder: Path):
+        (folder / "tools").mkdir()
+        mode = 'permission_modes = [{ name = "look", arguments = [], description = "Reads." }]'
+        (folder / "tools" / "mine.toml").write_text(f'title = "Mine"\ncommand = ["x", "{{options}}"]\n{mode}\n')
+        known = config_language.know(None, trusted=False)
+        assert {"{options}", "{promptFile}"} <= set(offered(known, "command = ['x', |]", FileKind.TOOL))
+        assert {"session", "usage"} <= set(offered(known, "[[events]]\nevent = |", FileKind.TOOL))
+        assert "mine" in offered(known, "tool = |", FileKind.DELEGATOR)
+        assert set(offered(known, "tool = 'mine'\n[launch]\npermission_mode = |", FileKind.DELEGATOR)) == {"look"}
 
 
 class TestDiagnostics:
@@ -325,15 +338,15 @@ class TestCompletion:
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
-            ("[[delegators]]\ntool = |\n", {"claude", "generic", "ghostwriter"}),
-            ('[[delegators]]\ntool = "cl|\n', {"claude", "generic", "ghostwriter"}),
+            ("[[delegators]]\ntool = |\n", DRIVEN),
+            ('[[delegators]]\ntool = "cl|\n', DRIVEN),
             ("[[delegators]]\nmodel_server = '|'\n", {"local"}),
             ("[[delegators]]\nmodel_server = 'local'\nmodel = '|'\n", {"qwen3-coder", "gemma3"}),
             ("[[model_servers]]\nname = 'new'\n[[delegators]]\nmodel_server = '|'\n", {"local", "new"}),
             ("[[delegators]]\ntool = 'claude'\nlaunch = { yolo = | }\n", {"true", "false"}),
             ("[defaults]\ndelegator = |", {"ghostwriter", "mine", "quick"}),
             ("[defaults]\nrecipes = { tests = '|' }\n", {"ghostwriter", "mine", "quick"}),
-            ("[[model_servers]]\nprotocol = '|'\n", {"openai", "anthropic"}),
+            ("[[model_servers]]\nprotocols = ['|']\n", {"openai", "anthropic", "gemini", "responses"}),
             ("[[checks]]\nargv = ['x', |]\n", {"{python}", "{tests}"}),
             ("[[checks]]\nargv = ['{python}', '|']\n", {"{tests}"}),
             (
@@ -362,7 +375,7 @@ class TestCompletion:
             "flags",
         }
         found = offered(known, "[[delegators]]\ntool = 'generic'\nlaunch = { | }\n")
-        assert set(found) == {"command", "output", "prompt_delivery", "prompt_prefix", "prompt_suffix"}
+        assert set(found) == set(COMMON_FIELDS) | {"command", "output", "prompt_delivery"}
 
     def test_headers(self, known: Known):
         found = offered(known, "[[delegators]]\nname = 'a'\n|")
@@ -430,7 +443,9 @@ class TestHover:
         assert self.text(known, "[limits]\nidle_seconds = |3\n") == told
 
     def test_the_tools_that_support_a_field(self, known: Known):
-        assert "Supported by `claude`." in self.text(known, "[[delegators]]\nlaunch.fl|ags = []\n")
+        text = self.text(known, "[[delegators]]\nlaunch.fl|ags = []\n")
+        names = re.findall("`([a-z]+)`", text[text.index("Supported by ") :])
+        assert {"claude", "codex"} <= {*names} <= (DRIVEN | {"cursor", "goose"}) - {"generic", "ghostwriter"}
 
     def test_a_delegator(self, known: Known):
         for text in ("[defaults]\ndelegator = 'qu|ick'\n", "[[delegators]]\nname = 'qu|ick'\n"):

@@ -33,11 +33,13 @@ ANY_TEXT = settings(
 )
 
 NAMES = {
+    FileKind.DEFAULTS: "defaults.toml",
     FileKind.CONFIG: "config.toml",
     FileKind.DELEGATOR: "delegators/new.toml",
     FileKind.MODEL_SERVER: "model-servers/new.toml",
     FileKind.CHECK: "checks/new.toml",
     FileKind.RECIPE: "recipes/new.md",
+    FileKind.TOOL: "tools/new.toml",
 }
 
 PIECES = [
@@ -48,6 +50,7 @@ PIECES = [
     'delegator = "quik"\n', "recipes = { test = 'quick' }\n", 'argv = ["{python}", "x"]\n', "limits.slot = 1\n", "launch.output = 'txt'\n",
     'title = "t"\n', 'returns = "tree"\n', "checks = ['unt']\n", 'applies_to = { on = ["file"] }\n', "api_key = { from_env = 'A' }\n",
     "env = { A_TOKEN = 'x' }\n", "kind = 'olama'\nbase_url = 'http://127.0.0.1/v1'\n", "[limts]\n", "[[chekcs]]\n", "[delegators]\n",
+    "command = ['x', '{options}', '{promt}']\n", 'dialect = "json"\n', "[[events]]\nevent = 'text'\n", "when = { a = 1 }\ntext = 'a[*'\n",
     "llm_tool = 'claude'\n", "launch_config = { mod = 1 }\n", "modle = ''\n", 'name = """\na\n"""\n', "x = [\n 1, # c\n [2],\n]\n",
 ]  # fmt: skip
 typed = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=14).map("".join)

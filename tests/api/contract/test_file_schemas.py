@@ -21,17 +21,21 @@ from understudy.config import load, locations
 from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema
 from understudy.config.reference import fields
+from understudy.config.tool_template import template
 
 TOP = Path(__file__).parents[3]
 SCHEMAS = TOP / "protocol" / "schema" / "files"
+AGENTS = (TOP / "docs" / "agents.md").read_text(encoding="utf-8")
 CONFIGURATION = (TOP / "docs" / "configuration.md").read_text(encoding="utf-8")
 
 NAMES = {
+    FileKind.DEFAULTS: "defaults.toml",
     FileKind.CONFIG: "config.toml",
     FileKind.DELEGATOR: "delegators/new.toml",
     FileKind.MODEL_SERVER: "model-servers/new.toml",
     FileKind.CHECK: "checks/new.toml",
     FileKind.RECIPE: "recipes/new.md",
+    FileKind.TOOL: "tools/new.toml",
 }
 
 
@@ -80,6 +84,10 @@ GOOD = {
         "name = 'x'\nargv = ['a']\nrequired = false\ncwd = 'b'\n",
     ],
     FileKind.RECIPE: [path.read_text(encoding="utf-8") for path in (locations.BUILTIN / "recipes").glob("*.md")],
+    FileKind.TOOL: [
+        template("new"),
+        *re.findall(r"```toml\n(# ~/.config/understudy/tools/.*?)```", AGENTS, re.DOTALL),
+    ],
 }
 
 BAD = [
@@ -94,7 +102,10 @@ BAD = [
     (FileKind.CONFIG, "[[checks]]\nname = 'a'\nargv = []\n"),
     (FileKind.CONFIG, "[[checks]]\nname = 'a'\nargv = ['x']\ntimeout = 3\n"),
     (FileKind.CONFIG, "[[routes]]\nname = 'a'\n"),
-    (FileKind.DELEGATOR, "tool = 'claud'\n"),
+    (FileKind.TOOL, "command = ['x']\n"),
+    (FileKind.TOOL, "title = 'x'\ncommand = []\n"),
+    (FileKind.TOOL, "title = 'x'\ncommand = ['x']\ndialect = 'xml'\n"),
+    (FileKind.TOOL, "title = 'x'\ncommand = ['x']\nfailures = [{ kind = 'bored', exit_codes = [3] }]\n"),
     (FileKind.DELEGATOR, "tool = 'claude'\nmodle = 'x'\n"),
     (FileKind.DELEGATOR, "tool = 'claude'\nlaunch = { mode = 'tmux' }\n"),
     (FileKind.DELEGATOR, "tool = 'claude'\nlaunch = { docker = true }\n"),

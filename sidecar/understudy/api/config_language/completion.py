@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from understudy.api.config_language import descriptions
 from understudy.api.config_language.known_names import Known, shape_of
@@ -168,8 +168,10 @@ class _Finder:
         if tool is None:
             return None
         server = self.known.configuration.model_servers.get(self.document.string((*delegator, "model_server")) or "")
-        named = Delegator(name="", tool=tool or None)
-        return declarations.capabilities_of(named, server.model_server if server is not None else None)
+        mode: Any = self.document.string((*delegator, "mode"))
+        named = Delegator(name="", tool=tool or None, mode=mode)
+        defined = self.known.configuration.definition_of(named)
+        return declarations.capabilities_of(named, server.model_server if server is not None else None, defined)
 
     def _tool(self, delegator: Path) -> str | None:
         for spelled in ("tool", "llm_tool"):
@@ -219,7 +221,11 @@ class _Finder:
         if len(path) < 2 or path[-2] not in {"launch", "launch_config"}:
             return {}
         supported = self._supported(path[:-2])
-        declared = [supported] if supported is not None else [t for t in declarations.tools().values() if t.runner]
+        declared = (
+            [supported]
+            if supported is not None
+            else [one for tool in declarations.tools().values() for one in tool.in_each_mode()]
+        )
         return {
             one.value: f"**{one.title}**: {one.description}" if one.description else one.title
             for tool in declared

@@ -65,7 +65,8 @@ def of_field(name: str, shape: FieldShape, path: Path) -> str:
     elif shape.least is not None:
         lines.append(f"At least {shape.least}.")
     if len(path) >= 2 and path[-2] in {"launch", "launch_config"}:
-        tools = [f"`{tool.name}`" for tool in declarations.tools().values() if tool.runner and name in tool.launch]
+        known = declarations.tools().values()
+        tools = [f"`{tool.name}`" for tool in known if any(name in one.launch for one in tool.in_each_mode())]
         own = ["Understudy's own loop"] if any(name in one.launch for one in declarations.backends().values()) else []
         lines.append(f"Supported by {', '.join([*tools, *own])}.")
     return "\n\n".join(lines)
@@ -92,7 +93,7 @@ def of_name(kind: Names, name: str, known: Known) -> str:
         return _paragraphs([*lines, *_used("recipe", users)])
     if kind == "tools" and name in known.tools:
         users = [entry.delegator.name for entry in loaded.delegators.values() if entry.delegator.tool == name]
-        return _paragraphs([f"**Tool `{name}`**: {tool_title(name)}", *_used("delegator", users)])
+        return _paragraphs([f"**Tool `{name}`**: {tool_title(name, known)}", *_used("delegator", users)])
     return ""
 
 
@@ -101,7 +102,7 @@ def _delegator(name: str, known: Known) -> Iterator[str]:
     entry = loaded.delegators[name]
     delegator = entry.delegator
     yield f"**Delegator `{name}`**" + (f": {delegator.display_name}" if delegator.display_name else "")
-    runs = tool_title(delegator.tool) if delegator.tool else "Understudy's own loop"
+    runs = tool_title(delegator.tool, known) if delegator.tool else "Understudy's own loop"
     server = f" on the model server `{delegator.model_server}`" if delegator.model_server else ""
     model = f", model `{delegator.model}`" if delegator.model else ""
     yield f"{runs}{server}{model}. Scope: {entry.scope}."
@@ -121,7 +122,8 @@ def _server(name: str, known: Known) -> Iterator[str]:
     entry = loaded.model_servers[name]
     server = entry.model_server
     yield f"**Model server `{name}`**" + (f": {server.display_name}" if server.display_name else "")
-    yield f"`{server.kind}` at {server.base_url}, protocol `{server.protocol or 'openai'}`. Scope: {entry.scope}."
+    spoken = " and ".join(f"`{word}`" for word in declarations.protocols_of(server))
+    yield f"`{server.kind}` at {server.base_url}, speaks {spoken}. Scope: {entry.scope}."
     if any(problem.severity == "error" for problem in entry.state.problems):
         yield "**Not usable**."
     yield from _problems(entry.state.problems)

@@ -13,7 +13,11 @@ from understudy.config.locations import FileKind
 from understudy.config.parsing.source_file import MAX_BYTES
 from understudy.config.reference.fields import FieldShape, Names
 
-_WHOLE: dict[FileKind, Names] = {FileKind.DELEGATOR: "delegators", FileKind.MODEL_SERVER: "model_servers"}
+_WHOLE: dict[FileKind, Names] = {
+    FileKind.DELEGATOR: "delegators",
+    FileKind.MODEL_SERVER: "model_servers",
+    FileKind.TOOL: "tools",
+}
 _LISTED: dict[str | int, Names] = {
     "delegators": "delegators",
     "model_servers": "model_servers",

@@ -34,8 +34,8 @@ class Known:
 
     @property
     def tools(self) -> list[str]:
-        """The tools that have a runner."""
-        return declarations.runnable_tools()
+        """The tools that have a runner, and those that files define."""
+        return [*declarations.runnable_tools(), *self.configuration.tools]
 
     def names(self, kind: Names, *, of: str | None = None) -> list[str]:
         """Return the names of a kind; ``of`` limits models to those of a model server or tool."""
@@ -87,7 +87,8 @@ def shape_of(kind: FileKind) -> FieldShape:
     return fields.shape_of(kind, defaults)
 
 
-def tool_title(name: str) -> str:
+def tool_title(name: str, known: Known) -> str:
     """Return the display name of a tool."""
     tool = declarations.tools().get(name)
-    return tool.title if tool is not None else name
+    own = known.configuration.tools.get(name)
+    return tool.title if tool is not None else own.definition.title if own is not None else name

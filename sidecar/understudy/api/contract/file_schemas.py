@@ -14,11 +14,13 @@ DIALECT = "http://json-schema.org/draft-07/schema#"
 """The latest dialect that schema-driven TOML editors support completely."""
 
 _TITLES = {
+    FileKind.DEFAULTS: "Understudy: defaults.toml",
     FileKind.CONFIG: "Understudy: config.toml",
     FileKind.DELEGATOR: "Understudy: delegators/<name>.toml",
     FileKind.MODEL_SERVER: "Understudy: model-servers/<name>.toml",
     FileKind.CHECK: "Understudy: checks/<name>.toml",
     FileKind.RECIPE: "Understudy: the front matter of recipes/<name>.md",
+    FileKind.TOOL: "Understudy: tools/<name>.toml",
 }
 
 

@@ -9,17 +9,22 @@ from typing import TypeVar
 
 from understudy import config
 from understudy.api import messages as m
-from understudy.api.caller import Caller
+from understudy.api import setup_messages as setup
+from understudy.api.caller import Caller, opened_folders
 from understudy.config import edit
+from understudy.config.agents import agent_tiers
 from understudy.config.discovery import declarations
 from understudy.config.suggestions import unknown_name
 from understudy.config.trust import records as trust_records
 from understudy.engine import workspaces
+from understudy.engine.circuits import circuit_store
+from understudy.engine.planning import delegator_choice
 from understudy.journal import change_notifications, state_folder
 from understudy.model.config import languages
-from understudy.model.config.config_entries import DelegatorEntry, ModelServerEntry, Problem, ServerPreset
-from understudy.model.config.delegators import Delegator, Scope
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.config.config_entries import CircuitState, DelegatorEntry, ModelServerEntry, Problem, ServerPreset
+from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope
+from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
 
 _T = TypeVar("_T")
 
@@ -49,7 +54,7 @@ def editor(caller: Caller, workspace: str | None) -> edit.Editor:
 def trust(caller: Caller, params: m.TrustParams) -> m.TrustResult:
     """Trust a workspace, revoke its trust, or return whether it is trusted."""
     if workspaces.require_path(params.workspace).is_file():
-        top = workspaces.workspace_of([params.workspace], None, None)
+        top = workspaces.workspace_of([params.workspace], None, None, opened_folders(caller))
     else:
         top = workspaces.workspace_of([], params.workspace, None)
     root = state_folder.state_root()
@@ -72,13 +77,22 @@ def trust(caller: Caller, params: m.TrustParams) -> m.TrustResult:
     )
 
 
+_USUAL = {
+    name: place
+    for place, name in enumerate(
+        ("tests", "implement", "fix", "docs", "review", "explain", "summarize", "ask", "write"),
+    )
+}
+"""The built-in recipes, those first that most people begin with."""
+
+
 def recipes(caller: Caller, params: m.RecipesParams) -> m.RecipesResult:
-    """Return the recipes that apply to a file, or all that the caller can see."""
+    """Return the recipes that apply to a file, or all that the caller can see: the user's own, then the usual ones."""
     workspace = None
     if params.uri is not None:
-        workspace = str(workspaces.workspace_of([params.uri], None, None))
+        workspace = str(workspaces.workspace_of([params.uri], None, None, opened_folders(caller)))
     loaded = load(caller, workspace)
-    found = list(loaded.recipes.values())
+    found = sorted(loaded.recipes.values(), key=lambda recipe: _USUAL.get(recipe.name, -1))
     if params.uri is not None:
         language = languages.language_of(workspaces.require_path(params.uri).name)
         found = [
@@ -90,17 +104,51 @@ def recipes(caller: Caller, params: m.RecipesParams) -> m.RecipesResult:
     return m.RecipesResult(recipes=found, problems=loaded.problems)
 
 
+def agents(caller: Caller, params: m.WorkspaceParams) -> setup.AgentsResult:
+    """Return the agents that a delegation in a workspace can name; those of an untrusted workspace are not read."""
+    top = _workspace(caller, params.workspace)
+    trusted = top is not None and trust_records.status(top, state_folder.state_root()).trusted
+    found = agent_tiers.agents_of(top, trusted=trusted)
+    return setup.AgentsResult(agents=list(found.entries.values()), problems=[one.plain() for one in found.problems])
+
+
 def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
     """Return every delegator with the counts of its live delegations, and a problem if its program is missing."""
     loaded = load(caller, params.workspace)
     counts = _counts()
     for name, entry in loaded.delegators.items():
         entry.state.running, entry.state.queued = counts.get(name, (0, 0))
-        missing = _missing(entry)
+        _add_pauses(entry, loaded)
+        missing = _missing(entry, loaded.definition_of(entry.delegator))
         if missing is not None:
             entry.state.ready = False
             entry.state.problems.append(missing)
     return m.DelegatorsResult(delegators=list(loaded.delegators.values()), problems=loaded.problems)
+
+
+def reset_delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
+    """End the pauses of a delegator and forget its failures; return it."""
+    entry = delegator(caller, params)
+    loaded = load(caller, params.workspace)
+    circuit_store.reset(state_folder.state_root(), entry.delegator, _server_of(entry, loaded))
+    change_notifications.notify(CHANGED)
+    return delegator(caller, params)
+
+
+def _add_pauses(entry: DelegatorEntry, loaded: config.Configuration) -> None:
+    """Add what failed again and again to the state of a delegator, and a warning for each kind of failure."""
+    entry.state.pauses = circuit_store.pauses(state_folder.state_root(), entry.delegator, _server_of(entry, loaded))
+    for pause in entry.state.pauses:
+        words = pause.failure.replace("_", " ")
+        until = "while it is tried again" if pause.state is CircuitState.HALF_OPEN else f"until {pause.until}"
+        message = f"Paused {until} ({words}, {pause.failures} times): {pause.message}"
+        hint = f"Its fallbacks are tried instead. To end the pause: understudy delegators reset {entry.delegator.name}"
+        entry.state.problems.append(Problem(severity="warning", message=message, hint=hint, location=entry.location))
+
+
+def _server_of(entry: DelegatorEntry, loaded: config.Configuration) -> ModelServer | None:
+    found = loaded.model_servers.get(entry.delegator.model_server or "")
+    return found.model_server if found is not None else None
 
 
 def delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
@@ -118,13 +166,38 @@ def create_delegator(caller: Caller, params: m.DelegatorCreateParams) -> Delegat
 
 
 def create_delegator_from_tool(caller: Caller, params: m.DelegatorFromToolParams) -> DelegatorEntry:
-    """Create a delegator for an agent CLI, with a generated unique name."""
-    declarations.require_capabilities(Delegator(name=params.tool, tool=params.tool), None)
+    """Create a delegator for an agent CLI, with a generated unique name.
+
+    One that Understudy cannot drive itself runs as a custom command, if the command is known.
+    """
     edits = editor(caller, params.workspace)
     name = edits.generate_name(params.tool, params.model or "")
-    made = edits.create(Delegator(name=name, tool=params.tool, model=params.model or ""), Scope(params.scope))
+    known = declarations.tools().get(params.tool)
+    if known is not None and known.runner is None and known.command:
+        if params.model:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{known.title} runs as a custom command, which does not name a model.",
+                hint="Choose the model in the configuration of the tool, or add the command with `--tool generic`.",
+            )
+        launch = Launch(command=list(known.command))
+        delegator = Delegator(name=name, tool="generic", display_name=known.title, launch=launch)
+    else:
+        delegator = Delegator(name=name, tool=params.tool, model=params.model or "")
+        found = load(caller, params.workspace)
+        if known is None and params.tool not in found.tools:
+            raise declarations.unknown_tool(params.tool, found.tools)
+        declarations.require_capabilities(delegator, None, found.definition_of(delegator))
+    made = edits.create(delegator, Scope(params.scope))
     change_notifications.notify(CHANGED)
     return made
+
+
+def create_tool(caller: Caller, params: m.ToolCreateParams) -> m.ToolFile:
+    """Write a commented definition of a tool."""
+    path = editor(caller, params.workspace).create_tool(params.name, Scope(params.scope))
+    change_notifications.notify(CHANGED)
+    return m.ToolFile(location=Location(path.as_uri(), Range(Position(0, 0), Position(0, 0))))
 
 
 def update_delegator(caller: Caller, params: m.DelegatorUpdateParams) -> DelegatorEntry:
@@ -139,6 +212,22 @@ def delete_delegator(caller: Caller, params: m.DeleteParams) -> m.EmptyResult:
     editor(caller, params.workspace).delete("delegator", params.name, params.revision)
     change_notifications.notify(CHANGED)
     return m.EmptyResult()
+
+
+def set_default(caller: Caller, params: m.DefaultParams) -> m.DefaultResult:
+    """Set or remove the default delegator of a recipe, or of all others."""
+    before = load(caller, params.workspace)
+    recipe = before.recipes.get(params.recipe or "")
+    entry = before.delegators.get(params.delegator or "")
+    if recipe is not None and entry is not None:
+        refused = delegator_choice.why_unsupported(before, entry, recipe)
+        if refused is not None:
+            raise refused
+    editor(caller, params.workspace).set_default(params.delegator, params.recipe, Scope(params.scope))
+    change_notifications.notify(CHANGED)
+    defaults = load(caller, params.workspace).defaults
+    applies = defaults.recipes.get(params.recipe) if params.recipe is not None else defaults.delegator
+    return m.DefaultResult(delegator=applies)
 
 
 def model_servers(caller: Caller, params: m.WorkspaceParams) -> m.ModelServersResult:
@@ -158,8 +247,11 @@ def presets(caller: Caller, params: m.NoParams) -> m.PresetsResult:
             kind=one.kind,
             title=one.title,
             base_url=one.base_url,
-            protocol=one.protocol,
+            protocols=list(one.protocols),
+            local=one.local,
             needs_key=one.needs_key,
+            key_variable=one.key_variable,
+            key_in_environment=bool(one.key_variable and os.environ.get(one.key_variable, "").strip()),
             key_url=one.key_url,
             running=one.kind in running,
             models=running.get(one.kind),
@@ -238,7 +330,7 @@ def _workspace(caller: Caller, workspace: str | None) -> Path | None:
     return workspaces.workspace_of([], workspace, folder)
 
 
-def _missing(entry: DelegatorEntry) -> Problem | None:
+def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem | None:
     """Return a problem if the delegator's program is not installed, without starting a program."""
     from understudy.process import environment, executables
 
@@ -246,7 +338,7 @@ def _missing(entry: DelegatorEntry) -> Problem | None:
     own = {name: value for name, value in (one.env or {}).items() if name == "PATH" and isinstance(value, str)}
     path = environment.base_environment(own)
     command = one.launch.command if one.launch is not None else None
-    tool = declarations.tools().get(one.tool or "")
+    tool = declarations.capabilities_of(one, None, defined) if one.tool is not None else None
     programs = tuple(command[:1]) if command else tool.binaries if tool is not None else ()
     # A relative path is inside the worktree, which does not exist yet.
     programs = tuple(program for program in programs if program.startswith("/") or "/" not in program)
@@ -255,7 +347,9 @@ def _missing(entry: DelegatorEntry) -> Problem | None:
         try:
             executables.locate(program, Path("/"), path)
         except UnderstudyError as error:
-            problem = Problem(severity="error", message=error.message, hint=error.hint, location=entry.location)
+            known = declarations.of_program(program) if error.kind is ErrorKind.TOOL_MISSING else None
+            hint = f"{known.install_hint}, or add its folder to PATH." if known is not None else error.hint
+            problem = Problem(severity="error", message=error.message, hint=hint, location=entry.location)
         else:
             return None
     return problem

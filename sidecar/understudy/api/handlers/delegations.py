@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import cast
 
 from understudy.api import messages as m
-from understudy.api.caller import Caller
-from understudy.engine.queueing import launcher
+from understudy.api.caller import Caller, opened_folders
+from understudy.engine.queueing import launcher, spare_worker
 from understudy.engine.running import supervision
 from understudy.engine.worktrees.record import load_record
 from understudy.files import durable
@@ -39,7 +39,7 @@ def start(caller: Caller, params: StartParams) -> m.StartResult:
     from understudy.engine.planning.plan import plan
     from understudy.engine.running import start as starting
 
-    decided = plan(params, caller.documents(), caller.folder())
+    decided = plan(params, caller.documents(), caller.folder(), opened=opened_folders(caller))
     identifier = starting.start_delegation(decided, now(), caller.asked_by(), params.idempotency_key)
     return m.StartResult(id=identifier, explain=decided.explain)
 
@@ -48,7 +48,8 @@ def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
     """Return exactly what a start would send, without sending it."""
     from understudy.engine.planning.plan import plan
 
-    decided = plan(params, caller.documents(), caller.folder(), only_look=True)
+    spare_worker.prepare()  # a start may follow
+    decided = plan(params, caller.documents(), caller.folder(), opened=opened_folders(caller), only_look=True)
     prompt = decided.prompt()
     return m.PreviewResult(
         prompt=prompt.shown,
@@ -69,16 +70,19 @@ def get(caller: Caller, params: m.IdParams) -> Delegation:
     return supervision.current(folder_of(params.id))
 
 
+def page_limit(asked: int | None, *, default: int = PAGE, hint: str = "Use `cursor` to get more.") -> int:
+    """Return how many entries a page has at most. Errors: ``invalid_params``."""
+    limit = default if asked is None else asked
+    if not 1 <= limit <= PAGE_AT_MOST:
+        message = f"`limit` is {limit}, but must be 1 to {PAGE_AT_MOST}."
+        raise UnderstudyError(ErrorKind.INVALID_PARAMS, message, hint=hint, parameter="limit")
+    return limit
+
+
 def list_page(caller: Caller, params: m.ListParams) -> m.ListResult:
     """Return a page, newest first."""
     _ = caller
-    limit = PAGE if params.limit is None else params.limit
-    if not 1 <= limit <= PAGE_AT_MOST:
-        raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS,
-            f"`limit` is {limit}, but must be 1 to {PAGE_AT_MOST}.",
-            hint="Use `cursor` to get more.",
-        )
+    limit = page_limit(params.limit)
     workspace = params.workspace
     if workspace is not None:
         from understudy.engine import workspaces

@@ -1,17 +1,24 @@
-"""Requests about groups of delegations: create, get, wait, cancel."""
+"""Requests about groups of delegations: create, get, list, wait, cancel."""
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
 
 from understudy.api import messages as m
-from understudy.api.caller import Caller
+from understudy.api.caller import Caller, opened_folders
 from understudy.api.handlers import delegations
 from understudy.engine.running import supervision
 from understudy.journal import groups
 from understudy.model.delegations import Group
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import camel
+
+_LISTED = 20
 
 
 def create(caller: Caller, params: m.GroupCreateParams) -> Group:
@@ -19,10 +26,82 @@ def create(caller: Caller, params: m.GroupCreateParams) -> Group:
     return groups.create(params.kind, caller.asked_by(), delegations.now())
 
 
+def start(caller: Caller, params: m.GroupStartParams) -> m.GroupStartResult:
+    """Start several tasks as one group, once all of them are found valid."""
+    from understudy.engine.planning.plan import plan
+    from understudy.engine.queueing import dependencies, group_start
+
+    group_start.require_budget(params.budget)
+    if not 1 <= len(params.tasks) <= group_start.MAX_TASKS:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"A group is started with 1 to {group_start.MAX_TASKS} tasks, not {len(params.tasks)}.",
+            hint="Start several groups.",
+            parameter="tasks",
+        )
+    after = dependencies.resolve([task.name for task in params.tasks], [task.after for task in params.tasks])
+    documents, opened = dict(caller.documents()), opened_folders(caller)
+    plans = []
+    for number, task in enumerate(params.tasks):
+        with _naming(number):
+            for name in ("group_id", "idempotency_key", "buffers", "work_done_token"):
+                if getattr(task, name) is not None:
+                    raise UnderstudyError(
+                        ErrorKind.INVALID_PARAMS,
+                        f"`{camel(name)}` belongs to a single start, not to a task of a group.",
+                        hint="Leave it out; `buffers` may be given for the whole group.",
+                        parameter=camel(name),
+                    )
+            asked = msgspec.structs.replace(task.single(), buffers=params.buffers)
+            if params.kind == "compare" and task.fallback is None:
+                asked.fallback = []  # each result is to be that of its own delegator
+            decided = plan(asked, documents, caller.folder(), opened=opened)
+            if decided.in_checkout:
+                raise UnderstudyError(
+                    ErrorKind.INVALID_PARAMS,
+                    f"{decided.explain.delegator} works in your checkout, where one delegation works at a time.",
+                    hint="Let it work in a worktree: `launch.useWorktree` = true.",
+                    parameter="delegator",
+                )
+            plans.append(decided)
+    group = group_start.start_group(
+        plans,
+        params.kind,
+        delegations.now(),
+        caller.asked_by(),
+        params.budget,
+        key=params.idempotency_key,
+        after=after,
+    )
+    return m.GroupStartResult(group=group, explanations=[one.explain for one in plans])
+
+
+@contextlib.contextmanager
+def _naming(number: int) -> Iterator[None]:
+    """Name the task in an error about it; ``parameter`` begins with ``tasks[N]``."""
+    try:
+        yield
+    except UnderstudyError as error:
+        error.parameter = f"tasks[{number}]" + (f".{error.parameter}" if error.parameter else "")
+        raise
+
+
 def get(caller: Caller, params: m.IdParams) -> Group:
     """Return a group."""
     _ = caller
     return groups.read(params.id)
+
+
+def list_newest(caller: Caller, params: m.GroupListParams) -> m.GroupListResult:
+    """Return the newest groups."""
+    _ = caller
+    found = []
+    for group in groups.newest(delegations.page_limit(params.limit, default=_LISTED, hint="Name a smaller one.")):
+        members = _result(group.id).delegations
+        states = Counter(str(one.verdict or one.state) for one in members)
+        title = members[0].title if members else None
+        found.append(m.GroupOverview(group=group, title=title, states=dict(states)))
+    return m.GroupListResult(groups=found)
 
 
 def wait(caller: Caller, params: m.GroupWaitParams) -> m.GroupResult:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from understudy import config
-from understudy.api.caller import Caller
+from understudy.api.caller import Caller, opened_folders
 from understudy.api.handlers import configuration
 from understudy.config.trust import records
 from understudy.engine import workspaces
@@ -29,6 +29,8 @@ class RecipeOffer(msgspec.Struct, frozen=True, kw_only=True):
     delegator: str | None = None
     """The delegator to name at the start; None: the start chooses it."""
     explain: Explanation | None = None
+    is_text_request: bool = False
+    """Whether it runs in this process (``text/run``): it returns text, and the delegator is a model server's."""
     refused: UnderstudyError | None = None
     """Why a start would be refused now, for any file."""
 
@@ -47,7 +49,7 @@ def offers(caller: Caller, uri: str) -> Offers:
     """
     distrusts = getattr(caller, "distrusts", None)
     with records.withdrawing(distrusts) if distrusts is not None else contextlib.nullcontext():
-        workspace = workspaces.workspace_of([uri], None, None)
+        workspace = workspaces.workspace_of([uri], None, None, opened_folders(caller))
         loaded = configuration.load(caller, str(workspace))
     language = languages.language_of(workspaces.require_path(uri).name)
     incomplete = delegator_choice.incompleteness(loaded)
@@ -64,12 +66,17 @@ def offers(caller: Caller, uri: str) -> Offers:
 
 def _of(recipe: Recipe, loaded: config.Configuration) -> list[RecipeOffer]:
     try:
-        return [RecipeOffer(recipe=recipe, explain=delegator_choice.choose(loaded, recipe, None)[1])]
+        return [_offer(recipe, loaded, None)]
     except UnderstudyError as refused:
         names = delegator_choice.able(loaded, recipe) if refused.kind is ErrorKind.UNKNOWN_DELEGATOR else []
         if not 0 < len(names) <= MOST_CHOICES:
             return [RecipeOffer(recipe=recipe, refused=refused)]
-    return [
-        RecipeOffer(recipe=recipe, delegator=name, explain=delegator_choice.choose(loaded, recipe, name)[1])
-        for name in names
-    ]
+    return [_offer(recipe, loaded, name) for name in names]
+
+
+def _offer(recipe: Recipe, loaded: config.Configuration, name: str | None) -> RecipeOffer:
+    entry, explain = delegator_choice.choose(loaded, recipe, name)
+    asks_server = entry.delegator.tool is None and entry.delegator.model_server is not None
+    return RecipeOffer(
+        recipe=recipe, delegator=name, explain=explain, is_text_request=asks_server and recipe.returns == "text"
+    )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 from understudy.api import messages as m
 from understudy.api import review_messages as r
 from understudy.api.caller import Caller, as_editor
 from understudy.api.handlers.delegations import folder_of, head_of, now
 from understudy.engine.running.supervision import current
-from understudy.journal import state_folder, worker_requests
+from understudy.journal import change_notifications, state_folder, worker_requests
+from understudy.journal.delegation_folder import Folder
+from understudy.model.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -141,7 +144,7 @@ def retry(caller: Caller, params: r.RetryParams) -> r.StartedResult:
 
     folder = folder_of(params.id)
     current(folder)
-    return r.StartedResult(id=follow_ups.retry(folder, params.delegator, now(), caller.asked_by()))
+    return r.StartedResult(id=follow_ups.retry(folder, params.delegator, now(), caller.asked_by(), params.launch))
 
 
 def answer(caller: Caller, params: r.AnswerParams) -> m.EmptyResult:
@@ -150,9 +153,44 @@ def answer(caller: Caller, params: r.AnswerParams) -> m.EmptyResult:
 
     folder = folder_of(params.id)
     request = permission_requests.open_question(current(folder).waiting_for, params.request_id, folder.id)
-    given = worker_requests.Answer(request_id=params.request_id, option=params.option, note=params.note, by=caller.name)
+    if params.remember:
+        _remember(folder, request, params.option)
+    given = worker_requests.Answer(
+        request_id=params.request_id,
+        option=params.option,
+        note=params.note,
+        remember=params.remember,
+        by=caller.name,
+    )
     worker_requests.append_answer(folder, given, request)
     return m.EmptyResult()
+
+
+def say(caller: Caller, params: r.SayParams) -> r.SayResult:
+    """Say something to the agent of a delegation in progress."""
+    from understudy.engine.messages import message_request
+
+    folder = folder_of(params.id)
+    message_id, delivery = message_request.say(folder, current(folder), params.text, by=caller.name)
+    return r.SayResult(message_id=message_id, delivery=delivery)
+
+
+def _remember(folder: Folder, request: PermissionRequest, option: str) -> None:
+    """Add the rule of ``request`` to its delegator; raise ``invalid_params`` for a request that allows none."""
+    from understudy.api.handlers import configuration
+    from understudy.config.edit import Editor
+
+    allowed = any(one.id == option and one.kind.startswith("allow") for one in request.options)
+    if request.rule is None or not allowed:
+        why = "a rule for it would not be safe" if allowed else "only an answer that allows can be remembered"
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS, f"The answer cannot be remembered: {why}.", hint="Answer without `remember`."
+        )
+    delegation = current(folder)
+    workspace = Path(delegation.workspace)
+    editor = Editor(workspace if workspace.is_dir() else None, state=state_folder.state_root())
+    editor.add_rule(delegation.attempts[-1].delegator, request.rule)
+    change_notifications.notify(configuration.CHANGED)
 
 
 def export(caller: Caller, params: r.ExportParams) -> r.ExportResult:

@@ -1,4 +1,4 @@
-"""Follow the events of one delegation in the calling thread, as they are written."""
+"""Follow one delegation, or a group, in the calling thread: events as they are written, members as they change."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from collections.abc import Callable, Iterator
 
 from understudy.api import messages as m
 from understudy.api.caller import TerminalCaller
-from understudy.api.handlers import delegations
+from understudy.api.handlers import delegations, groups
 from understudy.journal.change_notifications import ChangeListener
 from understudy.journal.delegation_folder import open_folder
 from understudy.journal.reader import Tail
+from understudy.model.delegations import Delegation
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event
 from understudy.model.states import State
 
 WORKER_CHECK_SECONDS = 2.0
 """How long a delegation may be silent before its state is read, which ends it if its worker died."""
+
+PAUSE_SECONDS = 0.2
+"""How long a group is left alone between two looks: agents that write much notify all the time."""
 
 
 def follow(
@@ -45,3 +50,31 @@ def follow(
                     return
             changes.wait(idle_seconds)
             yield None
+
+
+def follow_group(group: str, *, idle_seconds: float) -> Iterator[list[Delegation]]:
+    """Yield the members of a group in the order in which they joined, after changes and every ``idle_seconds``.
+
+    The last list has only finished members. Errors: ``unknown_group``.
+    """
+    known: dict[str, Delegation] = {}
+    caller = TerminalCaller()
+    with ChangeListener() as changes:
+        while True:
+            began = time.monotonic()
+            members = groups.get(caller, m.IdParams(id=group)).delegations
+            for member in members:
+                if member in known and known[member].state is State.FINISHED:
+                    continue
+                try:
+                    known[member] = delegations.get(caller, m.IdParams(id=member))
+                except UnderstudyError as error:
+                    if error.kind is not ErrorKind.UNKNOWN_DELEGATION:
+                        raise
+                    known.pop(member, None)  # its journal has expired
+            found = [known[member] for member in members if member in known]
+            yield found
+            if all(one.state is State.FINISHED for one in found):
+                return
+            changes.wait(idle_seconds)
+            time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - began)))

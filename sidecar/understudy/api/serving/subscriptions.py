@@ -22,7 +22,7 @@ import msgspec
 
 from understudy.api import internal_errors
 from understudy.api import messages as m
-from understudy.journal import change_notifications, delegation_folder
+from understudy.journal import change_notifications, delegation_folder, state_folder
 from understudy.journal.reader import Tail
 from understudy.journal.summaries import fold, summary
 from understudy.model.delegations import Delegation
@@ -60,6 +60,20 @@ def updated(delegation: Delegation, event: Event) -> Delegation:
     return fold.fold(delegation, event)
 
 
+def fingerprints(folders: Sequence[Path]) -> tuple[str, ...]:
+    """Return the state of the configuration of the user and of these workspaces, and of what the user trusts.
+
+    Empty if it cannot be read.
+    """
+    from understudy import config
+    from understudy.config.trust import records
+
+    with contextlib.suppress(UnderstudyError, OSError):
+        trusted = records.fingerprint(state_folder.state_root())
+        return (trusted, *(config.fingerprint(folder) for folder in (None, *folders)))
+    return ()
+
+
 class Subscriptions:
     """The subscriptions of one client.
 
@@ -67,11 +81,20 @@ class Subscriptions:
     thread; it may block, and raises ``OSError`` when the client is gone, which ends the subscriptions.
     """
 
-    def __init__(self, send: Callable[[str, Any], None], folders: Callable[[], Sequence[Path]] = tuple) -> None:
-        """Follow nothing yet and start no thread; ``folders()`` returns the workspaces whose configuration to watch."""
+    def __init__(
+        self,
+        send: Callable[[str, Any], None],
+        folders: Callable[[], Sequence[Path]] = tuple,
+        since: tuple[str, ...] | None = None,
+    ) -> None:
+        """Follow nothing yet and start no thread; ``folders()`` returns the workspaces whose configuration to watch.
+
+        ``since``: their fingerprints when the client could first read the configuration (default: now). A client that
+        reads it and subscribes only then must also learn of the changes in between.
+        """
         self._send = send
         self._lock = threading.Lock()
-        self._orders: list[Callable[[], None]] = []
+        self._orders: collections.deque[Callable[[], None]] = collections.deque()
         self._closed = False
         self._thread: threading.Thread | None = None
         self._wake = -1
@@ -86,14 +109,14 @@ class Subscriptions:
         self._looked_at = 0.0
         self._looked_slowly_at = 0.0
         self._folders = folders
-        self._fingerprints: tuple[str, ...] | None = None
+        self._fingerprints = fingerprints(folders()) if since is None else since
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
         """Follow one delegation from its sequence number in ``after`` (default 0: its beginning), or all.
 
-        With all, those in ``after`` are followed from there; of the others, finished ones from their end (decisions
-        may still come), and live and future ones from their beginning. A delegation that is already followed continues
-        where it is.
+        With all, those in ``after`` are followed from there; of the others, finished ones that are older than the
+        newest in ``after`` from their end (decisions may still come), and all the rest from their beginning: the client
+        made its list before they were started. A delegation that is already followed continues where it is.
         """
         self._order(lambda: self._follow(delegation, dict(after)))
 
@@ -102,12 +125,8 @@ class Subscriptions:
         self._order(lambda: self._unfollow(delegation))
 
     def announce_changes(self) -> None:
-        """Start sending ``changed`` when a collection changes after this call.
-
-        The state to compare with is read now: the client may read the configuration before the thread first looks.
-        """
-        found = self._fingerprint()
-        self._order(lambda: self._announce(found))
+        """Start sending ``changed`` for every change of a collection; of configuration, also for earlier changes."""
+        self._order(self._announce)
 
     def close(self) -> None:
         """Stop and return at once; no message is sent after a ``send`` in progress."""
@@ -161,12 +180,11 @@ class Subscriptions:
         poller.register(listener.fileno(), select.POLLIN)
         poller.register(reading, select.POLLIN)
         while True:
-            with self._lock:
-                if self._closed:
-                    return
-                orders, self._orders = self._orders, []
-            for order in orders:
-                order()
+            if self._closed:
+                return
+            while self._orders:
+                self._orders[0]()
+                self._orders.popleft()  # only now: an order that failed is carried out after the pause
             self._look()
             self._work()
             if poller.poll(self._rest() * 1000):
@@ -181,6 +199,7 @@ class Subscriptions:
             return
         self._everything = True
         self._after = after
+        newest = max(after, default=_NEWER_THAN_ALL)
         for identifier in reversed(delegation_folder.ids()):
             if identifier in self._active or identifier in self._ended:
                 continue
@@ -191,7 +210,7 @@ class Subscriptions:
                 found = summary.peek(delegation_folder.open_folder(identifier))
             except (UnderstudyError, OSError):
                 continue
-            if found.state is State.FINISHED:
+            if found.state is State.FINISHED and identifier < newest:
                 self._ended[identifier] = found.last_seq
             else:
                 self._begin(identifier, 0)
@@ -212,9 +231,8 @@ class Subscriptions:
             # Finished and known: a notification must not restart it.
             self._ended[delegation] = _NEVER
 
-    def _announce(self, fingerprints: tuple[str, ...] | None) -> None:
-        if not self._announces:
-            self._announces, self._fingerprints = True, fingerprints
+    def _announce(self) -> None:
+        self._announces = True
 
     def _received(self, topics: set[str]) -> None:
         for name in topics:
@@ -269,19 +287,11 @@ class Subscriptions:
                     self._begin(identifier, self._ended.pop(identifier))
 
     def _look_at_files(self) -> None:
-        """Detect configuration that was edited by hand, which sends no notification."""
-        found = self._fingerprint()
-        if found is not None and found != self._fingerprints:
+        """Detect configuration that was edited by hand, which sends no notification, and lost notifications."""
+        found = fingerprints(self._folders())
+        if found and found != self._fingerprints:
             self._note(("delegators", "modelServers", "recipes", "trust"))
             self._fingerprints = found
-
-    def _fingerprint(self) -> tuple[str, ...] | None:
-        """Return the state of all configuration files; None if it cannot be read now."""
-        from understudy import config
-
-        with contextlib.suppress(OSError):
-            return tuple(config.fingerprint(folder) for folder in (None, *self._folders()))
-        return None
 
     def _work(self) -> None:
         now = time.monotonic()
@@ -326,6 +336,8 @@ class Subscriptions:
 
 
 _NEVER = -1
+_NEWER_THAN_ALL = "~"
+"""Sorts after every id: a client that lists none does not ask for the past."""
 
 
 class _ClientGoneError(Exception):

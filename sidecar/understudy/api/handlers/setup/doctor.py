@@ -11,7 +11,7 @@ from pathlib import Path
 
 from understudy.api import messages as m
 from understudy.api.caller import Caller
-from understudy.api.handlers import installation
+from understudy.api.handlers.setup import installation
 from understudy.model.delegations import Delegation
 from understudy.model.errors import Location, UnderstudyError
 from understudy.model.states import State
@@ -51,7 +51,25 @@ def doctor(caller: Caller, params: m.NoParams) -> m.DoctorResult:
             found.append(m.DoctorCheck(name=name, ok=False, message=error.message, hint=error.hint))
         except Exception as error:  # a bug in one check must not hide the others
             found.append(m.DoctorCheck(name=name, ok=False, message=f"{type(error).__name__}: {error}"))
+    with contextlib.suppress(Exception):  # a file of another tool must not hide the checks
+        if (importable := _importable(caller)) is not None:
+            found.append(importable)
     return m.DoctorResult(checks=found)
+
+
+def _importable(caller: Caller) -> m.DoctorCheck | None:
+    """Return a check that names the tools whose configuration can be imported, or None."""
+    from understudy.api.handlers.setup import import_configuration
+
+    names = import_configuration.importable(caller)
+    if not names:
+        return None
+    commands = ", ".join(f"understudy import {name}" for name in names)
+    return m.DoctorCheck(
+        name="import",
+        ok=True,
+        message=f"Configuration of {' and '.join(names)} can be imported (shown first): {commands}",
+    )
 
 
 def _platform(caller: Caller) -> m.DoctorCheck:
@@ -179,7 +197,7 @@ def _configuration(caller: Caller) -> m.DoctorCheck:
 
 
 def _checks(caller: Caller) -> m.DoctorCheck:
-    from understudy.api.handlers import configured_checks
+    from understudy.api.handlers.setup import configured_checks
 
     found = configured_checks.checks(caller, m.WorkspaceParams())
     names = [entry.check.name for entry in found.checks]
@@ -204,7 +222,8 @@ def _place(location: Location) -> str:
 def _tools(caller: Caller) -> m.DoctorCheck:
     found = [tool for tool in installation.tools(caller, m.ToolsParams()).tools if tool.found]
     names = ", ".join(f"{tool.name} {tool.version or ''}".strip() for tool in found)
-    return m.DoctorCheck(name="tools", ok=True, message=names or "No agent CLI was found on PATH.")
+    none = "No agent CLI was found on PATH. See how to install one: understudy tools TOOL"
+    return m.DoctorCheck(name="tools", ok=True, message=names or none)
 
 
 def _delegations(caller: Caller) -> m.DoctorCheck:
@@ -219,7 +238,20 @@ def _delegations(caller: Caller) -> m.DoctorCheck:
         f"Journals {used.journals / 1e6:.1f} MB (prompts {used.prompts / 1e6:.1f}, logs {used.logs / 1e6:.1f}), "
         f"ledger {used.ledger / 1e6:.1f} MB."
     )
-    return m.DoctorCheck(name="delegations", ok=True, message=f"{len(found)} running or waiting. {sizes}")
+    paused = _queue_is_paused()
+    return m.DoctorCheck(
+        name="delegations",
+        ok=not paused,
+        message=f"{len(found)} running or waiting.{' The queue is paused.' if paused else ''} {sizes}",
+        hint="Let what waits start: understudy queue resume" if paused else None,
+    )
+
+
+def _queue_is_paused() -> bool:
+    from understudy.engine.queueing import queue_entries
+    from understudy.journal import state_folder
+
+    return queue_entries.is_paused(state_folder.state_root())
 
 
 def _worktrees(caller: Caller) -> m.DoctorCheck:

@@ -9,10 +9,12 @@ from typing import Literal
 from understudy.api import messages as m
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
+from understudy.config.discovery import declarations
 from understudy.engine.running import connection_test
 from understudy.engine.running.connection_test import ConnectionTestAnswer, ConnectionTestRequest
 from understudy.model.config.config_entries import ConnectionTest, ConnectionTestStep, DelegatorEntry
 from understudy.model.config.delegators import Delegator, ModelServer, Scope
+from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _NO_ERRORS = "It is configured without errors."
@@ -26,16 +28,19 @@ def test_delegator(caller: Caller, params: m.DelegatorTestParams) -> ConnectionT
         delegator, steps = entry.delegator, [_configured(entry)]
     else:
         delegator, steps = params.delegator, [_would_be_accepted(caller, params, params.delegator)]
+    defined = loaded.definition_of(delegator)
     if steps[0].ok and delegator.tool is not None:
-        steps.extend(_tool_steps(caller, delegator))
+        steps.extend(_tool_steps(caller, delegator, defined, params.workspace))
     server: ModelServer | None = None
     if steps[-1].ok and delegator.model_server is not None:
         server = configuration.find(
             loaded.model_servers, delegator.model_server, ErrorKind.UNKNOWN_MODEL_SERVER
         ).model_server
         steps.extend(_ask(caller, "server", delegator, server).steps)
-    if delegator.tool is not None and all(step.ok for step in steps):
-        steps.extend(_ask(caller, "round_trip", delegator, server).steps)
+    if delegator.mode == "tmux" and all(step.ok for step in steps):
+        steps.append(_tmux_step())  # a test cannot answer what the agent asks in its terminal
+    elif delegator.tool is not None and all(step.ok for step in steps):
+        steps.extend(_ask(caller, "round_trip", delegator, server, defined).steps)
     return ConnectionTest(ok=all(step.ok for step in steps), steps=steps)
 
 
@@ -71,35 +76,46 @@ def _would_be_accepted(caller: Caller, params: m.DelegatorTestParams, delegator:
     return ConnectionTestStep(name="configuration", ok=True, message=_NO_ERRORS, seconds=0.0)
 
 
-def _tool_steps(caller: Caller, delegator: Delegator) -> list[ConnectionTestStep]:
+def _tool_steps(
+    caller: Caller, delegator: Delegator, defined: ToolDefinition | None, workspace: str | None
+) -> list[ConnectionTestStep]:
     from understudy.process import executables
     from understudy.process.environment import base_environment
 
     began = time.monotonic()
-    if delegator.tool == "generic":
-        program = (delegator.launch.command or [""])[0] if delegator.launch else ""
+    if defined is not None and not defined.capabilities().binaries:
+        message = f"{defined.program} is a path in the worktree, which does not exist yet."
+        return [ConnectionTestStep(name="binary", ok=True, message=message, seconds=0.0)]
+    if delegator.tool == "generic" or delegator.mode == "acp" or (defined is not None and not defined.version):
+        command = (delegator.launch.command if delegator.launch is not None else None) or [""]
+        program = (*declarations.require_capabilities(delegator, None, defined).binaries, command[0])[0]
         try:
             path = executables.locate(program, Path("/"), base_environment())
             return [ConnectionTestStep(name="binary", ok=True, message=path, seconds=time.monotonic() - began)]
         except UnderstudyError as error:
-            return [
-                ConnectionTestStep(name="binary", ok=False, message=error.message, seconds=time.monotonic() - began)
-            ]
-    from understudy.api.handlers import installation
+            message = f"{error.message} {error.hint}" if error.hint else error.message
+            return [ConnectionTestStep(name="binary", ok=False, message=message, seconds=time.monotonic() - began)]
+    from understudy.api.handlers.setup import installation
 
-    tools = installation.tools(caller, m.ToolsParams(refresh=True)).tools
+    tools = installation.tools(caller, m.ToolsParams(refresh=True, workspace=workspace)).tools
     tool = next((tool for tool in tools if tool.name == delegator.tool), None)
     seconds = time.monotonic() - began
     if tool is None or not tool.found:
-        return [
-            ConnectionTestStep(
-                name="binary", ok=False, message=f"{delegator.tool} was not found on PATH.", seconds=seconds
-            )
-        ]
+        known = declarations.require_capabilities(delegator, None, defined)
+        message = f"{delegator.tool} was not found on PATH. {known.install_hint}, or add its folder to PATH."
+        return [ConnectionTestStep(name="binary", ok=False, message=message, seconds=seconds)]
     return [
         ConnectionTestStep(name="binary", ok=True, message=tool.path or "built in", seconds=seconds),
         ConnectionTestStep(name="version", ok=tool.runnable, message=tool.version or "unknown", seconds=0.0),
     ]
+
+
+def _tmux_step() -> ConnectionTestStep:
+    from understudy.config.discovery import installed_tools
+
+    path = installed_tools.find_tmux()
+    message = path or "tmux was not found on PATH. Install it (`apt install tmux`, `brew install tmux`)."
+    return ConnectionTestStep(name="tmux", ok=path is not None, message=message, seconds=0.0)
 
 
 def _ask(
@@ -107,7 +123,8 @@ def _ask(
     kind: Literal["round_trip", "server", "models"],
     delegator: Delegator | None,
     server: ModelServer | None,
+    defined: ToolDefinition | None = None,
 ) -> ConnectionTestAnswer:
     """Ask a short-lived worker, so that this process reads no key and starts no agent."""
-    request = ConnectionTestRequest(kind=kind, delegator=delegator, model_server=server)
+    request = ConnectionTestRequest(kind=kind, delegator=delegator, model_server=server, tool_definition=defined)
     return connection_test.ask(request, caller.cancelled)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from understudy.api import messages as m
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
+from understudy.engine import workspaces
 from understudy.engine.check_setup import check_trial, known_runners
 from understudy.engine.planning import plan
 from understudy.journal import change_notifications
@@ -52,7 +53,7 @@ def test_check(caller: Caller, params: m.CheckTestParams) -> CheckTrial:
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
             f"{loaded.workspace} is not trusted, so its tests are not run.",
-            hint=f"Review the effects and trust it: understudy trust {loaded.workspace}",
+            hint=workspaces.trust_hint(loaded.workspace),
         )
     if params.check is not None:
         check = params.check

@@ -1,0 +1,84 @@
+"""Requests about the ledger: what was delegated, its costs and results."""
+
+from __future__ import annotations
+
+from understudy.api.caller import Caller
+from understudy.api.handlers.delegations import page_limit
+from understudy.api.ledger_messages import LedgerParams, LedgerResult
+from understudy.engine import ledger_share, ledger_view, workspaces
+from understudy.engine.ledger_view import Prices, Wanted
+from understudy.journal import change_notifications, dead_workers, delegation_folder, ledger
+from understudy.journal.summaries import summary
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
+
+_COMPLETE_SECONDS = 2.0
+"""How long to wait for a worker to record its attempts: it writes the end of a delegation milliseconds before."""
+
+_FIELDS = ("delegator", "tool", "model_server", "model", "recipe", "verdict")
+
+
+def read(caller: Caller, params: LedgerParams) -> LedgerResult:
+    """Return a page of attempts, newest first, with totals of all that are selected."""
+    _ = caller
+    limit = page_limit(params.limit)
+    fields = {name: value for name in _FIELDS if (value := getattr(params, name)) is not None}
+    if params.workspace is not None:
+        fields["workspace"] = str(workspaces.workspace_of([], params.workspace, None))
+    wanted = Wanted(
+        since="" if params.since is None else ledger_view.moment(params.since),
+        until=None if params.until is None else ledger_view.moment(params.until),
+        fields=fields,
+        session=params.session,
+    )
+    if params.share and fields.keys() - {"workspace"}:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`share` is of everything that was delegated, not of one {min(fields.keys() - {'workspace'})}.",
+            hint="Select with `since`, `until`, `workspace` and `session` only.",
+        )
+    _complete()
+    found = ledger_view.view(wanted, by=params.by, prices=_prices(params), limit=limit, cursor=params.cursor)
+    share = None
+    if params.share:
+        # A session counts from its beginning, also before its first delegation.
+        first = ledger_share.BEGINNING if wanted.session is not None else ledger_view.first_start(wanted)
+        since = wanted.since or first
+        period = ledger_share.Period(
+            since=since, until=wanted.until, workspace=fields.get("workspace"), session=wanted.session
+        )
+        share = ledger_share.share(period, found.totals.usage)
+    return LedgerResult(lines=found.lines, totals=found.totals, groups=found.groups, cursor=found.cursor, share=share)
+
+
+def _complete() -> None:
+    """Let the attempts of all finished delegations be recorded, also of those whose worker was killed."""
+
+    def is_complete() -> bool:
+        return not any(_lacks_lines(identifier) for identifier in ledger.open_ids())
+
+    if not is_complete():
+        with change_notifications.ChangeListener() as listener:
+            change_notifications.wait_for(is_complete, listener, _COMPLETE_SECONDS)
+
+
+def _lacks_lines(identifier: str) -> bool:
+    try:
+        folder = delegation_folder.open_folder(identifier)
+        if summary.peek(folder).state is not State.FINISHED:
+            return False
+        dead_workers.complete_ledger(folder)
+    except (UnderstudyError, OSError):
+        return False  # the folder is gone, or the disk is full: what is recorded can be shown all the same
+    return ledger.is_open(folder)
+
+
+def _prices(params: LedgerParams) -> Prices | None:
+    given = params.compare
+    if given is None:
+        return None
+    return Prices(
+        read=ledger_view.price(given.read_usd),
+        written=ledger_view.price(given.written_usd),
+        cached=ledger_view.price(given.read_usd if given.cached_usd is None else given.cached_usd),
+    )

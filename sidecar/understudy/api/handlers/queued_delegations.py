@@ -1,0 +1,57 @@
+"""Requests about the queue: return it, pause it, move a delegation in it."""
+
+from __future__ import annotations
+
+import contextlib
+
+from understudy.api import messages as m
+from understudy.api.caller import Caller
+from understudy.api.handlers import delegations
+from understudy.engine.queueing import launcher, queue_entries
+from understudy.engine.running import supervision
+from understudy.journal import state_folder
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
+
+
+def get(caller: Caller, params: m.NoParams) -> m.QueueResult:
+    """Return what waits; start what can."""
+    _ = caller, params
+    root = state_folder.state_root()
+    launcher.serve(root)
+    found = []
+    for identifier, _slots in queue_entries.waiting(root):
+        with contextlib.suppress(UnderstudyError):  # it was removed meanwhile
+            one = supervision.current(delegations.folder_of(identifier))
+            if one.state is not State.FINISHED:
+                found.append(one)
+    return m.QueueResult(paused=queue_entries.is_paused(root), delegations=found)
+
+
+def pause(caller: Caller, params: m.QueuePauseParams) -> m.QueueResult:
+    """Pause or resume the queue; return what waits afterwards."""
+    queue_entries.pause(state_folder.state_root(), paused=params.paused)
+    return get(caller, m.NoParams())
+
+
+def move(caller: Caller, params: m.QueueMoveParams) -> m.QueueResult:
+    """Move a waiting delegation. Errors: ``conflict`` if it no longer waits."""
+    root = state_folder.state_root()
+    identifier = delegations.folder_of(params.id).id
+    order = [other for other, _ in queue_entries.waiting(root)]
+    if identifier not in order:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{identifier} does not wait for a slot.",
+            hint="`understudy queue` shows what waits.",
+        )
+    if params.position < 1:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`position` is {params.position}, but the first place is 1.",
+            hint="Use 1 for the next to start.",
+        )
+    order.remove(identifier)
+    order.insert(params.position - 1, identifier)
+    queue_entries.reorder(root, order)
+    return get(caller, m.NoParams())

@@ -1,0 +1,1 @@
+"""Requests about what is installed and configured: checks of the machine, tests of connections, instructions."""

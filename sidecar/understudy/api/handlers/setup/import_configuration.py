@@ -1,0 +1,89 @@
+"""The request ``configuration/import``: take over what another delegation tool was configured with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from understudy.api import messages as m
+from understudy.api import setup_messages as setup
+from understudy.api.caller import Caller
+from understudy.api.handlers import configuration
+from understudy.config.importing import import_plan, sources
+from understudy.engine import workspaces
+from understudy.journal import change_notifications
+from understudy.model.config.config_entries import ImportSource
+from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
+
+
+def import_configuration(caller: Caller, params: setup.ImportParams) -> setup.ImportResult:
+    """Write what another tool's configuration means here, or only return it."""
+    path = workspaces.require_path(params.path) if params.path is not None else None
+    made = _plan(caller, params.source, path, params.workspace)
+    if params.revision is not None and params.revision != made.revision:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            "The configuration, or the file to import, has changed since it was shown.",
+            hint="Look at it again: import with `dryRun`.",
+        )
+    offered = {one.model_server: one for one in made.keys}
+    for name in params.store_keys:
+        if name not in offered:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"There is no key in plain text for a model server {name!r}.",
+                hint="Name those in `keys` of a dry run.",
+                names=sorted(offered),
+            )
+    stored: set[str] = set()
+    if not params.dry_run:
+        if made.files:
+            made.write(configuration.editor(caller, params.workspace))
+            change_notifications.notify(configuration.CHANGED)
+        for name in dict.fromkeys(params.store_keys):
+            value = offered[name].key.value
+            configuration.set_key(caller, m.SetKeyParams(name=name, key=value, workspace=params.workspace))
+            stored.add(name)
+    return setup.ImportResult(
+        read=[os.fsdecode(one) for one in made.read],
+        files=[setup.ImportedFile(kind=one.kind, name=one.name, location=_start(one.path)) for one in made.files],
+        unchanged=[setup.ImportedEntry(kind=kind, name=name) for kind, name in made.unchanged],
+        diff=made.diff(),
+        not_carried_over=[
+            setup.NotCarriedOver(setting=one.setting, reason=one.reason, location=one.location)
+            for one in made.not_carried
+        ],
+        keys=[
+            setup.ImportedKey(
+                model_server=one.model_server,
+                setting=one.key.setting,
+                location=one.key.location,
+                stored=one.model_server in stored,
+            )
+            for one in made.keys
+        ],
+        revision=made.revision,
+        written=bool(stored) or (bool(made.files) and not params.dry_run),
+    )
+
+
+def importable(caller: Caller) -> list[ImportSource]:
+    """Return the tools whose usual configuration has entries that are not imported yet."""
+    found: list[ImportSource] = []
+    for source in sources.SOURCES:
+        try:
+            if _plan(caller, source, None, None).files:
+                found.append(source)
+        except UnderstudyError:
+            continue
+    return found
+
+
+def _plan(caller: Caller, source: ImportSource, path: Path | None, workspace: str | None) -> import_plan.ImportPlan:
+    top = configuration.load(caller, workspace).workspace
+    draft = sources.read_source(source, path, top, os.environ, Path.home())
+    return import_plan.make_plan(draft, configuration.editor(caller, workspace))
+
+
+def _start(path: Path) -> Location:
+    return Location(path.as_uri(), Range(Position(0, 0), Position(0, 0)))

@@ -1,0 +1,39 @@
+"""Requests about instructions for other agents: when to delegate, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from understudy.api.caller import Caller
+from understudy.api.instruction_messages import (
+    ChangeInstructionsParams,
+    ChangeInstructionsResult,
+    InstructionsParams,
+    InstructionsResult,
+)
+from understudy.engine import workspaces
+from understudy.engine.agent_instructions import instruction_files, instruction_text
+
+
+def read(caller: Caller, params: InstructionsParams) -> InstructionsResult:
+    """Return the places for instructions, and the instructions."""
+    _ = caller
+    targets = instruction_files.listed(_workspace(params.workspace))
+    return InstructionsResult(targets=targets, text=instruction_text.BLOCK)
+
+
+def change(caller: Caller, params: ChangeInstructionsParams) -> ChangeInstructionsResult:
+    """Install or remove instructions, where the user wants them."""
+    _ = caller
+    changes = instruction_files.change(
+        params.names,
+        _workspace(params.workspace),
+        install=params.action == "install",
+        dry_run=params.dry_run,
+        force=params.force,
+    )
+    return ChangeInstructionsResult(changes=changes)
+
+
+def _workspace(uri: str | None) -> Path | None:
+    return None if uri is None else workspaces.workspace_of([], uri, None)

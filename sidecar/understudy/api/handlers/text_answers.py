@@ -1,0 +1,151 @@
+"""Text recipes of editors and scripts: one request to a model server from this process, without a delegation."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from understudy.api import messages as m
+from understudy.api.caller import Caller, opened_folders
+from understudy.engine import workspaces
+from understudy.engine.text_recipes import corpus as corpora
+from understudy.engine.text_recipes import text_request
+from understudy.model import events
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import uris
+
+PIECE_SECONDS = 0.05
+"""Shortest time between two notifications of one answer."""
+
+
+def preview(caller: Caller, params: m.TextParams) -> m.PreviewResult:
+    """Return exactly what ``run`` would send, without sending it."""
+    prepared, _ = _prepare(caller, params)
+    return m.PreviewResult(
+        prompt=prepared.prompt.shown,
+        files=[
+            m.PreviewFile(path=one.path, bytes=one.size, tokens=one.tokens, withheld=one.withheld)
+            for one in prepared.prompt.files
+        ],
+        tokens=prepared.prompt.tokens,
+        explain=prepared.chosen.explain,
+    )
+
+
+def run(caller: Caller, params: m.TextParams) -> m.TextResult:
+    """Send the request and return the answer; cancelling the request ends it at once."""
+    began = time.monotonic()
+    prepared, notes = _prepare(caller, params)
+    pieces = _Pieces(caller, params.stream)
+
+    def said(event: events.Event) -> None:
+        if isinstance(event, events.Text):
+            pieces.add(event.text)
+        elif isinstance(event, events.Note):
+            notes.append(event.text)
+
+    def is_cancelled() -> bool:
+        pieces.send()
+        return pieces.is_gone or caller.cancelled()
+
+    identifier, outcome = text_request.run(
+        prepared, caller.asked_by(), said=said, deliver=lambda _: pieces.send(at_once=True), is_cancelled=is_cancelled
+    )
+    return m.TextResult(
+        id=identifier,
+        text=outcome.text or "",
+        delegator=prepared.chosen.delegator.name,
+        model=prepared.chosen.delegator.model or "",
+        usage=outcome.usage,
+        cost_usd=outcome.cost_usd,
+        seconds=round(time.monotonic() - began, 3),
+        notes=notes,
+    )
+
+
+class _Pieces:
+    """The answer on its way to the client, in pieces that are not smaller than they have to be."""
+
+    def __init__(self, caller: Caller, stream: str | None) -> None:
+        self.is_gone = False
+        """Whether the client can no longer be reached."""
+        self._caller = caller
+        self._stream = stream
+        self._waiting: list[str] = []
+        self._next_at = 0.0
+
+    def add(self, text: str) -> None:
+        if self._stream is not None:
+            self._waiting.append(text)
+            self.send()
+
+    def send(self, *, at_once: bool = False) -> None:
+        """Send what has arrived, unless the last piece was sent only just now."""
+        now = time.monotonic()
+        if self._stream is None or not self._waiting or self.is_gone or (now < self._next_at and not at_once):
+            return
+        text = "".join(self._waiting)
+        self._waiting.clear()
+        self._next_at = now + PIECE_SECONDS
+        try:
+            self._caller.tell("text", m.TextNotification(stream=self._stream, text=text))
+        except OSError:
+            self.is_gone = True
+
+
+def _prepare(caller: Caller, params: m.TextParams) -> tuple[text_request.PreparedRequest, list[str]]:
+    """Read the files, choose the delegator and build the prompt; return it with warnings for the user."""
+    files = params.files or []
+    workspace = workspaces.workspace_of(files, params.workspace, caller.folder(), opened_folders(caller))
+    named = [workspaces.require_path(uri) for uri in files]
+    documents = dict(caller.documents()) | {one.uri: one.text for one in params.buffers or []}
+    limits = corpora.CorpusLimits()
+    corpus = corpora.collect([str(path) for path in named], workspace, limits, unsaved=_unsaved(documents))
+    if not named and params.task is None and params.input is None:
+        raise UnderstudyError(
+            ErrorKind.INPUT_EMPTY, "Nothing is named to work on.", hint="Name files, or describe the work in `task`."
+        )
+    prepared = text_request.prepare(
+        text_request.TextRequest(
+            recipe=params.recipe,
+            folder=workspace,
+            task=params.task,
+            input=params.input,
+            corpus=corpus,
+            range=params.range,
+            diagnostics=params.diagnostics,
+            subject=_subject(named, corpus),
+            delegator=params.delegator,
+            launch=params.launch,
+            limits=params.limits,
+            bounds=limits,
+        )
+    )
+    if prepared.recipe.returns != "text":
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"The recipe {prepared.recipe.name!r} changes files, so it needs a delegation.",
+            hint="Start it with delegations/start.",
+            parameter="recipe",
+        )
+    left_out = [f"{one.name} is not sent: {one.why}." for one in corpus.left_out]
+    return prepared, [*prepared.notes, *left_out]
+
+
+def _subject(named: list[Path], corpus: corpora.Corpus) -> str | None:
+    """Return the name that the prompt has for the first file; None if it names a folder."""
+    if not named:
+        return None
+    return next((one.name for one in corpus.files if one.real == os.path.realpath(named[0])), None)
+
+
+def _unsaved(documents: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the text of open documents by their real path."""
+    found = {}
+    for uri, text in documents.items():
+        path = uris.path_of(uri)
+        if path is not None:
+            found[os.path.realpath(path)] = text.encode("utf-8", "replace")
+    return found

@@ -1,0 +1,22 @@
+"""What the user's own configuration allows agents that call the MCP server."""
+
+from __future__ import annotations
+
+from understudy import config
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+
+def may_decide() -> bool:
+    """Return whether agents may accept and reject results; a workspace cannot allow it."""
+    return config.load(None, trusted=False).mcp_decide
+
+
+def require_decide() -> None:
+    """Raise ``permission_denied`` unless agents may decide."""
+    if not may_decide():
+        raise UnderstudyError(
+            ErrorKind.PERMISSION_DENIED,
+            "Agents may not accept or reject results.",
+            hint="The user decides: understudy review ID. To let agents decide: `decide = true` under [mcp] in "
+            "their own config.toml.",
+        )

@@ -1,0 +1,205 @@
+"""Text recipes for the command line, in its own process.
+
+They read files as the shell names them, and write the answer to a target; ``text/run`` does the same work for editors,
+with their unsaved text. Neither starts a worker or makes a worktree.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from understudy.api.caller import describe_asker
+from understudy.engine.planning import prompt as prompts
+from understudy.engine.text_recipes import corpus as corpora
+from understudy.engine.text_recipes import text_request
+from understudy.model import events
+from understudy.model.config.delegators import Limits
+from understudy.model.delegations import Usage
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+if TYPE_CHECKING:
+    from understudy.api.messages import PreviewResult
+    from understudy.engine.text_recipes.target_file import Target
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextParams:
+    """One request: what the model reads and is asked, and where its answer goes."""
+
+    recipe: str
+    paths: Sequence[str]
+    """Files, folders and globs; ``-`` for standard input."""
+    read_stdin: Callable[[int], bytes]
+    """Reads up to so many bytes of standard input."""
+    task: str | None = None
+    target: str | None = None
+    target_root: str | None = None
+    writes_target: bool = True
+    """Whether the answer is written to ``target``, and not only compared with it or printed."""
+    force: bool = False
+    """Whether an existing target is replaced."""
+    delegator: str | None = None
+    model: str | None = None
+    temperature: float | None = None
+    limits: Limits | None = None
+    max_file_bytes: int | None = None
+    max_bytes: int | None = None
+    """The most that is sent of one file, and of everything; None: as the prompts of delegations."""
+    keep_fences: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextAnswer:
+    """The answer to a request."""
+
+    id: str
+    """Of its line in the ledger."""
+    text: str
+    usage: Usage
+    cost_usd: str | None
+    seconds: float
+
+
+class PreparedText:
+    """A request that is ready to be sent, or to be shown."""
+
+    def __init__(
+        self,
+        prepared: text_request.PreparedRequest,
+        folder: Path,
+        target: Target | None,
+        left_out: Sequence[corpora.LeftOut],
+        *,
+        writes: bool,
+    ) -> None:
+        """Take what ``prepare`` decided."""
+        self._prepared = prepared
+        self._folder = folder
+        self._target = target
+        self._writes = writes
+        self._difference = ""
+        self.left_out = left_out
+        """Files of named folders that are not sent."""
+
+    @property
+    def delegator(self) -> str:
+        """The name of the delegator."""
+        return self._prepared.chosen.delegator.name
+
+    @property
+    def model(self) -> str:
+        """The model's ID."""
+        return self._prepared.chosen.delegator.model or ""
+
+    @property
+    def model_server(self) -> str | None:
+        """The name of the model server."""
+        return self._prepared.chosen.delegator.model_server
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Warnings."""
+        return self._prepared.notes
+
+    def preview(self) -> PreviewResult:
+        """Return exactly what would be sent."""
+        from understudy.api.messages import PreviewFile, PreviewResult
+
+        prompt = self._prepared.prompt
+        return PreviewResult(
+            prompt=prompt.shown,
+            files=[PreviewFile(path=f.path, bytes=f.size, tokens=f.tokens, withheld=f.withheld) for f in prompt.files],
+            tokens=prompt.tokens,
+            explain=self._prepared.chosen.explain,
+        )
+
+    def answer(self, say: Callable[[str], None], note: Callable[[str], None]) -> TextAnswer:
+        """Send the request; ``say`` gets the text as it arrives, ``note`` gets warnings such as retries.
+
+        The target is written after the whole answer has arrived. Raises the errors of the runner, of the target, and
+        ``cancelled``.
+        """
+        import time
+
+        began = time.monotonic()
+
+        def said(event: events.Event) -> None:
+            if isinstance(event, events.Text):
+                say(event.text)
+            elif isinstance(event, events.Note):
+                note(event.text)
+
+        asked_by = describe_asker("cli", pid=os.getpid(), cwd=self._folder, environ=os.environ)
+        identifier, outcome = text_request.run(self._prepared, asked_by, said=said, deliver=self._deliver)
+        return TextAnswer(
+            id=identifier,
+            text=outcome.text or "",
+            usage=outcome.usage,
+            cost_usd=outcome.cost_usd,
+            seconds=time.monotonic() - began,
+        )
+
+    def difference(self) -> str:
+        """Return the unified diff between the target as it was and the answer; empty before there is an answer."""
+        return self._difference
+
+    def _deliver(self, text: str) -> None:
+        if self._target is None:
+            return
+        from understudy.engine.text_recipes import target_file
+
+        self._difference = target_file.difference(self._target, text)
+        if self._writes:
+            target_file.write(self._target, text)
+
+
+def prepare(params: TextParams) -> PreparedText:
+    """Read the files, check the target and choose the delegator; nothing is sent or written.
+
+    Errors: those of ``corpus``, ``target_file`` and ``text_request``.
+    """
+    folder = Path.cwd()
+    target = None
+    if params.target is not None:
+        from understudy.engine.text_recipes import target_file
+
+        root = None if params.target_root is None else Path(params.target_root)
+        may_exist = params.force or not params.writes_target
+        target = target_file.check_target(params.target, folder, root=root, may_exist=may_exist)
+    limits = corpora.CorpusLimits(
+        file_bytes=params.max_file_bytes or prompts.FILE_BYTES, total_bytes=params.max_bytes or prompts.ALL_BYTES
+    )
+    paths = [path for path in params.paths if path != STDIN]
+    corpus = corpora.collect(paths, folder, limits, without=None if target is None else target.path)
+    given = corpora.read_input(params.read_stdin, limits.total_bytes) if len(paths) < len(params.paths) else None
+    if given is None and not paths and params.task is None:
+        raise UnderstudyError(
+            ErrorKind.INPUT_EMPTY, "Nothing is named to work on.", hint="Name files or folders, or - for stdin."
+        )
+    request = text_request.TextRequest(
+        recipe=params.recipe,
+        folder=folder,
+        task=params.task,
+        input=given,
+        corpus=corpus,
+        target=None if target is None else target.name,
+        delegator=params.delegator,
+        model=params.model,
+        temperature=params.temperature,
+        limits=params.limits,
+        bounds=limits,
+        keep_fences=params.keep_fences,
+    )
+    return PreparedText(
+        text_request.prepare(request),
+        folder,
+        target,
+        corpus.left_out,
+        writes=target is not None and params.writes_target,
+    )
