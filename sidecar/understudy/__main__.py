@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -19,7 +20,20 @@ def main() -> int:
         return worker.main(sys.argv[2:])
     from understudy.frontends.cli import app
 
-    return app.main(sys.argv[1:])
+    code = app.main(sys.argv[1:])
+    if sys.argv[1:2] in (["ask"], ["write"], ["summarize"]):
+        _exit_now(code)
+    return code
+
+
+def _exit_now(code: int) -> None:
+    """End this process without taking the interpreter apart, which takes a fifth of the time of a short command."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # the reader has gone
+        return
+    os._exit(code)
 
 
 if __name__ == "__main__":

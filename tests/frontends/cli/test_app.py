@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import re
@@ -18,8 +19,10 @@ from click.testing import CliRunner
 
 from understudy.api import messages as m
 from understudy.api import method_table
+from understudy.api.review_messages import SayResult
 from understudy.config.discovery import server_presets
 from understudy.frontends.cli import api_calls, app, exit_codes, options
+from understudy.frontends.cli.delegate import say as saying
 from understudy.frontends.cli.delegate import start
 from understudy.model import events as e
 from understudy.model.config.delegators import Model, ModelPrice
@@ -198,6 +201,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     seen: list[tuple[str, Any]] = []
     answers: dict[str, Any] = {
         "delegations/list": m.ListResult(delegations=[]),
+        "queue/get": m.QueueResult(paused=False, delegations=[]),
         "delegations/start": m.StartResult(
             id="20261121-004512-k3f9q", explain=Explanation(delegator="q", candidates=[], reason="so")
         ),
@@ -245,6 +249,17 @@ def test_start_has_an_option_for_every_parameter(asked, tmp_path: Path, monkeypa
             "0.50",
             "--max-turns",
             "3",
+            "--model",
+            "opus",
+            "--permission-mode",
+            "plan",
+            "--set",
+            "effort=high",
+            "--set",
+            "temperature=0.5",
+            "--limit",
+            "answer_seconds=60",
+            "--no-worktree",
             "--idempotency-key",
             "k",
             "--buffer",
@@ -255,13 +270,16 @@ def test_start_has_an_option_for_every_parameter(asked, tmp_path: Path, monkeypa
         ]
     )
     assert code == exit_codes.Exit.OK
-    ((name, params),) = asked
+    (name, params), _ = asked
     assert name == "delegations/start"
     assert params.files == [f"file://{tmp_path}/a%20b.py", "file:///x/c.py"]
     assert (params.range.start.line, params.range.end.line) == (9, 20)
     assert (params.task, params.input, params.delegator, params.base) == ("do it", "text é", "claude", "head")
     assert (params.checks, params.idempotency_key) == (["unit", "lint"], "k")
     assert (params.limits.total_seconds, params.limits.max_usd, params.limits.max_turns) == (60.0, "0.50", 3)
+    assert (params.launch.model, params.launch.mode, params.launch.permission_mode) == ("opus", None, "plan")
+    assert params.launch.model_properties == {"effort": "high", "temperature": 0.5}
+    assert (params.launch.limits, params.launch.use_worktree) == ({"answer_seconds": "60"}, False)
     assert (params.buffers[0].uri, params.buffers[0].text) == (f"file://{tmp_path}/a%20b.py", "text é")
 
 
@@ -294,17 +312,49 @@ def test_list_has_an_option_for_every_filter(asked, tmp_path: Path, monkeypatch:
         (["--limit", "3"], "Nothing was delegated yet. `understudy --help` shows the first steps."),
         (["--state", "running"], "No delegation matches."),
         (["--text", "wrap"], "No delegation matches."),
-        (["--group", "20261121-004512-k3f9q"], "No delegation matches."),
         (["-d", "ghostwriter"], "No delegation matches."),
         (["--workspace", "."], "No delegation matches."),
     ],
 )
-def test_an_empty_list_says_whether_a_filter_is_the_reason(
-    arguments: list[str], text: str, monkeypatch, capsys
-) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+def test_an_empty_list_says_whether_a_filter_is_the_reason(arguments: list[str], text: str, capsys) -> None:
     assert app.main(["list", *arguments]) == exit_codes.Exit.OK
-    assert capsys.readouterr().out.splitlines()[-1] == text
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.splitlines()[-1]) == ("", text)
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("inbox", "No agent waits for an answer."),
+        ("servers", "No model server is configured. Add one: understudy servers add NAME --kind KIND"),
+        ("worktrees", "No worktree is on disk."),
+    ],
+)
+def test_every_empty_list_says_so_beside_the_output(command: str, text: str, capsys) -> None:
+    assert app.main([command]) == exit_codes.Exit.OK
+    assert capsys.readouterr() == ("", text + "\n")
+
+
+@pytest.mark.parametrize(
+    ("delivery", "words"),
+    [("sent", "sent to its agent"), ("waiting", "waits for its agent"), ("kept", "understudy reply k3f9q TEXT")],
+)
+def test_say_sends_words_or_stdin_and_tells_what_happens(delivery, words, monkeypatch, capsys) -> None:
+    said: list[Any] = []
+
+    def call(method: str, **params: Any) -> Any:
+        said.append((method, params))
+        return SayResult(message_id="m", delivery=delivery)
+
+    monkeypatch.setattr(saying, "resolve", lambda identifier: identifier)
+    monkeypatch.setattr(saying, "call", call)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("é\n-x".encode())))
+    assert app.main(["say", "k3f9q", "use", "pytest"]) == exit_codes.Exit.OK
+    assert words in capsys.readouterr().out
+    assert app.main(["say", "k3f9q", "-"]) == exit_codes.Exit.OK
+    assert [params["text"] for _, params in said] == ["use pytest", "é\n-x"]
+    assert app.main(["say", "k3f9q", " "]) == exit_codes.Exit.USAGE
+    assert len(said) == 2
 
 
 def test_detach_prints_only_the_id(asked, capsys: pytest.CaptureFixture[str]) -> None:
@@ -340,6 +390,8 @@ def test_an_untrusted_workspace_is_trusted_only_with_the_trust_option(monkeypatc
             if params.get("trusted"):
                 trusted.append(params["workspace"])
             return m.TrustResult(workspace=str(tmp_path), trusted=True, effects=[], changed=[], digest="s")
+        if name == "queue/get":
+            return m.QueueResult(paused=False, delegations=[])
         if not trusted:
             raise UnderstudyError(ErrorKind.UNTRUSTED_WORKSPACE, "not trusted", hint="trust it")
         return m.StartResult(id="x", explain=Explanation(delegator="q", candidates=[], reason="so"))
@@ -547,7 +599,7 @@ def complete(words: str) -> list[str]:
 
 def test_commands_options_ids_and_names_are_completed(journal) -> None:
     identifier = finished(journal(), Verdict.VERIFIED)
-    assert complete("understudy sta") == ["start"]
+    assert complete("understudy star") == ["start"]
     assert "--detach" in complete("understudy start --det")
     assert complete(f"understudy show {identifier[:6]}") == [identifier]
     assert complete(f"understudy show {identifier[-5:-1]}") == [identifier]
@@ -563,6 +615,7 @@ def test_completion_prints_no_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     context, parameter = click.Context(app.group), start.start.params[0]
     for function in (
         options.complete_identifiers,
+        options.complete_agents,
         options.complete_delegators,
         options.complete_recipes,
         options.complete_tools,

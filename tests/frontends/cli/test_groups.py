@@ -74,3 +74,81 @@ def test_cancelling_a_group_cancels_each_member_once(understudy: Understudy) -> 
     ended = understudy("cancel", members[1], alone, "--group", group)
     assert [one["id"] for one in ended] == [members[1], alone, members[0]]
     assert {one["verdict"] for one in ended} == {"cancelled"}
+
+
+def test_a_batch_prints_one_result_for_each_task_in_order(understudy: Understudy, tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    lines = [json.dumps({"recipe": "ask", "task": f"task {number}", "delegator": "patient"}) for number in range(3)]
+    (tmp_path / "project" / "tasks.jsonl").write_text("\n".join(lines))
+    done = understudy("batch", "tasks.jsonl", "--budget-tokens", "1000000")
+    assert [(one["title"], one["verdict"]) for one in done] == [(f"task {number}", "answered") for number in range(3)]
+    [group] = understudy("groups", "show", done[0]["groupId"])
+    assert group["delegations"] == [one["id"] for one in done]
+    assert group["budget"] == {"maxTokens": 1000000}
+    assert understudy("groups", "show", group["id"], "--watch") == done
+    assert understudy("groups", "show", group["id"][-5:]) == [group]
+    assert len(understudy("list", "--group", group["id"][-5:])[0]["delegations"]) == 3
+    empty = understudy("groups", "create", "--kind", "compare")[0]["id"]
+    [listed] = understudy("groups", "list")
+    assert [(one["group"]["id"], one.get("title"), one["states"]) for one in listed["groups"]] == [
+        (empty, None, {}),
+        (group["id"], "task 0", {"answered": 3}),
+    ]
+    [newest] = understudy("groups", "list", "--limit", "1")[0]["groups"]
+    assert newest["group"]["id"] == empty
+
+
+def test_an_error_in_a_batch_has_its_line_and_starts_nothing(understudy: Understudy, tmp_path: Path) -> None:
+    lines = [{"recipe": "ask", "task": "x", "delegator": "patient"}, {"recipe": "ask", "task": "x", "delegator": "p"}]
+    (tmp_path / "project" / "tasks.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    [wrong] = understudy("batch", "tasks.jsonl", code=8)
+    assert wrong["error"]["kind"] == "unknown_delegator"
+    assert wrong["error"]["location"]["range"]["start"]["line"] == 1
+    assert understudy("list")[0]["delegations"] == []
+
+
+def test_one_start_for_each_file_and_each_delegator_is_a_group(understudy: Understudy, tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    folder = next(path.parent for path in tmp_path.rglob("patient.toml"))
+    (folder / "other.toml").write_text((folder / "patient.toml").read_text().replace("patient", "other"))
+    for name in ("a.py", "b.py"):
+        (tmp_path / "project" / name).write_text("")
+    done = understudy("start", "ask", "a.py", "b.py", "--each", "-t", "x", "-d", "patient", "-d", "other")
+    assert [one["delegator"] for one in done] == ["patient", "other"] * 2
+    assert len({one["groupId"] for one in done}) == 1
+    assert [one["title"] for one in done] == ["x (a.py)", "x (a.py)", "x (b.py)", "x (b.py)"]
+    [wrong] = understudy("preview", "ask", "-t", "x", "-d", "patient", "-d", "other", code=2)
+    assert "one delegator" in wrong["error"]["message"]
+
+
+def test_a_delegation_that_has_finished_is_not_said_to_be_cancelled_now(understudy: Understudy, tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    done = understudy("start", "ask", "-t", "x", "-d", "patient")[0]["id"]
+    text = subprocess.run(
+        [sys.executable, "-m", "understudy", "cancel", done], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    assert text == f"{done}  answered, had finished already\n"
+
+
+def test_a_paused_queue_is_reported_where_nothing_starts_because_of_it(understudy: Understudy, tmp_path: Path) -> None:
+    def printed(*arguments: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "understudy", *arguments],
+            cwd=tmp_path / "project",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    understudy("queue", "pause")
+    said, waiting = printed("start", "ask", "-t", "x", "-d", "patient", "--detach").splitlines()[::-1]
+    assert said == "The queue is paused, so nothing starts; continue with: understudy queue resume"
+    assert "1 queued; the queue is paused (understudy queue resume)" in printed("status")
+    assert "The queue is paused." in printed("doctor", code=1)
+    ended = understudy("cancel", waiting)[0]
+    assert ended["error"]["message"] == "The delegation was cancelled before it started."
+    understudy("queue", "resume")
+    assert "is paused" not in printed("status")

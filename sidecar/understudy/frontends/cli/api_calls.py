@@ -28,6 +28,11 @@ def resolve(identifier: str | None) -> str:
     return str(call("delegations/get", id=identifier or "").id)
 
 
+def whole_group(identifier: str | None) -> str | None:
+    """Return the full id of an abbreviated group, None for None. Errors: ``unknown_group``."""
+    return None if identifier is None else str(call("groups/get", id=identifier).id)
+
+
 def members(identifiers: tuple[str, ...], group: str | None) -> list[str]:
     """Return the delegations that a command names one by one; a command may name a group instead."""
     if not identifiers and group is None:

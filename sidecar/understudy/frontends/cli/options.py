@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -23,6 +24,19 @@ LIMITS: tuple[tuple[str, type, str], ...] = (
     ("max-tokens", int, "Limit the tokens read and written in one attempt."),
     ("max-usd", str, "Limit the cost, in USD."),
 )
+
+
+def words_or_stdin(words: tuple[str, ...]) -> str:
+    """Return the words of a command line as a text; ``-`` reads it from stdin."""
+    return stdin() if words == ("-",) else " ".join(words)
+
+
+def stdin() -> str:
+    """Read stdin as UTF-8."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"stdin is not UTF-8: {error}.") from None
 
 
 def examples(*lines: str) -> str:
@@ -144,6 +158,12 @@ def complete_recipes(context: click.Context, parameter: click.Parameter, incompl
     return _quietly(lambda: _recipes(incomplete))
 
 
+def complete_agents(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete names of agents."""
+    _ = context, parameter
+    return _quietly(lambda: _agents(incomplete))
+
+
 def complete_tools(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete names of agent CLIs."""
     _ = context, parameter
@@ -188,6 +208,13 @@ def _checks(incomplete: str) -> list[CompletionItem]:
 
     names = [entry.check.name for entry in call("checks/list", workspace=_here()).checks]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _agents(incomplete: str) -> list[CompletionItem]:
+    from understudy.frontends.cli.api_calls import call, uri
+
+    found = call("agents/list", workspace=uri(".")).agents
+    return [CompletionItem(one.name, help=one.description) for one in found if one.name.startswith(incomplete)]
 
 
 def _recipes(incomplete: str) -> list[CompletionItem]:

@@ -1,4 +1,4 @@
-"""``serve`` and ``rpc``."""
+"""``serve``, ``rpc`` and ``mcp``."""
 
 from __future__ import annotations
 
@@ -44,3 +44,53 @@ def rpc(*, socket_path: str | None) -> int:
     from understudy.frontends import rpc as server
 
     return server.serve_socket(socket_path) if socket_path else server.serve_stdio()
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=options.examples(
+        "understudy mcp",
+        "understudy mcp --tools delegate-local",
+        "understudy mcp --http 7431 --token-file ~/.understudy-token",
+    ),
+)
+@click.option(
+    "--tools",
+    "tool_sets",
+    multiple=True,
+    type=click.Choice(["delegate-local"]),
+    help="Also list the tools of another program; may be repeated.",
+)
+@click.option(
+    "--http",
+    "port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Serve streamable HTTP on this port of 127.0.0.1 instead of stdio; 0 takes any free one.",
+)
+@click.option(
+    "--token-file",
+    metavar="PATH",
+    type=click.Path(dir_okay=False),
+    help="File (mode 0600) with the token for --http; default: the variable UNDERSTUDY_MCP_TOKEN.",
+)
+@click.pass_context
+def mcp(context: click.Context, *, tool_sets: tuple[str, ...], port: int | None, token_file: str | None) -> int | None:
+    """Serve other agents over the Model Context Protocol.
+
+    Serves stdio until the end of input, or HTTP clients that send a token until Ctrl-C. docs/mcp.md lists the tools.
+    Needs the extra `mcp`: pip install 'understudy[mcp]'.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    from understudy.frontends import mcp as server
+
+    if port is None:
+        if token_file is not None:
+            raise click.UsageError("--token-file is for --http.")
+        return server.serve_stdio(tool_sets)
+
+    def report(address: str) -> None:
+        click.echo(f"Serving {address}", err=True)
+
+    return server.serve_http(tool_sets, port, token_file, report)

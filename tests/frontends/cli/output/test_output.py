@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.frontends.cli import exit_codes
-from understudy.frontends.cli.output import event_lines, live_view, mutation_lines, units, verdict_card
+from understudy.frontends.cli.output import event_lines, live_view, mutation_lines, output, units, verdict_card
 from understudy.frontends.cli.review import diff, hunk_targets
 from understudy.frontends.cli.terminal import terminal
 from understudy.model import events as e
@@ -23,7 +23,7 @@ from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult
 from understudy.model.hunks import FileDiff, Review
 from understudy.model.states import State
-from understudy.model.text import path_quoting
+from understudy.model.text import patches, path_quoting
 from understudy.model.verdicts import Reservation, Verdict
 
 PLAIN = terminal.Paint(on=False)
@@ -71,6 +71,9 @@ def test_a_verified_card(delegation) -> None:
                 finished_at="2026-11-21T00:46:22.500Z",
                 start_commit="",
                 usage=no_usage(),
+                cost_usd="0.0123",
+                cost_source="table",
+                price_date="2026-11-23",
             )
         ],
         result=DelegationResult(files=[FileStat(path="tests/test_wrap.py", status="added", additions=40, deletions=0)]),
@@ -97,7 +100,7 @@ def test_a_verified_card(delegation) -> None:
         "added    tests/test_wrap.py  +40 -0\n"
         "\n"
         "by quick in 1:10\n"
-        "12.3k tokens in (11.0k cached), 950 out, $0.0123\n"
+        "12.3k tokens in (11.0k cached), 950 out, $0.0123 (table 2026-11-23)\n"
         "worktree: /state/trees/p/1\n"
         "\n"
         "next: understudy diff 20261121-004512-k3f9q\n      understudy check 20261121-004512-k3f9q\n"
@@ -172,6 +175,23 @@ def test_the_cards_of_a_follow_up_and_its_parent_link_to_each_other(delegation) 
     )
 
 
+def test_the_card_of_a_run_in_the_checkout_does_not_say_to_undo_it_twice(delegation) -> None:
+    advice = "to undo all: understudy undo"
+    for accepted, expected in ((1, True), (0, False)):
+        review = Review(pending=1 - accepted, accepted=accepted, rejected=0)
+        found = delegation(
+            verdict=Verdict.UNVERIFIED, reservations=[Reservation.NOT_ISOLATED], worktree="/tree", review=review
+        )
+        text = verdict_card.card(found, PLAIN)
+        assert (advice in text, "you undid its changes" in text) == (expected, not expected)
+
+
+@pytest.mark.parametrize(("kind", "useful"), [(ErrorKind.BASE_UNAVAILABLE, False), (ErrorKind.TOOL_CRASHED, True)])
+def test_a_failed_card_proposes_a_retry_where_it_can_help(delegation, kind, useful) -> None:
+    text = verdict_card.card(delegation(verdict=Verdict.FAILED, error=ErrorInfo(kind, "It failed.", "Do this.")), PLAIN)
+    assert ("understudy retry" in text) == useful
+
+
 def test_a_failed_card_shows_error_and_output(delegation) -> None:
     found = delegation(
         verdict=Verdict.CHECKS_FAILED,
@@ -189,17 +209,18 @@ def test_a_failed_card_shows_error_and_output(delegation) -> None:
 
 def test_a_crash_keeps_its_lines_and_the_next_step_is_another_attempt(delegation) -> None:
     error = ErrorInfo(
-        ErrorKind.TOOL_CRASHED, "It exited with code 3: one\n  two\n✗ three", "Its output: /logs/stderr.log"
+        ErrorKind.TOOL_CRASHED,
+        "It exited with code 3: one\n  two\n✗ three",
+        "Partial work is kept.",
+        log_paths=["/a b/stderr.log", "/a b/stdout.log"],
     )
     text = verdict_card.card(delegation(verdict=Verdict.FAILED, error=error), PLAIN)
-    assert (
-        "✗ tool crashed: It exited with code 3: one\n    |   two\n    | ✗ three\n    Its output: /logs/stderr.log\n"
-        in text
-    )
+    assert "✗ tool crashed: It exited with code 3: one\n    |   two\n    | ✗ three\n    Partial work is kept.\n" in text
     again = (
         "next: understudy retry 20261121-004512-k3f9q\n      understudy retry 20261121-004512-k3f9q -d OTHER\n      "
     )
-    assert text.endswith(f"{again}understudy watch 20261121-004512-k3f9q\n")
+    logs = "less '/a b/stderr.log' '/a b/stdout.log'\n      "
+    assert text.endswith(f"{again}{logs}understudy watch 20261121-004512-k3f9q\n")
     partial = delegation(verdict=Verdict.TIMED_OUT, review=Review(pending=2, accepted=0, rejected=0))
     assert f"{again}understudy review 20261121-004512-k3f9q\n" in verdict_card.card(partial, PLAIN)
 
@@ -247,7 +268,7 @@ def test_the_mutation_test_as_text(result: MutationResult, words: str) -> None:
             e.Base(commit="a" * 40, files=1, left_out=["big.bin"]),
             "starts from aaaaaaaaaa (1 file); left out: big.bin",
         ),
-        (e.Queued(position=2), "waiting for a free slot (position 2)"),
+        (e.Queued(position=2), "number 2 in the queue"),
         (
             e.Started(delegator="q", model="m", reason="you asked for it", tool="claude"),
             "q (claude, m) started: you asked for it",
@@ -272,6 +293,10 @@ def test_the_mutation_test_as_text(result: MutationResult, words: str) -> None:
         (
             e.CheckFinished.of(check_result(ok=False, failed=2, fails_on_base=True)),
             "✗ check pytest: 6 passed, 2 failed in 1.2 s, fails on the base, too",
+        ),
+        (
+            e.CheckFinished.of(check_result(judging_seconds=12.24)),
+            "✓ check pytest: 6 passed in 1.2 s, judged in 12.2 s",
         ),
         (e.File(path="a\x1b[2Jb", change="added"), 'added "a\\033[2Jb"'),
     ],
@@ -445,13 +470,26 @@ diff --git "a/t\\303\\244st.py" "b/t\\303\\244st.py"
 """
 
 
+@pytest.mark.parametrize(("columns", "shown"), [(200, "IRMC"), (58, "IRC"), (40, "IR")])
+def test_a_narrow_terminal_shows_whole_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int, shown: str
+) -> None:
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    monkeypatch.setattr(terminal, "width", lambda: columns)
+    row = {"ID": "7k2x9q", "RECIPE": "tests", "MODEL": "m" * 39, "COST": "reported by the agent, at some length"}
+    output.table(tuple(row), [tuple(row.values())], drop=("MODEL", "COST"))
+    header, line = (re.split("  +", text) for text in capsys.readouterr().out.splitlines())
+    assert header == [name for name in row if name[0] in shown]
+    assert line == [row[name] for name in header]
+
+
 def test_a_patch_is_split_by_file() -> None:
-    parts = diff.split(PATCH)
+    parts = patches.split(PATCH)
     assert b"".join(parts) == PATCH
-    assert [diff.concerns(part, {"new.py"}) for part in parts] == [True, False]
-    assert [diff.concerns(part, {"täst.py"}) for part in parts] == [False, True]
-    assert [diff.concerns(part, {"ew.py", "w.py"}) for part in parts] == [False, False]
-    assert diff.split(b"") == []
+    assert [patches.concerns(part, {"new.py"}) for part in parts] == [True, False]
+    assert [patches.concerns(part, {"täst.py"}) for part in parts] == [False, True]
+    assert [patches.concerns(part, {"ew.py", "w.py"}) for part in parts] == [False, False]
+    assert patches.split(b"") == []
 
 
 def test_a_coloured_patch_is_the_patch(monkeypatch: pytest.MonkeyPatch) -> None:

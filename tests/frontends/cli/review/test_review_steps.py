@@ -549,7 +549,7 @@ def test_a_question_is_asked_on_a_watched_terminal(delegation) -> None:
     assert desk.said[:3] == ["  | rm ^[[8m-rf", "  | x", "  1  Yes  (allow_once)"]
     while desk.asking.asks:
         desk.asking.poll()
-    assert desk.answered == [{"id": WHOLE, "requestId": "q1", "option": "z"}]
+    assert desk.answered == [{"id": WHOLE, "requestId": "q1", "option": "z", "remember": False}]
     assert any("perhaps" in text for text in desk.said)
 
 

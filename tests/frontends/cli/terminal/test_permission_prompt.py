@@ -7,18 +7,21 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from understudy.config import locations
 from understudy.frontends.cli import app, exit_codes
 from understudy.frontends.cli.delegate import answer
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.journal import worker_requests
 from understudy.model import events as e
+from understudy.model.config.permission_rules import PermissionRule
 from understudy.model.delegations import PermissionOption, PermissionRequest
 from understudy.model.verdicts import Verdict
 
@@ -51,14 +54,14 @@ def answers_to(writer: Any) -> list[tuple[str, str, str | None]]:
 
 def test_a_question_is_listed_shown_and_answered(asking: Any, capsys: pytest.CaptureFixture[str]) -> None:
     whole = asking.folder.id
-    assert app.main(["answer", "--list"]) == exit_codes.Exit.OK
+    assert app.main(["inbox"]) == exit_codes.Exit.OK
     assert "Run `rm -rf build`?" in capsys.readouterr().out
     assert app.main(["show", whole]) == exit_codes.Exit.OK
     card = capsys.readouterr().out
     assert "? asks: Run `rm -rf build`?\n  | rm -rf build\n  1  Yes  (allow_once)\n  2  No  (reject_once)\n" in card
     assert f"next: understudy answer {whole}\n" in card
     assert [item.value for item in answer.complete_waiting(None, None, "2026")] == [whole]
-    assert answer.inbox(terminal.Paint(on=False)) == (
+    assert answer.headline(terminal.Paint(on=False)) == (
         f"? {whole} asks: Run `rm -rf build`?\n    understudy answer {whole}\n"
     )
     assert app.main(["answer", whole]) == exit_codes.Exit.USAGE, "no question can be asked in a pipe"
@@ -86,7 +89,7 @@ def test_the_list_begins_with_open_questions_on_a_terminal_only(
     assert capsys.readouterr().out.startswith(f"? {asking.folder.id} asks: Run")
 
 
-def read_until(stream: Any, text: str, seconds: float = 20) -> str:
+def read_until(stream: Any, text: str, seconds: float = 60) -> str:
     deadline, seen = time.monotonic() + seconds, ""
     while text not in seen:
         assert time.monotonic() < deadline, seen
@@ -104,9 +107,9 @@ def test_in_a_pipe_a_line_shows_how_to_answer(asking: Any) -> None:
         asking.append(e.PermissionAnswered(request_id="q1", option="opt-a", by="cli"), attempt=1)
         asking.append(e.Finished(verdict=Verdict.NO_CHANGES, reservations=[]), attempt=1)
         asking.close()
-        assert watching.wait(timeout=20) == exit_codes.Exit.NO_CHANGES
+        assert watching.wait(timeout=60) == exit_codes.Exit.NO_CHANGES
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as again:
-        assert "Answer with:" not in again.communicate(timeout=20)[0], "it was answered"
+        assert "Answer with:" not in again.communicate(timeout=60)[0], "it was answered"
 
 
 @pytest.fixture
@@ -118,7 +121,7 @@ def screen(asking: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
     def tmux(*arguments: str) -> str:
         argv = ["tmux", "-S", str(tmp_path / "t"), "-f", "/dev/null", *arguments]
-        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20).stdout
+        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
 
     tmux("new-session", "-d", "-x", "100", "-y", "50", "sh")
     yield tmux
@@ -126,7 +129,7 @@ def screen(asking: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     _ = asking
 
 
-def shows(screen: Callable[..., str], text: str, seconds: float = 20) -> str:
+def shows(screen: Callable[..., str], text: str, seconds: float = 60) -> str:
     deadline = time.monotonic() + seconds
     while text not in (found := screen("capture-pane", "-p", "-J")):
         assert time.monotonic() < deadline, found
@@ -145,7 +148,7 @@ def test_watch_asks_on_a_terminal(asking: Any, screen: Callable[..., str]) -> No
     shows(screen, "There is no option 'perhaps'")
     assert answers_to(asking) == []
     screen("send-keys", "2", "Enter")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not answers_to(asking):
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -188,3 +191,61 @@ def test_the_command_is_shown_even_if_the_agent_does_not_say_it() -> None:
         "  | This is safe.",
         "  1  Allow  (allow_once)",
     ]
+
+
+REMEMBERED = e.Permission(
+    request_id="q1",
+    title="Run npm test",
+    detail="",
+    kind="execute",
+    command="npm test",
+    options=ASKED.options,
+    deadline_action="opt-b",
+    rule=PermissionRule(decision="allow", kind="execute", command="npm test", exact=True),
+)
+
+
+@pytest.fixture
+def delegators() -> Path:
+    """The folder of the user's delegators."""
+    folder = locations.user_folder() / "delegators"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def may_remember(journal: Callable[..., Any], delegators: Path) -> Any:
+    """A delegation that asks what can be remembered, and its delegator."""
+    (delegators / "quick.toml").write_text('name = "quick"\ntool = "claude"\n')
+    writer = journal()
+    writer.append(e.Started(delegator="quick", model="m", reason="you asked"), attempt=1)
+    writer.append(REMEMBERED, attempt=1)
+    writer.flush_summary()
+    return writer
+
+
+def test_an_answer_can_be_remembered(may_remember: Any, delegators: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = may_remember.folder.id
+    file = delegators / "quick.toml"
+    assert app.main(["show", whole]) == exit_codes.Exit.OK
+    assert "  a  Always allow `npm test`\n" in capsys.readouterr().out
+    assert app.main(["answer", whole, "reject_once", "--remember"]) == exit_codes.Exit.ERROR
+    assert "permissions" not in file.read_text()
+    assert app.main(["answer", whole, "a"]) == exit_codes.Exit.OK
+    rule = {"decision": "allow", "kind": "execute", "command": "npm test", "exact": True}
+    assert tomllib.loads(file.read_text())["permissions"] == [rule]
+    [given] = worker_requests.read_requests(may_remember.folder)
+    assert isinstance(given, worker_requests.Answer)
+    assert (given.option, given.remember) == ("opt-a", True)
+
+
+def test_an_answer_is_kept_back_when_its_rule_cannot_be_saved(
+    may_remember: Any, delegators: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = delegators / "quick.toml"
+    file.write_text('# mine\nname = "quick"\ntool = "claude"\n')
+    assert app.main(["answer", may_remember.folder.id, "allow_once", "--remember"]) == exit_codes.Exit.ERROR
+    said = capsys.readouterr()
+    assert "written by hand" in said.err
+    assert answers_to(may_remember) == []
+    assert file.read_text().startswith("# mine")

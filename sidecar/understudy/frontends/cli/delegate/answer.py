@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -11,7 +11,7 @@ from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, resolve
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import permission_prompt, terminal, trust_prompt
-from understudy.model.delegations import Delegation
+from understudy.model.delegations import Delegation, PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 
@@ -37,46 +37,92 @@ def complete_waiting(context: click.Context, parameter: click.Parameter, incompl
         "understudy answer",
         "understudy answer k3f9q",
         "understudy answer k3f9q allow_once",
+        "understudy answer k3f9q allow_once --remember",
         "understudy answer k3f9q reject_once --note 'use the test database'",
     )
 )
 @click.argument("identifier", metavar="[ID]", required=False, shell_complete=complete_waiting)
 @click.argument("option", metavar="[OPTION]", required=False)
 @click.option("--note", metavar="TEXT", help="Send this text to the agent with the answer.")
-@click.option("--list", "list_", is_flag=True, help="Only list the open questions.")
+@click.option("--remember", is_flag=True, help="Save a rule, so that the delegator is not asked this again.")
 @options.as_json
-def answer(*, identifier: str | None, option: str | None, note: str | None, list_: bool, json_: bool) -> int:
+def answer(*, identifier: str | None, option: str | None, note: str | None, remember: bool, json_: bool) -> int:
     """Answer an agent that waits for permission.
 
     ID may be left out if only one agent waits. OPTION is the number, the kind (`allow_once`,
     `reject_once`, …) or the ID of an option; without it, the command shows the question and asks on the terminal.
-    With --list and --json, prints the waiting delegations as a `ListResult`.
     """
-    if list_:
-        if identifier or option:
-            raise click.UsageError("--list takes no other argument.")
-        return _list(as_json=json_)
     found = _asked(identifier)
     request = found.waiting_for
     if request is None:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
             f"{found.id} does not wait for an answer.",
-            hint="Run `understudy answer --list` to see the open questions.",
+            hint="Run `understudy inbox` to see the open questions.",
         )
     if option is None:
-        for row in permission_prompt.rows(request):
-            click.echo(row, err=True)
+        _show(request)
         if json_ or not trust_prompt.can_ask():
             raise click.UsageError(f"Name an option: understudy answer {found.id} OPTION.")
         option = str(click.prompt("Which option? (number)", err=True))
-    picked = permission_prompt.chosen(request.options, option)
-    done = call("delegations/answer", id=found.id, requestId=request.request_id, option=picked.id, note=note)
+    picked, typed = permission_prompt.parse(request, option)
+    done = _send(found.id, request, picked, note=note, remember=remember or typed)
     if json_:
         output.json(done)
     else:
         click.echo(f"{found.id}  {terminal.one_line(picked.title)}")
     return exit_codes.Exit.OK
+
+
+@click.command(epilog=options.examples("understudy inbox", "understudy inbox --json"))
+@options.as_json
+def inbox(*, json_: bool) -> int:
+    """List the questions of all agents, and answer them one after another.
+
+    Asks on a terminal only; elsewhere it lists the questions. Enter leaves a question open.
+    With --json, prints the waiting delegations as a `ListResult`.
+    """
+    if json_ or not trust_prompt.can_ask():
+        return _list(as_json=json_)
+    found = waiting()
+    if not found:
+        click.echo("No agent waits for an answer.")
+    for one in found:
+        if one.waiting_for is not None:
+            click.echo(f"{one.id}  {one.delegator}, {terminal.one_line(one.title)}", err=True)
+            _settle(one.id, one.waiting_for)
+    return exit_codes.Exit.OK
+
+
+def _settle(identifier: str, request: PermissionRequest) -> None:
+    """Ask until the answer is valid; an empty one leaves the question open."""
+    _show(request)
+    while typed := str(click.prompt("Which option? (number)", default="", show_default=False, err=True)):
+        try:
+            picked, remember = permission_prompt.parse(request, typed)
+            _send(identifier, request, picked, remember=remember)
+        except UnderstudyError as error:
+            click.echo(terminal.one_line(f"{error.message} {error.hint or ''}"), err=True)
+            if error.kind is ErrorKind.INVALID_PARAMS:
+                continue
+        return
+
+
+def _show(request: PermissionRequest) -> None:
+    for row in permission_prompt.rows(request):
+        click.echo(row, err=True)
+
+
+def _send(
+    identifier: str,
+    request: PermissionRequest,
+    option: PermissionOption,
+    *,
+    note: str | None = None,
+    remember: bool = False,
+) -> Any:
+    given = {"requestId": request.request_id, "option": option.id, "note": note, "remember": remember}
+    return call("delegations/answer", id=identifier, **given)
 
 
 def waiting() -> list[Delegation]:
@@ -85,7 +131,7 @@ def waiting() -> list[Delegation]:
     return [one for one in found if one.waiting_for is not None]
 
 
-def inbox(paint: terminal.Paint) -> str:
+def headline(paint: terminal.Paint) -> str:
     """Return the open questions as lines for the top of a list, empty if there are none."""
     found = []
     for one in waiting():
@@ -124,11 +170,15 @@ def _list(*, as_json: bool) -> int:
     output.table(
         ("ID", "BY", "UNTIL", "QUESTION"),
         [
-            (one.id, one.delegator, one.waiting_for.deadline or "-", one.waiting_for.title)
+            (
+                one.id,
+                one.delegator,
+                terminal.local_time(one.waiting_for.deadline) if one.waiting_for.deadline else "-",
+                one.waiting_for.title,
+            )
             for one in found
             if one.waiting_for
         ],
+        empty="No agent waits for an answer.",
     )
-    if not found and terminal.is_terminal(sys.stdout):
-        click.echo("No agent waits for an answer.")
     return exit_codes.Exit.OK

@@ -10,6 +10,7 @@ from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, members
 from understudy.frontends.cli.output import output, verdict_card
 from understudy.model.delegations import Delegation
+from understudy.model.states import State
 
 _JOIN_SECONDS = 10.0
 
@@ -22,11 +23,14 @@ def cancel(*, identifiers: tuple[str, ...], group: str | None, json_: bool) -> i
 
     A delegation that has finished is not changed. With --json, prints one `Delegation` per line.
     """
-    for found in _cancelled(members(identifiers, group), group):
+    named = members(identifiers, group)
+    ended = {one for one in named if call("delegations/get", id=one).state is State.FINISHED}
+    for found in _cancelled(named, group):
         if json_:
             output.json_line(found)
         else:
-            click.echo(f"{found.id}  {verdict_card.state_word(found)}")
+            already = ", had finished already" if found.id in ended else ""
+            click.echo(f"{found.id}  {verdict_card.state_word(found)}{already}")
     return exit_codes.Exit.OK
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, resolve, uri
+from understudy.frontends.cli.api_calls import call, resolve, uri, whole_group
 from understudy.frontends.cli.delegate import answer
 from understudy.frontends.cli.output import output, verdict_card
+from understudy.frontends.cli.output.units import age
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.states import State
 
@@ -69,6 +70,7 @@ def list_(
         "workspace": uri(workspace) if workspace else None,
         "limit": _PAGE if all_ else limit,
         **given,
+        "groupId": whole_group(given["groupId"]),
     }
     page = call("delegations/list", **params)
     while all_ and page.cursor:
@@ -83,22 +85,21 @@ def list_(
         output.json(page)
         return exit_codes.Exit.OK
     if terminal.is_terminal(sys.stdout):
-        click.echo(answer.inbox(output.paint()), nl=False)
+        click.echo(answer.headline(output.paint()), nl=False)
     now = datetime.now(UTC)
+    filtered = states or workspace or any(value is not None for value in given.values())
     output.table(
         ("ID", "STATE", "RECIPE", "BY", "AGE", "TITLE"),
         [
-            (one.id, verdict_card.state_word(one), one.recipe, one.delegator, _age(one.started_at, now), one.title)
+            (one.id, verdict_card.state_word(one), one.recipe, one.delegator, age(one.started_at, now), one.title)
             for one in page.delegations
         ],
-    )
-    if not page.delegations and sys.stdout.isatty():
-        filtered = states or workspace or any(value is not None for value in given.values())
-        click.echo(
+        empty=(
             "No delegation matches."
             if filtered
             else "Nothing was delegated yet. `understudy --help` shows the first steps."
-        )
+        ),
+    )
     if page.cursor and sys.stdout.isatty():
         click.echo("… and more: --all, or a higher --limit")
     return exit_codes.Exit.OK
@@ -115,14 +116,3 @@ def show(*, identifier: str, json_: bool) -> int:
     else:
         click.echo(verdict_card.card(found, output.paint()), nl=False)
     return exit_codes.Exit.OK
-
-
-def _age(started_at: str, now: datetime) -> str:
-    try:
-        seconds = max(0, int((now - datetime.fromisoformat(started_at)).total_seconds()))
-    except (ValueError, TypeError):
-        return "?"
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"

@@ -10,19 +10,19 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli import exit_codes, option_names, options
-from understudy.frontends.cli.api_calls import call, uri
-from understudy.frontends.cli.delegate import follower
-from understudy.frontends.cli.output import output
-from understudy.frontends.cli.terminal import terminal, trust_prompt
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, uri, whole_group
+from understudy.frontends.cli.delegate import follower, launch_options
+from understudy.frontends.cli.group import group_run, queue_commands
+from understudy.frontends.cli.output import output, preview_page
+from understudy.frontends.cli.trusted_call import with_trust
 
 _RANGE = re.compile(r"([1-9]\d{0,8})(?::([1-9]\d{0,8}))?")
 
 
 def _what_to_do(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the arguments and options that make a ``StartParams``."""
-    decorators = [
+    decorators: list[Callable[..., Any]] = [
         click.argument("recipe", shell_complete=options.complete_recipes),
         click.argument("files", nargs=-1, type=click.Path()),
         click.option("-t", "--task", metavar="TEXT", help="The task for the agent."),
@@ -53,9 +53,27 @@ def _what_to_do(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "-d",
             "--delegator",
+            "delegators",
             metavar="NAME",
+            multiple=True,
             shell_complete=options.complete_delegators,
-            help="The delegator (default: chosen by the configuration).",
+            help="The delegator (default: chosen by the configuration); with several, each does the task.",
+        ),
+        click.option(
+            "--fallback",
+            "fallback",
+            metavar="NAME",
+            multiple=True,
+            shell_complete=options.complete_delegators,
+            help="A delegator that takes over, in a fresh worktree, when the one before cannot work; may be repeated.",
+        ),
+        click.option("--no-fallback", is_flag=True, help="Let no other delegator take over."),
+        click.option("--each", is_flag=True, help="Start one delegation for each of FILES, as a group."),
+        click.option(
+            "--agent",
+            metavar="NAME",
+            shell_complete=options.complete_agents,
+            help="Add the instructions, model and tools of an agent (`understudy agents` lists them).",
         ),
         click.option(
             "--base",
@@ -88,6 +106,7 @@ def _what_to_do(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--idempotency-key", metavar="KEY", help="Return the existing delegation if one was started with this key."
         ),
+        launch_options.add,
         options.rounds,
         options.limit_options,
         options.as_json,
@@ -103,6 +122,9 @@ def _what_to_do(command: Callable[..., Any]) -> Callable[..., Any]:
         "understudy start implement src/wrap.py -t 'support tabs' -d claude --max-usd 2",
         "understudy start ask -t 'What does this do?' --context src/wrap.py > answer.md",
         "understudy start tests src/wrap.py --detach",
+        "understudy start tests src/*.py --each",
+        "understudy start fix src/wrap.py -t 'keep tabs' -d claude -d codex",
+        "understudy start fix src/wrap.py -t 'keep tabs' -d claude --fallback codex",
     )
     + "\n\nThe exit code is the verdict: `understudy --help` lists the codes."
 )
@@ -115,14 +137,21 @@ def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **given: Any) 
     stderr, the verdict or the answer to stdout. Ctrl-C cancels the delegation and keeps its partial work; a second
     Ctrl-C exits at once.
     """
-    params = _params(given)
-    started = _trusted(lambda: call("delegations/start", **params), params, trust=trust)
+    tasks = _tasks(given)
+    if len(tasks) > 1:
+        kind = "batch" if given["each"] else "compare"
+        asked = {"tasks": tasks, "kind": kind, "buffers": tasks[0].get("buffers")}
+        asked["tasks"] = [{key: value for key, value in task.items() if key != "buffers"} for task in tasks]
+        started = with_trust(lambda: call("groups/start", **asked), tasks[0], trust=trust)
+        return group_run.to_the_end(started, detach=detach, quiet=quiet, as_json=json_)
+    params = tasks[0]
+    started = with_trust(lambda: call("delegations/start", **params), params, trust=trust)
+    queue_commands.warn_if_paused()
     if detach:
         output.json(started) if json_ else click.echo(started.id)
         return exit_codes.Exit.OK
     if not quiet:
-        why = terminal.one_line(started.explain.reason)
-        click.echo(f"{started.id}: {started.explain.delegator}, {why}", err=True)
+        click.echo(f"{started.id}: {started.explain.delegator}", err=True)
     return follower.to_the_end(started.id, given["recipe"], quiet=quiet, as_json=json_)
 
 
@@ -134,26 +163,25 @@ def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **given: Any) 
 @_what_to_do
 def preview(*, trust: bool, json_: bool, **given: Any) -> int:
     """Show exactly what a start would send, without sending it: delegator, prompt and files."""
-    params = _params(given)
-    found = _trusted(lambda: call("delegations/preview", **params), params, trust=trust)
-    if json_:
-        output.json(found)
-        return exit_codes.Exit.OK
-    click.echo(f"To {found.explain.delegator}: {terminal.one_line(found.explain.reason)}")
-    for candidate in found.explain.candidates:
-        if candidate.skipped_because:
-            click.echo(f"  not {candidate.name}: {terminal.one_line(candidate.skipped_because)}")
-    click.echo()
-    output.table(
-        ("FILE", "BYTES", "TOKENS", ""),
-        [
-            (file.path, str(file.bytes), str(file.tokens), f"withheld: {file.withheld}" if file.withheld else "")
-            for file in found.files
-        ],
-    )
-    click.echo(f"\nAbout {found.tokens} tokens. The prompt:\n")
-    click.echo(terminal.sanitize(found.prompt))
+    params, *more = _tasks(given)
+    if more:
+        raise click.UsageError("A preview shows one task: name one delegator, and leave out --each.")
+    found = with_trust(lambda: call("delegations/preview", **params), params, trust=trust)
+    preview_page.show(found, as_json=json_)
     return exit_codes.Exit.OK
+
+
+def _tasks(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return one ``StartParams`` for each file (with ``--each``) and each delegator; several are a group."""
+    params = _params(given)
+    files = params.get("files", [])
+    if given["each"] and not files:
+        raise click.UsageError("--each needs FILES.")
+    one_each = [{**params, "files": [file]} for file in files] if given["each"] else [params]
+    tasks = [{**one, "delegator": name} for one in one_each for name in given["delegators"]] or one_each
+    if len(tasks) > 1 and any(given[name] is not None for name in ("group", "idempotency_key")):
+        raise click.UsageError("--group and --idempotency-key are for one delegation; several become a group.")
+    return tasks
 
 
 def _params(given: dict[str, Any]) -> dict[str, Any]:
@@ -170,17 +198,28 @@ def _params(given: dict[str, Any]) -> dict[str, Any]:
         "contextFiles": [uri(file) for file in given["context"]] or None,
         "input": None if given["input_"] is None else _read(given["input_"]),
         "target": uri(given["target"]) if given["target"] else None,
-        "delegator": given["delegator"],
+        "fallback": _fallback(given),
+        "agent": given["agent"],
         "workspace": uri(given["workspace"]) if given["workspace"] else None,
         "base": given["base"],
         "checks": list(given["checks"]) or None,
         "limits": options.limits(given),
+        "launch": launch_options.of(given),
         "rounds": given["rounds"],
-        "groupId": given["group"],
+        "groupId": whole_group(given["group"]),
         "idempotencyKey": given["idempotency_key"],
         "buffers": [_buffer(text) for text in given["buffers"]] or None,
     }
     return {name: value for name, value in params.items() if value is not None}
+
+
+def _fallback(given: dict[str, Any]) -> list[str] | None:
+    names = list(given["fallback"])
+    if names and given["no_fallback"]:
+        raise click.UsageError("--fallback and --no-fallback exclude each other.")
+    if names and len(given["delegators"]) > 1:
+        raise click.UsageError("--fallback is for one delegator; several -d do the same task each.")
+    return names if names or given["no_fallback"] else None
 
 
 def _range(text: str | None) -> dict[str, Any] | None:
@@ -214,19 +253,3 @@ def _read(file: Any) -> str:
         return str(file.read())
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{file.name} cannot be read as UTF-8 text: {error}.") from None
-
-
-def _trusted(ask_for: Callable[[], Any], params: dict[str, Any], *, trust: bool) -> Any:
-    """Send the request; if the workspace is untrusted, trust it (with --trust, or after asking) and send it again."""
-    try:
-        with option_names.as_options():
-            return ask_for()
-    except UnderstudyError as error:
-        if error.kind is not ErrorKind.UNTRUSTED_WORKSPACE or not (trust or trust_prompt.can_ask()):
-            raise
-        named = params.get("workspace") or next(iter(params.get("files") or []), str(Path.cwd()))
-        workspace = trust_prompt.workspace_of(named)
-        if not (trust_prompt.record(workspace, trusted=True) if trust else trust_prompt.ask(workspace)):
-            raise
-    with option_names.as_options():
-        return ask_for()

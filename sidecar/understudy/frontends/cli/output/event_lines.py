@@ -10,6 +10,9 @@ from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.mutation import Round
 
 LEFT_OUT_SHOWN = 5
+_SAID_SHOWN = 500
+_CUSTOM_COMMAND = "generic"
+"""The tool of a delegator that runs a command of the user: its name says nothing."""
 
 
 def line(event: e.Event) -> str | None:
@@ -20,10 +23,13 @@ def line(event: e.Event) -> str | None:
         case e.Worktree(path=path, seconds=seconds):
             return f"worktree ready in {seconds:.1f} s: {terminal.short_path(path)}"
         case e.Queued(position=position):
-            return f"waiting for a free slot (position {position})"
+            return f"number {position} in the queue"
         case e.Started(delegator=delegator, model=model, reason=reason, tool=tool):
-            with_ = ", ".join(one_line(part) for part in (tool, model) if part)
+            told = {delegator, _CUSTOM_COMMAND}
+            with_ = ", ".join(one_line(part) for part in (tool, model) if part and part not in told)
             return f"{delegator}{f' ({with_})' if with_ else ''} started: {one_line(reason)}"
+        case e.AgentStarted(terminal=pane) if pane is not None:
+            return "working in a tmux pane, which `understudy attach` shows"
         case e.Phase(text=text):
             return one_line(text)
         case e.ToolCall(title=title, name=name):
@@ -36,6 +42,8 @@ def line(event: e.Event) -> str | None:
             return f"asks: {one_line(title)}"
         case e.PermissionAnswered(option=option, by=by):
             return f"answered: {one_line(option)} (by {one_line(by)})"
+        case e.UserMessage(text=text, by=by, delivery=delivery):
+            return f"you said ({one_line(by)}; {delivery}): {one_line(text)[:_SAID_SHOWN]}"
         case e.AttemptFailed(error=failure, will_retry=again, next_delegator=following, wait_seconds=wait):
             return f"failed: {one_line(failure.message)}{_what_next(again, following, wait)}"
         case e.Result(files=files) if files:
@@ -93,6 +101,7 @@ def check(result: CheckResult, *, outdated: bool = False) -> str:
     extra = "".join(
         f", {text}"
         for text, applies in (
+            (f"judged in {result.judging_seconds or 0:.1f} s", (result.judging_seconds or 0) > result.seconds),
             ("flaky", result.flaky),
             ("fails on the base, too", result.fails_on_base),
             ("not required", not result.required),

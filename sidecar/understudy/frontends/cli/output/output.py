@@ -31,7 +31,7 @@ def json_line(value: Any) -> None:
 
 
 def error(problem: UnderstudyError, *, as_json: bool) -> None:
-    """Print an error: message and hint on stderr, or ``{"error": ErrorInfo}`` on stdout for scripts."""
+    """Print an error: message, hint and logs on stderr, or ``{"error": ErrorInfo}`` on stdout for scripts."""
     if as_json:
         json({"error": problem.info()})
         return
@@ -39,13 +39,18 @@ def error(problem: UnderstudyError, *, as_json: bool) -> None:
     place = _place(problem.location)
     click.echo(f"{paint('error:', fg='red', bold=True)} {place}{terminal.sanitize(problem.message)}", err=True)
     names = [terminal.path(name) for name in problem.names or []]
-    if names and problem.kind.startswith("unknown_"):
-        click.echo(f"  similar: {', '.join(names[:NAMES_SHOWN])}", err=True)
+    if (problem.hint or "").startswith("Did you mean"):
+        pass  # the hint names them
+    elif names and problem.kind.startswith("unknown_"):
+        more = ", …" if len(names) > NAMES_SHOWN else ""
+        click.echo(f"  one of: {', '.join(names[:NAMES_SHOWN])}{more}", err=True)
     else:
         for name in names:
             click.echo(f"  - {name}", err=True)
     if problem.hint:
         click.echo(f"{paint('hint:', fg='cyan')} {terminal.sanitize(problem.hint)}", err=True)
+    for path in problem.log_paths or []:
+        click.echo(f"{paint('log:', fg='cyan')} {terminal.short_path(path)}", err=True)
 
 
 def file_of(location: Location) -> str:
@@ -66,8 +71,16 @@ def paint() -> terminal.Paint:
     return terminal.Paint(on=terminal.has_colour(sys.stdout))
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print columns; on a terminal with a header, and cut to its width."""
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str | None = None, drop: Sequence[str] = ()
+) -> None:
+    """Print columns; on a terminal with a header, and cut to its width. Without rows, say ``empty`` on stderr.
+
+    Where a terminal is too narrow, the columns in ``drop`` are left out, in that order, until the others fit.
+    """
+    if not rows and empty is not None:
+        click.echo(empty, err=True)
+        return
     # A path may contain several spaces in a row, which must be kept.
     lines = [[cell if cell.isprintable() else terminal.one_line(cell) for cell in row] for row in rows]
     for_people = terminal.is_terminal(sys.stdout)
@@ -76,9 +89,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if not lines:
         return
     widths = [max(terminal.width_of(line[column]) for line in lines) for column in range(len(header))]
+    shown = list(range(len(header)))
+    for name in drop if for_people else ():
+        if sum(widths[column] + 2 for column in shown) - 2 <= terminal.width():
+            break
+        shown.remove(header.index(name))
     brush = paint()
     for number, line in enumerate(lines):
-        cells = [cell + " " * (size - terminal.width_of(cell)) for cell, size in zip(line, widths, strict=True)]
+        cells = [line[column] + " " * (widths[column] - terminal.width_of(line[column])) for column in shown]
         text = "  ".join(cells).rstrip()
         if for_people:
             text = terminal.cut(text, terminal.width())

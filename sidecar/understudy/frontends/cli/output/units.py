@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -12,11 +14,28 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def age(at: str, now: datetime) -> str:
+    """Return how long ago ``at`` (ISO 8601) was, as ``7s``, ``12m``, ``3h`` or ``2d``; ``?`` if it is not a time."""
+    try:
+        seconds = max(0, int((now - datetime.fromisoformat(at)).total_seconds()))
+    except (ValueError, TypeError):
+        return "?"
+    for size_, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size_:
+            return f"{seconds // size_}{unit}"
+    return f"{seconds}s"
+
+
 def thousands(count: int) -> str:
     """Return ``950``, ``12.3k`` or ``1.2M``."""
     if count < 1000:
         return str(count)
     return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+
+
+def cost_origin(source: str, price_date: str | None) -> str:
+    """Return where a cost is from, as text."""
+    return f"table {price_date}" if source == "table" and price_date else source
 
 
 def size(count: int) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime
 
 from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.output.mutation_lines import mutation_rows, round_rows, survivors
-from understudy.frontends.cli.output.units import duration, thousands
+from understudy.frontends.cli.output.units import cost_origin, duration, thousands
 from understudy.frontends.cli.terminal import permission_prompt
-from understudy.frontends.cli.terminal.terminal import Paint, one_line, path, sanitize, short_path
+from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
 from understudy.model.checks import BaseComparison, SuspiciousCode
 from understudy.model.delegations import Delegation
+from understudy.model.errors import ErrorKind
 from understudy.model.states import State
 from understudy.model.verdicts import RESERVATIONS, VERDICTS, Reservation, Verdict
 
@@ -24,13 +26,15 @@ _ENDED_EARLY = frozenset(
     {Verdict.FAILED, Verdict.TIMED_OUT, Verdict.BUDGET_EXHAUSTED, Verdict.INTERRUPTED, Verdict.CANCELLED}
 )
 """Verdicts on work that did not finish: its parts can be reviewed, but another attempt helps more."""
+_RETRY_IS_USELESS = frozenset({ErrorKind.BASE_UNAVAILABLE, ErrorKind.INPUT_EMPTY, ErrorKind.INPUT_TOO_LARGE})
+"""Errors that a retry repeats, because it starts from the same base with the same input."""
 _SHOWN = 10
 """How many files or tests are listed before ``and N more``."""
 
 
 def card(delegation: Delegation, paint: Paint, *, shown_answer: str = "") -> str:
     """Return the card as text with a final newline; an answer that was already shown is not repeated."""
-    parts = [_head(delegation, paint), _question(delegation, paint)]
+    parts = [_head(delegation, paint), _question(delegation, paint), _messages(delegation, paint)]
     answer = delegation.result.text if delegation.result and delegation.result.text else ""
     if answer and answer.strip() != shown_answer.strip():
         parts.append(sanitize(answer).rstrip("\n"))
@@ -61,6 +65,8 @@ def _head(delegation: Delegation, paint: Paint) -> str:
     meaning = (
         VERDICTS[delegation.verdict] if delegation.verdict else one_line(delegation.activity or "not finished yet")
     )
+    if delegation.verdict in _ENDED_EARLY and delegation.result and delegation.result.files:
+        meaning += "; partial work is kept"
     if delegation.confirmed_tests:
         meaning += f"; you confirmed {event_lines.plural(delegation.confirmed_tests, 'changed test')}"
     title = f"{delegation.id}  {one_line(delegation.title)}"
@@ -72,14 +78,31 @@ def _question(delegation: Delegation, paint: Paint) -> str:
     if request is None:
         return ""
     first, *rest = permission_prompt.rows(request)
-    limit = [f"  until {request.deadline}, then {one_line(request.deadline_action)}"] if request.deadline else []
+    limit = (
+        [f"  until {local_time(request.deadline)}, then {one_line(request.deadline_action)}"]
+        if request.deadline
+        else []
+    )
     return "\n".join([paint(f"? {first}", fg="yellow", bold=True), *rest, *limit])
+
+
+def _messages(delegation: Delegation, paint: Paint) -> str:
+    kept = [one for one in delegation.messages if not one.delivered]
+    if not kept:
+        return ""
+    ended = delegation.state is State.FINISHED
+    todo = (
+        f"part of your next reply: understudy reply {delegation.id} TEXT" if ended else "its agent has not got it yet"
+    )
+    return "\n".join(f"{paint('→', fg='yellow', bold=True)} you said: {one_line(one.text)}\n    {todo}" for one in kept)
 
 
 def _reservations(delegation: Delegation, paint: Paint) -> str:
     rows = []
     for reservation in delegation.reservations:
         what, todo = RESERVATIONS[reservation]
+        if reservation is Reservation.NOT_ISOLATED and delegation.review.pending and not delegation.review.accepted:
+            todo = "you undid its changes: your files no longer contain them"
         mark = paint("!", fg="yellow", bold=True)
         rows.append(f"{mark} {event_lines.words(reservation)}: {what}\n    {todo.replace('ID', delegation.id)}")
     return "\n".join(rows)
@@ -151,6 +174,7 @@ def _facts(delegation: Delegation) -> str:
     took = f" in {duration(seconds)}" if seconds is not None else ""
     sandbox = "" if delegation.confined or delegation.sandbox is None else ", without a sandbox"
     rows.append(f"by {who}{took}{sandbox}")
+    rows += _attempts(delegation)
     decided = [
         f"{count} {word}"
         for count, word in (
@@ -176,6 +200,19 @@ def _facts(delegation: Delegation) -> str:
     return "\n".join(rows)
 
 
+def _attempts(delegation: Delegation) -> list[str]:
+    """Return why each delegator that another one took over from could not work, and where its files are kept."""
+    rows = []
+    for attempt, following in zip(delegation.attempts, delegation.attempts[1:], strict=False):
+        if attempt.failure is None or attempt.delegator == following.delegator:
+            continue
+        failure = attempt.failure
+        rows.append(f"  {attempt.delegator}: {event_lines.words(failure.kind)}: {one_line(failure.message)[:200]}")
+        if attempt.rescue_ref is not None:
+            rows.append(f"    what it changed is kept as {one_line(attempt.rescue_ref)}")
+    return rows
+
+
 def _spent(delegation: Delegation) -> str:
     usage = delegation.usage
     parts = []
@@ -183,8 +220,15 @@ def _spent(delegation: Delegation) -> str:
         cached = f" ({thousands(usage.cache_read_tokens)} cached)" if usage.cache_read_tokens else ""
         parts.append(f"{thousands(usage.input_tokens)} tokens in{cached}, {thousands(usage.output_tokens)} out")
     if delegation.cost_usd is not None:
-        estimated = " (estimated)" if any(attempt.cost_estimated for attempt in delegation.attempts) else ""
-        parts.append(f"{'' if delegation.cost_known else 'at least '}${delegation.cost_usd}{estimated}")
+        priced = [attempt for attempt in delegation.attempts if attempt.cost_usd is not None]
+        # Earlier versions recorded no source.
+        sourced = [attempt for attempt in priced if attempt.cost_source != "unknown"]
+        origins = dict.fromkeys(cost_origin(attempt.cost_source, attempt.price_date) for attempt in sourced)
+        notes = [*(["estimated"] if any(attempt.cost_estimated for attempt in priced) else []), *origins]
+        shown = f" ({', '.join(notes)})" if notes else ""
+        parts.append(f"{'' if delegation.cost_known else 'at least '}${delegation.cost_usd}{shown}")
+    elif parts:
+        parts.append("cost unknown")
     return ", ".join(parts)
 
 
@@ -199,11 +243,13 @@ def _next_steps(delegation: Delegation) -> str:
         return event_lines.next_commands(f"understudy restore {one_line(delegation.rescue_ref)}", show)
     if delegation.superseded_by:
         return event_lines.next_commands(f"understudy show {one_line(delegation.superseded_by)}")
-    again = (f"understudy retry {identifier}", f"understudy retry {identifier} -d OTHER")
+    again: tuple[str, ...] = (f"understudy retry {identifier}", f"understudy retry {identifier} -d OTHER")
+    if delegation.error is not None and delegation.error.kind in _RETRY_IS_USELESS:
+        again = ()
     review = f"understudy review {identifier}"
     if delegation.verdict in _ENDED_EARLY and not delegation.review.accepted:
         partial = delegation.review.pending or delegation.review.rejected
-        return event_lines.next_commands(*again, review if partial else watch)
+        return event_lines.next_commands(*again, *_read_logs(delegation), review if partial else watch)
     if delegation.review.pending:
         missed = any(survivors(check.mutation) for check in delegation.checks if check.mutation is not None)
         more = (f"understudy strengthen {identifier}",) if missed else ()
@@ -214,7 +260,13 @@ def _next_steps(delegation: Delegation) -> str:
         return event_lines.next_commands(show, f"understudy check {identifier}")
     if delegation.verdict is Verdict.ANSWERED:
         return ""
-    return event_lines.next_commands(*again, watch)
+    return event_lines.next_commands(*again, *_read_logs(delegation), watch)
+
+
+def _read_logs(delegation: Delegation) -> list[str]:
+    """Return the command that shows the logs of a failure."""
+    paths = (delegation.error.log_paths if delegation.error is not None else None) or []
+    return [f"less {shlex.join(map(one_line, paths))}"] if paths else []
 
 
 def _some(names: list[str]) -> str:

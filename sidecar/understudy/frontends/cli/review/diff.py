@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import Any
 
@@ -15,7 +14,7 @@ from understudy.frontends.cli.output import output
 from understudy.frontends.cli.review import hunk_targets
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.pager import paged
-from understudy.model.text.path_quoting import quote, unquote
+from understudy.model.text import patches
 
 _STYLES: tuple[tuple[bytes, dict[str, Any]], ...] = (
     (b"diff --git ", {"bold": True}),
@@ -26,9 +25,6 @@ _STYLES: tuple[tuple[bytes, dict[str, Any]], ...] = (
     (b"+", {"fg": "green"}),
     (b"-", {"fg": "red"}),
 )
-_HEADER = b"diff --git "
-"""Four times the size that Understudy writes, because users may write notes below each change."""
-_WORDS = re.compile(rb"(?m)^>.*(?:\n|\Z)")
 
 
 @click.command(
@@ -75,7 +71,7 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
     patch = _patch(whole)
     if paths:
         names = {file.path for file in files if _chosen(file.path, paths)}
-        patch = b"".join(part for part in split(patch) if concerns(part, names))
+        patch = b"".join(part for part in patches.split(patch) if patches.concerns(part, names))
     if not terminal.is_terminal(sys.stdout):
         click.echo(patch, nl=False)
         return exit_codes.Exit.OK
@@ -92,44 +88,13 @@ def coloured(patch: bytes, paint: terminal.Paint) -> str:
     rows = []
     in_hunk = False
     for line in patch.split(b"\n"):
-        in_hunk = line.startswith(b"@@") or (in_hunk and not line.startswith(_HEADER))
+        in_hunk = line.startswith(b"@@") or (in_hunk and not line.startswith(patches.HEADER))
         # Inside a hunk, `--- x` is the removed line `-- x`.
         styles = _STYLES[4:] if in_hunk else _STYLES
         style: dict[str, Any] = next((style for prefix, style in styles if line.startswith(prefix)), {})
         text = terminal.visible(line.decode("utf-8", "replace"))
         rows.append(paint(text, **style) if style and text else text)
     return "\n".join(rows)
-
-
-def split(patch: bytes) -> list[bytes]:
-    """Split a patch into one part per file, at ``diff --git``; content lines have a prefix, so none begins with it."""
-    if not patch:
-        return []
-    starts = [0]
-    place = patch.find(b"\n" + _HEADER)
-    while place >= 0:
-        starts.append(place + 1)
-        place = patch.find(b"\n" + _HEADER, place + 1)
-    return [patch[start:end] for start, end in zip(starts, [*starts[1:], len(patch)], strict=True)]
-
-
-def without_words(review: bytes) -> bytes:
-    """Return only the patch of a ``review.diff``, without its header and the user's notes.
-
-    Notes begin with ``>``, and no line of a patch does.
-    """
-    start = 0 if review.startswith(_HEADER) else review.find(b"\n" + _HEADER) + 1
-    patch = review[start:] if start or review.startswith(_HEADER) else b""
-    return _WORDS.sub(b"", patch)
-
-
-def concerns(part: bytes, names: set[str]) -> bool:
-    """Return whether one file's part of a patch is about a path in ``names`` (quoted as on the wire)."""
-    header = part.partition(b"\n")[0]
-    if header.endswith(b'"'):  # git quotes all but plain ASCII
-        quoted = header[header.rindex(b' "b/') + 1 :].decode("ascii")
-        return quote(unquote(quoted)[len(b"b/") :]) in names
-    return any(header.endswith(b" b/" + name.encode()) for name in names)
 
 
 def _refuse_unchanged(paths: tuple[str, ...], changed: list[tuple[str, str | None]]) -> None:
@@ -146,4 +111,4 @@ def _chosen(path: str, chosen: tuple[str, ...]) -> bool:
 
 
 def _patch(identifier: str) -> bytes:
-    return without_words(result_files.read_review(identifier))
+    return patches.without_notes(result_files.read_review(identifier))

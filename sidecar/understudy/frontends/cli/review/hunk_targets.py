@@ -97,6 +97,18 @@ def complete_idle_tests(context: click.Context, parameter: click.Parameter, inco
     return []
 
 
+def last_accept(identifier: str) -> str:
+    """Return the undo token of a delegation's last accept; raise ``conflict`` if all are undone."""
+    accepts = call("delegations/diff", id=identifier).undoable
+    if not accepts:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"Nothing of {identifier} is accepted.",
+            hint=f"`understudy show {identifier}` shows what happened.",
+        )
+    return str(accepts[0].undo_token)
+
+
 def complete_tokens(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete undo tokens of the newest delegations' accepts."""
     _ = context, parameter

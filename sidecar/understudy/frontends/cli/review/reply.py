@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from understudy.frontends.cli import exit_codes, option_names, options
 from understudy.frontends.cli.api_calls import call, resolve
 from understudy.frontends.cli.delegate import check as checking
-from understudy.frontends.cli.delegate import follower
+from understudy.frontends.cli.delegate import follower, launch_options
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.review import hunk_targets
 from understudy.frontends.cli.terminal import editor, terminal
@@ -35,7 +34,7 @@ def reply(*, identifier: str, words: tuple[str, ...], detach: bool, quiet: bool,
     your files as they are now. The agent also receives the hunks that you rejected, with your reasons; pending hunks
     become part of the new delegation. `-` reads the instructions from stdin.
     """
-    text = _stdin() if words == ("-",) else " ".join(words)
+    text = options.words_or_stdin(words)
     if not text.strip():
         raise click.UsageError("The instructions are empty.")
     parent = call("delegations/get", id=resolve(identifier))
@@ -60,20 +59,23 @@ def strengthen(*, identifier: str, rounds: int | None, detach: bool, quiet: bool
     return _follow(started, parent.recipe, parent.id, detach=detach, quiet=quiet, as_json=json_)
 
 
-@click.command(epilog=options.examples("understudy retry k3f9q", "understudy retry k3f9q -d claude"))
+@click.command(epilog=options.examples("understudy retry k3f9q", "understudy retry k3f9q -d claude --model opus"))
 @options.identifier
 @click.option(
     "-d", "--delegator", metavar="NAME", shell_complete=options.complete_delegators, help="Use another delegator."
 )
+@launch_options.add
 @options.following
 @options.as_json
-def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, json_: bool) -> int:
+def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, json_: bool, **given: Any) -> int:
     """Run a delegation again from its original base.
 
-    This starts a new delegation and follows it, as `start` does.
+    This starts a new delegation and follows it, as `start` does. With the same delegator, what the first one changed of
+    it is changed again, unless you change something else.
     """
     parent = call("delegations/get", id=resolve(identifier))
-    started = call("delegations/retry", id=parent.id, delegator=delegator)
+    with option_names.as_options():
+        started = call("delegations/retry", id=parent.id, delegator=delegator, launch=launch_options.of(given))
     return _follow(started, parent.recipe, parent.id, detach=detach, quiet=quiet, as_json=json_)
 
 
@@ -105,7 +107,7 @@ def amend(*, identifier: str, path: str, file: str | None, undo: bool, json_: bo
             raise click.UsageError("--undo takes no FILE.")
         return _amended(whole, path, call("delegations/undoAmend", id=whole, path=path, head=head), as_json=json_)
     if file is not None:
-        text: str | None = _stdin() if file == "-" else _contents(file)
+        text: str | None = options.stdin() if file == "-" else _contents(file)
     elif json_ or not editor.can_edit():
         raise click.UsageError("Name the FILE with the new contents (- for stdin): an editor needs a terminal.")
     else:
@@ -170,13 +172,6 @@ def _follow(started: Any, recipe: str, parent: str, *, detach: bool, quiet: bool
     if not quiet:
         click.echo(f"{started.id}: continues {parent}", err=True)
     return follower.to_the_end(started.id, recipe, quiet=quiet, as_json=as_json)
-
-
-def _stdin() -> str:
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"stdin is not UTF-8: {error}.") from None
 
 
 def _contents(file: str) -> str:

@@ -30,15 +30,16 @@ def discard(*, identifier: str, json_: bool) -> int:
     return exit_codes.Exit.OK
 
 
-@click.command(epilog=options.examples(f"understudy restore {_REF_EXAMPLE}"))
-@click.argument("ref", metavar="REF")
+@click.command(epilog=options.examples("understudy restore k3f9q", f"understudy restore {_REF_EXAMPLE}"))
+@click.argument("ref", metavar="ID|REF")
 @options.as_json
 def restore(*, ref: str, json_: bool) -> int:
     """Restore a discarded or removed worktree, byte for byte, and print its path.
 
-    `understudy discard` and `understudy worktrees remove` print the REF. With --json, prints the `RestoreResult`.
+    ID is the delegation's; `understudy discard` and `understudy worktrees remove` print the REF. With --json, prints
+    the `RestoreResult`.
     """
-    return _restore(ref, as_json=json_)
+    return _restore(ref if "/" in ref else resolve(ref), as_json=json_)
 
 
 @click.group(
@@ -80,8 +81,8 @@ def list_(*, json_: bool) -> int:
         return exit_codes.Exit.OK
     rows = [(tree.id, tree.state, size(tree.bytes), tree.owner or "-", tree.path) for tree in found.worktrees]
     rows += [(one.rescue_ref, "removed", "-", "-", one.path) for one in found.rescues]
-    output.table(("ID", "STATE", "SIZE", "FOR", "PATH"), rows)
-    if terminal.is_terminal(sys.stdout):
+    output.table(("ID", "STATE", "SIZE", "FOR", "PATH"), rows, empty="No worktree is on disk.")
+    if rows and terminal.is_terminal(sys.stdout):
         total = sum(tree.bytes for tree in found.worktrees)
         count = event_lines.plural(len(found.worktrees), "worktree")
         click.echo(f"{count}, {size(total)}" if found.worktrees else "No worktree is on disk.")

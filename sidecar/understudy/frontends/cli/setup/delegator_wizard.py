@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from understudy.frontends.cli.api_calls import call
+from understudy.frontends.cli.setup.tools import how_to_install
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.delegators import NAME_PATTERN
 from understudy.model.errors import UnderstudyError
@@ -18,21 +19,27 @@ _MODELS_SHOWN = 30
 
 def delegator() -> dict[str, Any]:
     """Ask for a delegator; return its declaration."""
-    tools = [tool for tool in call("tools/list").tools if tool.found and tool.runnable]
+    listed = call("tools/list").tools
+    tools = [tool for tool in listed if tool.found and (tool.runnable or tool.command)]
     servers = call("modelServers/list").model_servers
-    if not tools and not servers:
-        raise click.UsageError(
-            "No agent CLI was found and no model server is configured. Install an agent CLI (`understudy tools` "
-            "lists them), or add a server with `understudy servers add NAME --url URL`."
-        )
+    missing = [tool for tool in listed if not tool.found and tool.install is not None]
     choices = [f"{tool.display_name} {tool.version or ''}".strip() for tool in tools]
     choices += [f"model server {entry.model_server.name} ({entry.model_server.base_url})" for entry in servers]
+    choices += [f"{tool.display_name} (not installed)" for tool in missing]
     chosen = choose("Which agent CLI or model server?", choices)
+    if chosen >= len(tools) + len(servers):
+        tool = missing[chosen - len(tools) - len(servers)]
+        for line in how_to_install(tool):
+            click.echo(line, err=True)
+        raise click.UsageError(f"{tool.display_name} is not installed. Install it, then run this command again.")
     declared: dict[str, Any] = {}
     if chosen < len(tools):
         tool = tools[chosen]
-        declared["tool"] = tool.name
         basis, models = tool.name, list[str]()
+        if not tool.runnable:
+            launch = {"command": tool.command}
+            return {"tool": "generic", "displayName": tool.display_name, "launch": launch, "name": _name(basis, "")}
+        declared["tool"] = tool.name
         optional = True
     else:
         server = servers[chosen - len(tools)].model_server

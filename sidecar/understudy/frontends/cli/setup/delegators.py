@@ -17,17 +17,20 @@ from understudy.frontends.cli.setup import delegator_wizard
 from understudy.frontends.cli.setup.entries import (
     pairs,
     print_connection_test,
+    print_connection_tests,
     print_entry,
     print_saved,
     read_declaration,
     remove_fields,
 )
 from understudy.frontends.cli.terminal import trust_prompt
+from understudy.frontends.cli.terminal.terminal import local_time
 
 _LAUNCH_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("permission_mode", {"metavar": "MODE", "help": "Permission mode of the tool."}),
     ("prompt_prefix", {"metavar": "TEXT", "help": "Text before every prompt."}),
     ("prompt_suffix", {"metavar": "TEXT", "help": "Text after every prompt."}),
+    ("branch", {"metavar": "NAME", "help": "Keep verified results on this branch, too, such as understudy/{id}."}),
     (
         "prompt_delivery",
         {"type": click.Choice(["argument", "stdin", "file"]), "help": "How a generic tool gets the prompt."},
@@ -60,11 +63,15 @@ def list_(*, workspace: str | None, json_: bool) -> int:
     rows = []
     for entry in found.delegators:
         one = entry.delegator
+        default = ", ".join([*(["everything"] if entry.is_default else []), *entry.default_for])
         state = (
             "ready" if entry.state.ready else next((problem.message for problem in entry.state.problems), "not ready")
         )
-        rows.append((one.name, one.tool or f"server {one.model_server or '-'}", one.model or "-", entry.scope, state))
-    output.table(("NAME", "WITH", "MODEL", "FROM", "STATE"), rows)
+        if entry.state.ready and entry.state.pauses:
+            state = f"paused until {local_time(max(pause.until for pause in entry.state.pauses))}"
+        tool = one.tool or f"server {one.model_server or '-'}"
+        rows.append((one.name, tool, one.model or "-", entry.scope, default or "-", state))
+    output.table(("NAME", "WITH", "MODEL", "FROM", "DEFAULT FOR", "STATE"), rows)
     output.problems(found.problems)
     return exit_codes.Exit.OK
 
@@ -80,6 +87,25 @@ def show(*, name: str, workspace: str | None, json_: bool) -> int:
     return exit_codes.Exit.OK
 
 
+@delegators.command(epilog=options.examples("understudy delegators reset claude"))
+@click.argument("name", shell_complete=options.complete_delegators)
+@options.in_workspace
+@options.as_json
+def reset(*, name: str, workspace: str | None, json_: bool) -> int:
+    """End the pauses of a delegator that failed again and again.
+
+    A delegator is paused after several failures of one kind, or until the time that its provider named. While it is
+    paused, its fallbacks are tried instead.
+    """
+    before = call("delegators/get", name=name, workspace=uri(workspace or ".")).state.pauses
+    entry = call("delegators/reset", name=name, workspace=uri(workspace or "."))
+    if json_:
+        output.json(entry)
+    else:
+        click.echo(f"{name} is no longer paused." if before else f"{name} was not paused.")
+    return exit_codes.Exit.OK
+
+
 def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
     decorators = [
         click.option(
@@ -87,6 +113,11 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="TOOL",
             shell_complete=options.complete_tools,
             help="The agent CLI (`generic` for any command).",
+        ),
+        click.option(
+            "--mode",
+            type=click.Choice(["headless", "acp", "tmux"]),
+            help="How the tool is driven (acp: over the Agent Client Protocol; tmux: in a tmux pane).",
         ),
         click.option(
             "--model-server",
@@ -106,6 +137,12 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
             "--flag", "flags", metavar="FLAG", multiple=True, help="Extra argument for the tool; may be repeated."
         ),
         click.option("--yolo/--no-yolo", default=None, help="Let the tool act without asking for permission."),
+        click.option(
+            "--worktree/--no-worktree",
+            "use_worktree",
+            default=None,
+            help="Let the agent work in a worktree, or in your checkout itself.",
+        ),
         *(click.option(f"--{name.replace('_', '-')}", **how) for name, how in _LAUNCH_OPTIONS),
         click.option(
             "--env",
@@ -130,6 +167,13 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--locality", type=click.Choice(["local", "remote"]), help="Whether all data stays on this machine."
         ),
+        click.option(
+            "--fallback",
+            metavar="NAME",
+            multiple=True,
+            shell_complete=options.complete_delegators,
+            help="A delegator that takes over when this one cannot work; may be repeated.",
+        ),
         options.limit_options,
         click.option(
             "--from-json",
@@ -149,6 +193,7 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
         "understudy delegators add --from-tool claude",
         "understudy delegators add local --server ollama --model qwen2.5-coder",
         "understudy delegators add mine --tool generic -- mytool --print {prompt}",
+        "understudy delegators add other --tool generic --mode acp -- some-agent --acp",
     )
 )
 @click.argument("name", required=False)
@@ -223,10 +268,16 @@ def update(
 ) -> int:
     """Update a delegator; fields that are not named do not change."""
     before = call("delegators/get", name=name, workspace=uri(workspace or "."))
+    unchanged = msgspec.to_builtins(before.delegator)
     declared = _declared(msgspec.to_builtins(before.delegator), given, argv)
     remove_fields(declared, unset, name)
     if rename is not None:
         declared["name"] = rename
+    if declared == unchanged:
+        click.echo(f"Nothing to change in {name}: name a field, such as --model ID.", err=True)
+        if json_:
+            output.json(before)
+        return exit_codes.Exit.OK
     with option_names.as_options():
         entry = call(
             "delegators/update",
@@ -245,32 +296,115 @@ def update(
 @options.as_json
 def remove(*, name: str, workspace: str | None, json_: bool) -> int:
     """Remove a delegator; its delegations are kept."""
-    done = call("delegators/delete", name=name, workspace=uri(workspace or "."))
+    place = uri(workspace or ".")
+    before = call("delegators/get", name=name, workspace=place)
+    done = call("delegators/delete", name=name, workspace=place)
     output.json(done) if json_ else click.echo(f"Removed {name}.")
+    left = {entry.delegator.name for entry in call("delegators/list", workspace=place).delegators}
+    if name not in left:
+        # Another layer may have one of the same name, which the default then means.
+        for recipe in [*([None] if before.is_default else []), *before.default_for]:
+            for_ = f" --for {recipe}" if recipe else ""
+            click.echo(
+                f"It was the default for {recipe or 'everything else'}, which now has none that exists. "
+                f"Choose another: understudy delegators default NAME{for_}",
+                err=True,
+            )
     return exit_codes.Exit.OK
 
 
-@delegators.command(epilog=options.examples("understudy delegators test local"))
-@click.argument("name", shell_complete=options.complete_delegators)
+@delegators.command(epilog=options.examples("understudy delegators test local", "understudy delegators test --all"))
+@click.argument("name", required=False, shell_complete=options.complete_delegators)
+@click.option("--all", "all_", is_flag=True, help="Test every delegator; each costs as much as a short question.")
 @options.in_workspace
 @options.as_json
-def test(*, name: str, workspace: str | None, json_: bool) -> int:
+def test(*, name: str | None, all_: bool, workspace: str | None, json_: bool) -> int:
     """Test a delegator with a real round trip.
 
     Each step is printed: the program and its version, or the server, its key and the model; then the round trip.
+    With --all and --json, prints an object with the `ConnectionTest` of each delegator.
     """
-    return print_connection_test(call("delegators/test", name=name, workspace=uri(workspace or ".")), json_=json_)
+    place = {"workspace": uri(workspace or ".")}
+    if (name is None) is not all_:
+        raise click.UsageError("Give the NAME of a delegator, or --all.")
+    if name is not None:
+        return print_connection_test(call("delegators/test", name=name, **place), json_=json_)
+    names = [entry.delegator.name for entry in call("delegators/list", **place).delegators]
+    return print_connection_tests(lambda one: call("delegators/test", name=one, **place), names, json_=json_)
+
+
+@delegators.command(
+    epilog=options.examples(
+        "understudy delegators default",
+        "understudy delegators default claude",
+        "understudy delegators default local --for docs --for explain",
+        "understudy delegators default --unset --for docs",
+    )
+)
+@click.argument("name", required=False, shell_complete=options.complete_delegators)
+@click.option(
+    "--for",
+    "recipes",
+    metavar="RECIPE",
+    multiple=True,
+    shell_complete=options.complete_recipes,
+    help="Only for this recipe; may be repeated.",
+)
+@click.option("--unset", is_flag=True, help="Remove the default.")
+@options.scope
+@options.in_workspace
+@options.as_json
+def default(
+    *, name: str | None, recipes: tuple[str, ...], unset: bool, scope: str, workspace: str | None, json_: bool
+) -> int:
+    """Choose what is used when no delegator is named.
+
+    Without NAME, show the defaults. Without --for, the default is for every recipe that has none of its own.
+    """
+    if unset and name is not None:
+        raise click.UsageError("--unset takes no NAME.")
+    if name is None and not unset:
+        if recipes:
+            raise click.UsageError("--for needs NAME or --unset.")
+        return _show_defaults(workspace, json_=json_)
+    for recipe in recipes or (None,):
+        done = call(
+            "delegators/setDefault", delegator=name, recipe=recipe, scope=scope, workspace=uri(workspace or ".")
+        )
+        whose = f"for {recipe}" if recipe is not None else "for everything else"
+        if json_:
+            output.json_line(done)
+        elif done.delegator != name:
+            click.echo(f"Saved, but another configuration applies here {whose}: {done.delegator or 'none'}.")
+        else:
+            click.echo(f"Default {whose}: {name}." if name is not None else f"Removed the default {whose}.")
+    return exit_codes.Exit.OK
+
+
+def _show_defaults(workspace: str | None, *, json_: bool) -> int:
+    found = call("delegators/list", workspace=uri(workspace or "."))
+    general = next((entry.delegator.name for entry in found.delegators if entry.is_default), None)
+    recipes = {recipe: entry.delegator.name for entry in found.delegators for recipe in entry.default_for}
+    if json_:
+        output.json({"delegator": general, "recipes": recipes})
+        return exit_codes.Exit.OK
+    rows = [(recipe, name) for recipe, name in sorted(recipes.items())]
+    output.table(("RECIPE", "DELEGATOR"), [*rows, ("everything else" if rows else "everything", general or "-")])
+    output.problems(found.problems)
+    return exit_codes.Exit.OK
 
 
 def _declared(before: dict[str, Any], given: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
     declared = before | (read_declaration(given["from_json"]) if given["from_json"] else {})
-    for field in ("tool", "model", "locality"):
+    for field in ("tool", "mode", "model", "locality"):
         if given[field] is not None:
             declared[field] = given[field]
     if given["model_server"] is not None:
         declared["modelServer"] = given["model_server"]
     if given["display_name"] is not None:
         declared["displayName"] = given["display_name"]
+    if given["fallback"]:
+        declared["fallback"] = list(given["fallback"])
     _merge(declared, "launch", _launch(given, argv))
     _merge(declared, "limits", options.limits(given) or {})
     _merge(declared, "env", pairs(given["env"], "--env"))
@@ -294,6 +428,8 @@ def _launch(given: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
     launch: dict[str, Any] = {camel(name): given[name] for name, _ in _LAUNCH_OPTIONS if given[name] is not None}
     if given["yolo"] is not None:
         launch["yolo"] = given["yolo"]
+    if given["use_worktree"] is not None:
+        launch["useWorktree"] = given["use_worktree"]
     if given["flags"]:
         launch["flags"] = list(given["flags"])
     if argv and given["command"]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call
+from understudy.frontends.cli.api_calls import call, uri
 from understudy.frontends.cli.output import output
+from understudy.frontends.cli.setup.entries import print_connection_tests
 from understudy.frontends.cli.terminal import terminal
 
 
@@ -22,10 +23,20 @@ def version(*, json_: bool) -> int:
     return exit_codes.Exit.OK
 
 
-@click.command(epilog=options.examples("understudy doctor", "understudy doctor --json"))
+@click.command(
+    epilog=options.examples("understudy doctor", "understudy doctor --delegators", "understudy doctor --json")
+)
+@click.option(
+    "--delegators",
+    "delegators",
+    is_flag=True,
+    help="Also test every delegator with a short question to its model.",
+)
 @options.as_json
-def doctor(*, json_: bool) -> int:
+def doctor(*, delegators: bool, json_: bool) -> int:
     """Check that everything a delegation needs is installed; print how to fix what is missing."""
+    if delegators and json_:
+        raise click.UsageError("Use `understudy delegators test --all --json` for the delegators.")
     found = call("doctor")
     good = all(check.ok for check in found.checks)
     if json_:
@@ -37,4 +48,11 @@ def doctor(*, json_: bool) -> int:
         click.echo(f"{mark} {check.name}: {terminal.one_line(check.message)}")
         if check.hint and not check.ok:
             click.echo(f"    {terminal.one_line(check.hint)}")
+    if delegators:
+        place = uri(".")
+        names = [entry.delegator.name for entry in call("delegators/list", workspace=place).delegators]
+        tested = print_connection_tests(
+            lambda name: call("delegators/test", name=name, workspace=place), names, json_=False
+        )
+        good = good and tested == exit_codes.Exit.OK
     return exit_codes.Exit.OK if good else exit_codes.Exit.UNVERIFIED

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import click
 import msgspec
@@ -12,6 +14,11 @@ import msgspec
 from understudy.frontends.cli import exit_codes
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
+from understudy.model.config.config_entries import ConnectionTest, ConnectionTestStep
+from understudy.model.errors import UnderstudyError
+
+_AT_A_TIME = 4
+"""Agents that are tested at the same time; each takes some hundred megabytes."""
 
 
 def print_entry(entry: Any, declared: Any) -> None:
@@ -50,6 +57,51 @@ def print_connection_test(found: Any, *, json_: bool) -> int:
     return exit_codes.Exit.OK if found.ok else exit_codes.Exit.UNVERIFIED
 
 
+def print_connection_tests(test: Callable[[str], Any], names: Sequence[str], *, json_: bool) -> int:
+    """Run ``test`` for each name, some at a time, and print the results in order; return the exit code."""
+    good = True
+    found = {}
+    with ThreadPoolExecutor(max_workers=_AT_A_TIME) as pool:
+        for name, result in zip(names, pool.map(_caught(test), names), strict=True):
+            good = good and not isinstance(result, UnderstudyError) and result.ok
+            found[name] = result
+            if not json_:
+                _print_named(name, result)
+    if json_:
+        output.json({name: _as_test(result) for name, result in found.items()})
+    return exit_codes.Exit.OK if good else exit_codes.Exit.UNVERIFIED
+
+
+def _caught(test: Callable[[str], Any]) -> Callable[[str], Any]:
+    def run(name: str) -> Any:
+        try:
+            return test(name)
+        except UnderstudyError as error:  # one that was removed meanwhile must not hide the others
+            return error
+
+    return run
+
+
+def _as_test(result: Any) -> ConnectionTest:
+    if not isinstance(result, UnderstudyError):
+        return cast("ConnectionTest", result)
+    step = ConnectionTestStep(name="configuration", ok=False, message=result.message, seconds=0.0)
+    return ConnectionTest(ok=False, steps=[step])
+
+
+def _print_named(name: str, result: Any) -> None:
+    found = _as_test(result)
+    if found.ok:
+        asked = next((step.message for step in found.steps if step.name in {"round_trip", "model"}), None)
+        said = asked or "Its program was found. Agents in tmux are not asked anything."
+        mark = output.paint()("✓", fg="green")
+    else:
+        failed = next(step for step in found.steps if not step.ok)
+        said = f"{failed.name.replace('_', ' ')}: {failed.message}"
+        mark = output.paint()("✗", fg="red")
+    click.echo(f"{mark} {terminal.one_line(f'{name}: {said}')}")
+
+
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
     """Return ``NAME=VALUE`` options as a mapping."""
     found = {}
@@ -75,8 +127,11 @@ def read_declaration(file: Any) -> dict[str, Any]:
 def remove_fields(declared: dict[str, Any], fields: tuple[str, ...], name: str) -> None:
     """Remove the fields that ``--unset`` names from the declaration of the entry ``name``."""
     for field in fields:
+        if field == "name":
+            raise click.BadParameter("an entry always has a name; --rename changes it.", param_hint="--unset")
         if field not in declared:
             raise click.BadParameter(
-                f"{name} has no field {field!r}, only {', '.join(declared)}.", param_hint="--unset"
+                f"{name} has no field {field!r}, only {', '.join(one for one in declared if one != 'name')}.",
+                param_hint="--unset",
             )
         del declared[field]

@@ -18,8 +18,13 @@ def recipes(*, file: str | None, json_: bool) -> int:
     if json_:
         output.json(found)
         return exit_codes.Exit.OK
-    output.table(
-        ("RECIPE", "RETURNS", "FROM", "WHAT"), [(one.name, one.returns, one.scope, one.title) for one in found.recipes]
-    )
+    listed = call("delegators/list").delegators
+    defaults = {recipe: entry.delegator.name for entry in listed for recipe in entry.default_for}
+    general = next((entry.delegator.name for entry in listed if entry.is_default), "-")
+    rows = [
+        (one.name, one.returns, one.scope, one.delegator or defaults.get(one.name, general), one.title)
+        for one in found.recipes
+    ]
+    output.table(("RECIPE", "RETURNS", "FROM", "DELEGATOR", "WHAT"), rows)
     output.problems(found.problems)
     return exit_codes.Exit.OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.delegators import ModelPrice
 
 _LONGEST_KEY = 16_384
+_PRICE_FIELDS = ("input", "output", "cacheRead", "cacheWrite")
 
 
 @click.group(
@@ -52,7 +54,8 @@ def list_(*, workspace: str | None, json_: bool) -> int:
         one = entry.model_server
         problem = next((problem.message for problem in entry.state.problems), "")
         rows.append((one.name, one.kind, one.base_url, entry.scope, problem))
-    output.table(("NAME", "KIND", "URL", "FROM", "PROBLEM"), rows)
+    none = "No model server is configured. Add one: understudy servers add NAME --kind KIND"
+    output.table(("NAME", "KIND", "URL", "FROM", "PROBLEM"), rows, empty=none)
     output.problems(found.problems)
     return exit_codes.Exit.OK
 
@@ -75,10 +78,19 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
     decorators = [
         click.option("--url", "base_url", metavar="URL", help="Base URL (without /chat/completions)."),
         click.option(
-            "--kind", metavar="KIND", help="ollama, lmstudio, llamacpp, vllm, openrouter, deepseek, openai, custom."
+            "--kind",
+            metavar="KIND",
+            help="ollama, lmstudio, llamacpp, vllm, litellm, openrouter, groq, cerebras, together, fireworks, "
+            "hyperbolic, deepseek, openai, anthropic, google, custom.",
         ),
         click.option("--display-name", metavar="TEXT", help="Name to display."),
-        click.option("--protocol", metavar="PROTOCOL", help="API of the server (openai, anthropic)."),
+        click.option(
+            "--protocol",
+            "protocols",
+            metavar="PROTOCOL",
+            multiple=True,
+            help="API of the server (openai, anthropic, responses; gemini for Gemini CLI); repeat it, best first.",
+        ),
         click.option("--key-env", metavar="VARIABLE", help="Read the key from this environment variable."),
         click.option("--key-file", metavar="FILE", type=click.Path(), help="Read the key from this file (mode 0600)."),
         click.option("--key-keyring", metavar="ENTRY", help="Read the key from this entry of the OS keyring."),
@@ -91,6 +103,20 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--locality", type=click.Choice(["local", "remote"]), help="Whether the server is on this machine."
+        ),
+        click.option(
+            "--max-concurrent",
+            metavar="N",
+            type=click.IntRange(1, 1000),
+            help="Send at most N requests at once, from all processes together; others wait.",
+        ),
+        click.option(
+            "--price",
+            "prices",
+            metavar="MODEL=IN/OUT",
+            multiple=True,
+            help="Price of the models whose names begin so, in USD per million tokens: read and written, then read "
+            "from and written to the cache (gpt-5=1.25/10/0.125); may be repeated.",
         ),
         click.option(
             "--from-json",
@@ -108,7 +134,8 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
     epilog=options.examples(
         "understudy servers add local --kind ollama",
         "understudy servers add router --kind openrouter --key-env ROUTER_KEY",
-        "understudy servers set-key router",
+        "understudy servers add gemini --kind google",
+        "understudy servers set-key gemini",
     )
 )
 @click.argument("name")
@@ -117,12 +144,20 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
 @options.in_workspace
 @options.as_json
 def add(*, name: str, scope: str, workspace: str | None, json_: bool, **given: Any) -> int:
-    """Add a model server."""
+    """Add a model server.
+
+    A kind has a usual address, protocols and key variable. The variable is used if it is set now.
+    """
     declared = _declared({"kind": "custom"}, given) | {"name": name}
+    variable = None
     if "baseUrl" not in declared:
-        declared |= _preset(declared["kind"])
+        # The preset is for everything that was not given.
+        usual, variable = _preset(declared["kind"])
+        declared = usual | declared
     with option_names.as_options():
         entry = call("modelServers/create", modelServer=declared, scope=scope, workspace=uri(workspace or "."))
+    if variable is not None and entry.model_server.api_key is None:
+        click.echo(f"It has no key, because {variable} is not set: understudy servers set-key {name}", err=True)
     print_saved("Added", entry, entry.model_server.name, "servers", json_=json_)
     return exit_codes.Exit.OK
 
@@ -221,8 +256,10 @@ def set_key(*, name: str, workspace: str | None, json_: bool) -> int:
     else:
         key = sys.stdin.read(_LONGEST_KEY + 1)
     key = key.strip()
-    if not key or len(key) > _LONGEST_KEY:
-        raise click.UsageError("No key was given." if not key else "The key is too long.")
+    if not key:
+        raise click.UsageError("No key was given; pipe it into the command, or run it in a terminal.")
+    if len(key) > _LONGEST_KEY:
+        raise click.UsageError("The key is too long.")
     done = call("modelServers/setKey", name=name, key=key, workspace=uri(workspace or "."))
     output.json(done) if json_ else click.echo(f"Stored the API key for {name}.")
     return exit_codes.Exit.OK
@@ -235,26 +272,49 @@ def _price(price: ModelPrice | None) -> str:
     return ", ".join(f"${amount} {what}" for amount, what in parts if amount is not None) + " per million tokens"
 
 
-def _preset(kind: str) -> dict[str, str]:
-    """Return the usual address of a kind of server; a usage error when there is none."""
+def _preset(kind: str) -> tuple[dict[str, Any], str | None]:
+    """Return the usual fields of a kind of server, and the variable of the key that it needs.
+
+    A usage error when it has no usual address.
+    """
     presets = {one.kind: one for one in call("modelServers/presets").presets}
-    if kind not in presets or not presets[kind].base_url:
-        raise click.UsageError(
-            f"--url is missing; only these kinds have a usual address: "
-            f"{', '.join(name for name, one in presets.items() if one.base_url)}"
-        )
-    return {"baseUrl": presets[kind].base_url}
+    with_address = ", ".join(name for name, one in presets.items() if one.base_url)
+    if kind not in presets:
+        near = difflib.get_close_matches(kind, presets, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Kinds: {', '.join(presets)}"
+        raise click.UsageError(f"There is no kind of server {kind!r}. {hint}")
+    preset = presets[kind]
+    if not preset.base_url:
+        raise click.UsageError(f"--url is missing; only these kinds have a usual address: {with_address}")
+    fields: dict[str, Any] = {"baseUrl": preset.base_url, "protocols": preset.protocols}
+    if preset.key_in_environment:
+        fields["apiKey"] = {"fromEnv": preset.key_variable}
+    return fields, preset.key_variable if preset.needs_key else None
+
+
+def _prices(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    found = {}
+    for model, amounts in pairs(given, "--price").items():
+        parts = amounts.split("/")
+        if not 2 <= len(parts) <= len(_PRICE_FIELDS):
+            raise click.UsageError(f"--price {model}={amounts}: write IN/OUT, such as {model}=0.25/1.25")
+        found[model] = dict(zip(_PRICE_FIELDS, parts, strict=False))
+    return found
 
 
 def _declared(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     from understudy.model.wire import camel
 
     declared = before | (read_declaration(given["from_json"]) if given["from_json"] else {})
-    for field in ("base_url", "kind", "display_name", "protocol", "locality"):
+    for field in ("base_url", "kind", "display_name", "locality", "max_concurrent"):
         if given[field] is not None:
             declared[camel(field)] = given[field]
+    if given["protocols"]:
+        declared["protocols"] = list(given["protocols"])
     if given["headers"]:
         declared["headers"] = {**(declared.get("headers") or {}), **pairs(given["headers"], "--header")}
+    if given["prices"]:
+        declared["prices"] = {**(declared.get("prices") or {}), **_prices(given["prices"])}
     keys = {"fromEnv": given["key_env"], "file": given["key_file"], "keyring": given["key_keyring"]}
     chosen = {name: value for name, value in keys.items() if value is not None}
     if len(chosen) > 1:

@@ -1,28 +1,195 @@
-"""``tools``: list the agent CLIs."""
+"""``tools``: list the agent CLIs, explain how to install one, and define and test others."""
 
 from __future__ import annotations
 
+import difflib
+import shlex
+from typing import TYPE_CHECKING
+
 import click
 
+from understudy.api.messages import ToolsResult
 from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call
+from understudy.frontends.cli.api_calls import call, uri
 from understudy.frontends.cli.output import output
+from understudy.frontends.cli.setup.entries import print_connection_test
+from understudy.model.config.config_entries import ToolEntry
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import uris
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
-@click.command(epilog=options.examples("understudy tools", "understudy tools --refresh --json"))
+class _Tools(click.Group):
+    """A group in which the name of a tool is a command, too."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command; for any other word, the one that shows a tool."""
+        return super().get_command(ctx, cmd_name) or self.commands["list"]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command; for anything else, the one that shows the tool with this name."""
+        if args and args[0] not in self.commands:
+            args = ["list", *args]
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete commands and the names of tools."""
+        return [
+            *super().shell_complete(ctx, incomplete),
+            *options.complete_tools(ctx, click.Argument(["tool"]), incomplete),
+        ]
+
+
+@click.group(
+    cls=_Tools,
+    invoke_without_command=True,
+    epilog=options.examples(
+        "understudy tools", "understudy tools codex", "understudy tools --refresh --json", "understudy tools new mine"
+    ),
+)
 @click.option("--refresh", is_flag=True, help="Query the versions again.")
+@options.in_workspace
 @options.as_json
-def tools(*, refresh: bool, json_: bool) -> int:
-    """List the supported agent CLIs, installed or not."""
-    found = call("tools/list", refresh=refresh)
+@click.pass_context
+def tools(context: click.Context, *, refresh: bool, workspace: str | None, json_: bool) -> int:
+    """List the known agent CLIs, installed or not; with the name of one, show how to install it and log in."""
+    if context.invoked_subcommand is None:
+        return _list(refresh=refresh, workspace=workspace, json_=json_)
+    return exit_codes.Exit.OK
+
+
+@tools.command("list", epilog=options.examples("understudy tools list", "understudy tools list codex"))
+@click.argument("tool", required=False, shell_complete=options.complete_tools)
+@click.option("--refresh", is_flag=True, help="Query the versions again.")
+@options.in_workspace
+@options.as_json
+@click.pass_context
+def list_(context: click.Context, *, tool: str | None, refresh: bool, workspace: str | None, json_: bool) -> int:
+    """List the known agent CLIs, or show one."""
+    above = context.parent.params if context.parent is not None else {}
+    refresh, json_ = refresh or above["refresh"], json_ or above["json_"]
+    workspace = workspace or above["workspace"]
+    if tool is None:
+        return _list(refresh=refresh, workspace=workspace, json_=json_)
+    found = call("tools/list", refresh=refresh, workspace=uri(workspace or "."))
+    return _show(found, tool, json_=json_)
+
+
+@tools.command(epilog=options.examples("understudy tools new mine", "understudy tools new mine --scope workspace"))
+@click.argument("name")
+@options.scope
+@options.in_workspace
+@options.as_json
+def new(*, name: str, scope: str, workspace: str | None, json_: bool) -> int:
+    """Write a commented definition of an agent CLI.
+
+    It is for one that Understudy does not know. Edit the file, then test it.
+    """
+    made = call("tools/create", name=name, scope=scope, workspace=uri(workspace or "."))
+    if json_:
+        output.json(made)
+        return exit_codes.Exit.OK
+    click.echo(f"Wrote {uris.path_of(made.location.uri)}")
+    click.echo(f"Edit it, then test it: understudy tools test {name}", err=True)
+    click.echo(f"Then add a delegator:  understudy delegators add --from-tool {name}", err=True)
+    return exit_codes.Exit.OK
+
+
+@tools.command(epilog=options.examples("understudy tools test mine", "understudy tools test mine --model small"))
+@click.argument("name", shell_complete=options.complete_tools)
+@click.option("--model", metavar="ID", help="The model to ask.")
+@options.in_workspace
+@options.as_json
+def test(*, name: str, model: str | None, workspace: str | None, json_: bool) -> int:
+    """Run an agent CLI with a short question.
+
+    Reports what was understood of its output: events, usage and session.
+    """
+    place = {"workspace": uri(workspace or ".")}
+    found = call("tools/list", **place)
+    entry = _find(found, name)
+    if any(problem.severity == "error" for problem in entry.problems):
+        output.problems(entry.problems)
+        raise _unusable(name)
+    delegator = {"name": name, "tool": name, **({"model": model} if model else {})}
+    scope = entry.scope if entry.scope is not None else "user"
+    return print_connection_test(
+        call("delegators/test", name=name, delegator=delegator, scope=scope, **place), json_=json_
+    )
+
+
+def _list(*, refresh: bool, workspace: str | None, json_: bool) -> int:
+    found = call("tools/list", refresh=refresh, workspace=uri(workspace or "."))
     if json_:
         output.json(found)
         return exit_codes.Exit.OK
     rows = []
-    for tool in sorted(found.tools, key=lambda tool: (not tool.found, tool.name)):
-        place = tool.path or ("-" if not tool.found else "built in")
-        able = "yes" if tool.runnable else "not yet"
-        rows.append((tool.name, tool.version or ("?" if tool.found else "not found"), able, place))
+    for entry in sorted(found.tools, key=lambda entry: (not entry.found, entry.name)):
+        place = entry.path or ("-" if not entry.found else "built in" if entry.scope is None else "in the worktree")
+        over_acp = "over ACP" if entry.supports_acp is not None else None
+        otherwise = over_acp or ("in tmux" if entry.supports_tmux is not None else "as a custom command")
+        able = "yes" if entry.runnable else "no" if entry.scope is not None else otherwise
+        rows.append((entry.name, entry.version or ("?" if entry.found else "not found"), able, place))
     output.table(("TOOL", "VERSION", "RUNNABLE", "PATH"), rows)
-    output.problems([problem for tool in found.tools for problem in tool.problems])
+    known = [problem for entry in found.tools if entry.scope is None for problem in entry.problems]
+    output.problems([*known, *found.problems])
+    if any(not entry.found for entry in found.tools):
+        click.echo("\nHow to install one: understudy tools TOOL", err=True)
     return exit_codes.Exit.OK
+
+
+def _find(found: ToolsResult, name: str) -> ToolEntry:
+    """Return the entry of a tool; raise the problem of a file that defines it and cannot be read."""
+    entry = next((entry for entry in found.tools if entry.name == name), None)
+    if entry is None:
+        for problem in found.problems:
+            if problem.location is not None and problem.location.uri.endswith(f"/tools/{name}.toml"):
+                output.problems(found.problems)
+                raise _unusable(name)
+        names = sorted(entry.name for entry in found.tools)
+        suggested = difflib.get_close_matches(name, names, n=1)
+        every = f"Use one of: {', '.join(names)}; or define it: understudy tools new {name}"
+        hint = f"Did you mean {suggested[0]!r}?" if suggested else every
+        raise UnderstudyError(ErrorKind.UNKNOWN_TOOL, f"There is no tool {name!r}.", hint=hint)
+    return entry
+
+
+def _unusable(name: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.CONFIG_INVALID, f"The definition of the tool {name!r} has errors.", hint="Correct them, then retry."
+    )
+
+
+def _show(known: ToolsResult, name: str, *, json_: bool) -> int:
+    entry = _find(known, name)
+    if json_:
+        output.json(entry)
+        return exit_codes.Exit.OK
+    click.echo(f"{entry.display_name} {entry.version or ''}".rstrip() + ("" if entry.found else ": not found on PATH"))
+    for line in how_to_install(entry):
+        click.echo(line)
+    if entry.found and (entry.runnable or entry.command):
+        click.echo(f"Add it:   understudy delegators add --from-tool {entry.name}")
+    output.problems(entry.problems)
+    return exit_codes.Exit.OK
+
+
+def how_to_install(entry: ToolEntry) -> list[str]:
+    """Return the lines that say what a tool is, how to install it and log in, and how it runs."""
+    lines = []
+    if entry.description is not None:
+        lines.append(entry.description)
+    if entry.install is not None:
+        lines.append(entry.install.about)
+        lines.append(f"Install:  {entry.install.command}")
+        lines.append(f"Log in:   {entry.install.login_command or entry.install.login}")
+        if entry.install.login_command is not None:
+            lines.append(f"          {entry.install.login}")
+        lines.append(f"More:     {entry.install.url}")
+    if entry.command is not None:
+        lines.append(f"Runs as:  {shlex.join(entry.command)}")
+    return lines

@@ -16,6 +16,8 @@ from understudy.model.text import question_text
 
 _DETAIL_SHOWN = 40
 """How many lines of a question's detail are printed; the number of further lines is shown."""
+REMEMBER = "a"
+"""The answer that allows a question and saves the proposed rule."""
 _LINE_BYTES = 4096
 """The longest line that a terminal in canonical mode returns (Linux N_TTY)."""
 
@@ -32,7 +34,16 @@ def rows(request: PermissionRequest) -> list[str]:
         f"  {number}  {terminal.one_line(option.title)}  ({option.kind})"
         for number, option in enumerate(request.options, 1)
     ]
+    if (what := question_text.remembered(request)) is not None:
+        found.append(f"  {REMEMBER}  Always allow {terminal.one_line(what)}")
     return found
+
+
+def parse(request: PermissionRequest, text: str) -> tuple[PermissionOption, bool]:
+    """Return the chosen option, and whether it is remembered. Errors: ``invalid_params``."""
+    if text.strip() == REMEMBER and question_text.remembered(request) is not None:
+        return chosen(request.options, "allow_once"), True
+    return chosen(request.options, text), False
 
 
 def chosen(options: Sequence[PermissionOption], text: str) -> PermissionOption:
@@ -109,7 +120,7 @@ class Asking:
             self._say(f"Answer it later with: understudy answer {self._identifier}")
             return
         try:
-            option = chosen(self._request.options, line)
+            option, remember = parse(self._request, line)
         except UnderstudyError as error:
             if line.strip():
                 self._say(terminal.one_line(error.message))
@@ -117,13 +128,16 @@ class Asking:
             return
         request, self._request = self._request, None
         try:
-            self._call("delegations/answer", id=self._identifier, requestId=request.request_id, option=option.id)
+            given = {"requestId": request.request_id, "option": option.id, "remember": remember}
+            self._call("delegations/answer", id=self._identifier, **given)
         except UnderstudyError as error:
             self._say(terminal.one_line(error.message))
 
     def _prompt(self) -> None:
         limit = (
-            f" until {self._request.deadline}, then {self._request.deadline_action}" if self._request.deadline else ""
+            f" until {terminal.local_time(self._request.deadline)}, then {self._request.deadline_action}"
+            if self._request.deadline
+            else ""
         )
         self._say(terminal.one_line(f"Which option{limit}? (number)"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import unicodedata
+from datetime import datetime
 from typing import IO, Any
 
 import click
@@ -95,3 +96,13 @@ def _columns(character: str) -> int:
     if unicodedata.combining(character) or character in "\u200d\ufe0e\ufe0f":
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def local_time(at: str) -> str:
+    """Return a time in RFC 3339 as the user's clock shows it: ``14:05:00``, or with the date on another day."""
+    try:
+        moment = datetime.fromisoformat(at).astimezone()
+    except ValueError:
+        return at
+    today = datetime.now().astimezone().date()
+    return f"{moment:%H:%M:%S}" if moment.date() == today else f"{moment:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,334 @@
+"""``ledger``: what was delegated, its costs and results."""
+
+from __future__ import annotations
+
+import csv
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
+
+import click
+import msgspec
+
+from understudy.frontends.cli import exit_codes, option_names, options
+from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.output.event_lines import plural
+from understudy.frontends.cli.output.units import cost_origin, duration, thousands
+from understudy.frontends.cli.terminal import terminal
+from understudy.model.delegations import Usage
+from understudy.model.ledger import GroupBy, LedgerEntry, LedgerLine, LedgerShare, LedgerTotals
+from understudy.model.verdicts import Verdict
+
+_PAGE = 1000
+_AGO = re.compile(r"(\d{1,5})([hdw])")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+@click.command(
+    epilog=options.examples(
+        "understudy ledger",
+        "understudy ledger --since 7d --by model",
+        "understudy ledger --since 2026-11-01 --by recipe --compare 15/75/1.5",
+        "understudy ledger --since 7d --share --compare 15/75/1.5",
+        "understudy ledger --export csv > delegated.csv",
+    )
+)
+@click.option("--since", metavar="TIME", help="From this time on: a date, a time, or how long ago (36h, 7d, 2w).")
+@click.option("--until", metavar="TIME", help="Only before this time.")
+@click.option(
+    "--by",
+    type=click.Choice([word.replace("_", "-") for word in get_args(GroupBy)]),
+    help="Show totals for each of these, instead of the attempts.",
+)
+@click.option("--workspace", metavar="DIR", type=click.Path(), help="Only this workspace.")
+@click.option(
+    "-d", "--delegator", metavar="NAME", shell_complete=options.complete_delegators, help="Only this delegator."
+)
+@click.option("--tool", metavar="TOOL", shell_complete=options.complete_tools, help="Only this agent CLI.")
+@click.option("--model-server", "--server", "modelServer", metavar="NAME", help="Only this model server.")
+@click.option("--model", metavar="ID", help="Only this model.")
+@click.option("--recipe", metavar="RECIPE", help="Only this kind of work.")
+@click.option(
+    "--verdict",
+    type=click.Choice([str(verdict) for verdict in Verdict]),
+    help="Only attempts that ended a delegation with this verdict.",
+)
+@click.option("--session", metavar="ID", help="Only what the agent of this session asked for.")
+@click.option(
+    "--compare",
+    metavar="READ/WRITTEN[/CACHED]",
+    help="Also show what the tokens would cost at these prices, in US dollars per million tokens.",
+)
+@click.option(
+    "--share",
+    is_flag=True,
+    help="Also read the session files of Claude Code and Codex, and show the share of the work that was delegated.",
+)
+@click.option(
+    "-n",
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, _PAGE),
+    default=20,
+    show_default=True,
+    help="Show at most this many attempts.",
+)
+@click.option(
+    "--export",
+    "export",
+    type=click.Choice(["jsonl", "csv", "token-meter"]),
+    help="Print all selected attempts, oldest first: as JSON lines, as a table for spreadsheets, or for token-meter.",
+)
+@options.as_json
+def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, share: bool, **given: Any) -> int:
+    """Show what was delegated, its costs and results.
+
+    Every attempt counts, also one that failed. Costs are those that the agent or the model server reported, or computed
+    from prices; an estimate is marked ~, an unknown cost adds nothing. Days are those of UTC. With --json, prints the
+    `LedgerResult`.
+    """
+    asked = {name: value for name, value in given.items() if value is not None}
+    for name in ("since", "until"):
+        if name in asked:
+            asked[name] = _moment(asked[name])
+    if "workspace" in asked:
+        asked["workspace"] = uri(asked["workspace"])
+    if "by" in asked:
+        asked["by"] = asked["by"].replace("-", "_")
+    if compare is not None:
+        asked["compare"] = _prices(compare)
+    if export is not None and ("by" in asked or json_ or share):
+        raise click.UsageError("--export prints every attempt: leave out --by, --share and --json.")
+    if export is not None:
+        _EXPORTS[export](_all(asked))
+        return exit_codes.Exit.OK
+    with option_names.as_options():
+        found = call("ledger/read", **asked, limit=limit, share=share or None)
+    if json_:
+        output.json(found)
+        return exit_codes.Exit.OK
+    if not found.totals.attempts:
+        click.echo("No attempt matches." if asked.keys() - {"by"} else "Nothing was delegated yet.", err=True)
+        return exit_codes.Exit.OK
+    if "by" in asked:
+        output.table(
+            (asked["by"].replace("_", " ").upper(), *_SUMS),
+            [(one.key or "-", *_sums(one.totals)) for one in found.groups],
+        )
+    else:
+        output.table(_HEADER, [_row(line) for line in found.lines], drop=_NEEDED_LEAST)
+    if terminal.is_terminal(sys.stdout):
+        click.echo()
+    for text in _summary(found.totals, compare):
+        click.echo(text)
+    for text in [] if found.share is None else _share(found.share, compare):
+        click.echo(text)
+    if found.cursor is not None and "by" not in asked and terminal.is_terminal(sys.stdout):
+        click.echo(f"The newest {len(found.lines)} are shown; --limit N shows more, --export all of them.")
+    return exit_codes.Exit.OK
+
+
+_HEADER = (
+    "WHEN (UTC)",
+    "ID",
+    "RECIPE",
+    "OUTCOME",
+    "READ",
+    "WRITTEN",
+    "USD",
+    "COST FROM",
+    "TIME",
+    "DECIDED",
+    "BY",
+    "MODEL",
+)
+_NEEDED_LEAST = ("COST FROM", "MODEL", "TIME", "BY", "READ", "WRITTEN")
+_SUMS = ("ATTEMPTS", "VERIFIED", "FAILED", "READ", "WRITTEN", "USD", "TIME", "MEDIAN", "9 OF 10")
+
+
+def _row(line: LedgerLine) -> tuple[str, ...]:
+    entry, review = line.entry, line.review
+    mark = "~" if entry.cost_estimated or entry.cost_source == "estimated" else ""
+    decided = (
+        [
+            f"{count} {word}"
+            for word, count in (
+                ("accepted", review.accepted),
+                ("rejected", review.rejected),
+                ("pending", review.pending),
+            )
+            if count
+        ]
+        if review is not None
+        else []
+    )
+    shorter = terminal.is_terminal(sys.stdout)
+    return (
+        entry.at[5 if shorter else 0 : 16].replace("T", " "),
+        entry.id.rpartition("-")[2] if shorter else entry.id,
+        entry.recipe,
+        (entry.failure or entry.verdict or "continued").replace("_", " "),
+        thousands(entry.usage.input_tokens),
+        thousands(entry.usage.output_tokens),
+        "?" if entry.cost_usd is None else mark + entry.cost_usd,
+        cost_origin(entry.cost_source, entry.price_date),
+        duration(entry.seconds),
+        ", ".join(decided) or "-",
+        entry.delegator,
+        entry.model or "-",
+    )
+
+
+def _sums(totals: LedgerTotals) -> tuple[str, ...]:
+    return (
+        str(totals.attempts),
+        str(totals.outcomes.get("verified", 0)),
+        str(_failed(totals)),
+        thousands(totals.usage.input_tokens),
+        thousands(totals.usage.output_tokens),
+        _usd(totals),
+        duration(totals.seconds),
+        duration(totals.median_seconds),
+        duration(totals.p90_seconds),
+    )
+
+
+def _usd(totals: LedgerTotals) -> str:
+    if totals.costs_unknown == totals.attempts:
+        return "?"
+    return ("~" if totals.costs_estimated else "") + totals.cost_usd + ("+?" if totals.costs_unknown else "")
+
+
+def _failed(totals: LedgerTotals) -> int:
+    from understudy.model.errors import ErrorKind
+
+    kinds = {str(kind) for kind in ErrorKind}
+    return sum(count for word, count in totals.outcomes.items() if word in kinds)
+
+
+def _summary(totals: LedgerTotals, compare: str | None) -> Iterable[str]:
+    outcomes = ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in totals.outcomes.items())
+    attempts, delegations = plural(totals.attempts, "attempt"), plural(totals.delegations, "delegation")
+    yield f"{attempts} of {delegations}: {outcomes}."
+    usage = totals.usage
+    yield f"Tokens: {_tokens(usage)}."
+    cost = "unknown" if totals.costs_unknown == totals.attempts else f"{totals.cost_usd} US dollars"
+    notes = [
+        *([f"{totals.costs_computed} computed from prices"] if totals.costs_computed else []),
+        *([f"{totals.costs_estimated} estimated"] if totals.costs_estimated else []),
+        *([f"{totals.costs_unknown} unknown and not counted"] if totals.costs_unknown and cost != "unknown" else []),
+    ]
+    yield f"Cost: {cost}" + (f" ({', '.join(notes)})." if notes else ".")
+    if totals.compared_usd is not None:
+        yield f"At {compare} US dollars per million tokens: {totals.compared_usd} US dollars."
+
+
+def _tokens(usage: Usage) -> str:
+    cached = f" ({thousands(usage.cache_read_tokens)} from caches)" if usage.cache_read_tokens else ""
+    return f"{thousands(usage.input_tokens)} read{cached}, {thousands(usage.output_tokens)} written"
+
+
+def _share(share: LedgerShare, compare: str | None) -> Iterable[str]:
+    since = "" if share.since.startswith("1970") else f" since {share.since[:16].replace('T', ' ')} (UTC)"
+    if not share.orchestrators:
+        yield f"Delegated share: unknown, because Claude Code and Codex have no session{since}."
+    else:
+        read, written = share.read_percent or 0, share.written_percent or 0
+        yield f"Delegated{since}: {read:g} % of the tokens read, {written:g} % of those written."
+    for one in share.orchestrators:
+        model = terminal.one_line(one.model) or "unknown model"
+        yield f"  {one.tool}, {model}: {plural(one.sessions, 'session')}, {_tokens(one.usage)}."
+    for text in share.unread:
+        yield f"  Not read: {terminal.one_line(text)}"
+    if share.orchestrators and compare is None:
+        model = terminal.one_line(share.orchestrators[0].model) or "your model"
+        yield f"  What it would have cost on {model}: add --compare with its prices."
+
+
+def _moment(text: str) -> str:
+    """Return a time, also for how long ago it is; others are judged by the request."""
+    ago = _AGO.fullmatch(text)
+    if ago is None:
+        return text
+    return (datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})).isoformat()
+
+
+def _prices(text: str) -> dict[str, str]:
+    parts = text.split("/")
+    if not 2 <= len(parts) <= 3:
+        raise click.BadParameter(f"{text!r} is not READ/WRITTEN or READ/WRITTEN/CACHED.", param_hint="--compare")
+    return dict(zip(("readUsd", "writtenUsd", "cachedUsd"), parts, strict=False))
+
+
+def _all(asked: Mapping[str, Any]) -> list[LedgerEntry]:
+    """Return all selected attempts, oldest first."""
+    found: list[LedgerLine] = []
+    cursor: str | None = None
+    while True:
+        page = call("ledger/read", **asked, limit=_PAGE, **({"cursor": cursor} if cursor is not None else {}))
+        found += page.lines
+        cursor = page.cursor
+        if cursor is None:
+            return [line.entry for line in reversed(found)]
+
+
+def _json_lines(entries: Iterable[LedgerEntry]) -> None:
+    for entry in entries:
+        click.echo(msgspec.json.encode(entry))
+
+
+_COLUMNS = (
+    "at", "id", "attempt", "recipe", "language", "workspace", "delegator", "tool", "modelServer", "model", "verdict",
+    "failure", "costUsd", "costSource", "priceDate", "seconds",
+)  # fmt: skip
+_USAGE_COLUMNS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens", "turns")
+
+
+def _csv(entries: Iterable[LedgerEntry]) -> None:
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow([*_COLUMNS, *_USAGE_COLUMNS, "agent", "session"])
+    for entry in entries:
+        plain = msgspec.to_builtins(entry)
+        by, usage = plain["askedBy"], plain["usage"]
+        cells = [plain.get(name, "") for name in _COLUMNS] + [usage[name] for name in _USAGE_COLUMNS]
+        table.writerow([_inert(cell) for cell in [*cells, by.get("agent", ""), by.get("session", "")]])
+
+
+def _inert(cell: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+
+
+def _token_meter(entries: Iterable[LedgerEntry]) -> None:
+    host = platform.node()
+    for entry in entries:
+        by, usage = entry.asked_by, entry.usage
+        record = {
+            "ts": int(datetime.fromisoformat(entry.at).timestamp()),
+            "command": entry.recipe,
+            "profile": entry.delegator,
+            "backend": entry.model_server or entry.tool,
+            "model": entry.model,
+            "prompt_eval_count": usage.input_tokens,
+            "eval_count": usage.output_tokens,
+            "cached_tokens": usage.cache_read_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
+            "total_duration_ms": round(entry.seconds * 1000),
+            "cwd": by.cwd or entry.workspace,
+            "claude_session_id": by.session if by.agent == "claude" else None,
+            "codex_session_id": by.session if by.agent == "codex" else None,
+            "parent_pid": by.pid,
+            "host": host,
+        }
+        click.echo(msgspec.json.encode(record))
+
+
+_EXPORTS: Mapping[str, Callable[[Iterable[LedgerEntry]], None]] = {
+    "jsonl": _json_lines,
+    "csv": _csv,
+    "token-meter": _token_meter,
+}

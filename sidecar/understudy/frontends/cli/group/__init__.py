@@ -1,0 +1,1 @@
+"""Start and follow groups of delegations."""

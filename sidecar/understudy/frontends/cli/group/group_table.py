@@ -1,0 +1,353 @@
+"""The members of a group as a table: redrawn in place on a terminal, one line for each change in a pipe."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import IO
+
+import click
+
+from understudy.api.serving.follow import follow_group
+from understudy.frontends.cli import exit_codes
+from understudy.frontends.cli.output import event_lines, output, verdict_card
+from understudy.frontends.cli.output.live_view import REDRAW_SECONDS
+from understudy.frontends.cli.output.units import duration, thousands
+from understudy.frontends.cli.terminal import terminal
+from understudy.frontends.cli.terminal.terminal import cut, one_line, width_of
+from understudy.model.delegations import Delegation, GroupBudget
+from understudy.model.states import State
+
+IDLE_SECONDS = 1.0
+"""How often durations are redrawn."""
+_FEWEST_ROWS = 4
+_TITLE = 12
+"""The narrowest column of titles."""
+_ACTIVITY = 20
+"""The narrowest column of activities; in a narrower terminal, there is none."""
+_WIDE = 30
+"""What activities get in a wide terminal, whatever the titles need."""
+_LISTED = 5
+"""How many failures, and how many commands of one kind, are printed below the table."""
+_ACTIVE = frozenset({State.PREPARING, State.RUNNING, State.CHECKING, State.WAITING})
+
+
+def view_on(stream: IO[str], budget: GroupBudget | None) -> GroupTable:
+    """Return a live table on ``stream``."""
+    return GroupTable(stream, redraw=terminal.can_redraw(stream), colour=terminal.has_colour(stream), budget=budget)
+
+
+def follow(group: str, table: GroupTable | None) -> list[Delegation]:
+    """Show the members of a group until all have finished; return them in order."""
+    members: list[Delegation] = []
+    for members in follow_group(group, idle_seconds=IDLE_SECONDS):
+        if table is not None:
+            table.show(members)
+    if table is not None:
+        table.clear()
+    return members
+
+
+def print_result(members: Sequence[Delegation], *, as_json: bool) -> int:
+    """Print finished members in order, one line each, and return the highest exit code."""
+    if as_json:
+        for one in members:
+            output.json_line(one)
+    else:
+        print_table(members)
+    return max((exit_codes.of_verdict(one.verdict) for one in members), default=exit_codes.Exit.OK)
+
+
+def print_table(members: Sequence[Delegation]) -> None:
+    """Print members in order, with what each of them did; on a terminal with the short form of their ids."""
+    now, for_people = datetime.now(UTC), terminal.is_terminal(sys.stdout)
+    header = ("ID", "STATE", "BY", "TIME", "TOKENS", "COST", "CHANGES", "TITLE")
+    rows = [
+        (
+            _short(one.id) if for_people else one.id,
+            verdict_card.state_word(one),
+            one.delegator,
+            _took(one, now),
+            _tokens(one),
+            _cost(one),
+            _changes(one),
+            one.title,
+        )
+        for one in members
+    ]
+    kept = [column for column in range(len(header)) if not for_people or any(row[column] for row in rows)]
+    output.table(
+        [header[column] for column in kept],
+        [[row[column] for column in kept] for row in rows],
+        empty="No delegation has joined this group.",
+    )
+    if for_people:
+        _print_rest(members)
+
+
+def _print_rest(members: Sequence[Delegation]) -> None:
+    """Print why members failed, and the commands that may come next."""
+    failed = [one for one in members if one.error is not None]
+    for one in failed[:_LISTED]:
+        text = f"{_short(one.id)}: {one_line(one.error.message if one.error is not None else '')}"
+        click.echo(output.paint()(cut(text, terminal.width()), fg="red"))
+    pending = [f"understudy review {_short(one.id)}" for one in members if one.review.pending]
+    again = [f"understudy retry {_short(one.id)}" for one in failed]
+    unfinished = next((one.group_id for one in members if one.state is not State.FINISHED), None)
+    follow_it = [f"understudy groups show {unfinished} --watch"] if unfinished is not None else []
+    commands = [*follow_it, *pending[:_LISTED], *again[:_LISTED]]
+    if commands:
+        click.echo(f"\n{event_lines.next_commands(*commands)}")
+
+
+def _short(identifier: str) -> str:
+    """Return the end of an id, which is enough for every command."""
+    return identifier.rpartition("-")[2]
+
+
+class GroupTable:
+    """Draws the members of one group again and again on one stream."""
+
+    def __init__(
+        self,
+        stream: IO[str],
+        *,
+        redraw: bool,
+        colour: bool,
+        budget: GroupBudget | None = None,
+        size: Callable[[], tuple[int, int]] = lambda: shutil.get_terminal_size((terminal.DEFAULT_WIDTH, 24)),
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Write to ``stream``; ``size`` returns the columns and lines of the terminal."""
+        self._stream = stream
+        self._redraw = redraw
+        self._paint = terminal.Paint(on=colour)
+        self._budget = budget
+        self._size = size
+        self._clock = clock
+        self._now = now
+        self._drawn: list[str] = []
+        self._drawn_at = float("-inf")
+        self._told: dict[str, str] = {}
+
+    def show(self, members: Sequence[Delegation]) -> None:
+        """Draw the members as they are now; in a pipe, write a line for each whose state changed."""
+        if not self._redraw:
+            self._tell(members)
+        elif self._clock() - self._drawn_at >= REDRAW_SECONDS or _all_finished(members):
+            self._draw(members)
+
+    def clear(self) -> None:
+        """Erase the table, before other output."""
+        if self._drawn:
+            self._stream.write(self._erase())
+            self._stream.flush()
+            self._drawn = []
+
+    def _tell(self, members: Sequence[Delegation]) -> None:
+        now, digits = self._now(), len(str(len(members)))
+        for number, one in enumerate(members, 1):
+            word = _word(one)
+            if self._told.get(one.id) == word:
+                continue
+            self._told[one.id] = word
+            facts = [word, *(part for part in (_took(one, now), _tokens(one), _cost(one)) if part)]
+            facts = facts if one.state is State.FINISHED else [part for part in (word, _after(one, members)) if part]
+            title = one_line(one.title)
+            self._stream.write(f"{number:>{digits}}/{len(members)} {title} ({one.delegator}): {', '.join(facts)}\n")
+        self._stream.flush()
+
+    def _draw(self, members: Sequence[Delegation]) -> None:
+        columns, lines = self._size()
+        columns = max(terminal.NARROWEST, columns) - 1  # some terminals wrap when the last column is written
+        plain = self._lines(members, columns, max(_FEWEST_ROWS, lines - 1))
+        # One write for the old table and the new one, so that the terminal does not flicker.
+        self._stream.write(self._erase() + "".join(f"{styled}\n" for _, styled in plain))
+        self._stream.flush()
+        self._drawn = [text for text, _ in plain]
+        self._drawn_at = self._clock()
+
+    def _erase(self) -> str:
+        """Return what erases the old table; a terminal that became narrower has wrapped its lines."""
+        if not self._drawn:
+            return ""
+        columns = max(1, self._size()[0])
+        height = sum(max(1, -(-width_of(text) // columns)) for text in self._drawn)
+        return f"\r\x1b[{height}A\x1b[J"
+
+    def _lines(self, members: Sequence[Delegation], columns: int, lines: int) -> list[tuple[str, str]]:
+        """Return each line as plain text and in colours."""
+        now = self._now()
+        shown, hidden = _fitting(members, lines - 2)
+        cells = {
+            number: (
+                str(number + 1),
+                one_line(members[number].title),
+                members[number].delegator,
+                _word(members[number]),
+                _took(members[number], now),
+                _tokens(members[number]),
+                _cost(members[number]),
+            )
+            for number in shown
+        }
+        header = ("", "TITLE", "BY", "STATE", "TIME", "TOKENS", "COST")
+        every = [header, *cells.values()]
+        sizes = [max(width_of(row[column]) for row in every) for column in range(len(header))]
+        for column in range(4, len(header)):
+            if not any(row[column] for row in every[1:]):
+                sizes[column] = 0
+        sizes[2] = min(sizes[2], max(len("BY"), columns // 6))
+        fixed = sum(size + 2 for column, size in enumerate(sizes) if size and column != 1)
+        space = max(_TITLE, columns - fixed)
+        if space >= 2 * _WIDE:
+            sizes[1] = min(sizes[1], space - _WIDE - 2)
+        activity = space - sizes[1] - 2
+        sizes[1] = min(sizes[1], space)
+        found = [self._row(header, sizes, columns, "ACTIVITY" if activity >= _ACTIVITY else "", dim=True)]
+        for number, row in cells.items():
+            one = members[number]
+            doing = _doing(one, members) if activity >= _ACTIVITY else ""
+            colour = "yellow" if one.waiting_for is not None else verdict_card.verdict_colour(one.verdict)
+            waits = one.state is State.QUEUED
+            found.append(self._row(row, sizes, columns, doing, state=None if waits else colour, dim=waits))
+        if hidden:
+            text = cut(f"   and {len(hidden)} more: {_counts([members[number] for number in hidden])}", columns)
+            found.append((text, self._paint(text, dim=True)))
+        text = cut(self._summary(members, now), columns)
+        found.append((text, self._paint(text, bold=True)))
+        return found
+
+    def _row(
+        self,
+        row: Sequence[str],
+        sizes: Sequence[int],
+        columns: int,
+        activity: str,
+        *,
+        state: str | None = None,
+        dim: bool = False,
+    ) -> tuple[str, str]:
+        right = {0, 4, 5, 6}
+        parts = []
+        for column, (cell, size) in enumerate(zip(row, sizes, strict=True)):
+            if size:
+                text = cut(cell, size)
+                blanks = " " * (size - width_of(text))
+                parts.append((column, blanks + text if column in right else text + blanks))
+        if activity:
+            parts.append((-1, activity))
+        plain = cut("  ".join(text for _, text in parts).rstrip(), columns)
+        if dim or state is None:
+            return plain, self._paint(plain, dim=dim)
+        start = len("  ".join(text for column, text in parts if 0 <= column < 3)) + 2
+        end = start + len(row[3])
+        return plain, plain[:start] + self._paint(plain[start:end], fg=state) + plain[end:]
+
+    def _summary(self, members: Sequence[Delegation], now: datetime) -> str:
+        done = sum(one.state is State.FINISHED for one in members)
+        parts = [f"{done} of {len(members)} done"]
+        running = sum(one.state in _ACTIVE for one in members)
+        waiting = sum(one.state is State.QUEUED for one in members)
+        parts += [f"{running} running"] * bool(running) + [f"{waiting} waiting"] * bool(waiting)
+        began = min((at for one in members if (at := _time(one.started_at)) is not None), default=now)
+        parts.append(duration((now - began).total_seconds()))
+        tokens = sum(one.usage.input_tokens + one.usage.output_tokens for one in members)
+        most = self._budget.max_tokens if self._budget is not None else None
+        if tokens or most is not None:
+            parts.append(f"{thousands(tokens)}{f' of {thousands(most)}' if most is not None else ''} tokens")
+        cost = sum((_decimal(one.cost_usd) for one in members), Decimal(0))
+        usd = self._budget.max_usd if self._budget is not None else None
+        if cost or usd is not None:
+            parts.append(f"${cost:.2f}{f' of ${usd}' if usd is not None else ''}")
+        if any(one.waiting_for is not None for one in members):
+            parts.append("answer with: understudy inbox")
+        return " · ".join(parts)
+
+
+def _fitting(members: Sequence[Delegation], rows: int) -> tuple[list[int], list[int]]:
+    """Return the numbers of the members to show, in order, and of the others: those at work come first."""
+    if len(members) <= rows:
+        return list(range(len(members))), []
+    ranks = {State.QUEUED: 1, State.FINISHED: 2}
+    by_rank = sorted(range(len(members)), key=lambda number: (ranks.get(members[number].state, 0), number))
+    # The line about the others takes one row.
+    return sorted(by_rank[: rows - 1]), sorted(by_rank[rows - 1 :])
+
+
+def _counts(members: Sequence[Delegation]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in Counter(map(_word, members)).items())
+
+
+def _word(one: Delegation) -> str:
+    return "asks you" if one.waiting_for is not None else verdict_card.state_word(one)
+
+
+def _after(one: Delegation, members: Sequence[Delegation]) -> str:
+    """Return the rows that a member comes after and that have not finished, while it waits."""
+    if one.state is not State.QUEUED:
+        return ""
+    rows = [
+        str(number)
+        for number, other in enumerate(members, 1)
+        if other.id in one.after and other.state is not State.FINISHED
+    ]
+    return f"after {', '.join(rows)}" if rows else ""
+
+
+def _doing(one: Delegation, members: Sequence[Delegation]) -> str:
+    if one.waiting_for is not None:
+        return one_line(one.waiting_for.title)
+    if one.state is not State.FINISHED:
+        return _after(one, members) or one_line(one.activity or "")
+    if one.error is not None:
+        return one_line(one.error.message)
+    return _changes(one) or ", ".join(map(event_lines.words, one.reservations))
+
+
+def _changes(one: Delegation) -> str:
+    files = one.result.files if one.result is not None else []
+    added, removed = sum(file.additions for file in files), sum(file.deletions for file in files)
+    return f"+{added} -{removed} in {event_lines.plural(len(files), 'file')}" if files else ""
+
+
+def _took(one: Delegation, now: datetime) -> str:
+    """Return how long a member has worked; empty while it waits."""
+    began = _time(one.attempts[0].started_at) if one.attempts else None
+    if began is None:
+        return ""
+    ended = _time(one.finished_at) if one.finished_at is not None else now
+    return duration(((ended or now) - began).total_seconds())
+
+
+def _tokens(one: Delegation) -> str:
+    count = one.usage.input_tokens + one.usage.output_tokens
+    return thousands(count) if count else ""
+
+
+def _cost(one: Delegation) -> str:
+    return "" if one.cost_usd is None else f"${_decimal(one.cost_usd):.2f}"
+
+
+def _decimal(text: str | None) -> Decimal:
+    try:
+        return Decimal(text or 0)
+    except InvalidOperation:
+        return Decimal(0)
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _all_finished(members: Sequence[Delegation]) -> bool:
+    return all(one.state is State.FINISHED for one in members)

@@ -1,0 +1,81 @@
+"""``queue``: what waits for a slot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.output import output
+
+_PAUSED = "The queue is paused, so nothing starts; continue with: understudy queue resume"
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=options.examples("understudy queue", "understudy queue pause", "understudy queue move k3f9q 1"),
+)
+@click.pass_context
+def queue(context: click.Context) -> int | None:
+    """Show the delegations that wait for a slot; pause the queue, or change its order."""
+    return None if context.invoked_subcommand else _show(call("queue/get"), as_json=False)
+
+
+@queue.command("list", epilog=options.examples("understudy queue list --json"))
+@options.as_json
+def list_(*, json_: bool) -> int:
+    """Show what waits, in the order in which it starts."""
+    return _show(call("queue/get"), as_json=json_)
+
+
+@queue.command(epilog=options.examples("understudy queue pause"))
+@options.as_json
+def pause(*, json_: bool) -> int:
+    """Let nothing that waits start.
+
+    What runs is not affected. The queue stays paused until `queue resume`, also after a restart.
+    """
+    return _show(call("queue/pause", paused=True), as_json=json_)
+
+
+@queue.command(epilog=options.examples("understudy queue resume"))
+@options.as_json
+def resume(*, json_: bool) -> int:
+    """Let what waits start again."""
+    return _show(call("queue/pause", paused=False), as_json=json_)
+
+
+@queue.command(epilog=options.examples("understudy queue move k3f9q 1"))
+@options.identifier
+@click.argument("position", type=click.IntRange(min=1))
+@options.as_json
+def move(*, identifier: str, position: int, json_: bool) -> int:
+    """Change the place of a waiting delegation.
+
+    Place 1 is the next to start.
+    """
+    return _show(call("queue/move", id=resolve(identifier), position=position), as_json=json_)
+
+
+def warn_if_paused() -> None:
+    """Say on stderr that the queue is paused, if it is: what was just started waits then."""
+    if call("queue/get").paused:
+        click.echo(_PAUSED, err=True)
+
+
+def _show(found: Any, *, as_json: bool) -> int:
+    if as_json:
+        output.json(found)
+        return exit_codes.Exit.OK
+    if found.paused:
+        click.echo(_PAUSED, err=True)
+    rows = [
+        (str(place), one.id, one.delegator, one.title, ", ".join(one.after))
+        for place, one in enumerate(found.delegations, 1)
+    ]
+    columns = 5 if any(row[-1] for row in rows) else 4
+    header = ("", "ID", "BY", "TITLE", "COMES AFTER")
+    output.table(header[:columns], [row[:columns] for row in rows], empty="Nothing waits.")
+    return exit_codes.Exit.OK

@@ -1,0 +1,160 @@
+"""``instructions``: tell other agents when to delegate, and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.terminal import terminal
+from understudy.model.config.instructions import InstructionChange, InstructionState, InstructionTarget
+
+_STATES = {
+    InstructionState.ABSENT: "not installed",
+    InstructionState.INSTALLED: "installed",
+    InstructionState.OUTDATED: "another version; `install` replaces it",
+    InstructionState.EDITED: "edited by someone",
+    InstructionState.FOREIGN: "not Understudy's",
+    InstructionState.UNREADABLE: "cannot be read",
+}
+_project = click.option(
+    "--project",
+    "project",
+    is_flag=False,
+    flag_value=".",
+    metavar="[DIR]",
+    help="Also the files of a project (default: of the current directory).",
+)
+_dry_run = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
+_force = click.option("--force", is_flag=True, help="Also where someone has edited the instructions.")
+_places = click.argument("places", nargs=-1, metavar="[PLACE]...")
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=options.examples(
+        "understudy instructions",
+        "understudy instructions install --dry-run",
+        "understudy instructions install claude codex",
+        "understudy instructions install project-agents-md --project",
+        "understudy instructions uninstall",
+        "understudy instructions --print",
+    ),
+)
+@_project
+@click.option("--print", "print_", is_flag=True, help="Print the instructions, for an application without such files.")
+@options.as_json
+@click.pass_context
+def instructions(context: click.Context, *, project: str | None, print_: bool, json_: bool) -> int | None:
+    """Tell other agents when to delegate, and how.
+
+    Without a command, lists the places: skills of agents, and blocks in CLAUDE.md and AGENTS.md. Uninstalling restores
+    every byte that was there before.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    return _status(project=project, print_=print_, json_=json_)
+
+
+@instructions.command(epilog=options.examples("understudy instructions status --project"))
+@_project
+@options.as_json
+def status(*, project: str | None, json_: bool) -> int:
+    """List the places for instructions, and what is there."""
+    return _status(project=project, print_=False, json_=json_)
+
+
+def _status(*, project: str | None, print_: bool, json_: bool) -> int:
+    found = call("instructions/list", workspace=_workspace(project))
+    if json_:
+        output.json(found)
+    elif print_:
+        click.echo(found.text, nl=False)
+    else:
+        output.table(
+            ("PLACE", "STATE", "FILE"),
+            [(one.name, _state(one), terminal.short_path(one.path)) for one in found.targets],
+        )
+    return exit_codes.Exit.OK
+
+
+def _state(target: InstructionTarget) -> str:
+    if target.state is InstructionState.ABSENT and target.found:
+        return "not installed; the agent is here"
+    return target.problem or _STATES[target.state]
+
+
+@instructions.command(epilog=options.examples("understudy instructions install claude codex --dry-run"))
+@_places
+@_project
+@_dry_run
+@_force
+@options.as_json
+def install(**given: Any) -> int:
+    """Install the instructions.
+
+    Default: where the folder of an agent exists.
+    """
+    return _change("install", **given)
+
+
+@instructions.command(
+    epilog=options.examples("understudy instructions uninstall", "understudy instructions uninstall codex")
+)
+@_places
+@_project
+@_dry_run
+@_force
+@options.as_json
+def uninstall(**given: Any) -> int:
+    """Remove the instructions.
+
+    Default: wherever they are.
+    """
+    return _change("uninstall", **given)
+
+
+def _change(
+    action: str, *, places: tuple[str, ...], project: str | None, dry_run: bool, force: bool, json_: bool
+) -> int:
+    found = call(
+        "instructions/change",
+        action=action,
+        names=list(places) or None,
+        workspace=_workspace(project),
+        dryRun=dry_run,
+        force=force,
+    )
+    failed = any(one.problem for one in found.changes)
+    if json_:
+        output.json(found)
+    else:
+        for one in found.changes:
+            _print(one, dry_run=dry_run)
+        if not found.changes:
+            click.echo(
+                "No agent was found that reads instructions. `understudy instructions` lists the places; name one."
+                if action == "install"
+                else "There are no instructions to remove."
+            )
+    return exit_codes.Exit.UNVERIFIED if failed else exit_codes.Exit.OK
+
+
+def _print(one: InstructionChange, *, dry_run: bool) -> None:
+    path = terminal.short_path(one.path)
+    if one.problem:
+        click.echo(f"✗ {one.name}: {terminal.one_line(one.problem)}", err=True)
+    elif not one.diff:
+        click.echo(f"  {one.name}: nothing to do in {path}")
+    elif dry_run:
+        click.echo(terminal.sanitize(one.diff), nl=False)
+    else:
+        done = "removed from" if one.after is InstructionState.ABSENT else "written to"
+        click.echo(f"✓ {one.name}: {done} {path}")
+
+
+def _workspace(project: str | None) -> str | None:
+    return None if project is None else uri(project)

@@ -1,0 +1,88 @@
+"""``agents``: list the agents that a delegation can name, or show one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.terminal import terminal
+from understudy.model.config.agent_entries import AgentEntry
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import uris
+
+
+@click.command(
+    epilog=options.examples(
+        "understudy agents", "understudy agents reviewer", "understudy start implement src/wrap.py --agent reviewer"
+    )
+)
+@click.argument("name", required=False, shell_complete=options.complete_agents)
+@options.in_workspace
+@options.as_json
+def agents(*, name: str | None, workspace: str | None, json_: bool) -> int:
+    """List the agents that `start --agent` takes: of the workspace, yours, and built in; with NAME, show one.
+
+    They are Markdown files in .understudy/agents and .claude/agents, of the workspace or of your home, and skills in
+    .claude/skills. Of several with one name, the nearest is used.
+    """
+    found = call("agents/list", workspace=uri(workspace or "."))
+    if name is not None:
+        entry = next((one for one in found.agents if one.name == name), None)
+        if entry is None:
+            output.problems(found.problems)
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, f"There is no agent {name!r}.", hint="List the agents: understudy agents"
+            )
+        output.json(entry) if json_ else _show(entry)
+        return exit_codes.Exit.OK
+    if json_:
+        output.json(found)
+        return exit_codes.Exit.OK
+    rows = [
+        (
+            one.name,
+            one.scope if one.kind == "agent" else f"{one.scope}, skill",
+            one.model or "-",
+            _tools(one),
+            ", ".join(field.name for field in one.ignored) or "-",
+            _file(one.location.uri),
+        )
+        for one in found.agents
+    ]
+    output.table(("AGENT", "FROM", "MODEL", "TOOLS", "IGNORED", "FILE"), rows)
+    for one in found.agents:
+        for hidden in one.hides:
+            click.echo(f"{one.name} hides {_file(hidden.uri)}", err=True)
+    output.problems(found.problems)
+    return exit_codes.Exit.OK
+
+
+def _tools(entry: AgentEntry) -> str:
+    text = "all" if entry.tools is None else ", ".join(entry.tools) or "none"
+    return text + (f" except {', '.join(entry.disallowed_tools)}" if entry.disallowed_tools else "")
+
+
+def _file(location: str) -> str:
+    path = uris.path_of(location) or Path(location)
+    for folder, start in ((Path.cwd(), ""), (Path.home(), "~/")):
+        if path.is_relative_to(folder):
+            return terminal.one_line(start + str(path.relative_to(folder)))
+    return terminal.one_line(str(path))
+
+
+def _show(entry: AgentEntry) -> None:
+    click.echo(f"{entry.name}: {terminal.one_line(entry.description)}")
+    click.echo(f"From:         {entry.scope}, {entry.kind}, {_file(entry.location.uri)}")
+    for hidden in entry.hides:
+        click.echo(f"Hides:        {_file(hidden.uri)}")
+    click.echo(f"Model:        {entry.model or 'the one of the delegator'}")
+    click.echo(f"Tools:        {_tools(entry)}")
+    click.echo(f"Fields used:  {', '.join(entry.honoured) or '-'}")
+    for field in entry.ignored:
+        click.echo(f"Ignored:      {terminal.one_line(field.name)}: {field.reason}")
+    click.echo(f"\n{terminal.sanitize(entry.prompt)}")
+    output.problems(entry.problems)

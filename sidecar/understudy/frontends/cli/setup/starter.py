@@ -1,0 +1,54 @@
+"""``init``, and ``profiles``, another name for delegators."""
+
+from __future__ import annotations
+
+import copy
+
+import click
+
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.setup import delegators
+from understudy.model.text import uris
+
+
+@click.command(epilog=options.examples("understudy init", "understudy init --scope workspace"))
+@options.scope
+@options.in_workspace
+@options.as_json
+def init(*, scope: str, workspace: str | None, json_: bool) -> int:
+    """Write a commented configuration file.
+
+    Everything in it is a comment: what can be set, the agent CLIs that are installed, and in a workspace the test
+    runners that its files show. A file that exists is never replaced.
+    """
+    made = call("configuration/init", scope=scope, workspace=uri(workspace or "."))
+    if json_:
+        output.json(made)
+        return exit_codes.Exit.OK
+    click.echo(f"Wrote {uris.path_of(made.location.uri)}")
+    for title, found in (("Installed agent CLIs", made.tools), ("Test runners", made.checks)):
+        if found:
+            click.echo(f"{title}: {', '.join(found)}", err=True)
+    click.echo("Remove the # of what you need, then: understudy delegators list", err=True)
+    return exit_codes.Exit.OK
+
+
+@click.group(epilog=options.examples("understudy profiles list", "understudy profiles show claude"))
+def profiles() -> None:
+    """List and show delegators, and write a first configuration.
+
+    What other tools call a profile is a delegator here: `understudy delegators` also adds, tests and removes them.
+    """
+
+
+def _add(name: str, command: click.Command, example: str) -> None:
+    alias = copy.copy(command)
+    alias.epilog = options.examples(f"understudy profiles {example}")
+    profiles.add_command(alias, name)
+
+
+_add("list", delegators.list_, "list --json")
+_add("show", delegators.show, "show claude")
+_add("init", init, "init")

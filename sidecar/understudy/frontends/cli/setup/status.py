@@ -1,0 +1,63 @@
+"""``status``: everything at a glance."""
+
+from __future__ import annotations
+
+import click
+
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.output.event_lines import plural
+from understudy.frontends.cli.output.units import thousands
+from understudy.frontends.cli.terminal import terminal
+from understudy.model.ledger import LedgerTotals
+
+
+@click.command(epilog=options.examples("understudy status", "understudy status --json"))
+@options.in_workspace
+@options.as_json
+def status(*, workspace: str | None, json_: bool) -> int:
+    """Show what runs, what waits for you, and what was spent today.
+
+    Delegations of all workspaces count. The day begins at midnight of this machine's time zone.
+    """
+    found = call("status", workspace=uri(workspace or "."))
+    if json_:
+        output.json(found)
+        return exit_codes.Exit.OK
+    if found.workspace is not None:
+        word = "trusted" if found.trusted else "not trusted (understudy trust)"
+        _line("Workspace", f"{found.workspace}, {word}")
+    builtin = "only the built-in ghostwriter (understudy delegators add)"
+    ready = f"{found.delegators - len(found.not_ready)} of {found.delegators} ready" if found.delegators else builtin
+    default = f", default {found.default_delegator}" if found.default_delegator else ""
+    broken = f"; not ready: {', '.join(found.not_ready)}" if found.not_ready else ""
+    _line("Delegators", ready + default + broken)
+    if found.paused:
+        _line("Paused", f"{', '.join(found.paused)} (understudy delegators list; understudy delegators reset NAME)")
+    if found.problems:
+        _line("Configuration", f"{plural(found.problems, 'error')} (understudy delegators list)")
+    running = ", ".join(f"{count} {state}" for state, count in found.states.items())
+    paused = "; the queue is paused (understudy queue resume)" if call("queue/get").paused else ""
+    _line("Delegations", (running or "none in progress") + paused)
+    if found.questions:
+        _line("Questions", f"{plural(len(found.questions), 'agent')} waiting for an answer (understudy inbox)")
+    _line("To review", f"{plural(found.to_review, 'result')}" if found.to_review else "nothing")
+    _line("Today", _spent(found.spent))
+    _line("Understudy", f"{found.version}, protocol {found.protocol_version}")
+    return exit_codes.Exit.OK
+
+
+def _line(title: str, text: str) -> None:
+    click.echo(f"{title + ':':<15}{terminal.one_line(text)}")
+
+
+def _spent(totals: LedgerTotals) -> str:
+    if not totals.attempts:
+        return "nothing delegated yet"
+    mark = "~" if totals.costs_estimated else ""
+    cost = "cost unknown" if totals.costs_unknown == totals.attempts else f"{mark}{totals.cost_usd} US dollars"
+    if totals.costs_unknown and totals.costs_unknown < totals.attempts:
+        cost += f" and {plural(totals.costs_unknown, 'attempt')} of unknown cost"
+    tokens = f"{thousands(totals.usage.input_tokens)} tokens read, {thousands(totals.usage.output_tokens)} written"
+    return f"{plural(totals.attempts, 'attempt')}, {tokens}, {cost}"

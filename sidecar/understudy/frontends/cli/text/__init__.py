@@ -1,0 +1,1 @@
+"""The commands ``ask``, ``write`` and ``summarize``: one request to a model server from this process."""

@@ -1,0 +1,241 @@
+"""``ask``, ``write`` and ``summarize``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from understudy.frontends.cli import options
+from understudy.frontends.cli.terminal import terminal
+from understudy.frontends.cli.text import envelope
+
+_LEFT_OUT_SHOWN = 3
+
+
+def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that all three commands have."""
+    decorators: list[Callable[..., Any]] = [
+        click.option(
+            *("-d", "--profile", "--delegator", "delegator"),  # errors name the last one
+            metavar="NAME",
+            shell_complete=options.complete_delegators,
+            help="The delegator (default: chosen by the configuration).",
+        ),
+        click.option("--model", metavar="ID", help="Use this model of the delegator's model server."),
+        click.option("--temperature", type=float, metavar="N", help="Use this temperature."),
+        click.option("--total-seconds", type=float, metavar="N", help="Limit the duration, retries included."),
+        click.option("--max-output-tokens", type=int, metavar="N", help="Limit the tokens that the model writes."),
+        click.option("--max-tokens", type=int, metavar="N", help="Limit the tokens read and written."),
+        click.option("--max-file-bytes", type=click.IntRange(1), metavar="N", help="Limit the bytes of one file."),
+        click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Limit the bytes of all input."),
+        click.option("--preview", is_flag=True, help="Show what would be sent, with its size; send nothing."),
+        click.option("--json", "json_", is_flag=True, help="Print one line of JSON, also for errors."),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+@click.command(
+    cls=envelope.EnvelopeCommand,
+    epilog=options.examples(
+        "understudy ask -t 'Which functions retry?' src/net.py src/http",
+        "understudy ask -t 'What failed?' /var/log/build.log",
+        "git diff | understudy ask -t 'What is risky here?' -",
+        "understudy ask -t 'Where is it tested?' 'tests/**/*.py' --preview",
+    )
+    + "\n\nExit codes: 0 answered, 1 the model server failed, 2 the request could not be made.",
+)
+@click.argument("files", nargs=-1, metavar="[PATH]...")
+@click.option("-t", "--question", required=True, metavar="TEXT", help="The question.")
+@click.option("--paths", "more", multiple=True, metavar="PATH", help="The same as PATH; may be repeated.")
+@_common
+def ask(*, files: tuple[str, ...], more: tuple[str, ...], question: str, **given: Any) -> int:
+    """Ask a model server about files, folders, globs, or standard input (-).
+
+    The answer goes to stdout. Nothing is started or written: the request is sent from this process.
+    """
+    return _run("ask", given, paths=(*more, *files), task=question)
+
+
+@click.command(
+    cls=envelope.EnvelopeCommand,
+    epilog=options.examples(
+        "understudy write -t 'a test of retry()' src/net.py --target test_net.py",
+        "understudy write -t 'the same in Go' src/net.py --stdout > net.go",
+        "understudy write -t 'describe the options' src --target options.md --diff",
+    )
+    + "\n\nExit codes: 0 written, 1 the model server failed, 2 the request could not be made.",
+)
+@click.argument("files", nargs=-1, metavar="[PATH]...")
+@click.option("-t", "--spec", required=True, metavar="TEXT", help="What the file must contain.")
+@click.option("--context", "more", multiple=True, metavar="PATH", help="The same as PATH; may be repeated.")
+@click.option("--target", metavar="FILE", help="The file to write.")
+@click.option("--stdout", "to_stdout", is_flag=True, help="Print the file; write nothing.")
+@click.option("--diff", is_flag=True, help="Print the difference to the target; write nothing unless --force.")
+@click.option("--force", is_flag=True, help="Replace an existing target.")
+@click.option("--target-root", metavar="DIR", help="Refuse a target outside of this folder.")
+@click.option(
+    "--strip-fences/--no-strip-fences",
+    default=True,
+    help="Remove a code fence around the whole answer (the default), or keep the answer as it is.",
+)
+@_common
+def write(
+    *,
+    files: tuple[str, ...],
+    more: tuple[str, ...],
+    spec: str,
+    target: str | None,
+    to_stdout: bool,
+    target_root: str | None,
+    strip_fences: bool,
+    **given: Any,
+) -> int:
+    """Let a model server write one file from a description, with files, folders, globs or stdin (-) as context.
+
+    An existing target is replaced only with --force, and only by a complete answer. Your other files do not change.
+    """
+    if target is None and not to_stdout:
+        raise click.UsageError("Name the file with --target, or print it with --stdout.")
+    params = {
+        "paths": (*more, *files),
+        "task": spec,
+        "target": target,
+        "target_root": target_root,
+        "writes_target": target is not None and not to_stdout and (not given["diff"] or given["force"]),
+        "force": given["force"],
+        "keep_fences": not strip_fences,
+    }
+    return _run("write", given, **params)
+
+
+@click.command(
+    cls=envelope.EnvelopeCommand,
+    epilog=options.examples("understudy summarize < build.log", "understudy summarize docs src/parser.py")
+    + "\n\nExit codes: 0 answered, 1 the model server failed, 2 the request could not be made.",
+)
+@click.argument("files", nargs=-1, metavar="[PATH]...")
+@_common
+def summarize(*, files: tuple[str, ...], **given: Any) -> int:
+    """Summarize files, folders, globs, or standard input (the default)."""
+    if not files and terminal.is_terminal(sys.stdin):
+        raise click.UsageError("Name files, or pipe a text into the command.")
+    return _run("summarize", given, paths=files or ("-",))
+
+
+def _run(command: str, given: dict[str, Any], **params: Any) -> int:
+    return envelope.enveloped(command, lambda known: _answer(command, given, params, known), as_json=given["json_"])
+
+
+def _answer(command: str, given: dict[str, Any], params: dict[str, Any], known: dict[str, Any]) -> None:
+    """Prepare the request, then show it, or send it and print the answer."""
+    from understudy.api import text_requests
+
+    if given["delegator"]:
+        known["profile"] = given["delegator"]
+    prepared = text_requests.prepare(
+        text_requests.TextParams(
+            recipe=command,
+            read_stdin=sys.stdin.buffer.read,
+            delegator=given["delegator"],
+            model=given["model"],
+            temperature=given["temperature"],
+            limits=_limits(given),
+            max_file_bytes=given["max_file_bytes"],
+            max_bytes=given["max_bytes"],
+            **params,
+        )
+    )
+    known |= {"model": prepared.model, "profile": prepared.delegator}
+    if params.get("target"):
+        known["target"] = params["target"]
+    if prepared.model_server:
+        known["backend"] = prepared.model_server
+    if given["preview"]:
+        _show(prepared, as_json=given["json_"])
+        return
+    _warn(prepared)
+    prints_text = command != "write" or (not params["writes_target"] and not given["diff"])
+    is_live = prints_text and terminal.is_terminal(sys.stdout) and not given["json_"]
+    is_live = is_live and (command != "write" or params["keep_fences"])  # only the whole file shows what is a fence
+    said = _Said()
+    try:
+        answer = prepared.answer(said.add if is_live else _ignore, _note)
+    except BaseException as error:
+        if is_live and (said.is_in_line or _is_stop(error)):
+            click.echo()  # the message begins on a line of its own
+        raise
+    if given["json_"]:
+        more = {"diff": prepared.difference()} if given.get("diff") else {}
+        envelope.success(command, {**known, **more}, answer)
+    elif not prints_text:
+        _report(prepared.difference() if given["diff"] else "", params)
+    elif is_live:
+        click.echo(nl=said.is_in_line)
+    else:
+        click.echo(answer.text, nl=not answer.text.endswith("\n"))
+
+
+def _report(difference: str, params: dict[str, Any]) -> None:
+    """Print the difference, and whether the target was written."""
+    click.echo(terminal.sanitize(difference) if terminal.is_terminal(sys.stdout) else difference, nl=False)
+    name = terminal.path(params["target"])
+    if params["writes_target"]:
+        _note(f"Wrote {name}.")
+    else:
+        _note(f"{name} was not changed; --force replaces it." if difference else f"{name} is already the same.")
+
+
+def _limits(given: dict[str, Any]) -> Any:
+    from understudy.model.config.delegators import Limits
+
+    names = ("total_seconds", "max_output_tokens", "max_tokens")
+    found = {name: given[name] for name in names if given[name] is not None}
+    return Limits(**found) if found else None
+
+
+def _show(prepared: Any, *, as_json: bool) -> None:
+    from understudy.frontends.cli.output import preview_page
+
+    found = prepared.preview()
+    preview_page.show(found, as_json=as_json, left_out=[(one.name, one.why) for one in prepared.left_out])
+
+
+def _warn(prepared: Any) -> None:
+    for text in prepared.notes:
+        _note(text)
+    left_out = prepared.left_out
+    if left_out:
+        shown = "; ".join(f"{one.name} ({one.why})" for one in left_out[:_LEFT_OUT_SHOWN])
+        rest = f"; and {len(left_out) - _LEFT_OUT_SHOWN} more" if len(left_out) > _LEFT_OUT_SHOWN else ""
+        _note(f"Not sent: {shown}{rest}.")
+
+
+class _Said:
+    """Prints text as it arrives."""
+
+    is_in_line = False
+    """Whether the last line has no end yet."""
+
+    def add(self, text: str) -> None:
+        """Print a piece."""
+        click.echo(text, nl=False)
+        sys.stdout.flush()
+        self.is_in_line = not text.endswith("\n") if text else self.is_in_line
+
+
+def _is_stop(error: BaseException) -> bool:
+    """Return whether Ctrl-C caused it, for which the terminal shows ``^C``."""
+    return isinstance(error, KeyboardInterrupt) or getattr(error, "kind", None) == "cancelled"
+
+
+def _ignore(text: str) -> None:
+    _ = text
+
+
+def _note(text: str) -> None:
+    click.echo(terminal.one_line(text), err=True)

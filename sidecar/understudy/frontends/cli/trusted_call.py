@@ -1,0 +1,27 @@
+"""Send a request that needs a trusted workspace; trust the workspace first if the user agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from understudy.frontends.cli import option_names
+from understudy.frontends.cli.terminal import trust_prompt
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+
+def with_trust(ask_for: Callable[[], Any], params: dict[str, Any], *, trust: bool) -> Any:
+    """Send the request; if the workspace is untrusted, trust it (with --trust, or after asking) and send it again."""
+    try:
+        with option_names.as_options():
+            return ask_for()
+    except UnderstudyError as error:
+        if error.kind is not ErrorKind.UNTRUSTED_WORKSPACE or not (trust or trust_prompt.can_ask()):
+            raise
+        named = params.get("workspace") or next(iter(params.get("files") or []), str(Path.cwd()))
+        workspace = trust_prompt.workspace_of(named)
+        if not (trust_prompt.record(workspace, trusted=True) if trust else trust_prompt.ask(workspace)):
+            raise
+    with option_names.as_options():
+        return ask_for()

@@ -1,0 +1,176 @@
+"""Test the commands that help to install agents and that add delegators for them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from understudy.frontends.cli import app
+from understudy.frontends.cli.terminal import trust_prompt
+from understudy.model.errors import UnderstudyError
+
+
+@pytest.fixture
+def programs(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is the whole PATH, and an empty configuration."""
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", str(own_home / "config" / "understudy"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    # Programs below the current folder are not started.
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return folder
+
+
+def run(*arguments: str, answers: str = "") -> str:
+    result = CliRunner().invoke(app.group, list(arguments), input=answers, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+def install(folder: Path, name: str) -> None:
+    program = folder / name
+    program.write_text("#!/bin/sh\necho 1.2.3\n")
+    program.chmod(0o755)
+
+
+def test_the_tools_command_shows_how_to_install_an_agent(programs: Path) -> None:
+    text = run("tools", "gemini")
+    assert "Gemini CLI: not found on PATH" in text
+    assert "Install:  npm install -g @google/gemini-cli" in text
+    assert "Log in:   gemini" in text
+    assert "add --from-tool" not in text
+    install(programs, "gemini")
+    text = run("tools", "gemini", "--refresh")
+    assert "Gemini CLI 1.2.3" in text
+    assert "understudy delegators add --from-tool gemini" in text
+    assert json.loads(run("tools", "goose", "--json"))["install"]["loginCommand"] == "goose configure"
+    with pytest.raises(UnderstudyError, match="There is no tool 'gemeni'") as refused:
+        run("tools", "gemeni")
+    assert "gemini" in str(refused.value.hint)
+
+
+def test_an_agent_without_a_driver_is_added_with_its_command(programs: Path) -> None:
+    install(programs, "crush")
+    saved = json.loads(run("delegators", "add", "--from-tool", "crush", "--json"))
+    assert saved["delegator"]["tool"] == "generic"
+    assert saved["delegator"]["launch"]["command"][:2] == ["crush", "run"]
+    with pytest.raises(UnderstudyError, match="does not name a model"):
+        run("delegators", "add", "--from-tool", "crush", "--model", "m")
+    with pytest.raises(UnderstudyError, match="cannot drive the tool 'goose'"):
+        run("delegators", "add", "--from-tool", "goose")
+
+
+def test_a_missing_program_is_reported_with_its_installation(programs: Path) -> None:
+    run("delegators", "add", "--from-tool", "crush")
+    entry = json.loads(run("delegators", "show", "crush", "--json"))
+    assert not entry["state"]["ready"]
+    hint = "Install Crush (npm install -g @charmland/crush), or add its folder to PATH."
+    assert entry["state"]["problems"][0]["hint"] == hint
+    assert hint in run("doctor", "--json")
+    install(programs, "crush")
+    assert json.loads(run("delegators", "show", "crush", "--json"))["state"]["ready"]
+
+
+def test_the_questions_of_add_end_with_the_help_for_an_agent_that_is_missing(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trust_prompt, "can_ask", lambda: True)
+    install(programs, "gemini")
+    shown = CliRunner().invoke(app.group, ["delegators", "add"], input="99\n", standalone_mode=False).output
+    number = next(line.split()[0] for line in shown.splitlines() if "Codex CLI (not installed)" in line)
+    result = CliRunner().invoke(app.group, ["delegators", "add"], input=f"{number}\n", standalone_mode=False)
+    assert isinstance(result.exception, click.UsageError)
+    assert "Install:  npm install -g @openai/codex" in result.output
+    number = next(line.split()[0] for line in shown.splitlines() if "Gemini CLI 1.2.3" in line)
+    assert "Added gemini" in run("delegators", "add", answers=f"{number}\n\n\n")
+    assert json.loads(run("delegators", "show", "gemini", "--json"))["delegator"]["tool"] == "gemini"
+
+
+def test_a_delegator_over_the_agent_client_protocol(programs: Path) -> None:
+    run("delegators", "add", "other", "--tool", "generic", "--mode", "acp", "--", "cat", "--acp")
+    shown = json.loads(run("delegators", "show", "other", "--json"))
+    assert (shown["delegator"]["mode"], shown["state"]["ready"]) == ("acp", True)
+    with pytest.raises(UnderstudyError, match="over the Agent Client Protocol"):
+        run("delegators", "update", "other", "--output", "events")
+
+
+def test_defaults_are_chosen_listed_and_removed(programs: Path) -> None:
+    for name in ("big", "small"):
+        run("delegators", "add", name, "--tool", "generic", "--", "cat", "{prompt}")
+    assert run("delegators", "default", "big") == "Default for everything else: big.\n"
+    assert "Default for docs: small." in run("delegators", "default", "small", "--for", "docs", "--for", "explain")
+    assert json.loads(run("delegators", "default", "--json")) == {
+        "delegator": "big",
+        "recipes": {"docs": "small", "explain": "small"},
+    }
+    listed = run("delegators").splitlines()
+    assert [
+        next(text for text in ("everything", "docs, explain") if text in line)
+        for line in listed
+        if line.startswith(("big", "small"))
+    ] == ["everything", "docs, explain"]
+    recipes = {line.split()[0]: line.split()[3] for line in run("recipes").splitlines()}
+    assert (recipes["docs"], recipes["tests"]) == ("small", "big")
+    with pytest.raises(UnderstudyError, match="ghostwriter") as refused:
+        run("delegators", "default", "ghostwriter", "--for", "docs")
+    assert refused.value.kind == "config_invalid"
+    assert "Removed the default for docs." in run("delegators", "default", "--unset", "--for", "docs")
+    assert json.loads(run("delegators", "default", "--json"))["recipes"] == {"explain": "small"}
+    for wrong in (["x", "--unset"], ["--for", "docs"]):
+        with pytest.raises(click.UsageError):
+            run("delegators", "default", *wrong)
+
+
+def test_all_delegators_are_tested_and_one_that_fails_does_not_hide_the_others(programs: Path) -> None:
+    _ = programs
+    run("delegators", "add", "good", "--tool", "generic", "--", "/bin/echo", "ready", "{promptFile}")
+    run("delegators", "add", "bad", "--tool", "generic", "--", "/bin/false", "{promptFile}")
+    found = json.loads(run("delegators", "test", "--all", "--json"))
+    assert {name: one["ok"] for name, one in found.items()} == {"ghostwriter": True, "good": True, "bad": False}
+    for arguments in (["delegators", "test", "--all"], ["doctor", "--delegators"]):
+        lines = run(*arguments).splitlines()[-3:]
+        assert [line.split(":")[0] for line in lines] == ["✗ bad", "✓ ghostwriter", "✓ good"]
+        assert "round trip: " in lines[0]
+        assert CliRunner().invoke(app.group, arguments, standalone_mode=False).return_value == 1
+
+
+@pytest.mark.parametrize("arguments", [["delegators", "test"], ["delegators", "test", "x", "--all"]])
+def test_a_test_takes_one_name_or_all(arguments: list[str], programs: Path) -> None:
+    _ = programs
+    with pytest.raises(click.UsageError, match="NAME of a delegator, or --all"):
+        run(*arguments)
+
+
+def test_what_changes_nothing_or_leaves_a_default_without_a_delegator_is_said(programs: Path) -> None:
+    install(programs, "mine")
+    run("delegators", "add", "one", "--tool", "generic", "--", "mine", "{prompt}")
+    before = json.loads(run("delegators", "show", "one", "--json"))["revision"]
+    assert "Nothing to change in one" in run("delegators", "update", "one")
+    assert "Nothing to change in one" in run("delegators", "update", "one", "--tool", "generic")
+    assert json.loads(run("delegators", "show", "one", "--json"))["revision"] == before
+    assert "Updated one" in run("delegators", "update", "one", "--display-name", "One")
+    run("delegators", "default", "one")
+    run("delegators", "default", "one", "--for", "docs")
+    said = run("delegators", "remove", "one")
+    assert "It was the default for everything else, which now has none that exists." in said
+    assert "understudy delegators default NAME --for docs" in said
+    run("delegators", "add", "two", "--tool", "generic", "--", "mine", "{prompt}")
+    assert "default" not in run("delegators", "remove", "two")
+
+
+def test_an_error_names_the_option_as_it_was_given(programs: Path) -> None:
+    install(programs, "mine")
+    run("delegators", "add", "one", "--tool", "generic", "--", "mine", "{prompt}")
+    with pytest.raises(UnderstudyError, match="--no-worktree has no effect on the recipe 'ask'"):
+        run("preview", "ask", "-t", "x", "-d", "one", "--no-worktree")
+    with pytest.raises(UnderstudyError, match="--base 'head'") as refused:
+        run("preview", "implement", "-t", "x", "-d", "one", "--no-worktree", "--base", "head")
+    assert str(refused.value.hint).endswith("--worktree.")

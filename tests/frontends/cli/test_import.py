@@ -1,0 +1,118 @@
+"""Test the command ``import``: what it shows, asks and writes, and that ``doctor`` mentions it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from understudy import config
+from understudy.frontends.cli import app
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+SECRET = "sk-test-0123456789abcdef"
+PROFILES = f"""\
+default_profile = "far"
+
+[profiles.far]
+backend = "openai-compat"
+base_url = "https://models.example/v1"
+default_model = "m"
+api_key = "{SECRET}"
+retries = 3
+"""
+
+
+@pytest.fixture
+def profiles(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", str(own_home / "config" / "understudy"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    monkeypatch.setenv("AGENT_DELEGATE_HOME", str(tmp_path / "theirs"))
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    file = tmp_path / "theirs" / "profiles.toml"
+    file.parent.mkdir()
+    file.write_text(PROFILES)
+    return file
+
+
+def run(*arguments: str, answers: str = "") -> str:
+    result = CliRunner().invoke(app.group, list(arguments), input=answers, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+def own() -> list[str]:
+    return [name for name, entry in config.load(None, trusted=False).delegators.items() if entry.scope == "user"]
+
+
+def test_a_dry_run_writes_nothing(profiles: Path, own_home: Path) -> None:
+    text = run("import", "agent-delegate", "--dry-run")
+    assert '+base_url = "https://models.example/v1"' in text
+    assert f"profiles.far.retries ({profiles}:8): " in text
+    assert f"profiles.far.api_key ({profiles}:7): " in text
+    assert SECRET not in text
+    assert own() == []
+    assert json.loads(run("import", "agent-delegate", "--dry-run", "--json"))["written"] is False
+
+
+def test_it_asks_before_it_writes(profiles: Path) -> None:
+    with pytest.raises(click.Abort):
+        run("import", "agent-delegate", answers="n\n")
+    assert own() == []
+    text = run("import", "agent-delegate", answers="y\n")
+    assert "Write 1 model server, 1 delegator, 1 file of defaults?" in text
+    assert "Imported 1 model server, 1 delegator, 1 file of defaults from agent-delegate." in text
+    assert own() == ["far"]
+    assert "There is nothing to import: 2 of its entries exist already." in run("import", "agent-delegate")
+
+
+def test_a_key_goes_to_the_key_store_only(profiles: Path, own_home: Path) -> None:
+    text = run("import", "agent-delegate", "--yes", "--store-keys")
+    assert "Stored the API key for far." in text
+    assert SECRET not in text
+    server = config.load(None, trusted=False).model_servers["far"].model_server
+    assert server.api_key is not None
+    folder = own_home / "config" / "understudy"
+    assert not [path for path in folder.rglob("*") if path.is_file() and SECRET in path.read_text()]
+    assert "nothing to import" in run("import", "agent-delegate", "--yes", "--store-keys")
+
+
+def test_json_does_not_ask(profiles: Path) -> None:
+    with pytest.raises(click.UsageError, match="--yes"):
+        run("import", "agent-delegate", "--json")
+    made = json.loads(run("import", "agent-delegate", "--json", "--yes"))
+    assert made["written"]
+    assert [(one["kind"], one["name"]) for one in made["files"]] == [
+        ("modelServer", "far"),
+        ("delegator", "far"),
+        ("default", "defaults"),
+    ]
+
+
+def test_what_was_shown_is_what_is_written(profiles: Path) -> None:
+    from understudy.frontends.cli.api_calls import call
+
+    seen = call("configuration/import", source="agent-delegate", dryRun=True)
+    profiles.write_text(PROFILES.replace("models.example", "elsewhere.example"))
+    with pytest.raises(UnderstudyError) as caught:
+        call("configuration/import", source="agent-delegate", revision=seen.revision)
+    assert caught.value.kind is ErrorKind.CONFLICT
+    assert own() == []
+
+
+def test_doctor_mentions_what_can_be_imported(profiles: Path) -> None:
+    from understudy.api.caller import TerminalCaller
+    from understudy.api.handlers.setup import import_configuration
+
+    caller = TerminalCaller(Path.cwd())
+    assert import_configuration.importable(caller) == ["agent-delegate"]
+    assert "understudy import agent-delegate" in run("doctor")
+    run("import", "agent-delegate", "--yes")
+    assert import_configuration.importable(caller) == []
+    profiles.write_text("not TOML")
+    assert import_configuration.importable(caller) == []

@@ -1,0 +1,63 @@
+"""Test the commands that tell other agents when to delegate."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from understudy.frontends.cli import app
+from understudy.model.errors import UnderstudyError
+
+
+@pytest.fixture
+def home(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    home = own_home / "agents"
+    (home / ".claude").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app.group, ["instructions", *arguments], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    assert (result.return_value or 0) == code, result.output
+    return click.unstyle(result.output)
+
+
+def test_install_list_and_uninstall(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    skill = home / ".claude/skills/understudy/SKILL.md"
+    planned = run("install", "--dry-run")
+    assert "+name: understudy" in planned
+    assert not skill.exists()
+    assert run("install") == "✓ claude: written to ~/.claude/skills/understudy/SKILL.md\n"
+    assert run("install") == "  claude: nothing to do in ~/.claude/skills/understudy/SKILL.md\n"
+    assert "claude     installed      ~/.claude/skills/understudy/SKILL.md\n" in run()
+    skill.write_text("mine " + skill.read_text())
+    assert "`--force` replaces or removes them" in run("uninstall", code=1)
+    assert skill.exists()
+    assert run("uninstall", "--force") == "✓ claude: removed from ~/.claude/skills/understudy/SKILL.md\n"
+    assert list((home / ".claude").iterdir()) == []
+    assert run("uninstall") == "There are no instructions to remove.\n"
+    assert run("--print").startswith("## Delegating with Understudy\n")
+
+    project = tmp_path / "project"
+    project.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    monkeypatch.chdir(project)
+    found = json.loads(run("install", "project-agents-md", "--project", "--json"))
+    assert [(one["name"], one["after"]) for one in found["changes"]] == [("project-agents-md", "installed")]
+    assert "understudy start tests" in (project / "AGENTS.md").read_text()
+
+
+def test_an_unknown_place(home: Path) -> None:
+    with pytest.raises(UnderstudyError, match="There is no place for instructions 'claud'"):
+        run("install", "claud")
+    assert list((home / ".claude").iterdir()) == []

@@ -1,0 +1,231 @@
+"""``ask`` and ``summarize``: what is sent, what is printed, and what the ledger keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from wait_until import until
+
+from understudy.journal import ledger, state_folder
+
+
+def test_an_answer_goes_to_stdout_and_its_attempt_to_the_ledger(served):
+    name = served.on("scholar")
+    asked = served.run("ask", "-t", "Why?", "src", "-d", name)
+    assert (asked.code, asked.out, asked.err) == (0, "Because.\n", "")
+    assert "Why?" in served.sent
+    assert re.findall(r"`(.*)`\n<<<", served.sent) == ["src/a.py", "src/B.py"]
+    (entry,) = ledger.read()
+    assert (entry.recipe, entry.delegator, entry.model, entry.model_server) == ("ask", name, "scholar", "scripted")
+    assert (entry.verdict, entry.failure, entry.workspace) == ("answered", None, str(served.top))
+    assert entry.usage.output_tokens > 0
+    assert entry.asked_by.frontend == "cli"
+    assert not (state_folder.state_root() / "delegations").exists(), "a text recipe makes no delegation"
+
+
+def test_the_envelope_of_an_answer(served):
+    name = served.on("scholar")
+    found = served.run("ask", "--json", "--paths", "src", "src/a.py", "--question", "Why?", "--profile", name).envelope
+    assert (found["ok"], found["command"], found["content"]) == (True, "ask", "Because.")
+    assert (found["profile"], found["model"]) == (name, "scholar")
+    assert set(found["usage"]) == {
+        *("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "total_duration_ms")
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        *(("401", "auth_failed"), ("cut", "stream_truncated"), ("length", "output_truncated")),
+        *(("empty", "empty_output"), ("html", "malformed_output"), ("redirect", "connection_failed")),
+    ],
+)
+def test_a_failure_of_the_server_is_an_envelope_and_in_the_ledger(served, model, kind):
+    asked = served.run("ask", "--json", "-t", "Why?", "src", "-d", served.on(model))
+    assert asked.code == 1
+    error = asked.envelope["error"]
+    assert (asked.envelope["ok"], error["type"], error["kind"]) == (False, "backend_error", kind)
+    (entry,) = ledger.read()
+    assert (entry.verdict, entry.failure) == ("failed", kind)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "type_"),
+    [
+        (["ask", "-t", "x", "missing.py"], "corpus_error"),
+        (["ask", "-t", "x", "*.nothing"], "corpus_error"),
+        (["ask", "-t", "x", "src", ""], "corpus_error"),
+        (["ask"], "corpus_error"),
+        (["ask", "-t", "x", "src", "-d", "absent"], "resolve_error"),
+        (["ask", "-t", "x", "src", "-d", "ghostwriter"], "resolve_error"),
+        (["summarize"], "empty_stdin"),
+    ],
+)
+def test_a_request_that_cannot_be_made_is_an_envelope_with_code_2(
+    served, requests: Callable[[], int], arguments, type_
+):
+    served.on("scholar")
+    asked = served.run(*arguments, "--json", stdin=b"")
+    assert (asked.code, asked.envelope["ok"], asked.envelope["error"]["type"]) == (2, False, type_)
+    assert requests() == 0
+    assert list(ledger.read()) == []
+
+
+def test_the_hint_about_an_unknown_model_names_its_server(served):
+    asked = served.run("ask", "-t", "x", "src", "-d", served.on("unheard-of"))
+    assert asked.code == 1
+    assert "`understudy servers models scripted`" in asked.err
+
+
+def test_an_agent_cli_is_not_started(served):
+    served.run("delegators", "add", "cat", "--tool", "generic", "--", "/bin/cat", "{promptFile}")
+    asked = served.run("ask", "-t", "x", "src", "-d", "cat")
+    assert asked.code == 2
+    assert "understudy start ask -d cat" in asked.err
+
+
+def test_a_preview_sends_nothing_and_shows_all(served, requests: Callable[[], int]):
+    (served.top / "src" / ".env").write_text("TOKEN=1\n")
+    asked = served.run("ask", "-t", "Why?", "src", "--preview", "-d", served.on("scholar"))
+    assert asked.code == 0
+    assert "src/a.py" in asked.out
+    assert "A = 1" in asked.out
+    assert re.search(r"src/\.env .*left out: its name suggests", asked.out)
+    assert re.search(r"About \d+ tokens", asked.out)
+    assert requests() == 0
+    assert list(ledger.read()) == []
+
+
+def test_model_and_temperature_are_those_of_the_call(served):
+    served.run("ask", "-t", "x", "src", "-d", served.on("good"), "--model", "scholar", "--temperature", "0.7")
+    body = served.server.requests[-1].body
+    assert (body["model"], body["temperature"]) == ("scholar", 0.7)
+
+
+def test_standard_input_is_summarized(served):
+    asked = served.run("summarize", "-d", served.on("scholar"), stdin=b"line one\nline \xff two\n")
+    assert (asked.code, asked.out) == (0, "Because.\n")
+    assert "line one\nline � two" in served.sent
+
+
+def test_a_limit_on_tokens_is_checked_before_anything_is_sent(served, requests: Callable[[], int]):
+    asked = served.run("ask", "--json", "-t", "x", "src", "-d", served.on("scholar"), "--max-tokens", "20")
+    assert (asked.code, asked.envelope["error"]["kind"]) == (2, "input_too_large")
+    assert requests() == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "kind"),
+    [("--max-file-bytes=5", "file_too_large"), ("--max-bytes=11", "input_too_large"), ("--max-bytes=12", None)],
+)
+def test_limits_on_bytes_are_those_of_the_call(served, requests: Callable[[], int], limit, kind):
+    asked = served.run("ask", "--json", "-t", "x", "src", "-d", served.on("scholar"), limit)
+    assert asked.envelope.get("error", {}).get("kind") == kind
+    assert requests() == (kind is None)
+
+
+def test_a_large_file_is_sent_when_the_limit_is_raised(served):
+    (served.top / "large.txt").write_text("x" * 800_000)
+    arguments = ["ask", "-t", "x", "large.txt", "-d", served.on("scholar")]
+    assert served.run(*arguments).code == 2
+    assert served.run(*arguments, "--max-file-bytes", "900000").code == 0
+
+
+def test_a_key_in_the_files_is_not_sent(served, monkeypatch):
+    secret = "sk-0123456789abcdefghij"
+    monkeypatch.setenv("SCRIPTED_KEY", secret)
+    folder = served.top.parent / "home" / "config" / "understudy" / "model-servers" / "scripted.toml"
+    folder.write_text(folder.read_text() + 'api_key = { from_env = "SCRIPTED_KEY" }\n')
+    (served.top / "src" / "a.py").write_text(f'KEY = "{secret}"\n')
+    assert served.run("ask", "-t", secret, "src", "-d", served.on("scholar")).code == 0
+    request = served.server.requests[-1]
+    assert secret not in json.dumps(request.body)
+    assert request.headers["authorization"] == f"Bearer {secret}"
+
+
+def program(served, *arguments: str, **more) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "understudy", *arguments], cwd=served.top, **more)
+
+
+def pieces_on_a_terminal(served, *arguments: str, code: int = 0) -> list[bytes]:
+    """Run a command whose stdout and stderr are a terminal; return what it printed, as it came."""
+    leader, follower = pty.openpty()
+    process = program(served, *arguments, stdout=follower, stderr=follower)
+    os.close(follower)
+    pieces: list[bytes] = []
+    try:
+        while piece := os.read(leader, 4096):
+            pieces.append(piece)
+    except OSError:  # the other end is closed
+        pass
+    os.close(leader)
+    assert process.wait(60) == code
+    return pieces
+
+
+def test_on_a_terminal_the_text_appears_as_it_arrives(served):
+    pieces = pieces_on_a_terminal(served, "ask", "-t", "x", "src", "-d", served.on("slow"))
+    assert len(pieces) > 2, pieces
+    assert b"".join(pieces).count(b"\n") >= 1
+
+
+def test_on_a_terminal_a_fence_is_removed_from_a_file_too(served):
+    printed = pieces_on_a_terminal(served, "write", "-t", "x", "src", "--stdout", "-d", served.on("author"))
+    assert b"".join(printed) == b"x = 1\r\n"
+
+
+def test_on_a_terminal_an_error_without_text_has_no_blank_line_before_it(served):
+    printed = pieces_on_a_terminal(served, "ask", "-t", "x", "src", "-d", served.on("401"), code=1)
+    assert b"".join(printed).lstrip(b"\x1b[0123456789;m").startswith(b"error:")
+
+
+def test_nothing_waits_for_typed_text(served):
+    leader, follower = pty.openpty()
+    process = program(served, "summarize", "-d", served.on("scholar"), stdin=follower, stderr=subprocess.PIPE)
+    os.close(follower)
+    try:
+        assert b"pipe a text" in process.communicate(timeout=60)[1]
+    finally:
+        os.close(leader)
+    assert process.returncode == 2
+
+
+def test_ctrl_c_ends_with_a_message_and_an_entry(served):
+    # A shell that starts the tests in the background lets them ignore the signal, and so would the program.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    name = served.on("stall")
+    process = program(served, "ask", "-t", "x", "src", "-d", name, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        until(lambda: served.server.requests, "the request")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        process.kill()
+        process.wait(60)
+    assert process.returncode == 130
+    assert out == b""
+    assert b"Stopped." in err
+    assert b"Traceback" not in err
+    (entry,) = ledger.read()
+    assert (entry.verdict, entry.failure) == ("cancelled", "cancelled")
+
+
+@pytest.mark.parametrize("json_", [(), ("--json",)])
+def test_an_error_names_options_as_they_are_typed(served, json_):
+    name = served.on("scholar")
+    asked = served.run("ask", "-t", "Why?", "src", "-d", name, "--max-tokens", "3", *json_)
+    assert asked.code == 2
+    assert "--max-tokens" in asked.out + asked.err
+    assert "max_tokens" not in asked.out + asked.err
+    for command, option in (("ask", "--question"), ("write", "--spec")):
+        long = served.run(command, "-t", "x" * 3_000_001, *(("--stdout",) if command == "write" else ()), *json_)
+        assert f"{option} has 3000001 characters" in long.out + long.err
