@@ -19,7 +19,7 @@ import pytest
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 CAPABLE: dict[str, Any] = {
     "general": {"positionEncodings": ["utf-16"]},
@@ -261,14 +261,14 @@ class Editor:
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         try:
-            self.process.wait(10)
+            self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(10)
             raise
         finally:
             for thread in self._threads:
-                thread.join(10)
+                thread.join(PATIENCE)
             self.process.stdout.close()
             self.process.stderr.close()
 

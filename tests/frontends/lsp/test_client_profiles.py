@@ -13,7 +13,7 @@ from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
 pytestmark = pytest.mark.filterwarnings("error::pytest_lsp.LspSpecificationWarning")
 
-SECONDS = 30
+SECONDS = 60
 EDITORS = ["visual_studio_code@v1.65.2", "neovim@v0.11.0", "neovim@v0.6.1", "emacs@v29.1"]
 
 

@@ -358,7 +358,7 @@ def test_after_shutdown_only_exit_is_accepted(editor):
     assert editor.response_to(editor.request("understudy/version"))["error"]["code"] == -32600
     assert editor.response_to(editor.request("shutdown"))["error"]["code"] == -32600
     editor.notify("exit", None)
-    assert editor.process.wait(10) == 0
+    assert editor.process.wait(60) == 0
 
 
 def test_exit_without_shutdown_is_1(editor):
@@ -373,7 +373,7 @@ def test_exit_before_anything_is_1(editor):
 def test_the_end_of_the_stream_ends_it(editor):
     started(editor)
     editor.process.stdin.close()
-    assert editor.process.wait(10) == 1
+    assert editor.process.wait(60) == 1
     assert editor.errors == b""
 
 
@@ -381,7 +381,7 @@ def test_the_end_of_the_stream_after_shutdown(editor):
     started(editor)
     editor.ask("shutdown")
     editor.process.stdin.close()
-    assert editor.process.wait(10) == 1
+    assert editor.process.wait(60) == 1
 
 
 @pytest.mark.parametrize("way", ["understudy/delegations/events", "workspace/executeCommand"])
@@ -394,7 +394,7 @@ def test_shutdown_while_something_waits(editor, way: str, journal):
         answer = editor.response_to(one)
         assert answer["result"]["events"] == [] if "result" in answer else answer["error"]["code"] == -32800
     editor.notify("exit", None)
-    assert editor.process.wait(10) == 0
+    assert editor.process.wait(60) == 0
     assert editor.errors == b""
 
 
@@ -403,9 +403,7 @@ def test_exit_while_something_waits(editor, journal):
     started(editor)
     for n in range(3):
         editor.request(*waiting("understudy/delegations/events", journal()), identifier=f"w{n}")
-    begun = time.monotonic()
-    assert editor.leave(politely=False) == 1
-    assert time.monotonic() - begun < 10
+    assert editor.leave(politely=False, seconds=30) == 1
     assert len(editor.errors) < 2000
 
 
@@ -415,7 +413,7 @@ def test_a_request_is_cancelled(editor, way: str, journal):
     pending = editor.request(*waiting(way, journal()))
     assert lives(editor)
     editor.notify("$/cancelRequest", {"id": pending})
-    assert editor.result_of(pending, 10)["events"] == []
+    assert editor.result_of(pending, 30)["events"] == []
     assert lives(editor)
 
 
@@ -425,7 +423,7 @@ def test_unstarted_requests_are_answered_as_cancelled(editor, journal):
     for n in range(70):  # more than there are threads for
         editor.request(*waiting("understudy/delegations/events", writer), identifier=f"w{n}")
     editor.notify("$/cancelRequest", {"id": "w69"})
-    assert editor.response_to("w69", 10)["error"]["code"] == -32800
+    assert editor.response_to("w69")["error"]["code"] == -32800
     assert lives(editor)
 
 
@@ -453,8 +451,8 @@ def test_the_server_exits_when_the_editor_dies_even_if_the_pipe_stays_open(edito
     started(editor, processId=stand_in.pid)
     assert lives(editor)
     stand_in.stdin.close()
-    stand_in.wait(10)
-    assert editor.process.wait(10) == 1
+    stand_in.wait(60)
+    assert editor.process.wait(60) == 1
 
 
 @pytest.mark.parametrize("process", [None, 2**31 - 2, 0, -1])
@@ -466,7 +464,7 @@ def test_an_editor_whose_process_cannot_be_seen(editor, process: int | None):
 def test_sigterm_ends_the_server_cleanly(editor):
     started(editor)
     editor.process.terminate()
-    assert editor.process.wait(10) == 1
+    assert editor.process.wait(60) == 1
 
 
 # -- frames ----------------------------------------------------------------------------------------------------------
@@ -545,7 +543,7 @@ def test_stdin_may_be_a_file(tmp_path: Path):
     path.write_bytes(b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies))
     with path.open("rb") as stream:
         done = subprocess.run(
-            [sys.executable, "-m", "understudy", "serve"], stdin=stream, capture_output=True, check=False, timeout=30
+            [sys.executable, "-m", "understudy", "serve"], stdin=stream, capture_output=True, check=False, timeout=60
         )
     assert done.returncode == 0
     assert done.stdout.count(b"Content-Length") >= 2
@@ -579,7 +577,7 @@ class StalledClient:
     def close(self) -> None:
         self.process.stdin.close()
         self.process.stdout.close()
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 @pytest.fixture
@@ -649,7 +647,7 @@ def test_output_of_libraries_is_not_in_the_stream(tmp_path: Path):
         "os.write(place[1], b'stream')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], input=b"for the server", capture_output=True, check=True, timeout=30
+        [sys.executable, "-c", program], input=b"for the server", capture_output=True, check=True, timeout=60
     )
     assert done.stdout == b"stream"
     assert b"from a library" in done.stderr

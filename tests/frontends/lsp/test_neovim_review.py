@@ -39,15 +39,18 @@ local function run()
     local params = vim.lsp.util.make_range_params()
     params.context = { diagnostics = vim.lsp.diagnostic.get_line_diagnostics() }
     local buffer = vim.api.nvim_get_current_buf() -- with 0, 0.7 does not send what was typed first
-    local found = client.request_sync('textDocument/codeAction', params, 10000, buffer)
-    for _, one in ipairs(found.result or {}) do
-      if vim.startswith(one.title, beginning) then
-        local command = type(one.command) == 'table' and one.command or one
-        return client.request_sync('workspace/executeCommand', command, 20000, buffer)
+    local command
+    -- A request that another change overtakes is refused, and a user asks again.
+    until_(beginning .. ' at ' .. vim.fn.line('.') .. ': ' .. vim.inspect(lines()), function()
+      local found = client.request_sync('textDocument/codeAction', params, 10000, buffer) or {}
+      for _, one in ipairs(found.result or {}) do
+        if vim.startswith(one.title, beginning) then
+          command = type(one.command) == 'table' and one.command or one
+        end
       end
-    end
-    local titles = vim.tbl_map(function(one) return one.title end, found.result or {})
-    error('no ' .. beginning .. ' at ' .. vim.fn.line('.') .. ': ' .. vim.inspect({ titles, lines() }))
+      return command
+    end)
+    return client.request_sync('workspace/executeCommand', command, 20000, buffer)
   end
 
   -- A file that is edited and not saved: its hunks are where the lines are now.

@@ -145,6 +145,18 @@ def test_the_features_know_what_was_opened_and_started_before_they_were_loaded(s
     assert identifier
 
 
+@pytest.mark.parametrize("subscribes", [True, False])
+def test_a_client_that_reads_before_it_subscribes_learns_of_the_changes_in_between(
+    editor: Any, workshop: Any, subscribes: bool
+):
+    editor.begin(workshop.top, options={"subscribes": subscribes})
+    names = [entry["delegator"]["name"] for entry in editor.ask("understudy/delegators/list")["delegators"]]
+    workshop.agent("late", "liar")
+    assert "late" not in names
+    editor.ask("understudy/delegations/subscribe")
+    editor.wait_for_method("understudy/changed", lambda params: "delegators" in params["collections"])
+
+
 @pytest.mark.parametrize("politely", [True, False])
 def test_a_session_may_end_while_the_features_are_loaded(slow_editor: Any, politely: bool):
     slow_editor.begin()
@@ -152,7 +164,7 @@ def test_a_session_may_end_while_the_features_are_loaded(slow_editor: Any, polit
         assert slow_editor.ask("shutdown") is None
     slow_editor.notify("exit", None)
     slow_editor.go()
-    assert slow_editor.process.wait(30) == (0 if politely else 1)
+    assert slow_editor.process.wait(60) == (0 if politely else 1)
     assert slow_editor.errors == b""
 
 
@@ -161,7 +173,7 @@ def test_the_end_of_the_stream_while_a_request_waits_for_the_features(slow_edito
     slow_editor.request("textDocument/hover", {})
     slow_editor.process.stdin.close()
     slow_editor.go()
-    assert slow_editor.process.wait(30) == 1
+    assert slow_editor.process.wait(60) == 1
     assert slow_editor.errors == b""
 
 
@@ -178,6 +190,6 @@ def test_an_installation_without_lsprotocol_ends_with_an_error(start_editor: Any
     (tmp_path / "broken" / "lsprotocol.py").write_text("raise ImportError('not installed')\n", encoding="utf-8")
     editor = start_editor(env={**os.environ, "PYTHONPATH": str(tmp_path / "broken")})
     editor.begin()
-    assert editor.process.wait(30) == 1
+    assert editor.process.wait(60) == 1
     editor.close()
     assert b"not installed" in editor.errors

@@ -147,7 +147,7 @@ def test_a_fault_is_answered_in_a_sentence_and_kept_in_a_file(monkeypatch: pytes
     (answer,) = served(line(VERSION))
     assert answer["error"]["data"]["kind"] == "internal"
     assert "Traceback" not in json.dumps(answer)
-    assert "internal-errors.log" in answer["error"]["data"]["hint"]
+    assert answer["error"]["data"]["logPaths"][0].endswith("internal-errors.log")
 
 
 scalars = (
@@ -235,7 +235,7 @@ def test_a_request_that_waits_can_be_withdrawn(rpc, journal) -> None:
     client.ask(7, "delegations/wait", {"id": writer.folder.id})
     client.write(line({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 99}}))
     client.write(line({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 7}}))
-    answer = client.next(5)
+    answer = client.next()
     assert (answer["id"], answer["error"]["code"]) == (7, -32800)
     assert client.end() == []
 
@@ -246,11 +246,11 @@ def test_a_hundred_waits_do_not_keep_a_quick_request_waiting(rpc, journal) -> No
     for number in range(100):
         client.ask(number, "delegations/wait", {"id": writer.folder.id})
     client.ask("quick", "version")
-    assert client.next(10)["id"] == "quick"
+    assert client.next()["id"] == "quick"
     writer.append(e.Finished(verdict="cancelled", reservations=[]), attempt=0)
     # A worker that has ended holds no lock.
     fcntl.flock(writer._lock, fcntl.LOCK_UN)
-    assert {client.next(15)["id"] for _ in range(100)} == set(range(100))
+    assert {client.next()["id"] for _ in range(100)} == set(range(100))
     assert client.end() == []
 
 
@@ -262,7 +262,7 @@ def test_running_requests_are_finished_or_cancelled_at_the_end_of_the_stream(rpc
         line({"jsonrpc": "2.0", "id": 3, "method": "understudy/delegations/wait", "params": {"id": writer.folder.id}})
     )
     assert answer["error"]["code"] == -32800
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_a_request_that_ignores_cancellation_is_answered_exactly_once(monkeypatch) -> None:
@@ -294,14 +294,12 @@ def test_a_request_that_ignores_cancellation_is_answered_exactly_once(monkeypatc
 
 
 def test_nothing_that_is_printed_comes_between_two_messages(tmp_path: Path) -> None:
-    program = (
-        "import os,sys; from understudy.frontends import rpc; from understudy.api.handlers import installation as i\n"
-    )
+    program = "import os,sys; from understudy.frontends import rpc; from understudy.api.handlers.setup import installation as i\n"
     program += "real = i.version\n"
     program += "def loud(caller, params):\n print('oops'); os.write(1, b'oops'); os.system('echo oops'); return real(caller, params)\n"
     program += "i.version = loud\nsys.exit(rpc.serve_stdio())\n"
     found = subprocess.run(
-        [sys.executable, "-c", program], input=line(VERSION), capture_output=True, timeout=30, check=True
+        [sys.executable, "-c", program], input=line(VERSION), capture_output=True, timeout=60, check=True
     )
     assert json.loads(found.stdout)["id"] == 1
     assert found.stdout.count(b"\n") == 1
@@ -311,15 +309,17 @@ def test_nothing_that_is_printed_comes_between_two_messages(tmp_path: Path) -> N
 def test_a_client_that_goes_away_ends_the_server(journal) -> None:
     waits = line(VERSION | {"method": "understudy/delegations/wait", "params": {"id": journal().folder.id}})
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "understudy", "rpc"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.PIPE) as server:
+    # It must not give the request the time that it would get at the end of the stream.
+    program = "import sys; from understudy.frontends import rpc; from understudy.frontends.rpc import session\n"
+    program += "session.FINISH_SECONDS = 600.0\nsys.exit(rpc.serve_stdio())\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.PIPE
+    ) as server:
         os.close(writing)
         os.close(reading)
         server.stdin.write(waits + line(VERSION))
         server.stdin.close()
-        started = time.monotonic()
-        assert server.wait(timeout=20) == 0
-        assert time.monotonic() - started < 8  # less than a request at the end of the stream is given
+        assert server.wait(timeout=60) == 0
         assert b"Traceback" not in server.stderr.read()
 
 
@@ -350,13 +350,13 @@ def test_the_socket_is_its_owners_alone_and_goes_with_its_server(serving) -> Non
     assert asked(path)["id"] == 1
     assert asked(path)["id"] == 1
     client.process.send_signal(signal.SIGTERM)
-    assert client.process.wait(timeout=10) == 0
+    assert client.process.wait(timeout=60) == 0
     assert not path.exists()
 
 
 def run_rpc(path: Path) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "understudy", "rpc", "--socket", str(path)]
-    return subprocess.run(command, capture_output=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, timeout=60, check=False)
 
 
 def test_a_living_server_keeps_its_socket(serving) -> None:

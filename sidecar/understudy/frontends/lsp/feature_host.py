@@ -31,6 +31,9 @@ class FeatureHost(Protocol):
     """Set by the review feature."""
     before: dict[str, list[Callable[[Any], Awaitable[None]]]]
     """Command name without prefix → hooks that are awaited with the command's parameters before it runs."""
+    instead: dict[str, Callable[[Any], Awaitable[Any]]]
+    """Command name without prefix → the function that answers it with the command's parameters, and not the request
+    alone."""
     on_command: list[CommandHook]
     on_progress_cancel: list[Callable[[str | int], None]]
     """Called with the token of a progress that the user cancelled."""

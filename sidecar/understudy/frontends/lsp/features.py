@@ -8,6 +8,7 @@ from lsprotocol import types
 
 from understudy.frontends.lsp import config_files
 from understudy.frontends.lsp.delegate import (
+    answer_documents,
     code_actions,
     permission_messages,
     progress,
@@ -36,5 +37,6 @@ def register(host: FeatureHost) -> None:
     progress.register(host, runs)
     permission_messages.register(host, runs)
     result_messages.register(host, runs)
+    answer_documents.register(host)
     # Last, so that the actions of every other source are listed before those that delegate.
     code_actions.register(host)

@@ -42,6 +42,7 @@ class PyglsServer(LanguageServer):
     def __init__(self, client: Client, converter: cattrs.Converter) -> None:
         """Register every feature with ``client``."""
         self.before: dict[str, list[Callable[[Any], Awaitable[None]]]] = {}
+        self.instead: dict[str, Callable[[Any], Awaitable[Any]]] = {}
         self.on_progress_cancel: list[Callable[[str | int], None]] = []
         self.on_command: list[CommandHook] = []
         super().__init__(
@@ -97,6 +98,8 @@ class PyglsServer(LanguageServer):
             params = arguments[0] if arguments else None
             for prepare_start in self.before.get(name, ()):
                 await prepare_start(params)
+            if name in self.instead:
+                return await self.instead[name](params)
             try:
                 result = await self.client.call(name, params, keep_result=True)
             except UnderstudyError as error:

@@ -252,6 +252,7 @@ class Session:
         self.client.introduce(given, encoding)
         self.phase = Phase.RUNNING
         self.client.respond(identifier, server_capabilities.initialize_result(encoding), None)
+        self.client.begin_watching()  # after the answer, which must be quick, and before the next message
         self._host.watch_parent(process)
 
     def _shut_down(self, identifier: Any) -> None:

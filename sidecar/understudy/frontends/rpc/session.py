@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.api import error_codes, method_table
 from understudy.api.caller import describe_asker
@@ -18,6 +18,9 @@ from understudy.api.serving.thread_pool import RequestThreads
 from understudy.frontends.rpc import dispatch, json_lines
 from understudy.model.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
+
+if TYPE_CHECKING:
+    import msgspec
 
 ROOM_SECONDS = 1.0
 """How long reading pauses for a client with too many requests in flight, before ``overloaded`` is answered."""
@@ -51,7 +54,7 @@ class Session:
         self._changed = threading.Condition()
         self._pending: set[Request] = set()
         self._broken = False
-        self.subscriptions = Subscriptions(self._notify, _here)
+        self.subscriptions = Subscriptions(self.notify, _here)
 
     def feed(self, data: bytes) -> None:
         """Handle received bytes."""
@@ -167,7 +170,8 @@ class Session:
                 self._changed.wait(min(left, 0.2))
             return not self._pending
 
-    def _notify(self, name: str, params: Any) -> None:
+    def notify(self, name: str, params: Any) -> None:
+        """Send a notification. Errors: ``BrokenPipeError`` if the client is gone."""
         method = method_table.PREFIX + name
         self.send(dispatch.encode({"jsonrpc": "2.0", "method": method, "params": params}))
         if self._broken:
@@ -235,6 +239,10 @@ class Request(pending.InFlightRequest):
     def unfollow(self, delegation: str | None) -> None:
         """Stop sending them."""
         self._session.subscriptions.unfollow(delegation)
+
+    def tell(self, name: str, params: msgspec.Struct) -> None:
+        """Send a notification."""
+        self._session.notify(name, params)
 
 
 _NO_ID = object()

@@ -212,7 +212,7 @@ def test_a_real_dialogue_continues_with_the_answer(workshop: Any, editor: Any, t
     heard = tmp_path / "heard.jsonl"
     program = tmp_path / "programs" / "claude"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{RUNNERS / "replay_claude.py"}" "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{RUNNERS / "replay.py"}" "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     folder = workshop.config / "delegators"
     folder.mkdir(parents=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -96,13 +98,15 @@ def test_cancelling_the_progress_cancels_the_delegation(workshop: Any, editor: A
     editor.begin(workshop.top)
     identifier = run(editor, workshop)
     shown = editor.wait_for_method(PROGRESS, lambda params: "Half of it" in params["value"].get("message", ""))
-    assert "running · Half of it · 0:0" in shown["value"]["message"]
+    assert re.search(r"running · Half of it · \d+:\d\d", shown["value"]["message"])
     assert shown["value"]["percentage"] == 50
     editor.notify("window/workDoneProgress/cancel", {"token": "unknown"})
-    began = time.monotonic()
     time_told = len(reports(editor))
     until(lambda: len(reports(editor)) >= time_told + 3)
-    assert time.monotonic() - began > 1.5, "the elapsed time is reported once a second"
+    # When a report arrives depends on what else the machine does; what it says depends on when it was sent.
+    elapsed = [re.search(r"(\d+):(\d\d)$", value["message"]).groups() for value in reports(editor)[time_told:]]
+    seconds = [60 * int(minutes) + int(rest) for minutes, rest in elapsed]
+    assert seconds == sorted(set(seconds)), "the elapsed time is reported at most once a second"
     editor.notify("window/workDoneProgress/cancel", {"token": shown["token"]})
     editor.notify("window/workDoneProgress/cancel", {"token": shown["token"]})
     ended = editor.wait_for_method(PROGRESS, is_kind("end"))
@@ -142,6 +146,23 @@ def test_a_client_that_refuses_a_token_gets_no_progress(workshop: Any, editor: A
     editor.wait_for_method(ASK)
     assert editor.all_of(PROGRESS) == []
     assert len(editor.all_of(CREATE)) == 1
+
+
+def test_a_client_that_lost_the_request_for_a_token_is_asked_again(workshop: Any, editor: Any) -> None:
+    workshop.agent("quick", *WAITS)
+    editor.begin(workshop.top)
+    lost: list[str] = []
+
+    def lose_the_first(params: Any) -> Any:
+        lost.append(params["token"])
+        return sys.modules[type(editor).__module__].NO_ANSWER if len(lost) == 1 else None
+
+    editor.answers[CREATE] = lose_the_first
+    identifier = run(editor, workshop)
+    editor.wait_for_method(PROGRESS, is_kind("begin"))
+    assert {one["token"] for one in editor.all_of(PROGRESS)} == {lost[1]} != {lost[0]}
+    editor.ask("understudy/delegations/cancel", {"id": identifier})
+    editor.wait_for_method(PROGRESS, is_kind("end"))
 
 
 def test_a_client_that_cannot_show_documents_gets_the_path(workshop: Any, editor: Any) -> None:

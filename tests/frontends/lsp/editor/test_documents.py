@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from understudy.engine import workspaces
 from understudy.frontends.lsp.editor import documents as docs
 from understudy.frontends.lsp.editor.documents import Documents, offset_of, position_of, text_edits
+from understudy.journal import editor_saves
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 URI = "file:///tmp/caf%C3%A9.py"
@@ -293,9 +294,9 @@ def test_a_keystroke_costs_what_it_changes():
         documents.open(URI, "python", 0, "some line of code\n" * lines)
         best = 1.0
         for version in range(1, 1000):
-            before = time.perf_counter()
+            before = time.thread_time()
             documents.change(URI, version, [(((lines // 2, 3), (lines // 2, 3)), "x")])
-            best = min(best, time.perf_counter() - before)
+            best = min(best, time.thread_time() - before)
         times[lines] = best
     assert times[200_000] < 20 * times[10]
 
@@ -326,3 +327,19 @@ def test_threads_read_while_the_loop_changes():
         reader.join()
     assert not wrong[:5]
     assert documents.text(URI) == "x" * 9_999
+
+
+def test_a_save_is_remembered_with_the_text_that_was_saved(editor, workshop):
+    """Another program may write to the file before the message about the save arrives."""
+    path = workshop.top / "notes.txt"
+    path.write_text("old\n")
+    editor.begin(workshop.top)
+    uri = editor.open(path)
+    editor.change(uri, 2, {"text": "mine\n"})
+    path.write_text("mine\nof another program\n")
+    editor.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
+    editor.ask("understudy/version")
+    known = editor_saves.read()
+    assert not editor_saves.is_known(path, known)
+    path.write_text("mine\n")
+    assert editor_saves.is_known(path, known)

@@ -110,7 +110,12 @@ class Emacs:
             stdout=self.log,
             stderr=subprocess.STDOUT,
         )
-        until(self.socket.exists, "Emacs listens")
+        # The socket's file exists a moment before Emacs listens.
+        until(lambda: self.socket.exists() and self._client("t").returncode == 0, "Emacs listens")
+
+    def _client(self, form: str, seconds: float = 20.0) -> subprocess.CompletedProcess[str]:
+        command = ["emacsclient", "-s", str(self.socket), "-e", form]
+        return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
 
     def do(self, code: str, seconds: float = 90.0) -> Any:
         """Run Lisp in the current buffer; return its value, converted through JSON."""
@@ -120,13 +125,7 @@ class Emacs:
             ' (quit (list :problem "quit")) (error (list :problem (format "%S" problem))))))'
             f" (with-temp-file {quoted(self.answer)} (insert (json-encode (list :value value)))) nil)"
         )
-        done = subprocess.run(
-            ["emacsclient", "-s", str(self.socket), "-e", form],
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+        done = self._client(form, seconds)
         assert self.answer.exists(), f"{done.stdout}{done.stderr}\n{self.said()[-2000:]}"
         value = json.loads(self.answer.read_text(encoding="utf-8"))["value"]
         assert not (isinstance(value, dict) and "problem" in value), f"{value['problem']}\n{self.said()[-3000:]}"
@@ -173,12 +172,7 @@ class Emacs:
 
     def close(self) -> None:
         with contextlib.suppress(AssertionError, subprocess.SubprocessError):
-            subprocess.run(
-                ["emacsclient", "-s", str(self.socket), "-e", "(let (kill-emacs-hook) (kill-emacs))"],
-                capture_output=True,
-                timeout=20,
-                check=False,
-            )
+            self._client("(let (kill-emacs-hook) (kill-emacs))")
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
@@ -376,7 +370,7 @@ def test_the_whole_job_in_eglot(eglot: Emacs, job: Any):
 
 
 @needs_lsp_mode
-def test_lsp_mode_shows_progress_and_what_is_wrong_in_own_files(lsp_mode: Emacs, job: Any):
+def test_lsp_mode_shows_what_is_wrong_in_own_files(lsp_mode: Emacs, job: Any):
     emacs = lsp_mode
     config = job.write(".understudy/config.toml", '[defaults]\ndelegater = "worker"\n')
     emacs.do(f"(find-file {quoted(config)}) (lsp) t")
@@ -385,8 +379,14 @@ def test_lsp_mode_shows_progress_and_what_is_wrong_in_own_files(lsp_mode: Emacs,
     emacs.choose("delegator", ACT)
     until(lambda: "delegator =" in emacs.text(), "the quick fix")
     emacs.do("(save-buffer) t")
+
+
+@needs_lsp_mode
+def test_lsp_mode_shows_progress(lsp_mode: Emacs, job: Any):
+    emacs = lsp_mode
+    job.write(".understudy/config.toml", '[defaults]\ndelegator = "worker"\n')
     job.trust()
-    job.agent("worker", {"phase": "thinking hard"}, {"sleep": 60}, {"result": True})
+    job.agent("worker", *[{"phase": "thinking hard"}, {"sleep": 2}] * 30, {"result": True})
     emacs.do(f"(find-file {quoted(job.top / 'lines.py')}) (lsp) t")
     until(lambda: set(emacs.do(READY) or []) == {"understudy", "tiny"}, "both servers")
     emacs.choose("Rework", ACT)

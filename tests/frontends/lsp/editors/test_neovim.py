@@ -40,6 +40,11 @@ local show = vim.lsp.handlers['window/showMessage']
 vim.lsp.handlers['window/showMessage'] = function(error, result, context, config)
   table.insert(_G.said, result.message)
 end
+-- The editor's own handler waits for a key, which no one presses here.
+vim.lsp.handlers['window/showMessageRequest'] = function(error, result, context, config)
+  table.insert(_G.said, result.message)
+  return vim.NIL
+end
 _G.clients = function() return vim.lsp.get_clients and vim.lsp.get_clients({ bufnr = 0 }) or vim.lsp.buf_get_clients(0) end
 _G.progress = function()
   return vim.lsp.status and vim.lsp.status() or vim.inspect(vim.lsp.util.get_progress_messages())

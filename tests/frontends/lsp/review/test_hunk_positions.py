@@ -250,13 +250,13 @@ def test_other_line_breaks_are_not_an_edit():
 def test_a_long_text_is_quick():
     base = [f"    value = {number // 2}\n" if number % 3 else "\n" for number in range(20_000)]
     current = "".join(["import os\n", *base[:10_000], "changed\n", *base[10_001:], "more\n"])
-    before = time.perf_counter()
+    before = time.thread_time()
     found = landing("".join(base), current, ranged(15_000, 2, 1))
-    assert time.perf_counter() - before < 5
+    assert time.thread_time() - before < 5
     assert (found.first, found.edited) == (15_001, False)
     alike = ["\n", "    return value\n"] * 10_000
-    before = time.perf_counter()
+    before = time.thread_time()
     landing(
         "".join(alike), "".join(["import os\n", *alike[:10_000], "changed\n", *alike[9_000:], "end\n"]), ranged(9, 2, 1)
     )
-    assert time.perf_counter() - before < 5
+    assert time.thread_time() - before < 5

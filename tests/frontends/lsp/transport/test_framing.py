@@ -150,8 +150,8 @@ class Session:
     def end(self) -> list[Any]:
         """Close the stream; return all messages of the server."""
         os.close(self._writing)
-        self._done.join(30)
-        self._reader.join(30)
+        self._done.join(60)
+        self._reader.join(60)
         os.close(self._heard)
         assert not self._done.is_alive()
         frames = framing.Frames()
@@ -211,7 +211,7 @@ def test_messages_of_many_threads_are_whole_and_in_order():
     while len(heard) < 1200:
         heard += [json.loads(body) for body in frames.feed(os.read(reading, 65536))]
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     outbox.close()
     for number in range(6):
         assert [turn for who, turn, _ in heard if who == number] == list(range(200))
@@ -244,7 +244,7 @@ def test_closing_waits_for_a_slow_reader():
     reader = threading.Thread(target=read)
     reader.start()
     outbox.close()
-    reader.join(10)
+    reader.join(60)
     assert sum(map(len, heard)) == 500_000
     os.close(reading)
     os.close(writing)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 BY = "delegate"
 START = method_table.PREFIX + "delegations/start"
+ASK = method_table.PREFIX + "text/run"
 SOURCE = "Understudy"
 """The source of Understudy's own diagnostics, about hunks and configuration files; they cannot be delegated."""
 KEPT = 256
@@ -45,6 +46,13 @@ _BRINGS = {
     "implement": "an implementation of",
 }
 """Built-in recipe → the words after "Delegate" in the title of its actions; for other recipes it is their title."""
+_ASKS = {
+    "ask": "Answer the question in",
+    "explain": "Explain",
+    "review": "Review",
+    "summarize": "Summarize",
+}
+"""Built-in recipe → how the title of its actions begins if a model server answers and nothing is delegated."""
 _TASK_IN_SELECTION = {
     "ask": "The selected lines contain the question.",
     "implement": "The selected lines describe the task.",
@@ -104,7 +112,10 @@ class Actions:
             return action
         explanation = _explanation(one)
         action.command = types.Command(
-            title=f"{action.title}: {explanation}", command=START, arguments=[params], tooltip=explanation
+            title=f"{action.title}: {explanation}",
+            command=ASK if one.is_text_request else START,
+            arguments=[params],
+            tooltip=explanation,
         )
         action.data = {**data, "explanation": explanation}
         return action
@@ -202,7 +213,10 @@ def _params(one: RecipeOffer, found: Offers, uri: str) -> dict[str, Any]:
 
 
 def _title(one: RecipeOffer, what: str) -> str:
-    brings = _BRINGS.get(one.recipe.name) if one.recipe.scope is Scope.BUILTIN else None
+    built_in = one.recipe.scope is Scope.BUILTIN
+    if one.is_text_request and built_in and one.recipe.name in _ASKS:
+        return f"{_ASKS[one.recipe.name]} {what}" + (f" with “{_short(one.delegator)}”" if one.delegator else "")
+    brings = _BRINGS.get(one.recipe.name) if built_in else None
     to = f" to “{_short(one.delegator)}”" if one.delegator is not None else ""
     return f"Delegate {brings or f'“{_short(one.recipe.title)}” for'} {what}{to}"
 

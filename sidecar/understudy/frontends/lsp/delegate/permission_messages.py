@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LATER = "Later"
 DEFAULT_SECONDS = 3600.0
 """How long a request without a deadline is shown in the editor."""
+RULE_CHARACTERS = 80
+"""Longest rule that the title of a button shows; a longer one is not offered to be remembered."""
 DETAIL_CHARACTERS = 1500
 REMEMBERED = 200
 """How many answers are kept to explain a late one."""
@@ -119,14 +121,17 @@ class PermissionMessages:
                 self._client,
                 types.MessageType.Warning,
                 _text(question),
-                [LATER, *titles],
+                [LATER, *titles, *(always(question.request) or ())[:1]],
                 _seconds(question.request),
             )
         except (EditorRefused, TimeoutError):
             title = None
         option = titles.get(title or "")
+        remembered = always(question.request)
         if option is not None:
             await self._answer(question, option)
+        elif remembered is not None and title == remembered[0]:
+            await self._answer(question, remembered[1], remember=True)
         elif question.closed.is_set():
             return
         elif title == LATER:
@@ -134,9 +139,9 @@ class PermissionMessages:
         else:
             log(self._client, _elsewhere(question))
 
-    async def _answer(self, question: Question, option: PermissionOption) -> None:
+    async def _answer(self, question: Question, option: PermissionOption, *, remember: bool = False) -> None:
         identifier, request = question.key
-        params = {"id": identifier, "requestId": request, "option": option.id}
+        params = {"id": identifier, "requestId": request, "option": option.id, "remember": remember}
         try:
             await self._client.call("delegations/answer", params)
         except UnderstudyError as error:
@@ -167,6 +172,17 @@ def offered(request: PermissionRequest) -> dict[str, PermissionOption]:
             title += f" ({option.kind.replace('_', ' ')})"
         found[title] = option
     return found
+
+
+def always(request: PermissionRequest) -> tuple[str, PermissionOption] | None:
+    """Return title and option of the answer that also saves a rule, which can be removed again; None if there is none.
+
+    A rule that does not fit a button is left out: it must be visible as a whole.
+    """
+    what = question_text.remembered(request)
+    if what is None or len(what) > RULE_CHARACTERS:
+        return None
+    return f"Always allow {one_line(what)}", next(one for one in request.options if one.kind == "allow_once")
 
 
 def _text(question: Question) -> str:

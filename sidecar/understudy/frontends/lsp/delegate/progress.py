@@ -31,9 +31,14 @@ REPORT_SECONDS = 0.5
 """Shortest time between two reports of one delegation, unless its state changes."""
 CLOCK_SECONDS = 1.0
 """How often the elapsed time is reported while nothing else happens."""
+CREATE_SECONDS = (2.0, 4.0, 8.0, 16.0)
+"""How long to wait for the client to accept a token, attempt by attempt.
+
+An editor may lose the request: lsp-mode drops messages that it reads together with the response it waits for.
+"""
 _STATES = {
     State.PREPARING: "preparing",
-    State.QUEUED: "waiting for a free slot",
+    State.QUEUED: "waiting",
     State.RUNNING: "running",
     State.WAITING: "waiting for your answer",
     State.CHECKING: "checking",
@@ -112,7 +117,7 @@ class Progress:
         given = self._runs.token(delegation.id)
         if given is None and not self._client.can("window.workDoneProgress"):
             return
-        token = given if given is not None else f"understudy-{delegation.id}-{uuid.uuid4().hex[:8]}"
+        token = given if given is not None else _new_token(delegation)
         shown = self._shown[delegation.id] = Shown(delegation, token, given=given is not None)
         if shown.given:
             self._open(shown)
@@ -122,18 +127,25 @@ class Progress:
             self._clock = self._client.spawn(self._tick(), "progress clock")
 
     async def _create(self, shown: Shown) -> None:
-        try:
-            await self._client.ask(types.WINDOW_WORK_DONE_PROGRESS_CREATE, {"token": shown.token})
-        except (EditorRefused, TimeoutError):
-            # LSP 3.17 forbids using a token that the client refused.
-            if not shown.over:
-                self._refused.add(shown.delegation.id)
-            self._forget(shown)
-            return
-        if shown.over:
-            self._forget(shown)
-        else:
-            self._open(shown)
+        """Have the client accept a token, a new one for each attempt, and begin."""
+        for seconds in CREATE_SECONDS:
+            try:
+                await self._client.ask(types.WINDOW_WORK_DONE_PROGRESS_CREATE, {"token": shown.token}, seconds)
+            except TimeoutError:
+                if shown.over:
+                    break
+                shown.token = _new_token(shown.delegation)
+            except EditorRefused:
+                # LSP 3.17 forbids using a token that the client refused.
+                break
+            else:
+                if not shown.over:
+                    self._open(shown)
+                    return
+                break
+        if not shown.over:
+            self._refused.add(shown.delegation.id)
+        self._forget(shown)
 
     def _open(self, shown: Shown) -> None:
         shown.open = True
@@ -190,6 +202,10 @@ class Progress:
 
     def _send(self, shown: Shown, value: Any) -> None:
         self._client.notify(types.PROGRESS, {"token": shown.token, "value": value})
+
+
+def _new_token(delegation: Delegation) -> str:
+    return f"understudy-{delegation.id}-{uuid.uuid4().hex[:8]}"
 
 
 def _began(delegation: Delegation) -> float:

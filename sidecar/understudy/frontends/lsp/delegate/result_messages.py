@@ -125,6 +125,7 @@ def message(delegation: Delegation, *, elsewhere: bool = False) -> str:
         parts = [f"{who}: {verdicts.verdict_sentence(delegation.verdict, delegation.reservations)}."]
     if delegation.error is not None:
         parts.append(" ".join(part for part in (delegation.error.message, delegation.error.hint) if part))
+        parts += [f"Log: {path}" for path in (delegation.error.log_paths or [])[:1]]
     pending = delegation.review.pending
     if pending:
         changes = "1 change waits" if pending == 1 else f"{pending} changes wait"

@@ -17,7 +17,7 @@ import msgspec
 
 from understudy.api import internal_errors, method_table
 from understudy.api.serving.request import InFlightRequest
-from understudy.api.serving.subscriptions import Subscriptions
+from understudy.api.serving.subscriptions import Subscriptions, fingerprints
 from understudy.frontends.lsp.editor.documents import Documents
 from understudy.frontends.lsp.transport import framing
 from understudy.model import wire
@@ -121,6 +121,8 @@ class Client:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lock = threading.Lock()
         self._following: Subscriptions | None = None
+        self._configuration: tuple[str, ...] = ()
+        """The fingerprints of the configuration before the client could read it."""
         self._subscribed = False
         self._closed = False
         self._has_features = False
@@ -142,6 +144,10 @@ class Client:
         self.documents = Documents(encoding)
         self.options = _options(params.get("initializationOptions"))
         self.folders = uris.folders_of(params)
+
+    def begin_watching(self) -> None:
+        """Note the state of the configuration before the client can read it."""
+        self._configuration = fingerprints(self.folders)
 
     def can(self, path: str) -> bool:
         """Return whether the client declared a capability, by its dotted name: ``window.showDocument.support``."""
@@ -325,7 +331,7 @@ class Client:
                 self._subscribed = True
                 if self._following is not None:
                     self._following.close()
-                self._following = Subscriptions(self._send_on, self._watched)
+                self._following = Subscriptions(self._send_on, self._watched, self._configuration)
                 self._following.announce_changes()
             self._following.follow(delegation, after)
 
@@ -350,7 +356,7 @@ class Client:
     def _ready(self, after: Mapping[str, int]) -> None:
         with self._lock:
             if self._following is None and not self._closed:
-                self._following = Subscriptions(self._deliver, self._watched)
+                self._following = Subscriptions(self._deliver, self._watched, self._configuration)
                 self._following.announce_changes()
                 if self.on_events and not self.options.subscribes:
                     # A delegation that was started early may have finished; ``after`` includes its events nevertheless.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from understudy.model.delegations import AskedBy
 from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
+    import msgspec
+
     from understudy.api.caller import BufferEdit
     from understudy.frontends.lsp.editor.client import Answer, Client
 
@@ -83,6 +85,10 @@ class ApiRequest(request.InFlightRequest):
         """Return the first workspace folder."""
         return next(iter(self._client.folders), None)
 
+    def opened(self) -> Sequence[Path]:
+        """Return all workspace folders."""
+        return self._client.folders
+
     @property
     def distrusts(self) -> Callable[[Path], bool] | None:
         """The function that returns whether trust in a workspace is revoked; None if the editor revoked none."""
@@ -99,6 +105,10 @@ class ApiRequest(request.InFlightRequest):
     def unfollow(self, delegation: str | None) -> None:
         """Stop sending events of one delegation or of all."""
         self._client.unsubscribe(delegation)
+
+    def tell(self, name: str, params: msgspec.Struct) -> None:
+        """Send a notification, as fast as the editor reads."""
+        self._client.notify_when_room(method_table.PREFIX + name, params)
 
 
 class ApiRequests:

@@ -50,7 +50,7 @@ def did_save(client: Client, uri: str, params: dict[str, Any]) -> None:
     client.documents.save(uri, text if isinstance(text, str) else None)
     path = path_of(uri)
     if path is not None:
-        file_saved(path)
+        file_saved(path, client.documents.text(uri))
     client.run_hooks(client.on_document, "save", uri)
 
 
