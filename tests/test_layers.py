@@ -30,6 +30,7 @@ LAYERS: dict[str, int] = {
 ALONE = {
     "testing": "replaces programs of other vendors: it imports no package, and no package imports it",
     "ghostwriter/inside": "is loaded into the project's interpreter, where there is no Understudy",
+    "runners/agent_clis/in_python/inside": "is run by the Python that an agent is installed in",
     "engine/checks/injected": "is loaded into the project's interpreter, where there is no Understudy",
 }
 """Code that ships with Understudy but runs without it: it must not import Understudy."""
@@ -44,6 +45,7 @@ STARTS_PROCESSES = {
     "git/command.py": "the only way to call git",
     "frontends/cli/terminal/pager.py": "the user's pager needs the user's terminal and environment",
     "frontends/cli/terminal/editor.py": "so does the user's editor",
+    "frontends/cli/attach.py": "so does tmux, which it becomes",
     **{name: why for name, (_, why) in PROGRAMS.items()},
     **ALONE,
 }
@@ -169,7 +171,7 @@ def test_imports_go_down(path: Path):
     assert upward_imports(path, imports_of(path)) == []
 
 
-@pytest.mark.parametrize("frontend", ["cli", "lsp", "rpc"])
+@pytest.mark.parametrize("frontend", ["cli", "lsp", "rpc", "mcp"])
 def test_frontends_use_the_api_and_the_model_only(frontend: str):
     wrong = [
         f"{relative(path)}:{line} imports {name}"
@@ -182,7 +184,7 @@ def test_frontends_use_the_api_and_the_model_only(frontend: str):
     assert not wrong
 
 
-@pytest.mark.parametrize("frontend", ["cli", "lsp", "rpc"])
+@pytest.mark.parametrize("frontend", ["cli", "lsp", "rpc", "mcp"])
 def test_no_two_modules_of_a_frontend_import_each_other(frontend: str):
     """Also not in a longer circle, in a function, or for types only."""
     modules = {

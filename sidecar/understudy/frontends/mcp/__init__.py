@@ -1,0 +1,51 @@
+"""Layer 6: the API as tools of the Model Context Protocol, for other agents.
+
+``tool_table`` declares every tool once: its parameters, description and function. ``tool_functions`` and ``seed_tools``
+translate a call into requests of ``api.method_table``, ``tool_answers`` their results into what a model reads.
+``following`` waits, reports progress and passes questions on. ``mcp_server`` connects them to the official SDK, which
+is imported there, in ``client_requests`` and in the transports only. No other frontend imports this
+package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from understudy.frontends.mcp.http_token import read_token
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+
+def serve_stdio(tool_sets: tuple[str, ...] = ()) -> int:
+    """Serve the client on stdin and stdout until stdin ends; return the exit code.
+
+    Errors: ``tool_missing`` without the official SDK.
+    """
+    require_sdk()
+    from understudy.frontends.mcp import stdio_transport
+
+    return stdio_transport.serve(tool_sets)
+
+
+def serve_http(tool_sets: tuple[str, ...], port: int, token_file: str | None, report: Callable[[str], None]) -> int:
+    """Serve clients on a port of this machine until SIGINT or SIGTERM; ``report`` gets the address.
+
+    Errors: ``tool_missing`` without the official SDK, ``secret_withheld`` without a token, ``already_exists``.
+    """
+    require_sdk()
+    # First, because the transport imports the SDK and uvicorn.
+    token = read_token(token_file)
+    from understudy.frontends.mcp import http_transport
+
+    return http_transport.serve(tool_sets, port, token, report)
+
+
+def require_sdk() -> None:
+    """Raise ``tool_missing`` if the official SDK is not installed."""
+    import importlib.util
+
+    if importlib.util.find_spec("mcp") is None:
+        raise UnderstudyError(
+            ErrorKind.TOOL_MISSING,
+            "The MCP server needs the package `mcp`, which is not installed.",
+            hint="Install it beside Understudy: pip install 'understudy[mcp]' (pipx: pipx inject understudy mcp).",
+        )

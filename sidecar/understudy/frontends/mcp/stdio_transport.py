@@ -1,0 +1,33 @@
+"""Serve one client on stdin and stdout."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from understudy.api.serving import waiting_delegations
+from understudy.frontends.mcp import mcp_server
+
+
+def serve(tool_sets: tuple[str, ...]) -> int:
+    """Serve until stdin ends."""
+    waiting_delegations.watch()
+    with contextlib.suppress(KeyboardInterrupt):
+        anyio.run(_serve, tool_sets)
+    return 0
+
+
+async def _serve(tool_sets: tuple[str, ...]) -> None:
+    server = mcp_server.new_server(tool_sets, here(), local=True)
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+def here() -> Path | None:
+    """Return the current directory, None if it was deleted."""
+    with contextlib.suppress(OSError):
+        return Path.cwd()
+    return None

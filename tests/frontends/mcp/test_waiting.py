@@ -1,0 +1,166 @@
+"""What happens while a call waits: its limit, progress, questions, folders and resources."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+
+import pytest
+from mcp_types import ElicitResult, ListRootsResult, Root
+from wait_until import until
+
+from understudy.frontends.mcp import mcp_server, tool_functions
+from understudy.journal import worker_requests
+from understudy.model import events as e
+from understudy.model.delegations import PermissionOption
+from understudy.model.verdicts import Verdict
+
+OPTIONS = [
+    PermissionOption(id="opt-always", title="Always", kind="allow_always"),
+    PermissionOption(id="opt-yes", title="Yes", kind="allow_once"),
+    PermissionOption(id="opt-no", title="No", kind="reject_once"),
+]
+ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+@pytest.fixture
+def asking(stage, journal):
+    """A delegation whose worker is this test, and which asks."""
+    writer = journal(workspace=str(stage.top))
+    writer.append(e.Started(delegator="quick", model="m", reason="you asked"), attempt=1)
+    question = e.Permission(
+        request_id="q1", title="Run it?", detail="rm -rf build", options=OPTIONS, deadline_action="opt-no"
+    )
+    writer.append(question, attempt=1)
+    writer.flush_summary()
+    return writer
+
+
+def answers(writer):
+    return [one for one in worker_requests.read_requests(writer.folder) if isinstance(one, worker_requests.Answer)]
+
+
+def finishes_once_answered(writer) -> threading.Thread:
+    def work() -> None:
+        until(lambda: answers(writer))
+        given = answers(writer)[0]
+        writer.append(e.PermissionAnswered(request_id="q1", option=given.option, by=given.by), attempt=1)
+        writer.append(e.Finished(verdict=Verdict.NO_CHANGES, reservations=[]), attempt=1)
+        writer.flush_summary()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+@ERAS
+async def test_the_user_answers_through_the_client(asking, direct, mode) -> None:
+    asked = []
+
+    async def elicit(context, params):
+        asked.append(params)
+        return ElicitResult(action="accept", content={"option": "opt-yes"})
+
+    worker = finishes_once_answered(asking)
+    async with direct(mode=mode, elicitation_callback=elicit) as tools:
+        done = await tools.until(asking.folder.id, "finished")
+    worker.join()
+    assert (done["status"], done["verdict"]) == ("finished", "no_changes")
+    [question] = asked
+    assert "Run it?\nrm -rf build" in question.message
+    assert question.requested_schema["properties"]["option"]["enum"] == ["opt-yes", "opt-no"]
+    assert [(one.option, one.by) for one in answers(asking)] == [("opt-yes", "mcp")]
+
+
+@ERAS
+@pytest.mark.parametrize("action", ["decline", "strange", None])
+async def test_a_question_that_is_not_answered_is_in_the_answer(asking, direct, mode, action) -> None:
+    async def elicit(context, params):
+        if action == "strange":
+            return ElicitResult(action="accept", content={"option": "opt-always"})
+        return ElicitResult(action=action)
+
+    options = {} if action is None else {"elicitation_callback": elicit}
+    async with direct(mode=mode, **options) as tools:
+        found = await tools("wait", id=asking.folder.id)
+        assert (found["status"], found["next"]) == ("asks", "answer")
+        assert [one["option"] for one in found["question"]["options"]] == ["allow_once", "reject_once"]
+        assert answers(asking) == []
+        refused = await tools.error("answer", id=asking.folder.id, option="allow_always")
+        assert refused["names"] == ["allow_once", "reject_once"]
+        await tools("answer", id=asking.folder.id, option="reject_once")
+    assert [(one.option, one.by) for one in answers(asking)] == [("opt-no", "mcp")]
+
+
+@ERAS
+async def test_the_folder_is_the_first_root(stage, direct, mode, tmp_path) -> None:
+    async def roots(context):
+        return ListRootsResult(roots=[Root(uri=stage.top.as_uri()), Root(uri=tmp_path.as_uri())])
+
+    stage.go()
+    async with direct(mode=mode, here=tmp_path / "home", list_roots_callback=roots) as tools:
+        begun = await tools("start", task="Write done.txt", files=["calc.py"], delegator="patient")
+        await tools.until(begun["id"], "finished")
+    assert begun["workspace"] == str(stage.top)
+
+
+@ERAS
+async def test_a_call_reports_progress_and_ends_in_time(stage, direct, mode, monkeypatch) -> None:
+    monkeypatch.setattr(mcp_server, "CALL_SECONDS", 1.0)
+    reports: list[float] = []
+
+    async def report(progress, total, message):
+        reports.append(progress)
+
+    async with direct(mode=mode) as tools:
+        begun = await tools("start", task="Write done.txt", delegator="patient")
+        found = await tools.client.call_tool("wait", {"id": begun["id"]}, progress_callback=report)
+        running = json.loads(found.content[0].text)
+        assert (running["status"], running["id"], running["next"]) == ("running", begun["id"], "wait")
+        asked = await tools("ask", question="What is it?", files=["calc.py"], delegator="patient")
+        assert (asked["status"], asked["next"]) == ("running", "wait")
+        await tools("cancel", id=asked["id"])
+        monkeypatch.setattr(mcp_server, "CALL_SECONDS", 45.0)
+        stage.go()
+        await tools.until(begun["id"], "finished")
+    assert reports
+    assert reports == sorted(set(reports))
+
+
+async def test_work_of_an_hour_ago_is_not_attached_to(stage, direct, monkeypatch) -> None:
+    stage.go()
+    async with direct() as tools:
+        first = await tools("start", task="Write done.txt", delegator="patient")
+        await tools.until(first["id"], "finished")
+        now = datetime.now(UTC)
+        monkeypatch.setattr(tool_functions, "age", lambda at: 3600.0 if datetime.fromisoformat(at) <= now else 0.0)
+        second = await tools("start", task="Write done.txt", delegator="patient")
+        assert second["id"] != first["id"]
+        assert (await tools("start", task="Write done.txt", delegator="patient"))["id"] == second["id"]
+        await tools.until(second["id"], "finished")
+        monkeypatch.setattr(tool_functions, "age", lambda at: 3599.0)
+        assert (await tools("start", task="Write done.txt", delegator="patient"))["id"] == first["id"]
+    assert stage.starts == 2
+
+
+async def test_transcripts_diffs_and_evidence_are_resources(stage, direct) -> None:
+    stage.go()
+    async with direct() as tools:
+        begun = await tools("start", task="Write done.txt", delegator="patient")
+        await tools.until(begun["id"], "finished")
+        top = f"understudy://delegations/{begun['id']}/"
+        listed = [one.uri for one in (await tools.client.list_resources()).resources]
+        assert listed == [top + kind for kind in ("transcript", "diff", "evidence", "answer")]
+        assert len((await tools.client.list_resource_templates()).resource_templates) == 4
+        texts = {}
+        for uri in listed:
+            [content] = (await tools.client.read_resource(uri)).contents
+            texts[uri.removeprefix(top)] = content.text
+        assert texts["diff"] == await tools.text("diff", id=begun["id"])
+        assert texts["answer"] == "All done."
+        assert texts["evidence"].startswith("# Unverified")
+        events = [json.loads(line)["type"] for line in texts["transcript"].splitlines()]
+        assert events[-1] == "finished"
+        with pytest.raises(Exception, match="There is no resource"):
+            await tools.client.read_resource(top + "spec.json")
