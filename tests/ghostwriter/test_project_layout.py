@@ -46,7 +46,14 @@ def test_the_style_of_a_project(tmp_path, files, expected):
 
 def test_a_generated_module_that_is_missing_is_named(tmp_path):
     written(tmp_path, **{".gitignore": "_version.py\n"})
-    reason = project_layout.why_not_imported(tmp_path, "ModuleNotFoundError: No module named 'shop._version'")
-    assert reason == "`shop/_version.py` is generated and ignored by git: list it under `[worktrees] copy`"
-    reason = project_layout.why_not_imported(tmp_path, "ModuleNotFoundError: No module named 'numpy'")
-    assert reason == "numpy is not installed in the project's environment"
+    reason, hint = project_layout.why_not_imported(tmp_path, "ModuleNotFoundError: No module named 'shop._version'")
+    assert reason == "`shop/_version.py` is generated and ignored by git"
+    assert hint == "List it under `[worktrees] copy` in .understudy/config.toml."
+    (tmp_path / "src/shop").mkdir(parents=True)
+    reason, _ = project_layout.why_not_imported(tmp_path, "ModuleNotFoundError: No module named 'shop._version'")
+    assert reason.startswith("`src/shop/_version.py`")
+    reason, hint = project_layout.why_not_imported(tmp_path, "ModuleNotFoundError: No module named 'numpy'")
+    assert (reason, hint) == (
+        "numpy is not installed in the project's environment",
+        "Install what provides it there.",
+    )

@@ -14,8 +14,10 @@ from .module_tests import SEARCH_SECONDS, ModuleTests, run_python
 from .stop import Stop
 
 _NEEDS = """
+import sys
 from importlib.util import find_spec
 print(*[name for name in ("pytest", "hypothesis") if find_spec(name) is None])
+print("shared" if sys.prefix == sys.base_prefix else "own")
 """
 
 
@@ -30,10 +32,16 @@ def has_hypothesis(confinement: Confinement, root: Path) -> bool:
     printed = run_python(confinement, root, "-c", _NEEDS, seconds=60)
     missing = "pytest" if printed is None else printed
     if "pytest" in missing:
+        install = "pip install pytest hypothesis"
+        hint = f"Install it there: {confinement.python} -m {install}"
+        if "shared" in missing:
+            # Many systems refuse to install into their own Python.
+            make = f"python3 -m venv .venv && .venv/bin/python -m {install}"
+            hint = f"Create an environment for the project, and install there what it needs: {make}"
         raise Stop(
             "tool_missing",
             f"The ghostwriter needs pytest in the project's environment ({confinement.python}).",
-            f"Install it there: {confinement.python} -m pip install pytest hypothesis",
+            hint,
         )
     return "hypothesis" not in missing
 

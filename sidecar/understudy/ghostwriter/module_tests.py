@@ -160,11 +160,11 @@ class ModuleTests:
     def _heard(self, answer: dict[str, Any], found: list[Found]) -> bool:
         match answer["type"]:
             case "import_failed":
-                why = why_not_imported(self.root, str(answer["reason"]))
+                why, hint = why_not_imported(self.root, str(answer["reason"]))
                 raise Stop(
                     "bad_request",
                     f"The module {self.module} cannot be imported: {why}.",
-                    "Make it importable without side effects.",
+                    hint or f"See the whole error in a terminal: {self.confinement.python} -c 'import {self.module}'",
                 )
             case "imported_elsewhere":
                 raise Stop(

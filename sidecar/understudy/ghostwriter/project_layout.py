@@ -112,8 +112,8 @@ def formatters(root: Path) -> list[list[str]]:
     return found
 
 
-def why_not_imported(root: Path, reason: str) -> str:
-    """Return the reason with what to do, when a module that is missing is generated and ignored by git."""
+def why_not_imported(root: Path, reason: str) -> tuple[str, str]:
+    """Return the reason, and what to do when a module is missing: not installed, or generated and ignored by git."""
     found = re.search(r"No module named '([\w.]+)'", reason)
     if found:
         part = found[1].replace(".", "/") + ".py"
@@ -123,10 +123,12 @@ def why_not_imported(root: Path, reason: str) -> str:
         )
         name = part.rpartition("/")[2]
         if name in ignored or re.search(rf"(?:version_file|write_to|version-file)\s*=.*{re.escape(name)}", settings):
-            return f"`{part}` is generated and ignored by git: list it under `[worktrees] copy`"
+            part = f"src/{part}" if (root / "src" / part.partition("/")[0]).is_dir() else part
+            where = "`[worktrees] copy` in .understudy/config.toml"
+            return f"`{part}` is generated and ignored by git", f"List it under {where}."
         if "." not in found[1]:
-            return f"{found[1]} is not installed in the project's environment"
-    return reason
+            return f"{found[1]} is not installed in the project's environment", "Install what provides it there."
+    return reason, ""
 
 
 def _toml(path: Path) -> dict[str, Any]:
