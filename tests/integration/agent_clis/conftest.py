@@ -7,26 +7,52 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
+from unittest import mock
 
 import psutil
 import pytest
 
+from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
+from understudy.model.config.delegators import ModelServer as ModelServerEntry
 from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.delegations import PermissionOption
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import Event
-from understudy.runners.agent_clis.claude import Runner
+from understudy.runners import registry
 from understudy.runners.runner import Outcome, Task
 from understudy.testing.model_server import ModelServer
 
 HERE = Path(__file__).parent
+LOCKED = HERE / "requirements-python-agents.txt"
 INSTALL_SECONDS = 600
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy-tests"
 """Looked up before the tests redirect it."""
+
+
+def once(name: str, locked: bytes, fill: Callable[[Path], str | None]) -> Path | str:
+    """Return a cached folder that ``fill`` has filled, or the reason that it returned for why it could not."""
+    folder = CACHE / f"{name}-{hashlib.sha256(locked).hexdigest()[:16]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # parallel test processes install once
+        if not (folder / ".ready").exists():
+            if (reason := fill(folder)) is not None:
+                return reason
+            (folder / ".ready").touch()
+    return folder
+
+
+def ran(argv: list[str], folder: Path) -> str | None:
+    """Run a command of an installation; return why it failed, None if it did not."""
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS)
+    return f"{Path(argv[0]).name} failed: {done.stderr.strip()[-300:]}" if done.returncode != 0 else None
 
 
 def install() -> Path | str:
@@ -34,28 +60,51 @@ def install() -> Path | str:
     npm = shutil.which("npm")
     if npm is None:
         return "npm is not installed"
-    lock = (HERE / "package-lock.json").read_bytes()
-    folder = CACHE / f"clis-{hashlib.sha256(lock).hexdigest()[:16]}"
-    folder.mkdir(parents=True, exist_ok=True)
-    programs, ready = folder / "node_modules/.bin", folder / ".ready"
-    with (folder / ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # parallel test processes install once
-        if not ready.exists():
-            for name in ("package.json", "package-lock.json"):
-                shutil.copyfile(HERE / name, folder / name)
-            done = subprocess.run(
-                [npm, "ci", "--no-audit", "--no-fund"], cwd=folder, capture_output=True, text=True,
-                check=False, timeout=INSTALL_SECONDS,
-            )  # fmt: skip
-            if done.returncode != 0:
-                return f"npm ci failed: {done.stderr.strip()[-300:]}"
-            ready.touch()
-    return programs
+
+    def fill(folder: Path) -> str | None:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copyfile(HERE / name, folder / name)
+        # Not `npm ci`, which refuses a lock file without the optional packages of other platforms; a registry may
+        # not have those. Versions and hashes are those of the lock file all the same.
+        return ran([npm, "install", "--no-save", "--no-audit", "--no-fund"], folder)
+
+    folder = once("clis", (HERE / "package-lock.json").read_bytes(), fill)
+    return folder if isinstance(folder, str) else folder / "node_modules/.bin"
+
+
+def install_python() -> Path | str:
+    """Return the folder with the programs of the agents that are Python packages, or why there is none."""
+    if sys.version_info >= (3, 13):
+        return "aider needs an older Python"
+
+    def fill(folder: Path) -> str | None:
+        environment, programs = folder / "environment", folder / "programs"
+        pip = [str(environment / "bin/pip"), "--disable-pip-version-check", "install", "--quiet"]
+        # Compiling everything takes longer than everything else; the first run compiles what it uses.
+        reason = ran([sys.executable, "-m", "venv", "--clear", str(environment)], folder) or ran(
+            [*pip, "--no-deps", "--no-compile", "--require-hashes", "--requirement", str(LOCKED)], folder
+        )
+        programs.mkdir(exist_ok=True)
+        for name in ("aider", "mini"):  # not the environment's Python, which agents must not find first
+            (programs / name).unlink(missing_ok=True)
+            (programs / name).symlink_to(environment / "bin" / name)
+        return reason
+
+    folder = once(f"python{sys.version_info.minor}", LOCKED.read_bytes(), fill)
+    return folder if isinstance(folder, str) else folder / "programs"
 
 
 @pytest.fixture(scope="session")
 def programs() -> Path:
     found = install()
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
+
+
+@pytest.fixture(scope="session")
+def python_programs() -> Path:
+    found = install_python()
     if isinstance(found, str):
         pytest.skip(found)
     return found
@@ -104,17 +153,36 @@ class Lab:
         }
         return Task(**(values | more))
 
+    def tool_task(
+        self, tool: str, scenario: str, *, model="gpt-5.5", launch=None, url="", properties=None, **more
+    ) -> Task:
+        """Return a task for ``tool`` with the scripted model server, which takes no key, so that output is kept."""
+        declared = declarations.tools()[tool]
+        base = url or f"{self.url(scenario)}{'' if declared.protocols[0] == 'anthropic' else '/v1'}"
+        server = ModelServerEntry(name="scripted", kind="custom", base_url=base, protocols=list(declared.protocols[:1]))
+        delegator = Delegator(name=tool, tool=tool, model=model, launch=launch or Launch(), model_properties=properties)
+        return self.task(scenario, delegator=delegator, model_server=server, **more)
+
+    def commit(self) -> None:
+        """Make the worktree a repository, with everything in it committed."""
+        options = ["-c", "user.name=Tests", "-c", "user.email=tests@example.com"]
+        for arguments in (["init", "-q"], ["add", "-A"], [*options, "commit", "-qm", "Start"]):
+            subprocess.run(["git", *arguments], cwd=self.tree, check=True)
+
     async def run(self, task: Task) -> Outcome | UnderstudyError:
-        """Run to the end, and check that no process is left."""
+        """Run to the end, and check that no process is left, and no file in the folder for temporary files."""
         self.began = time.monotonic()
         self.events.clear()
         self.times.clear()
+        temporary = Path(tempfile.mkdtemp(dir=self.folder))
         try:
-            return await Runner().run(task, self.take)
+            with mock.patch.object(tempfile, "tempdir", str(temporary)):
+                return await registry.runner_for(task.delegator, task.model_server).run(task, self.take)
         except UnderstudyError as error:
             return error
         finally:
             self.none_left(task)
+            assert list(temporary.iterdir()) == []
 
     def take(self, event: Event) -> None:
         self.events.append(event)
@@ -122,6 +190,16 @@ class Lab:
 
     def of(self, kind: type[Event]) -> list[Event]:
         return [event for event in self.events if isinstance(event, kind)]
+
+    @staticmethod
+    def commands_of(task: Task) -> list[str]:
+        """Return the command lines of the task's processes."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if task.delegation_id in process.environ().values():
+                    found.append(" ".join(process.cmdline()))
+        return found
 
     @staticmethod
     def none_left(task: Task) -> None:

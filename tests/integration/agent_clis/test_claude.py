@@ -283,7 +283,7 @@ async def test_a_hostile_repository_runs_nothing_and_redirects_nothing(lab, how)
 
 
 def pointed(lab, scenario: str, key: str | None = "sk-of-the-server") -> dict:
-    server = ModelServer(name="scripted", kind="custom", base_url=f"{lab.url(scenario)}/v1", protocol="anthropic")
+    server = ModelServer(name="scripted", kind="custom", base_url=f"{lab.url(scenario)}/v1", protocols=["anthropic"])
     return {
         "model_server": server,
         "key": lambda: key,

@@ -61,7 +61,7 @@ def project(lab):
 name = "scripted"
 kind = "custom"
 base_url = "{lab.url("product")}/v1"
-protocol = "anthropic"
+protocols = ["anthropic"]
 api_key = {{ from_env = "SCRIPTED_KEY" }}
 
 [[delegators]]
