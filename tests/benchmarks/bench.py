@@ -47,7 +47,8 @@ from understudy.journal import (  # noqa: E402
 )
 
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
-import bench_lsp  # noqa: E402 - beside this file
+import bench_ask  # noqa: E402 - beside this file
+import bench_lsp  # noqa: E402
 import many_starts  # noqa: E402
 from bench_lsp import percentile, pipe_delay  # noqa: E402
 
@@ -466,6 +467,8 @@ def main() -> int:
     top = repository("small", 20)
     benches: dict[str, Callable[[], None]] = {
         "cli": bench_cli,
+        "ask": lambda: bench_ask.ask(row, SCRATCH, top),
+        "requests": lambda: bench_ask.requests(row, SCRATCH, top),
         "start": lambda: bench_start(top),
         "queue": lambda: bench_queue(repository("queue", 20)),
         "latency": lambda: bench_latency(top),

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from understudy.engine.queueing import spare_worker
 from understudy.model.tools.claude import CAPABILITIES
 from understudy.testing.model_server import ModelServer
 
@@ -63,71 +65,102 @@ def claude(bench: ModuleType, top: Path) -> None:
         print(f"skip claude     Claude Code is not in {folder}; the tests in {CLIS.name}/ install it", flush=True)
         return
     programs = folder / "node_modules" / ".bin"
+    # Two long turns, as a model writes them that takes its time: the bare program needs more than ten seconds.
+    write = {"name": "Write", "input": {"file_path": "{cwd}/hello.txt", "content": "hello\n"}}
+    slow = {"turns": [{"text": "word " * 100, "tools": [write]}, {"text": "word " * 100}], "delay_seconds": 0.2}
+    programs = folder / "node_modules" / ".bin"
+    with ModelServer(answers={"slow": slow}) as server, environment(PATH=f"{programs}:{os.environ['PATH']}"):
+        for scenario, times, spare, limit in (
+            ("write", 8, False, 3.0),
+            ("write", 8, True, 2.5),
+            ("slow", 4, False, 1.5),
+        ):
+            if spare:
+                spare_worker.enable()
+            bare, mine = _compare(bench, top, programs, f"http://127.0.0.1:{server.port}/s/{scenario}", times)
+            spare_worker.stop()
+            for number, what in enumerate(("first event", "total")):
+                if scenario == "slow" and number == 0:
+                    continue  # the same as that of the short task
+                plain, delegated = (statistics.median(one[number] for one in runs[1:]) for runs in (bare, mine))
+                bench.row(
+                    "claude",
+                    f"delegation to Claude Code / bare `claude -p`, {scenario} task{', worker ready' if spare else ''}, {what},"
+                    f" median of {times - 1}"
+                    f" ({delegated:.2f} / {plain:.2f} s)",
+                    delegated / plain,
+                    limit,
+                    "x",
+                )
+
+
+Times = tuple[float, float]
+"""Seconds to the first event and in total."""
+
+
+def _compare(bench: ModuleType, top: Path, programs: Path, address: str, times: int) -> tuple[list[Times], list[Times]]:
+    """Run the task of ``address`` with the bare program and as a delegation, in turns."""
     task, model = "Write a greeting into hello.txt.", "claude-sonnet-4-5"
-    bare = bench.SCRATCH / "bare"
-    bench.git("clone", "-q", str(top), str(bare), cwd=bench.SCRATCH)
-    with ModelServer() as server:
-        address = f"http://127.0.0.1:{server.port}/s/write"
-        (bench.SCRATCH / "config" / "model-servers").mkdir(exist_ok=True)
-        (bench.SCRATCH / "config" / "model-servers" / "scripted.toml").write_text(
-            f'name = "scripted"\nkind = "custom"\nbase_url = "{address}/v1"\nprotocol = "anthropic"\n'
-        )
-        write_delegator(bench, "claude", "claude", model, server="scripted")
-        base = {**CAPABILITIES.environment, "PATH": f"{programs}:{os.environ['PATH']}", "ANTHROPIC_BASE_URL": address}
-        argv = [str(programs / "claude"), "-p", "--output-format", "stream-json", "--verbose", "--model", model]
-        argv += ["--include-partial-messages", "--permission-mode", "acceptEdits"]
-        bare_first, bare_total, first, total = [], [], [], []
+    folder = bench.SCRATCH / f"bare-{address.rpartition('/')[2]}"
+    shutil.rmtree(folder, ignore_errors=True)
+    bench.git("clone", "-q", str(top), str(folder), cwd=bench.SCRATCH)
+    (bench.SCRATCH / "config" / "model-servers").mkdir(exist_ok=True)
+    (bench.SCRATCH / "config" / "model-servers" / "scripted.toml").write_text(
+        f'name = "scripted"\nkind = "custom"\nbase_url = "{address}/v1"\nprotocols = ["anthropic"]\n'
+    )
+    write_delegator(bench, "claude", "claude", model, server="scripted")
+    base = {**CAPABILITIES.environment, "ANTHROPIC_BASE_URL": address}
+    argv = [str(programs / "claude"), "-p", "--output-format", "stream-json", "--verbose", "--model", model]
+    argv += ["--include-partial-messages", "--permission-mode", "acceptEdits"]
 
-        def barely() -> None:
-            (bare / "hello.txt").unlink(missing_ok=True)
-            began = time.perf_counter()
-            with subprocess.Popen(
-                argv, cwd=bare, env=os.environ | base | {"ANTHROPIC_API_KEY": "none"},
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            ) as child:  # fmt: skip
-                assert child.stdin is not None
-                assert child.stdout is not None
-                child.stdin.write(task.encode())
-                child.stdin.close()
-                child.stdout.readline()
-                bare_first.append(time.perf_counter() - began)
-                child.stdout.read()
-            bare_total.append(time.perf_counter() - began)
-            assert (bare / "hello.txt").exists()
+    def barely() -> Times:
+        (folder / "hello.txt").unlink(missing_ok=True)
+        began = time.perf_counter()
+        with subprocess.Popen(
+            argv, cwd=folder, env=os.environ | base | {"ANTHROPIC_API_KEY": "none"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ) as child:  # fmt: skip
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdin.write(task.encode())
+            child.stdin.close()
+            child.stdout.readline()
+            first = time.perf_counter() - began
+            child.stdout.read()
+        total = time.perf_counter() - began
+        assert (folder / "hello.txt").exists()
+        return first, total
 
-        def delegated() -> None:
-            moments: list[float] = []
+    def delegated() -> Times:
+        spare_worker.prepare()
+        deadline = time.monotonic() + 20
+        while spare_worker.is_preparing() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        moments: list[float] = []
 
-            def note(events: list[Any]) -> None:
-                if not moments and any(event.type_name == "session" for event in events):
-                    moments.append(time.perf_counter())
+        def note(events: list[Any]) -> None:
+            if not moments and any(event.type_name == "session" for event in events):
+                moments.append(time.perf_counter())
 
-            began = time.perf_counter()
-            with environment(PATH=base["PATH"]):
-                identifier = bench.call(
-                    "delegations/start", recipe="implement", task=task, delegator="claude", workspace=str(top)
-                ).id
-            bench.follow(identifier, lambda events: any(event.type_name == "finished" for event in events), note)
-            total.append(time.perf_counter() - began)
-            first.append(moments[0] - began)
-            done = bench.call("delegations/get", id=identifier)
-            assert [file.path for file in done.result.files] == ["hello.txt"], done
+        began = time.perf_counter()
+        identifier = bench.call(
+            "delegations/start", recipe="implement", task=task, delegator="claude", workspace=str(top)
+        ).id
+        bench.follow(identifier, lambda events: any(event.type_name == "finished" for event in events), note)
+        total = time.perf_counter() - began
+        done = bench.call("delegations/get", id=identifier)
+        assert [file.path for file in done.result.files] == ["hello.txt"], done
+        return moments[0] - began, total
 
-        for number in range(8):
-            for step in (barely, delegated) if number % 2 else (delegated, barely):
-                step()
-    for what, mine, plain, limit in (
-        ("first event", first[1:], bare_first[1:], 3.0),
-        ("total", total[1:], bare_total[1:], 3.0),
-    ):
-        median, plainly = statistics.median(mine), statistics.median(plain)
-        bench.row(
-            "claude",
-            f"delegation to Claude Code / bare `claude -p`, {what}, median of 7 ({median:.2f} / {plainly:.2f} s)",
-            median / plainly,
-            limit,
-            "x",
-        )
+    bare: list[Times] = []
+    mine: list[Times] = []
+    for number in range(times):
+        if number % 2:
+            bare.append(barely())
+        mine.append(delegated())
+        if not number % 2:
+            bare.append(barely())
+    return bare, mine
 
 
 def write_delegator(
